@@ -1,0 +1,41 @@
+"""The domains of values and the limits on everything a peer can make us hold, each with its reason."""
+
+from __future__ import annotations
+
+# Domains of values. Outside them a row is refused with code, value and bound.
+CORES_MIN = 2.0**-10  # a cgroup quota below a thousandth of a core is a mistake
+CORES_MAX = 2.0**20  # larger than any machine; keeps 1/p**2 exact enough to sum
+PREDICTOR_MAX = 2.0**60  # an exbibyte; keeps x**6 far below the overflow of a double
+PREDICTOR_RESOLUTION = 2.0**-60  # smaller predictors count as 0, so that scaling by powers of two stays exact
+ELAPSED_MIN_S = 1e-9  # no clock resolves less
+ELAPSED_MAX_S = 1e9  # 31 years
+COUNT_MAX = 2**32  # runs that one row may stand for; with 2**31 rows the int64 count is still exact
+NAME_BYTES_MAX = 200  # fits every mangled name we met; keeps an error and a log line short
+TIMER_NOISE_MIN_S = 1e-9  # as ELAPSED_MIN_S
+TIMER_NOISE_MAX_S = 1e3  # a timer worse than that measures nothing
+LEVEL_MIN, LEVEL_MAX = 0.01, 0.9999  # of an interval: beyond, its quantile rests on no evidence
+
+# What one message may hold.
+MESSAGE_BYTES_MAX = 8 * 2**20  # a batch of 200,000 rows in columns; a reader holds one per connection
+STRUCTURE_BYTES_MAX = 2**20  # outside `bin` payloads: decoded Python objects take up to 30 times their wire bytes
+DEPTH_MAX = 8  # the deepest legal message is an allocate with a flat node list
+ARRAY_ITEMS_MAX = 131_072  # elements of one array: the largest legal one is a list of component names
+MAP_ITEMS_MAX = 100_000  # a map by component, at the default limit of components
+STRING_BYTES_MAX = 2**20  # a network's text
+ROWS_BATCH_MAX = 200_000  # a batch folds within a few hundred milliseconds even in its worst order
+FIRST_REFUSALS = 8  # of a batch, told with row, code and value; the rest are counted by code
+
+# What one service may hold.
+COMPONENTS_MAX = 100_000  # by default; at 1200 bytes each
+PRODUCERS_MAX = 10_000  # (name, incarnation) pairs remembered for exactly-once
+CONNECTIONS_MAX = 1_000  # open at a time; each may hold one message of MESSAGE_BYTES_MAX
+NAME_IDS_MAX = 200_000  # names one connection may number: twice the components
+UNANSWERED_MAX = 1_024  # requests of one connection whose answer is not yet sent; then its reading stops
+
+# Networks.
+NETWORK_TEXT_BYTES_MAX = 2**20  # far above any hand-written program; 20,000 boxes
+NETWORK_DEPTH_MAX = 200  # of brackets and nested nets: recursion stays far below Python's limit
+NETWORK_COMPONENTS_MAX = 100_000  # boxes in one network
+ALLOCATE_CORES_MAX = 2**20  # as CORES_MAX
+INSTANCES_MAX = 2**20  # no more instances than cores
+PREDICT_POINTS_MAX = 100_000  # points of one predict: a curve or a batch

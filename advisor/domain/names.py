@@ -1,0 +1,38 @@
+"""Names of components, producers and labels: 1 to 200 bytes of printable UTF-8, normalised (NFC)."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from advisor.domain.limits import NAME_BYTES_MAX
+from advisor.errors import InvalidValue
+
+NAME_BOUND = f"1 to {NAME_BYTES_MAX} bytes of printable text"
+
+
+def normalised_name(value: object) -> str | None:
+    """Return the name in its one normal form (NFC), or None when it is no name."""
+    if not isinstance(value, str):
+        return None
+    if value.isascii():
+        return value if value.isprintable() and 0 < len(value) <= NAME_BYTES_MAX else None
+    if len(value) > NAME_BYTES_MAX:
+        return None
+    name = unicodedata.normalize("NFC", value)
+    if not name.isprintable():  # excludes control, surrogate, private and unassigned characters
+        return None
+    return name if 0 < len(name.encode()) <= NAME_BYTES_MAX else None
+
+
+def checked_name(field: str, value: object) -> str:
+    """Return the name in its normal form.
+
+    Raises
+    ------
+    InvalidValue
+        When it is no string, empty, longer than 200 bytes of UTF-8 or not printable.
+    """
+    name = normalised_name(value)
+    if name is None:
+        raise InvalidValue(field, value, NAME_BOUND)
+    return name

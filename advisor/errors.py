@@ -1,0 +1,310 @@
+"""What can go wrong, by whose fault.
+
+AdvisorError
+├── CallerError            the request is at fault: the same request fails again (retry is False)
+│   ├── InvalidValue       a value outside its domain, or of the wrong type or shape
+│   ├── TooLarge           a named limit is exceeded
+│   ├── UnknownKey         a key that the method does not have
+│   ├── UnknownMethod      a method that the protocol does not have
+│   ├── MalformedMessage   bytes that are no message of the protocol
+│   ├── UnknownComponent   a component never observed
+│   ├── NotEnoughData      a component known, but not yet well enough to answer
+│   ├── Unsupported        a legal request that this version cannot represent
+│   ├── NetworkSyntax      a network text that does not read, with line and column
+│   ├── MissingShares      a choice or component whose visits nobody gave
+│   ├── ImpossibleTarget   a target that no allocation meets, with the component that forbids it
+│   ├── SequenceGap        a numbered batch that is not the next one
+│   ├── Unauthorized       no token, or a wrong one
+│   └── Mismatch           two states that cannot be put together
+├── ServiceError           the service cannot now: the same request may succeed later (retry is True)
+│   ├── Unavailable        starting, stopping, superseded, overloaded
+│   ├── UnknownNameId      a column index that this connection has not named: send `names`, then again
+│   ├── StorageFailed      the state file cannot be written (disk full, read-only)
+│   └── WorkFailed         a worker was killed, by a deadline or from outside
+├── StateError             the state file is at fault; the service does not start on it
+│   ├── StateLocked        another service has it open
+│   ├── StateDamaged       a checksum does not match
+│   └── StateTooNew        a later version wrote it
+└── ConnectionFailed       raised by the client only: nobody answers
+
+Every error carries typed fields and words itself. `as_dict` is its shape on the wire; `from_dict` gives it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+WIRE_KEYS = ("code", "message", "field", "value", "bound", "retry", "hint")
+TEXT_CHARACTERS_MAX = 300  # of a hostile value, repeated in an error: enough to recognise it, too little to hurt a log
+
+
+def shorten(value: object) -> object:
+    """Return `value` as it may stand in an error: numbers as they are, anything else as bounded printable text."""
+    if value is None or isinstance(value, (bool, float)):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else f"integer of {value.bit_length()} bits"
+    # Strings and bytes are cut before repr: the repr of 8 MiB costs more than the answer.
+    text = value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else None
+    if text is None:
+        text = repr(value[:64]) if isinstance(value, (bytes, bytearray)) else type(value).__name__
+        if not isinstance(value, (bytes, bytearray, list, tuple, dict, set)):
+            text = repr(value)[:TEXT_CHARACTERS_MAX]
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)[:TEXT_CHARACTERS_MAX]
+
+
+class AdvisorError(Exception):
+    """Base of every error that Advisor raises.
+
+    Parameters
+    ----------
+    message : str
+        What happened, in words.
+    field, value, bound : optional
+        Which field, the value it had, the bound or form it must keep.
+    hint : str
+        What to do about it.
+    """
+
+    code: ClassVar[str] = "error"
+    retry: bool = False
+
+    def __init__(
+        self, message: str, *, field: str | None = None, value: object = None, bound: object = None, hint: str = ""
+    ) -> None:
+        self.message = message
+        self.field = field
+        self.value = shorten(value)
+        self.bound = shorten(bound)
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error's shape on the wire, `{code, message, field, value, bound, retry, hint}`."""
+        return {key: getattr(self, key) for key in WIRE_KEYS}
+
+
+class CallerError(AdvisorError):
+    """The request is at fault; sending it again fails again."""
+
+    code = "caller"
+
+
+class InvalidValue(CallerError):
+    """A value is outside its domain, or of the wrong type or shape."""
+
+    code = "invalid"
+
+    def __init__(self, field: str, value: object, bound: str, hint: str = "") -> None:
+        super().__init__(
+            f"{field} is {shorten(value)!r}, must be {bound}", field=field, value=value, bound=bound, hint=hint
+        )
+
+
+class TooLarge(CallerError):
+    """A named limit is exceeded."""
+
+    code = "too_large"
+
+    def __init__(self, field: str, value: object, bound: int | float, hint: str = "") -> None:
+        super().__init__(
+            f"{field} is {shorten(value)!r}, at most {bound} allowed", field=field, value=value, bound=bound, hint=hint
+        )
+
+
+class UnknownKey(CallerError):
+    """A key that the method does not have."""
+
+    code = "unknown_key"
+
+
+class UnknownMethod(CallerError):
+    """A method that the protocol does not have."""
+
+    code = "unknown_method"
+
+
+class MalformedMessage(CallerError):
+    """Bytes that are no message of the protocol; the connection closes after it."""
+
+    code = "malformed"
+
+
+class UnknownComponent(CallerError):
+    """A component that was never observed."""
+
+    code = "unknown_component"
+
+    def __init__(self, component: str) -> None:
+        super().__init__(
+            f"component {shorten(component)!r} was never observed",
+            field="component",
+            value=component,
+            hint="observe it first, or check the spelling with status",
+        )
+
+
+class NotEnoughData(CallerError):
+    """A component is known, but not yet well enough to answer."""
+
+    code = "not_enough_data"
+
+
+class Unsupported(CallerError):
+    """A legal request that this version cannot represent."""
+
+    code = "unsupported"
+
+
+class NetworkSyntax(CallerError):
+    """A network text that does not read."""
+
+    code = "network_syntax"
+
+    def __init__(self, message: str, *, line: int, column: int, hint: str = "") -> None:
+        self.line = line
+        self.column = column
+        super().__init__(
+            f"line {line}, column {column}: {message}", field="network", bound=f"{line}:{column}", hint=hint
+        )
+
+
+class MissingShares(CallerError):
+    """A choice whose shares, or a component whose visits, nobody gave."""
+
+    code = "missing_shares"
+
+
+class ImpossibleTarget(CallerError):
+    """A target that no allocation meets; `field` is the component and `bound` the best it can do."""
+
+    code = "impossible"
+
+
+class SequenceGap(CallerError):
+    """A numbered batch that is not the next one; `bound` is the number expected."""
+
+    code = "sequence_gap"
+
+    def __init__(self, sequence: int, expected: int) -> None:
+        super().__init__(
+            f"batch {sequence} came where {expected} is expected",
+            field="sequence",
+            value=sequence,
+            bound=expected,
+            hint=f"send batch {expected} first; hello tells the durable sequence",
+        )
+
+
+class Unauthorized(CallerError):
+    """No token was given where one is needed, or a wrong one."""
+
+    code = "unauthorized"
+
+
+class Mismatch(CallerError):
+    """Two states that cannot be put together."""
+
+    code = "mismatch"
+
+
+class ServiceError(AdvisorError):
+    """The service cannot answer now; the same request may succeed later."""
+
+    code = "service"
+    retry = True
+
+
+class Unavailable(ServiceError):
+    """Starting, stopping, superseded by a newer connection, or overloaded."""
+
+    code = "unavailable"
+
+
+class UnknownNameId(ServiceError):
+    """A column index that this connection has not named yet."""
+
+    code = "unknown_name_id"
+
+
+class StorageFailed(ServiceError):
+    """The state file cannot be written (disk full, read-only); nothing was lost, nothing was acknowledged."""
+
+    code = "storage_failed"
+
+
+class WorkFailed(ServiceError):
+    """A worker process was killed, by its deadline or from outside."""
+
+    code = "work_failed"
+
+
+class StateError(AdvisorError):
+    """The state file is at fault."""
+
+    code = "state"
+
+
+class StateLocked(StateError):
+    """Another service has the state file open."""
+
+    code = "state_locked"
+
+
+class StateDamaged(StateError):
+    """A checksum in the state file does not match; `components` names what is lost."""
+
+    code = "state_damaged"
+
+    def __init__(self, message: str, *, components: tuple[str, ...] = (), hint: str = "") -> None:
+        self.components = components
+        super().__init__(message, field="state", value=", ".join(components[:8]) or None, hint=hint)
+
+
+class StateTooNew(StateError):
+    """A later version of Advisor wrote the state."""
+
+    code = "state_too_new"
+
+
+class ConnectionFailed(AdvisorError):
+    """Nobody answers at the address; raised by the client only."""
+
+    code = "connection_failed"
+    retry = True
+
+
+def _codes(cls: type[AdvisorError]) -> dict[str, type[AdvisorError]]:
+    found = {cls.code: cls}
+    for child in cls.__subclasses__():
+        found |= _codes(child)
+    return found
+
+
+BY_CODE: Mapping[str, type[AdvisorError]] = _codes(AdvisorError)
+
+
+def from_dict(wire: Mapping[str, Any]) -> AdvisorError:
+    """Return the error whose `as_dict` gave `wire`; an unknown code gives the base class of its `retry`."""
+    retry = bool(wire.get("retry", False))
+    cls = BY_CODE.get(str(wire.get("code")), ServiceError if retry else CallerError)
+    error = cls.__new__(cls)
+    AdvisorError.__init__(
+        error,
+        str(wire.get("message", "")),
+        field=wire.get("field"),
+        value=wire.get("value"),
+        bound=wire.get("bound"),
+        hint=str(wire.get("hint") or ""),
+    )
+    if isinstance(error, NetworkSyntax):
+        line, _, column = str(error.bound).partition(":")
+        error.line, error.column = (int(line), int(column)) if line.isdigit() and column.isdigit() else (0, 0)
+    if isinstance(error, StateDamaged):
+        error.components = ()
+    error.retry = retry
+    return error

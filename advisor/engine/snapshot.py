@@ -1,0 +1,65 @@
+"""What one commit must write: frozen copies of changed state, safe to hand to a thread; the whole state when all is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+PAGE_SLOTS = 64  # slots a page: one bit each in a mask of changed slots; a page of the base table is 64 KB
+
+
+@dataclass(frozen=True, slots=True)
+class TablePages:
+    """Changed pages of one table.
+
+    Attributes
+    ----------
+    table : str
+        The table's name, e.g. ``base``.
+    layout : str
+        Fingerprint of the meaning of the words; a state with another layout is upgraded or refused, never misread.
+    pages : int64 array (k,)
+        Page numbers, ascending; page i holds slots 64 i .. 64 i + 63.
+    words : uint64 array (k, w, 64)
+        The pages' contents: word j of slot 64 i + s is ``words[i, j, s]``. Bits, whatever the type of the word.
+    changed : uint64 array (k,)
+        Bit s says that slot s of the page changed since the last snapshot.
+    """
+
+    table: str
+    layout: str
+    pages: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    changed: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """State that changed since the last snapshot, or all of it.
+
+    Attributes
+    ----------
+    names : tuple of (slot, name)
+        Names given a slot; slots are never given twice.
+    producers : mapping of (name, incarnation) to sequence
+        Producers whose applied number changed.
+    producers_gone : tuple of (name, incarnation)
+        Producers evicted.
+    totals : mapping of str to int
+        All exact counters of the engine (small; always complete).
+    """
+
+    timer_noise_s: float
+    tables: tuple[TablePages, ...] = ()
+    names: tuple[tuple[int, str], ...] = ()
+    producers: Mapping[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
+    producers_gone: tuple[tuple[str, bytes], ...] = ()
+    totals: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def empty(self) -> bool:
+        """True when there is nothing to write."""
+        return not (self.tables or self.names or self.producers or self.producers_gone)

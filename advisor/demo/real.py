@@ -96,6 +96,10 @@ class Judged:
         """Return the core-seconds that a policy holds."""
         return sum(run.seconds(policy) * run.cores(policy) for run in self.invocations)
 
+    def regret(self, policy: str) -> float:
+        """Return the share of time that a policy loses against the hindsight best, over all invocations."""
+        return self.total_s(policy) / self.total_s("hindsight best") - 1.0
+
     def slowdown(self, policy: str, component: str | None = None) -> float:
         """Return the geometric mean of an invocation's seconds over its hindsight best: every size counts alike."""
         return float(np.exp(np.mean(np.log(self.ratios(policy, component)))))

@@ -17,6 +17,8 @@ from advisor.domain.answers import Prediction
 from advisor.domain.observations import Columns
 from advisor.errors import NotEnoughData, UnknownComponent
 
+Floats = NDArray[np.float64]
+
 ROWS_UNSCORED = 5  # the first rows of a component: nothing can be known yet
 ROWS_ONE_BY_ONE = 64  # until here a component learns each row before the next is predicted
 BLOCK_SHARE = 16  # later a block of a sixteenth of the rows seen is predicted at once: the model hardly moves within it
@@ -70,7 +72,7 @@ class ComponentScore:
         """Mean signed relative error (predicted - t) / t; a learner that predicts low is flattered by `error`."""
         return self.bias_sum / self.scored if self.scored else math.nan
 
-    def add(self, first_row: int, relative: NDArray[np.float64]) -> None:
+    def add(self, first_row: int, relative: Floats) -> None:
         """Count the signed relative errors of rows first_row, first_row + 1, … (from 1)."""
         counted = np.clip(relative[max(0, ROWS_UNSCORED + 1 - first_row) :], -ERROR_MAX, ERROR_MAX)
         if not len(counted):
@@ -83,7 +85,7 @@ class ComponentScore:
         window[0] += len(counted)
         window[1] += float(np.abs(counted).sum())
 
-    def online(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def online(self) -> tuple[Floats, Floats]:
         """Return the row numbers at the windows' middles and the mean error within each."""
         order = sorted(self.windows)
         rows = np.exp2((np.array(order, np.float64) + 0.5) / WINDOWS_PER_DOUBLING)
@@ -106,17 +108,26 @@ class Prequential:
         self.models = tuple(models)
         self.scores: dict[str | None, dict[str, ComponentScore]] = {model: {} for model in self.models}
 
-    def take(self, columns: Columns) -> None:
-        """Predict and learn a batch, in row order within each component.
+    def take(self, columns: Columns) -> dict[str | None, Floats]:
+        """Predict and learn a batch of n rows, in row order within each component.
 
         Components do not influence one another, so the order between them does not matter.
+
+        Returns
+        -------
+        dict of model to float64 array (n,)
+            What each model predicted for each row, in seconds; NaN where it could not, or was not asked.
         """
+        predicted = {model: np.full(len(columns), np.nan) for model in self.models}
         order = np.argsort(columns.index, kind="stable")
         starts = np.flatnonzero(np.diff(columns.index[order], prepend=-1))
         for rows in np.split(order, starts[1:]) if len(order) else ():
-            self._take_component(columns.components.names[int(columns.index[rows[0]])], columns, rows)
+            self._take_component(columns.components.names[int(columns.index[rows[0]])], columns, rows, predicted)
+        return predicted
 
-    def _take_component(self, name: str, columns: Columns, rows: NDArray[np.intp]) -> None:
+    def _take_component(
+        self, name: str, columns: Columns, rows: NDArray[np.intp], predicted: dict[str | None, Floats]
+    ) -> None:
         scores = [self.scores[model].setdefault(name, ComponentScore()) for model in self.models]
         done = 0
         while done < len(rows):
@@ -127,8 +138,9 @@ class Prequential:
             for model, score in zip(self.models, scores, strict=True):
                 if seen + len(block) > ROWS_UNSCORED:
                     try:
-                        predicted = self.learner.predict(name, predictor=x, cores=p, model=model)
-                        score.add(seen + 1, (np.asarray(predicted.elapsed_s, np.float64) - t) / t)
+                        answer = self.learner.predict(name, predictor=x, cores=p, model=model)
+                        predicted[model][block] = answer.elapsed_s
+                        score.add(seen + 1, predicted[model][block] / t - 1.0)
                     except (NotEnoughData, UnknownComponent):
                         pass  # a row that nobody could predict is not scored; `scored` tells
                 score.rows += len(block)

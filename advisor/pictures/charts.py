@@ -86,6 +86,7 @@ def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
+    figure.get_layout_engine().set(wspace=0.06, hspace=0.06)
     figure.suptitle(title, fontsize=13, fontweight="bold")
     for place, panel in enumerate(panels):
         _panel(figure.add_subplot(rows, columns, place + 1), panel)
@@ -119,7 +120,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
             ha="right", va="bottom", fontsize=8, color=GREY,
         )  # fmt: skip
     _ticks(axes, panel)
-    if len(panel.lines) > 1 or panel.bars:
+    if len(panel.lines) > 1 or (panel.bars and len(panel.bars.values) > 1):
         axes.legend(frameon=False, fontsize=9)
 
 

@@ -41,10 +41,12 @@ def stream(rng: np.random.Generator, rows: int) -> Columns:
 def test_each_of_the_first_rows_is_predicted_from_the_rows_before_it() -> None:
     columns = stream(np.random.default_rng(1), 90)
     prequential = Prequential(MeanLearner())
-    assert list(replay([columns], prequential)) == [90]
+    predicted = prequential.take(columns)[None]
     for number, name in enumerate("abc"):
         t = columns.elapsed_s[columns.index == number]
-        expected = [abs(t[:n].mean() - t[n]) / t[n] for n in range(ROWS_UNSCORED, len(t))]
+        means = [math.nan] * ROWS_UNSCORED + [t[:n].mean() for n in range(ROWS_UNSCORED, len(t))]
+        np.testing.assert_allclose(predicted[columns.index == number], means, rtol=1e-12)
+        expected = np.abs(means / t - 1)[ROWS_UNSCORED:]
         score = prequential.scores[None][name]
         assert (score.rows, score.scored) == (len(t), len(expected))
         assert score.error == pytest.approx(np.mean(expected), rel=1e-12)
@@ -64,6 +66,11 @@ def test_no_row_is_predicted_from_itself_or_later_and_blocks_stay_small() -> Non
     assert all(size == 1 for seen, size in calls if seen < ROWS_ONE_BY_ONE)
     assert all(size <= max(1, seen // BLOCK_SHARE) for seen, size in calls)
     assert sum(score.rows for score in prequential.scores[None].values()) == 2000
+
+
+def test_the_replay_tells_how_far_it_is() -> None:
+    chunks = [stream(np.random.default_rng(seed), 40) for seed in (1, 2)]
+    assert list(replay(chunks, Prequential(MeanLearner()))) == [40, 80]
 
 
 def test_two_models_are_scored_on_the_same_rows() -> None:

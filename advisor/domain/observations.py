@@ -51,7 +51,9 @@ class ComponentNames:
     def extend(self, names: Sequence[object]) -> None:
         """Append names. Cost O(n)."""
         normal = [normalised_name(name) for name in names]
-        self.names += [str(raw)[: limits.NAME_BYTES_MAX] if name is None else name for raw, name in zip(names, normal, strict=True)]
+        self.names += [
+            str(raw)[: limits.NAME_BYTES_MAX] if name is None else name for raw, name in zip(names, normal, strict=True)
+        ]
         self.valid = np.concatenate([self.valid, np.array([name is not None for name in normal], np.bool_)])
         self.slots = np.concatenate([self.slots, np.full(len(normal), UNRESOLVED, np.int64)])
 
@@ -159,7 +161,9 @@ def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
     by_code = {code: n for code, n in by_code.items() if n}
     if not by_code:
         return Refusals()
-    earliest = sorted((int(row), code) for code in by_code for row in np.flatnonzero(codes[code])[: limits.FIRST_REFUSALS])
+    earliest = sorted(
+        (int(row), code) for code in by_code for row in np.flatnonzero(codes[code])[: limits.FIRST_REFUSALS]
+    )
     first = tuple((row, code, _offending(columns, row, code)) for row, code in earliest[: limits.FIRST_REFUSALS])
     return Refusals(sum(by_code.values()), by_code, first)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -11,12 +10,10 @@ from importlib import import_module
 import click
 
 from advisor import __version__
-from advisor.errors import AdvisorError, CallerError
+from advisor.cli.options import EXIT_CALLER, EXIT_FAILED
 
 __all__ = ["main"]
 
-EXIT_CALLER = 2  # the command is at fault: the same command fails again
-EXIT_FAILED = 1  # the service, its state or the connection is; the same command may succeed later
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
 
 # Each command, the module that holds it and what it does: --help needs no module, and loads none.
@@ -74,8 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # With standalone_mode off, click returns the status of ctx.exit instead of exiting.
         status = advisor.main(given, prog_name="advisor", standalone_mode=False)
         sys.stdout.flush()
-    except AdvisorError as error:
-        status = fail(error, as_json="--json" in given)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "advisor"
         print(f"{where}: {error.format_message()} (see {where} --help)", file=sys.stderr)
@@ -86,13 +81,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_FAILED
     sys.exit(status if isinstance(status, int) else 0)
-
-
-def fail(error: AdvisorError, *, as_json: bool) -> int:
-    """Print an error as one line on standard error and return the exit status that stands for it."""
-    if as_json:
-        line = json.dumps({"error": error.as_dict()})
-    else:
-        line = " ".join(f"advisor: {error}".split())
-    print(line, file=sys.stderr)
-    return EXIT_CALLER if isinstance(error, CallerError) else EXIT_FAILED

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from advisor.errors import AdvisorError, CallerError
+
+EXIT_CALLER = 2  # the command is at fault: the same command fails again
+EXIT_FAILED = 1  # the service, its state or the connection is; the same command may succeed later
+
+
+class Command(click.Command):
+    """A command whose failure is one line: on standard error, as JSON where --json was given."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of the advisor ends it with the status that stands for it."""
+        try:
+            return super().invoke(ctx)
+        except AdvisorError as error:
+            as_json = bool(ctx.params.get("as_json"))
+            line = (
+                json.dumps({"error": error.as_dict()}) if as_json else " ".join(f"{ctx.command_path}: {error}".split())
+            )
+            click.echo(line, err=True)
+            ctx.exit(EXIT_CALLER if isinstance(error, CallerError) else EXIT_FAILED)
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -51,6 +51,25 @@ def asked(options: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
             yield client
 
 
+def stored(path: Path) -> Advisor:
+    """Return what a state file or an exported file holds; the file is read only, a service may be using it."""
+    from advisor import Advisor
+    from advisor.engine.state_bytes import MAGIC
+
+    try:
+        with path.open("rb") as file:
+            exported = file.read(len(MAGIC)) == MAGIC
+            data = MAGIC + file.read() if exported else b""
+    except OSError as error:
+        raise InvalidValue("state", str(path), "a file that can be read", error.strerror or "") from error
+    if exported:
+        return Advisor.from_bytes(data)
+    from advisor.storage import Store
+
+    with Store.open(path, read_only=True) as store:
+        return store.advisor()
+
+
 def learned_from(table: str, timer_noise_s: float) -> Advisor:
     """Return an advisor that has learned a table, with a progress bar on standard error."""
     from advisor import Advisor

@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.demo.paper_setting import (
+    CORE_COUNTS,
     CORES,
     NETWORK,
     PIPELINE,
+    RUNS,
+    SIZES,
     equal_shares,
     mean_elapsed_s,
     measurements,
@@ -26,6 +29,7 @@ from advisor.files import Learner, Prequential
 Floats = NDArray[np.float64]
 
 ROWS_CHUNK = 400  # rows that arrive together: the stream, not the file
+CHUNKS = -(-len(PIPELINE) * len(SIZES) * len(CORE_COUNTS) * RUNS // ROWS_CHUNK)
 MODELS = (None, "two_step")
 LABELS = {None: "default", "two_step": "two_step"}
 WINDOWS = (6, 16, 31, 101, 301, 1001, 4001)  # edges of the row numbers that an error is told for
@@ -95,11 +99,6 @@ def run_paper(client: Planned, seed: int, *, tick: Callable[[], object] = lambda
     true_s = truth(PIPELINE, rows.index, rows.predictor, rows.cores)
     error = {model: np.abs(np.concatenate(values) / true_s - 1.0) for model, values in predicted.items()}
     return Streamed(_row_numbers(rows.index), rows.predictor, error, tuple(_allocations(client)))
-
-
-def chunks() -> int:
-    """Return how often `run_paper` ticks."""
-    return -(-len(measurements(PIPELINE, 0)) // ROWS_CHUNK)
 
 
 def _row_numbers(index: NDArray[np.int64]) -> NDArray[np.int64]:

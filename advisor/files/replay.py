@@ -23,6 +23,7 @@ ROWS_UNSCORED = 5  # the first rows of a component: nothing can be known yet
 ROWS_ONE_BY_ONE = 64  # until here a component learns each row before the next is predicted
 BLOCK_SHARE = 16  # later a block of a sixteenth of the rows seen is predicted at once: the model hardly moves within it
 ERROR_MAX = 1000.0  # times the value: what one row may count at most in a mean
+SAMPLE_ROWS = 4_000  # of a stream, for a picture: more points than that hide one another
 WINDOWS_PER_DOUBLING = 2  # of the online error: constant space, evenly spaced on a logarithmic axis
 
 
@@ -150,10 +151,41 @@ class Prequential:
             done += len(block)
 
 
-def replay(chunks: Iterable[Columns], prequential: Prequential) -> Iterator[int]:
+class Sample:
+    """Rows kept for a picture, evenly over the stream: when full, every other one is dropped and half as many kept on.
+
+    Attributes
+    ----------
+    rows : list of (component, predictor, cores, elapsed_s, predicted_s)
+        At most SAMPLE_ROWS; `predicted_s` is NaN where there was no prediction.
+    """
+
+    def __init__(self, rows_max: int = SAMPLE_ROWS) -> None:
+        self.rows: list[tuple[str, float, float, float, float]] = []
+        self._rows_max = rows_max
+        self._stride = 1
+        self._seen = 0
+
+    def add(self, columns: Columns, predicted: Floats) -> None:
+        """Keep every so-many-th row of a batch and of what was predicted for it."""
+        names = columns.components.names
+        for row in range(-self._seen % self._stride, len(columns), self._stride):
+            if (self._seen + row) % self._stride:  # the stride has grown within this batch
+                continue
+            values = (column[row].item() for column in (columns.predictor, columns.cores, columns.elapsed_s, predicted))
+            self.rows.append((names[int(columns.index[row])], *values))
+            if len(self.rows) == self._rows_max:
+                self.rows = self.rows[::2]
+                self._stride *= 2
+        self._seen += len(columns)
+
+
+def replay(chunks: Iterable[Columns], prequential: Prequential, sample: Sample | None = None) -> Iterator[int]:
     """Take each chunk through `prequential`; yield the rows taken so far after each, for a progress bar."""
     rows = 0
     for chunk in chunks:
-        prequential.take(chunk)
+        predicted = prequential.take(chunk)[prequential.models[0]]
+        if sample is not None:
+            sample.add(chunk, predicted)
         rows += len(chunk)
         yield rows

@@ -120,13 +120,13 @@ def _panel(axes: Axes, panel: Panel) -> None:
             ha="right", va="bottom", fontsize=8, color=GREY,
         )  # fmt: skip
     _ticks(axes, panel)
-    if len(panel.lines) > 1 or (panel.bars and len(panel.bars.values) > 1):
+    if sum(bool(series.label) for series in panel.lines) > 1 or (panel.bars and len(panel.bars.values) > 1):
         axes.legend(frameon=False, fontsize=9)
 
 
 def _line(axes: Axes, series: Series) -> None:
     colour, marker = PALETTE[series.colour % len(PALETTE)], MARKERS[series.colour % len(MARKERS)]
-    style: dict[str, Any] = {"color": colour, "label": series.label, "markersize": 4.5}
+    style: dict[str, Any] = {"color": colour, "label": series.label or "_", "markersize": 4.5}
     if series.style == "points":
         axes.plot(series.x, series.y, linestyle="none", marker=marker, alpha=0.5, **style)
     else:

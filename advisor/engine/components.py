@@ -12,7 +12,6 @@ from advisor.domain.observations import (
     UNRESOLVED,
     Bools,
     Columns,
-    ComponentNames,
     Ints,
     Receipt,
     Refusals,

@@ -6,9 +6,8 @@ with nearly as many coefficients as rows from winning by interpolation. RSS is n
 
 from __future__ import annotations
 
-from typing import Any
-
 from math import inf, log
+from typing import Any
 
 import numpy as np
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from advisor.domain.answers import Prediction
 from advisor.models import amdahl, two_step_fit
 from advisor.models.demand import expected_load
-from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
 from advisor.models.elimination import Elimination
+from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
 from advisor.models.student import quantile
 from advisor.models.table import Table
 

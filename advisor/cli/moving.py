@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -37,10 +36,14 @@ def export_command(out: Path, state: Path | None, table: str | None, timer_noise
 @options.as_json
 def import_command(exported: Path, state: Path, as_json: bool) -> None:
     """Make a state file from EXPORTED, for `advisor serve --state` to go on with."""
-    from advisor.storage import create
+    from advisor.engine import Engine
+    from advisor.storage import Store
 
     if state.exists():
         raise InvalidValue("state", str(state), "a file that is not there yet", "an import never changes a state")
     advisor = stored(exported)
-    create(state, advisor)
+    engine = Engine(timer_noise_s=advisor.components.timer_noise_s)
+    engine.advisor = advisor
+    with Store.open(state, timer_noise_s=advisor.components.timer_noise_s) as store:
+        store.commit(engine.snapshot())
     show.moved(str(state), advisor.status(components=[]), state.stat().st_size, as_json=as_json)

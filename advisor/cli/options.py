@@ -41,7 +41,7 @@ timer_noise = click.option(
 )  # fmt: skip
 
 
-class Numbers(click.ParamType):
+class Numbers(click.ParamType[list[float]]):
     """Numbers with commas between them."""
 
     name = "X[,X…]"
@@ -56,7 +56,7 @@ class Numbers(click.ParamType):
             self.fail(f"{value!r} is not a number, or numbers with commas between them", param, ctx)
 
 
-class KeyNumbers(click.ParamType):
+class KeyNumbers(click.ParamType[tuple[str, list[Any]]]):
     """NAME=NUMBER, or NAME=NUMBER,NUMBER…"""
 
     name = "name=n"
@@ -68,15 +68,16 @@ class KeyNumbers(click.ParamType):
         """Return the name and the numbers."""
         key, sign, numbers = str(value).rpartition("=")
         try:
-            if not (key and sign):
-                raise ValueError
-            return key, [self.kind(part) for part in numbers.split(",")]
+            found = [self.kind(part) for part in numbers.split(",")]
         except ValueError:
+            found = []
+        if not (key and sign and found):
             wanted = "a whole number" if self.kind is int else "a number"
             self.fail(f"{value!r} is not NAME=N with {wanted} after the last =", param, ctx)
+        return key, found
 
 
-class KeyText(click.ParamType):
+class KeyText(click.ParamType[tuple[str, str]]):
     """NAME=TEXT."""
 
     name = "name=text"

@@ -64,10 +64,15 @@ def stored(path: Path) -> Advisor:
         raise InvalidValue("state", str(path), "a file that can be read", error.strerror or "") from error
     if exported:
         return Advisor.from_bytes(data)
+    from advisor.domain.limits import COMPONENTS_MAX
+    from advisor.engine import Engine
     from advisor.storage import Store
 
     with Store.open(path, read_only=True) as store:
-        return store.advisor()
+        snapshot = store.load()
+    if snapshot is None:
+        raise InvalidValue("state", str(path), "a state file that something was committed to")
+    return Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names))).advisor
 
 
 def learned_from(table: str, timer_noise_s: float) -> Advisor:

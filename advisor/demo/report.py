@@ -134,7 +134,7 @@ def print_paper(console: Console, streamed: Streamed) -> None:
 def draw_real(path: Path, judged: Judged) -> Path:
     """Draw part (a): where each policy loses by size, and what that sums to by component."""
     sides = np.array([run.side for run in judged.invocations])
-    edges = np.geomspace(sides.min(), sides.max() * 1.001, SIZE_BINS + 1)
+    edges: Floats = np.geomspace(sides.min(), sides.max() * 1.001, SIZE_BINS + 1)
     place = np.digitize(sides, edges) - 1
     filled = [b for b in range(SIZE_BINS) if (place == b).any()]
     middles = np.sqrt(edges[:-1] * edges[1:])[filled]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -19,7 +19,7 @@ LOG_BYTES = 2000  # of what a service said before it died, repeated in the error
 
 
 @contextmanager
-def served(timer_noise_s: float, producer: str) -> Iterator[SyncClient]:
+def served(timer_noise_s: float, producer: str) -> Generator[SyncClient]:
     """Start a service, yield a client of it, and stop it by SIGTERM.
 
     Raises

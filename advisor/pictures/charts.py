@@ -78,15 +78,18 @@ def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra, loaded where it is used
         from matplotlib.figure import Figure  # noqa: PLC0415
+        from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
     except ImportError as error:
         raise Unsupported(
             "pictures need matplotlib, which is not installed", field="plot", hint="pip install 'core-advisor[plot]'"
         ) from error
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + 0.5), layout="constrained")
+    figure = Figure(
+        figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + 0.5),
+        layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.06),
+    )
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(wspace=0.06, hspace=0.06)
     figure.suptitle(title, fontsize=13, fontweight="bold")
     for place, panel in enumerate(panels):
         _panel(figure.add_subplot(rows, columns, place + 1), panel)

@@ -109,7 +109,7 @@ def allocate_command(
 def status_command(components: tuple[str, ...], offset: int, limit: int, **source: Any) -> None:
     """Show totals, and of the components (all, or those named) what is known."""
     with asked(source) as advisor:
-        status = advisor.status(components=list(components) or True, offset=offset, limit=limit)
+        status = advisor.status(components=list(components) or None, offset=offset, limit=limit)
     show.status(status, as_json=source["as_json"])
 
 

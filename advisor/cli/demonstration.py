@@ -27,7 +27,7 @@ def demo_command(part: str | None, out: Path, seed: int, as_json: bool) -> None:
     """
     from rich.console import Console
 
-    from advisor.demo import run_demo
+    from advisor.demo.parts import run_demo
 
     console = Console(stderr=as_json)
     with steps() as bar:

@@ -43,7 +43,7 @@ def replay_command(table: str, plot: Path | None, limit: int, timer_noise_s: flo
     result: dict[str, Any] = {"table": reader.name, "rows": reader.rows, "refused": reader.refused}
     result["components"] = _components(advisor, scores)
     if plot:
-        result["plot"] = str(_draw(plot, f"{reader.name}: {reader.rows} rows", advisor, scores, sample.rows))
+        result["plot"] = str(_draw(plot, f"{Path(reader.name).name}: {reader.rows} rows", advisor, scores, sample.rows))
     show.replayed(result, limit, as_json=as_json)
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from advisor.domain.answers import Allocation, CoreChoice, Prediction
 
+PIPE_COLUMNS = 160
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -20,7 +21,9 @@ def table(*headings: str, text_columns: int = 1) -> Table:
     """Return an empty table whose first columns are text and whose others are numbers."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for place, heading in enumerate(headings):
-        made.add_column(heading, justify="right" if place >= text_columns else "left", overflow="fold")
+        # Only the first column, which holds names, may wrap.
+        justify = "right" if place >= text_columns else "left"
+        made.add_column(heading, justify=justify, no_wrap=place > 0, min_width=min(24, len(heading)), overflow="fold")
     return made
 
 
@@ -182,7 +185,10 @@ def _span(pair: Sequence[float] | None) -> str:
 
 
 def _print(rows: Table) -> None:
-    Console(highlight=False).print(rows)
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file or a pipe has no width: a row stays one line
+        console = Console(highlight=False, width=PIPE_COLUMNS)
+    console.print(rows)
 
 
 def _say(text: str, style: str | None = None) -> None:

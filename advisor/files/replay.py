@@ -18,7 +18,9 @@ from advisor.domain.observations import Columns
 from advisor.errors import NotEnoughData, UnknownComponent
 
 Floats = NDArray[np.float64]
+SampleRow = tuple[str, float, float, float, float]  # component, predictor, cores, elapsed_s, predicted_s
 
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 ROWS_UNSCORED = 5  # the first rows of a component: nothing can be known yet
 ROWS_ONE_BY_ONE = 64  # until here a component learns each row before the next is predicted
 BLOCK_SHARE = 16  # later a block of a sixteenth of the rows seen is predicted at once: the model hardly moves within it
@@ -152,31 +154,40 @@ class Prequential:
 
 
 class Sample:
-    """Rows kept for a picture, evenly over the stream: when full, every other one is dropped and half as many kept on.
+    """Rows kept for a picture, evenly over the stream: when full, half of them go, and half as many are kept from then on.
+
+    Row n is kept while the fraction of n·φ lies below a share: evenly spread, and in step with no period of the table.
 
     Attributes
     ----------
     rows : list of (component, predictor, cores, elapsed_s, predicted_s)
-        At most SAMPLE_ROWS; `predicted_s` is NaN where there was no prediction.
+        At most SAMPLE_ROWS, in order; `predicted_s` is NaN where there was no prediction.
     """
 
     def __init__(self, rows_max: int = SAMPLE_ROWS) -> None:
-        self.rows: list[tuple[str, float, float, float, float]] = []
         self._rows_max = rows_max
-        self._stride = 1
+        self._share = 1.0
         self._seen = 0
+        self._kept: list[tuple[float, SampleRow]] = []
+
+    @property
+    def rows(self) -> list[SampleRow]:
+        """The rows kept."""
+        return [row for _, row in self._kept]
 
     def add(self, columns: Columns, predicted: Floats) -> None:
-        """Keep every so-many-th row of a batch and of what was predicted for it."""
+        """Offer a batch and what was predicted for it."""
         names = columns.components.names
-        for row in range(-self._seen % self._stride, len(columns), self._stride):
-            if (self._seen + row) % self._stride:  # the stride has grown within this batch
-                continue
-            values = (column[row].item() for column in (columns.predictor, columns.cores, columns.elapsed_s, predicted))
-            self.rows.append((names[int(columns.index[row])], *values))
-            if len(self.rows) == self._rows_max:
-                self.rows = self.rows[::2]
-                self._stride *= 2
+        place = np.arange(self._seen, self._seen + len(columns)) * GOLDEN % 1.0
+        for row in np.flatnonzero(place < self._share).tolist():
+            if place[row] < self._share:  # the share may have shrunk within this batch
+                x, p, t, expected = (
+                    column[row].item() for column in (columns.predictor, columns.cores, columns.elapsed_s, predicted)
+                )
+                self._kept.append((place[row].item(), (names[int(columns.index[row])], x, p, t, expected)))
+                while len(self._kept) > self._rows_max:
+                    self._share /= 2
+                    self._kept = [kept for kept in self._kept if kept[0] < self._share]
         self._seen += len(columns)
 
 

@@ -25,6 +25,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#666666"
 PANEL_INCHES = (6.4, 4.4)
+MARKED_POINTS_MAX = 40  # of a line: more markers than that hide it
+DENSE_POINTS = 500  # more points than that are drawn smaller
 DOTS_PER_INCH = 130
 
 
@@ -131,10 +133,11 @@ def _line(axes: Axes, series: Series) -> None:
     colour, marker = PALETTE[series.colour % len(PALETTE)], MARKERS[series.colour % len(MARKERS)]
     style: dict[str, Any] = {"color": colour, "label": series.label or "_", "markersize": 4.5}
     if series.style == "points":
+        style["markersize"] = 4.5 if len(series.x) < DENSE_POINTS else 2.5
         axes.plot(series.x, series.y, linestyle="none", marker=marker, alpha=0.5, **style)
     else:
         dashes = "--" if series.style == "dashes" else "-"
-        shown = marker if len(series.x) <= 40 else None
+        shown = marker if series.style == "line" and len(series.x) <= MARKED_POINTS_MAX else None
         axes.plot(series.x, series.y, linestyle=dashes, linewidth=1.8, marker=shown, **style)
     if series.band is not None:
         axes.fill_between(series.x, *series.band, color=colour, alpha=0.15, linewidth=0)
@@ -156,6 +159,9 @@ def _ticks(axes: Axes, panel: Panel) -> None:
 
     plain, percent = FuncFormatter(_plain), FuncFormatter(_percent)
     if panel.log_x:
+        low, high = axes.get_xlim()
+        if high < 300 * low:  # few decades: name the steps between them too
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         axes.xaxis.set_major_formatter(plain)
         axes.xaxis.set_minor_formatter(NullFormatter())
     if panel.x_ticks:

@@ -14,6 +14,7 @@ Floats = NDArray[np.float64]
 Row = tuple[str, float, float, float, float]  # component, predictor, cores, elapsed_s, predicted_s
 
 COMPONENTS_SHOWN = 2  # those with the most rows, a panel each
+TICKS_MAX = 10  # core counts named on an axis
 PREDICTORS_SHOWN = 4  # curves a panel
 CURVE_POINTS = 60
 
@@ -86,4 +87,8 @@ def _curves(name: str, rows: Sequence[Row], predict: Callable[[str, Floats, Floa
         here = (nearest == size) & (np.abs(x - size) <= 0.02 * size)
         lines.append(Series(f"x = {size:g}", grid, predict(name, np.full(CURVE_POINTS, size), grid), colour=number))
         lines.append(Series("", p[here], t[here], style="points", colour=number))
-    return Panel(f"{name}: model and rows", "cores", "elapsed time (s)", lines, log_x=True, log_y=True)
+    ticks = np.unique(p).tolist()
+    return Panel(
+        f"{name}: model and rows", "cores", "elapsed time (s)", lines, log_x=True, log_y=True,
+        x_ticks=ticks if len(ticks) <= TICKS_MAX else (),
+    )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 from advisor.domain.answers import Prediction
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.errors import UnknownComponent
-from advisor.files import ComponentScore, Prequential, replay
+from advisor.files import ComponentScore, Prequential, Sample, replay
 from advisor.files.replay import BLOCK_SHARE, ROWS_ONE_BY_ONE, ROWS_UNSCORED
 
 
@@ -103,3 +103,22 @@ def test_without_scored_rows_there_is_no_error() -> None:
     score.add(1, np.zeros(ROWS_UNSCORED))
     assert math.isnan(score.error)
     assert math.isnan(score.bias)
+
+
+@pytest.mark.parametrize("cuts", [[5000], [1, 7, 992, 4000], [100] * 50])
+def test_a_sample_is_bounded_spread_evenly_and_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
+    whole, sample, start = Sample(500), Sample(500), 0
+    columns = stream(np.random.default_rng(5), 5000)
+    whole.add(columns, columns.elapsed_s)
+    for cut in cuts:
+        part = columns.take(slice(start, start + cut))
+        sample.add(part, part.elapsed_s)
+        start += cut
+    assert sample.rows == whole.rows
+    assert 125 <= len(sample.rows) <= 500
+    kept = np.searchsorted(np.sort(columns.elapsed_s), [t for *_, t, _ in sample.rows])
+    assert len(set(kept.tolist())) == len(sample.rows)  # each row once
+    order = np.flatnonzero(np.isin(columns.elapsed_s, [t for *_, t, _ in sample.rows]))
+    assert np.diff(order).max() <= 3 * 5000 / len(order)
+    # In step with no short period: odd and even rows alike.
+    assert np.count_nonzero(order % 2) == pytest.approx(len(order) / 2, rel=0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,9 @@ SIZE_SMALL = 500  # up to here the paper finds too much noise to predict
 
 
 class Planned(Learner, Protocol):
-    """A learner that also plans."""
+    """A learner that also plans, and takes rows into a buffer."""
+
+    def flush(self) -> object: ...
 
     def allocate(self, network: str, *, cores: int, objective: str) -> Allocation: ...
 
@@ -87,10 +89,22 @@ class Streamed:
         return np.where(np.isnan(error), 1.0, error)
 
 
+class _Settled:
+    """A client whose rows are learned before its next question: a row is never predicted from fewer rows than it says."""
+
+    def __init__(self, client: Planned) -> None:
+        self.predict = client.predict
+        self._client = client
+
+    def observe_columns(self, **columns: Any) -> None:
+        self._client.observe_columns(**columns)
+        self._client.flush()
+
+
 def run_paper(client: Planned, seed: int, *, tick: Callable[[], object] = lambda: None) -> Streamed:
     """Run part (b) against a service whose timer noise is the setting's; `tick` is called once a chunk."""
     rows = measurements(PIPELINE, seed)
-    prequential = Prequential(client, MODELS)
+    prequential = Prequential(_Settled(client), MODELS)
     predicted: dict[str | None, list[Floats]] = {model: [] for model in MODELS}
     for start in range(0, len(rows), ROWS_CHUNK):
         for model, values in prequential.take(rows.take(slice(start, start + ROWS_CHUNK))).items():

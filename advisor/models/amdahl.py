@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.models.counts import evidence
 from advisor.models.criterion import criterion
 from advisor.models.elimination import PIVOT_MIN, Elimination
 from advisor.models.layout import COEFFICIENTS, MOMENTS
@@ -186,7 +187,7 @@ class _Sums:
         self.many = many
         self.gram = [[entry(gram[MOMENTS * q + m]) for m in range(MOMENTS)] for q in range(3)]
         self.right = [[entry(right[COEFFICIENTS * q + m]) for m in range(COEFFICIENTS)] for q in range(2)]
-        self.square, self.evidence = entry(part["square"]), entry(part["evidence"])
+        self.square, self.evidence = entry(part["square"]), entry(evidence(part))
         scale = np.where(part["scale"] > 0, part["scale"], 1.0)
         origin = np.where(np.isfinite(part["origin"]), part["origin"], 0.0)
         seen = part["x_high"] >= part["x_low"]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import Prediction
-from advisor.models import amdahl, two_step_fit
+from advisor.models import amdahl, counts, two_step_fit
 from advisor.models.demand import expected_load
 from advisor.models.elimination import Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
@@ -114,7 +114,7 @@ def two_step_models(part: Table, timer_noise_s: float, degree: int | None) -> li
 
 
 def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, two_step: bool = False) -> list[Model]:
-    freedom = part["evidence"] - solved.used
+    freedom = counts.evidence(part) - solved.used
     variance = solved.residual / np.maximum(freedom, 1.0)
     bias = _bias(part, solved)
     found: list[Model] = []
@@ -138,7 +138,7 @@ def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, tw
                 deviation=deviation,
                 freedom=max(float(freedom[i]), 1.0),
                 rows=int(part.integers("rows")[i]),
-                runs=int(part.integers("runs")[i]),
+                runs=int(counts.runs(part, i)),
                 origin=float(record[AT["origin"].start]),
                 scale=float(record[AT["scale"].start]),
                 x_range=(float(record[AT["x_low"].start]), float(record[AT["x_high"].start])),
@@ -187,7 +187,7 @@ def _notes(part: Table, solved: amdahl.Solutions, i: int, form: amdahl.Form) -> 
         part["p_low"][i] < part["p_high"][i]
     ):
         notes.append("too narrow a band of predictors for this degree: higher terms left out")
-    if part["evidence"][i] - solved.used[i] < 1.0:
+    if counts.evidence(part, i) - solved.used[i] < 1.0:
         notes.append("too few rows to estimate the noise: the interval is a guess")
     return tuple(notes)
 

@@ -45,10 +45,10 @@ def solve(part: Table, degree: int | None = None) -> Solutions:
     mean = part["top_sum"] / np.maximum(part["top_runs"], 1e-300)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(top > 0, mean / top, np.inf)
-        a = parallel_fraction(ratio, part["top_cores"], part["least_cores"])
+        a = parallel_fraction(ratio, part["p_high"], part["p_low"])
         a = np.where(np.isnan(a), FRACTION_UNKNOWN, a)
         # S is fitted at p_min: T_pmin = (1 - a + a / p_min) S_1.
-        single = 1.0 / (1.0 - a + a / np.maximum(part["least_cores"], 1e-300))
+        single = 1.0 / (1.0 - a + a / np.maximum(part["p_low"], 1e-300))
     serial, parallel = (1.0 - a) * single * s, a * single * s
     residual = _residual(part, serial, parallel)
     form = np.array([next(i for i, f in enumerate(FORMS) if f.family == "joint" and f.degree == k) for k in degrees])[

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.models.counts import evidence
 from advisor.models.criterion import criterion
 from advisor.models.elimination import Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
@@ -91,7 +92,7 @@ def solve(part: Table) -> None:
     n = part.size
     matrix, right = free_normal(part)
     system = Elimination(matrix, right)
-    square, evidence = part["square"], part["evidence"]
+    square, rows = part["square"], evidence(part)
     low, high = (part["x_low"] - part["origin"]) / part["scale"], (part["x_high"] - part["origin"]) / part["scale"]
     checks = low + CHECKS[:, None] * (high - low)
     floor, q = FLOOR_SHARE * part["t_low"], 1.0 / part["p_high"]
@@ -104,7 +105,7 @@ def solve(part: Table) -> None:
             left = left - system.gains[column]
             used = used + system.used[column]
         found = system.solution(2 * degree + 2)
-        score = criterion(left, square, evidence, used)
+        score = criterion(left, square, rows, used)
         serial, parallel = (_horner(found[family::2], checks) for family in (0, 1))
         valid = ((serial >= 0) & (parallel >= 0) & (serial + parallel * q >= floor)).all(axis=0)
         better = valid & (score < best)

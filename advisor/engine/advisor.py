@@ -126,9 +126,9 @@ class Advisor:
             field, low, high = BOUNDS[code]
             if not _is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
-        for field in carried:
+        for field, value in carried.items():
             if field not in CARRIED_FIELDS:
-                raise InvalidValue(field, carried[field], f"one of {', '.join(CARRIED_FIELDS)}")
+                raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
         if self._pending.add(component, float(x), float(cores), float(elapsed_s), int(count), ok, running, carried):
             self.flush()
 

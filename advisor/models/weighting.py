@@ -2,10 +2,12 @@
 
 It is never the row's own elapsed time: weight and noise would be correlated (measured: -16 % bias at 30 % noise). Only a
 prediction that is off by more than `TRUST` is drawn to within that factor of the row: a young model can be wrong by a factor
-of 1000 where it saw nothing, and such a row would otherwise outweigh all others for ever. The model is part of the state, solved at the component's ages 16, 32, 64, ... only, from the sums alone. Its form is the free one,
-A(u) + B(u) / p, because one elimination gives all its degrees; it only weighs, it never answers.
+of 1000 where it saw nothing, and such a row would otherwise outweigh all others for ever.
 
-No transcendental function and no matrix product stands here: the fold must give the same bytes however rows are batched.
+The model is part of the state, solved at the component's ages 16, 32, 64, ... only, from the sums alone. Its form is the free
+one, A(u) + B(u) / p, because one elimination gives all its degrees; it only weighs, it never answers.
+
+No transcendental function and no matrix product stands here: the fold gives the same bytes however rows are batched.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,20 +281,21 @@ def _plain_row(row: Any) -> tuple[str, float, float, float]:
     ------
     InvalidValue, Unsupported
     """
-    if not isinstance(row, list) or not 4 <= len(row) <= 5:
+    parts = cast("list[Any]", row) if isinstance(row, list) else []
+    if not 4 <= len(parts) <= 5:
         raise InvalidValue("row", row, _ROW_BOUND)
-    component, predictor, cores, elapsed_s = row[:4]
+    component, predictor, cores, elapsed_s = parts[:4]
     if not isinstance(component, str):
         raise InvalidValue("component", component, "text")
     if normalised_name(component) is None and len(component) > limits.NAME_BYTES_MAX:
         raise InvalidValue("component", component, bound_text("invalid_name"))
     if isinstance(predictor, list):
-        f.numbers("predictor", predictor)
-        if len(predictor) not in _DIMENSIONS:
-            raise InvalidValue("predictor", len(predictor), "1 to 4 values")
-        if len(predictor) > 1:
-            _refuse_dimensions(len(predictor))
-        predictor = predictor[0]
+        point = f.numbers("predictor", predictor)
+        if len(point) not in _DIMENSIONS:
+            raise InvalidValue("predictor", len(point), "1 to 4 values")
+        if len(point) > 1:
+            _refuse_dimensions(len(point))
+        predictor = point[0]
     x = 1.0 if predictor is None else f.number("predictor", predictor)
     return component, x, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
 

@@ -7,13 +7,12 @@ answered with an error, and the connection lives. A byte stream that is no seque
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
-
-import msgpack
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, cast
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, MalformedMessage, TooLarge, from_dict
-from advisor.protocol.framing import Framing, call_id, is_msgid
+from advisor.protocol.framing import Framing, call_id, is_msgid, pack
 
 REQUEST: Final = 0
 RESPONSE: Final = 1
@@ -83,10 +82,7 @@ class ServerConnection:
                 request = _request(message)
             except (MalformedMessage, TooLarge) as error:
                 self._dead = True
-                msgid = (
-                    message[1] if isinstance(message, list) and len(message) == 4 and message[0] == REQUEST else None
-                )
-                events.append(Violation(encode_error(msgid if is_msgid(msgid) else None, error), error))
+                events.append(Violation(encode_error(_msgid_of(message), error), error))
                 return events
             if self._gather and request.msgid is None and request.method == "observe":
                 if events and isinstance(events[-1], Singles):
@@ -124,24 +120,24 @@ class ClientConnection:
         return replies
 
 
-def encode_request(msgid: int, method: str, params: list[Any]) -> bytes:
+def encode_request(msgid: int, method: str, params: Sequence[Any]) -> bytes:
     """Return the bytes of a call."""
-    return msgpack.packb([REQUEST, msgid, method, params])
+    return pack([REQUEST, msgid, method, params])
 
 
-def encode_notification(method: str, params: list[Any]) -> bytes:
+def encode_notification(method: str, params: Sequence[Any]) -> bytes:
     """Return the bytes of a notification."""
-    return msgpack.packb([NOTIFICATION, method, params])
+    return pack([NOTIFICATION, method, params])
 
 
 def encode_response(msgid: int, result: Any) -> bytes:
     """Return the bytes of the answer to a call; `result` is plain: no numpy."""
-    return msgpack.packb([RESPONSE, msgid, None, result])
+    return pack([RESPONSE, msgid, None, result])
 
 
 def encode_error(msgid: int | None, error: AdvisorError) -> bytes:
     """Return the bytes of an error's answer to a call, or to nothing in particular (None)."""
-    return msgpack.packb([RESPONSE, msgid, error.as_dict(), None])
+    return pack([RESPONSE, msgid, error.as_dict(), None])
 
 
 def _only_singles(messages: list[Any]) -> list[Any]:
@@ -157,36 +153,61 @@ def _only_singles(messages: list[Any]) -> list[Any]:
 
 
 def _request(message: Any) -> Request:
-    if not isinstance(message, list) or not message or type(message[0]) is not int:
+    """Return the request that a message is.
+
+    Raises
+    ------
+    MalformedMessage, TooLarge
+    """
+    parts = _parts(message)
+    msgid = None
+    if len(parts) == 4 and _is_kind(parts[0], REQUEST) and is_msgid(parts[1]):
+        _, msgid, method, params = parts
+    elif len(parts) == 3 and _is_kind(parts[0], NOTIFICATION):
+        _, method, params = parts
+    else:
         raise MalformedMessage(
-            "a message that is no array beginning with its kind", field="message", value=message,
-            bound="[0, msgid, method, params] or [2, method, params]",
+            "a message that is neither a request nor a notification", field="message", value=(parts or [message])[0],
+            bound="[0, msgid, method, params] with msgid an integer below 2**32, or [2, method, params]",
         )  # fmt: skip
-    match message:
-        case [0, msgid, method, params] if is_msgid(msgid):
-            pass
-        case [2, method, params]:
-            msgid = None
-        case _:
-            raise MalformedMessage(
-                f"a message of kind {message[0]} and length {len(message)}", field="message", value=message[0],
-                bound="[0, msgid, method, params] with msgid an integer below 2**32, or [2, method, params]",
-            )  # fmt: skip
     if not isinstance(method, str) or len(method) > METHOD_CHARACTERS_MAX:
         raise MalformedMessage("a method that is no short text", field="method", value=method, bound="text")
     if not isinstance(params, list):
         raise MalformedMessage("parameters that are no array", field="params", value=params, bound="an array")
-    if not _within_depth(params):
+    values = cast("list[Any]", params)
+    if not _within_depth(values):
         raise TooLarge("depth of a message", f"more than {limits.DEPTH_MAX}", limits.DEPTH_MAX)
-    return Request(msgid, method, params)
+    return Request(msgid, method, values)
+
+
+def _reply(message: Any) -> Reply:
+    """Return the reply that a message is.
+
+    Raises
+    ------
+    MalformedMessage
+    """
+    parts = _parts(message)
+    if len(parts) != 4 or not _is_kind(parts[0], RESPONSE) or not (parts[1] is None or is_msgid(parts[1])):
+        raise MalformedMessage("the service sent what is no answer", field="message", value=(parts or [message])[0])
+    _, msgid, error, result = parts
+    if error is None:
+        return Reply(msgid, None, result)
+    words = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": str(error)}
+    return Reply(msgid, from_dict(words), None)
+
+
+def _parts(message: Any) -> list[Any]:
+    return cast("list[Any]", message) if isinstance(message, list) else []
+
+
+def _is_kind(value: Any, kind: int) -> bool:
+    return type(value) is int and value == kind  # True is no 1
 
 
 def _msgid_of(message: Any) -> int | None:
-    match message:
-        case [0, msgid, _, _] if is_msgid(msgid):
-            return msgid
-        case _:
-            return None
+    parts = _parts(message)
+    return parts[1] if len(parts) == 4 and _is_kind(parts[0], REQUEST) and is_msgid(parts[1]) else None
 
 
 def _within_depth(params: list[Any]) -> bool:
@@ -195,10 +216,7 @@ def _within_depth(params: list[Any]) -> bool:
     for _ in range(limits.DEPTH_MAX - 1):
         deeper: list[Any] = []
         for container in level:
-            if isinstance(container, dict):
-                values = [value for key, value in container.items() if key != "rows"]
-            else:
-                values = container
+            values = _values(container)
             if not _CONTAINERS.isdisjoint(map(type, values)):
                 deeper += [value for value in values if type(value) in _CONTAINERS]
         if not deeper:
@@ -207,17 +225,10 @@ def _within_depth(params: list[Any]) -> bool:
     return False
 
 
+def _values(container: Any) -> list[Any]:
+    if type(container) is list:
+        return cast("list[Any]", container)
+    return [value for key, value in cast("dict[Any, Any]", container).items() if key != "rows"]
+
+
 _CONTAINERS = frozenset((list, dict))
-
-
-def _reply(message: Any) -> Reply:
-    match message:
-        case [1, msgid, error, result] if msgid is None or is_msgid(msgid):
-            pass
-        case _:
-            raise MalformedMessage("the service sent what is no answer", field="message", value=message)
-    if error is None:
-        return Reply(msgid, None, result)
-    if not isinstance(error, dict):
-        error = {"message": str(error)}
-    return Reply(msgid, from_dict(error), None)

@@ -6,7 +6,7 @@ A check is a function; the ones here take a bound and give a check. Booleans are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
@@ -15,6 +15,21 @@ from advisor.errors import InvalidValue, TooLarge, UnknownKey
 Check = Callable[[str, Any], Any]
 
 NUMBER_TYPES = frozenset((int, float))
+
+
+def _list(field: str, value: Any, bound: str, items_max: int = limits.ARRAY_ITEMS_MAX) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidValue(field, value, bound)
+    items = cast("list[Any]", value)
+    if len(items) > items_max:
+        raise TooLarge(f"length of {field}", len(items), items_max)
+    return items
+
+
+def _map(field: str, value: Any, bound: str = "a map") -> dict[Any, Any]:
+    if not isinstance(value, dict):
+        raise InvalidValue(field, value, bound)
+    return cast("dict[Any, Any]", value)
 
 
 def name(field: str, value: Any) -> str:
@@ -31,14 +46,11 @@ def number(field: str, value: Any) -> float:
 
 def numbers(field: str, value: Any) -> list[float]:
     """A list of numbers, at most PREDICT_POINTS_MAX."""
-    if not isinstance(value, list):
-        raise InvalidValue(field, value, "a list of numbers")
-    if len(value) > limits.PREDICT_POINTS_MAX:
-        raise TooLarge(f"length of {field}", len(value), limits.PREDICT_POINTS_MAX)
-    if not NUMBER_TYPES.issuperset(map(type, value)):
-        at, wrong = next((i, v) for i, v in enumerate(value) if type(v) not in NUMBER_TYPES)
+    items = _list(field, value, "a list of numbers", limits.PREDICT_POINTS_MAX)
+    if not NUMBER_TYPES.issuperset(map(type, items)):
+        at, wrong = next((i, v) for i, v in enumerate(items) if type(v) not in NUMBER_TYPES)
         raise InvalidValue(f"{field}[{at}]", wrong, "a number")
-    return value
+    return items
 
 
 def boolean(field: str, value: Any) -> bool:
@@ -107,11 +119,8 @@ def list_of(inner: Check, items_max: int) -> Check:
     """A list of at most `items_max` of what `inner` takes."""
 
     def check(field: str, value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            raise InvalidValue(field, value, "a list")
-        if len(value) > items_max:
-            raise TooLarge(f"length of {field}", len(value), items_max)
-        return [inner(f"{field}[{i}]", item) for i, item in enumerate(value)]
+        items = _list(field, value, "a list", items_max)
+        return [inner(f"{field}[{i}]", item) for i, item in enumerate(items)]
 
     return check
 
@@ -120,37 +129,29 @@ def texts(items_max: int) -> Check:
     """A list of at most `items_max` texts, whatever they say: each is judged where it is used."""
 
     def check(field: str, value: Any) -> list[str]:
-        if not isinstance(value, list):
-            raise InvalidValue(field, value, "a list of texts")
-        if len(value) > items_max:
-            raise TooLarge(f"length of {field}", len(value), items_max)
-        if not {str}.issuperset(map(type, value)):
-            at, wrong = next((i, v) for i, v in enumerate(value) if type(v) is not str)
+        items = _list(field, value, "a list of texts", items_max)
+        if not {str}.issuperset(map(type, items)):
+            at, wrong = next((i, v) for i, v in enumerate(items) if type(v) is not str)
             raise InvalidValue(f"{field}[{at}]", wrong, "text")
-        return value
+        return items
 
     return check
 
 
 def rows(field: str, value: Any) -> list[Any]:
     """A list of at most ROWS_BATCH_MAX rows; each row is judged by itself, later."""
-    if not isinstance(value, list):
-        raise InvalidValue(field, value, "a list of rows [component, predictor, cores, elapsed_s]")
-    if len(value) > limits.ROWS_BATCH_MAX:
-        raise TooLarge(f"length of {field}", len(value), limits.ROWS_BATCH_MAX, "cut the batch")
-    return value
+    return _list(field, value, "a list of rows [component, predictor, cores, elapsed_s]", limits.ROWS_BATCH_MAX)
 
 
 def map_of(inner: Check) -> Check:
     """A map from text to what `inner` takes."""
 
     def check(field: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise InvalidValue(field, value, "a map")
-        for key in value:
+        items = _map(field, value)
+        for key in items:
             if not isinstance(key, str):
                 raise InvalidValue(f"a key of {field}", key, "text")
-        return {key: inner(f"{field}[{key[:40]!r}]", item) for key, item in value.items()}
+        return {key: inner(f"{field}[{key[:40]!r}]", item) for key, item in items.items()}
 
     return check
 
@@ -159,14 +160,13 @@ def record_of(**keys: Check) -> Check:
     """A map with some of these keys, each with its own check."""
 
     def check(field: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise InvalidValue(field, value, f"a map with the keys {', '.join(keys)}")
-        for key in value:
+        items = _map(field, value, f"a map with the keys {', '.join(keys)}")
+        for key in items:
             if key not in keys:
                 raise UnknownKey(
                     f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(keys)
                 )  # fmt: skip
-        return {key: keys[key](f"{field}.{key}", item) for key, item in value.items()}
+        return {key: keys[key](f"{field}.{key}", item) for key, item in items.items()}
 
     return check
 

@@ -8,8 +8,8 @@ header has been kept. Skipping costs an eighth of decoding.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, cast
 
 import msgpack
 
@@ -27,12 +27,32 @@ _FIXMAP, _MAP16, _FIXARRAY = 0x80, 0xDE, 0x90
 _REQUEST_START = b"\x94"  # an array of four
 _LENGTH_WORDS = {"str": "a text", "bin": "a bin", "array": "an array", "map": "a map"}
 _LENGTH_ERROR = re.compile(r"(\d+) exceeds max_(str|bin|array|map|ext)_len\((\d+)\)")
-_DECODE_ERRORS = (ValueError, TypeError, MalformedMessage, msgpack.exceptions.UnpackException)
+_DECODE_ERRORS: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    MalformedMessage,
+    msgpack.exceptions.UnpackException,
+)
 
 
-def new_unpacker() -> msgpack.Unpacker:
+class Unpacker(Protocol):
+    """What is used of msgpack.Unpacker, whose package has no type hints."""
+
+    def feed(self, next_bytes: bytes) -> None: ...
+    def skip(self) -> None: ...
+    def tell(self) -> int: ...
+    def unpack(self) -> Any: ...
+    def read_array_header(self) -> int: ...
+    def read_map_header(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+_UnpackerType = Callable[..., Unpacker]
+
+
+def new_unpacker() -> Unpacker:
     """Return a decoder with this protocol's limits, with room for a message and a slice."""
-    return msgpack.Unpacker(
+    return cast(_UnpackerType, msgpack.Unpacker)(
         max_buffer_size=limits.MESSAGE_BYTES_MAX + SLICE_BYTES,
         read_size=2**16,  # its buffer begins so large, and grows
         max_array_len=limits.ARRAY_ITEMS_MAX,
@@ -44,6 +64,11 @@ def new_unpacker() -> msgpack.Unpacker:
     )
 
 
+def pack(value: Any) -> bytes:
+    """Return the bytes of a message."""
+    return cast("bytes", msgpack.packb(value))
+
+
 class Framing:
     """The whole messages of a byte stream, decoded; memory is bounded by one message and one slice.
 
@@ -53,6 +78,9 @@ class Framing:
     __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_size")
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._cutter = new_unpacker()
         self._decoder = new_unpacker()
         self._pending: list[bytes] = []  # bytes of the message that is not whole yet
@@ -86,6 +114,8 @@ class Framing:
             messages, wrong, head = self._decode(stream, ends)
             if wrong is not None:
                 return messages, wrong, head
+            if len(stream) > SLICE_BYTES and not self._size:
+                self._begin()  # gives the memory of a large message back
         if fault is None and self._size > limits.MESSAGE_BYTES_MAX:
             fault = TooLarge("bytes of a message", self._size, limits.MESSAGE_BYTES_MAX, "cut the batch")
         if fault is not None:
@@ -157,7 +187,7 @@ def check_size(message: bytes) -> None:
         )  # fmt: skip
 
 
-def _payload_bytes(walker: msgpack.Unpacker, message: bytes, depth: int) -> int:
+def _payload_bytes(walker: Unpacker, message: bytes, depth: int) -> int:
     """Return the bytes of `bin` in the next object, in it or in the values of its map; step over it."""
     start = walker.tell()
     kind = message[start]
@@ -176,7 +206,7 @@ def _payload_bytes(walker: msgpack.Unpacker, message: bytes, depth: int) -> int:
 
 def call_id(head: bytes) -> int | None:
     """Return the msgid of the request that begins with `head`, or None when it is no request or not that far."""
-    reader = msgpack.Unpacker(max_buffer_size=HEAD_BYTES)
+    reader = new_unpacker()
     try:
         reader.feed(head[:HEAD_BYTES])
         if head[:1] != _REQUEST_START:

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import limits
+from advisor.domain.answers import Receipt as Receipt  # handed on: engine and service take both from here
+from advisor.domain.answers import Refusals as Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 
@@ -114,38 +116,6 @@ class Columns:
             misread=self.misread and Misread({code: mask[rows] for code, mask in self.misread.codes.items()}, {}),
             **optional,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """Rows that were refused: how many, by code, and the first with row, code and value."""
-
-    count: int = 0
-    by_code: Mapping[str, int] = field(default_factory=dict[str, int])
-    first: tuple[tuple[int, str, Any], ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire, `{count, by_code, first: [[row, code, value]]}`."""
-        return {"count": self.count, "by_code": dict(self.by_code), "first": [list(row) for row in self.first]}
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of a batch: accepted + refused.count rows were sent."""
-
-    accepted: int
-    refused: Refusals = Refusals()
-    sequence: int | None = None
-    replayed: bool = False  # the number was applied before: nothing was folded now
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        answer: dict[str, Any] = {"accepted": self.accepted, "refused": self.refused.as_dict()}
-        if self.sequence is not None:
-            answer["sequence"] = self.sequence
-        if self.replayed:
-            answer["replayed"] = True
-        return answer
 
 
 # One line a check: code, what is bad about a row. In order: the first that matches names the refusal.

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import limits
+from advisor.domain.answers import Receipt as Receipt  # handed on: engine and service take both from here
+from advisor.domain.answers import Refusals as Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 
@@ -51,7 +53,9 @@ class ComponentNames:
     def extend(self, names: Sequence[object]) -> None:
         """Append names. Cost O(n)."""
         normal = [normalised_name(name) for name in names]
-        self.names += [str(raw)[: limits.NAME_BYTES_MAX] if name is None else name for raw, name in zip(names, normal, strict=True)]
+        self.names += [
+            str(raw)[: limits.NAME_BYTES_MAX] if name is None else name for raw, name in zip(names, normal, strict=True)
+        ]
         self.valid = np.concatenate([self.valid, np.array([name is not None for name in normal], np.bool_)])
         self.slots = np.concatenate([self.slots, np.full(len(normal), UNRESOLVED, np.int64)])
 
@@ -116,38 +120,6 @@ class Columns:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """Rows that were refused: how many, by code, and the first with row, code and value."""
-
-    count: int = 0
-    by_code: Mapping[str, int] = field(default_factory=dict[str, int])
-    first: tuple[tuple[int, str, Any], ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire, `{count, by_code, first: [[row, code, value]]}`."""
-        return {"count": self.count, "by_code": dict(self.by_code), "first": [list(row) for row in self.first]}
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of a batch: accepted + refused.count rows were sent."""
-
-    accepted: int
-    refused: Refusals = Refusals()
-    sequence: int | None = None
-    replayed: bool = False  # the number was applied before: nothing was folded now
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        answer: dict[str, Any] = {"accepted": self.accepted, "refused": self.refused.as_dict()}
-        if self.sequence is not None:
-            answer["sequence"] = self.sequence
-        if self.replayed:
-            answer["replayed"] = True
-        return answer
-
-
 # One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
 BOUNDS: Mapping[str, tuple[str, float, float]] = {
     "invalid_predictor": ("predictor", 0.0, limits.PREDICTOR_MAX),
@@ -180,7 +152,9 @@ def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
     by_code = {code: n for code, n in by_code.items() if n}
     if not by_code:
         return Refusals()
-    earliest = sorted((int(row), code) for code in by_code for row in np.flatnonzero(codes[code])[: limits.FIRST_REFUSALS])
+    earliest = sorted(
+        (int(row), code) for code in by_code for row in np.flatnonzero(codes[code])[: limits.FIRST_REFUSALS]
+    )
     first = tuple((row, code, _offending(columns, row, code)) for row, code in earliest[: limits.FIRST_REFUSALS])
     return Refusals(sum(by_code.values()), by_code, first)
 

@@ -281,9 +281,9 @@ def _plain_row(row: Any) -> tuple[str, float, float, float]:
     ------
     InvalidValue, Unsupported
     """
-    parts = cast("list[Any]", row) if isinstance(row, list) else []
+    parts = cast("list[Any]", row if isinstance(row, list) else [])
     if not 4 <= len(parts) <= 5:
-        raise InvalidValue("row", row, _ROW_BOUND)
+        raise InvalidValue("row", cast("Any", row), _ROW_BOUND)
     component, predictor, cores, elapsed_s = parts[:4]
     if not isinstance(component, str):
         raise InvalidValue("component", component, "text")

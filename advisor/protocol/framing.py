@@ -69,6 +69,11 @@ def pack(value: Any) -> bytes:
     return cast("bytes", msgpack.packb(value))
 
 
+def map_header(items: int) -> bytes:
+    """Return the bytes that begin a map of `items` keys."""
+    return cast("bytes", msgpack.Packer(autoreset=True).pack_map_header(items))
+
+
 class Framing:
     """The whole messages of a byte stream, decoded; memory is bounded by one message and one slice.
 

@@ -158,7 +158,7 @@ def _read_table(
     return ledger, TablePages(name, ledger.layout, known, words.astype(np.uint64, copy=False), changed)
 
 
-def _read_slots(  # noqa: PLR0917 (one scan, many columns)
+def _read_slots(
     connection: sqlite3.Connection,
     name: str,
     ledger: Ledger,

@@ -68,6 +68,11 @@ class ServerConnection:
         self._gather = gather_singles
         self._dead = False
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes received of a message that is not whole yet."""
+        return self._framing.pending_bytes
+
     def receive(self, data: bytes | bytearray | memoryview) -> list[Request | Singles | Violation]:
         """Return the events that `data` completes; nothing more after a `Violation`. Never raises on bad input."""
         if self._dead:

@@ -32,7 +32,7 @@ from advisor.engine.components import Components
 from advisor.engine.pending import Pending
 from advisor.engine.report import component_status
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, Unsupported
-from advisor.models import prediction
+from advisor.models import counts, prediction
 from advisor.models.prediction import LEVEL, Model
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ class Advisor:
             field, low, high = BOUNDS[code]
             if not _is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
-        for field in carried:
+        for field, value in carried.items():
             if field not in CARRIED_FIELDS:
-                raise InvalidValue(field, carried[field], f"one of {', '.join(CARRIED_FIELDS)}")
+                raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
         if self._pending.add(component, float(x), float(cores), float(elapsed_s), int(count), ok, running, carried):
             self.flush()
 
@@ -387,7 +387,7 @@ class Advisor:
         return [solved[slot] for slot in slots]
 
     def _learned(self, slot: int) -> bool:
-        return bool(self.components.table["evidence"][slot] > 0)
+        return bool(counts.evidence(self.components.table, slot) > 0)
 
     def _require_rows(self, slots: Sequence[int]) -> None:
         for slot in slots:

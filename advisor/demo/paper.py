@@ -32,6 +32,7 @@ ROWS_CHUNK = 400  # rows that arrive together: the stream, not the file
 CHUNKS = -(-len(PIPELINE) * len(SIZES) * len(CORE_COUNTS) * RUNS // ROWS_CHUNK)
 MODELS = (None, "two_step")
 LABELS = {None: "default", "two_step": "two_step"}
+GOALS = ("throughput", "latency")
 WINDOWS = (6, 16, 31, 101, 301, 1001, 4001)  # edges of the row numbers that an error is told for
 SIZE_SMALL = 500  # up to here the paper finds too much noise to predict
 
@@ -106,13 +107,16 @@ def run_paper(client: Planned, seed: int, *, tick: Callable[[], object] = lambda
     rows = measurements(PIPELINE, seed)
     prequential = Prequential(_Settled(client), MODELS)
     predicted: dict[str | None, list[Floats]] = {model: [] for model in MODELS}
+    early: Shares | None = None
     for start in range(0, len(rows), ROWS_CHUNK):
         for model, values in prequential.take(rows.take(slice(start, start + ROWS_CHUNK))).items():
             predicted[model].append(values)
+        if start == 0:
+            early = _advised(client, "throughput", f"advised after {ROWS_CHUNK} rows")
         tick()
     true_s = truth(PIPELINE, rows.index, rows.predictor, rows.cores)
     error = {model: np.abs(np.concatenate(values) / true_s - 1.0) for model, values in predicted.items()}
-    return Streamed(_row_numbers(rows.index), rows.predictor, error, tuple(_allocations(client)))
+    return Streamed(_row_numbers(rows.index), rows.predictor, error, tuple(_allocations(client, early)))
 
 
 def _row_numbers(index: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -123,16 +127,19 @@ def _row_numbers(index: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers
 
 
-def _allocations(client: Planned) -> list[Shares]:
-    names = [component.name for component in PIPELINE]
-    advised = {goal: client.allocate(NETWORK, cores=CORES, objective=goal).cores for goal in ("throughput", "latency")}
-    alone = mean_elapsed_s(PIPELINE, 1)
+def _allocations(client: Planned, early: Shares | None) -> list[Shares]:
     return [
         _judged("equal shares", equal_shares(len(PIPELINE), CORES)),
-        _judged("proportional shares", proportional_shares(alone, CORES)),
-        *(_judged(f"advised, {goal}", [cores[name] for name in names]) for goal, cores in advised.items()),
+        _judged("proportional shares", proportional_shares(mean_elapsed_s(PIPELINE, 1), CORES)),
+        *([early] if early else []),
+        *(_advised(client, goal, f"advised, {goal}") for goal in GOALS),
         *(_judged(f"best possible, {goal}", best) for goal, best in _best().items()),
     ]
+
+
+def _advised(client: Planned, goal: str, label: str) -> Shares:
+    cores = client.allocate(NETWORK, cores=CORES, objective=goal).cores
+    return _judged(label, [cores[component.name] for component in PIPELINE])
 
 
 def _judged(label: str, cores: Sequence[int]) -> Shares:
@@ -147,6 +154,6 @@ def _best() -> dict[str, list[int]]:
     cores = np.diff(np.column_stack([np.zeros(len(cuts), int), cuts, np.full(len(cuts), CORES)]), axis=1)
     mean_s = table[np.arange(len(PIPELINE)), cores - 1]
     return {
-        "throughput": cores[np.argmin(mean_s.max(axis=1))].tolist(),
-        "latency": cores[np.argmin(mean_s.sum(axis=1))].tolist(),
+        goal: cores[np.argmin(fold(mean_s, axis=1))].tolist()
+        for goal, fold in zip(GOALS, (np.max, np.sum), strict=True)
     }

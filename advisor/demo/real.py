@@ -88,6 +88,11 @@ class Judged:
     invocations: tuple[Invocation, ...]
     ask_s: Floats
 
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components judged, in the order of the pipeline."""
+        return tuple(dict.fromkeys(run.component for run in self.invocations))
+
     def total_s(self, policy: str, component: str | None = None) -> float:
         """Return the seconds of all invocations (of one component) under a policy."""
         return sum(run.seconds(policy) for run in self.of(component))

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import msgpack
+import pytest
 
 from advisor.errors import AdvisorError, from_dict
 from advisor.service import Bound, load_config, serve
@@ -131,12 +132,10 @@ async def running(directory: Path, **options: Any) -> AsyncIterator[Live]:
 
 async def refused(code: str, call: Any) -> AdvisorError:
     """Return the error of a call, which must have the code."""
-    try:
-        result = await call
-    except AdvisorError as error:
-        assert error.code == code, f"{error.code}: {error}"
-        return error
-    raise AssertionError(f"answered {result!r}, where {code} was due")
+    with pytest.raises(AdvisorError) as caught:
+        await call
+    assert caught.value.code == code, f"{caught.value.code}: {caught.value}"
+    return caught.value
 
 
 def rows_of(n: int, components: int = 3, start: int = 0) -> list[list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgpack
 import numpy as np
 from live import Closed, refused, rows_of, running
 
@@ -69,8 +70,6 @@ async def test_columns_with_numbered_names(tmp_path: Path) -> None:
 
 
 async def test_notifications_are_learned_without_an_answer(tmp_path: Path) -> None:
-    import msgpack
-
     async with running(tmp_path) as live:
         peer = await live.peer()
         for row in [*rows_of(50), ["c0", 1.0, 0.0, 1.0]]:
@@ -154,8 +153,6 @@ async def test_a_client_without_incarnation_may_resume_ahead_of_a_lost_state(tmp
 
 
 async def test_answers_of_many_requests_in_one_read_come_in_order_of_work(tmp_path: Path) -> None:
-    import msgpack
-
     async with running(tmp_path) as live:
         peer = await live.peer()
         await peer.call("observe_rows", {"rows": rows_of(100)})

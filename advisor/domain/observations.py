@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import limits
-from advisor.domain.answers import Receipt as Receipt  # handed on: engine and service take both from here
-from advisor.domain.answers import Refusals as Refusals
+from advisor.domain.answers import Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 

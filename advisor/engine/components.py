@@ -8,18 +8,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain.answers import Receipt, Refusals
 from advisor.domain.observations import (
     UNRESOLVED,
     Bools,
     Columns,
     Ints,
-    Receipt,
-    Refusals,
     bad_rows,
     refusals_of,
 )
 from advisor.errors import InvalidValue, Mismatch, TooLarge, UnknownComponent
-from advisor.models import combine
+from advisor.models import combine, counts
 from advisor.models.fold import fold
 from advisor.models.table import Table
 
@@ -197,13 +196,13 @@ class Components:
 
     def error(self) -> tuple[float, int]:
         """Return the mean of |t - m| / t over all scored rows and their number, m being the weighting model's prediction."""
-        rows = float(self.table["scored"].sum())
-        return (float(self.table["error"].sum()) / rows if rows else float("nan"), int(rows))
+        rows = int(counts.scored(self.table).sum())
+        return (float(self.table["error"].sum()) / rows if rows else float("nan"), rows)
 
     def worst(self, k: int) -> list[tuple[str, float, int]]:
         """Return the k components with the largest mean error among the scored: (name, error, rows). Cost O(components)."""
-        scored = self.table["scored"][: len(self.names)]
-        mean = np.where(scored > 0, self.table["error"][: len(self.names)] / np.maximum(scored, 1.0), -1.0)
+        scored = counts.scored(self.table, slice(len(self.names)))
+        mean = np.where(scored > 0, self.table["error"][: len(self.names)] / np.maximum(scored, 1), -1.0)
         count = min(k, int(np.count_nonzero(scored)))
         if count <= 0:
             return []

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.observations import Columns, Receipt
+from advisor.domain.answers import Receipt
+from advisor.domain.observations import Columns
 from advisor.engine.advisor import Advisor
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import InvalidValue, SequenceGap, StateTooNew, TooLarge

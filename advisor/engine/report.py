@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.engine.components import Components
+from advisor.models import counts
 from advisor.models.prediction import Model
 
 
@@ -15,8 +16,9 @@ def component_status(components: Components, slots: Sequence[int], models: Mappi
     rows: list[dict[str, Any]] = []
     for slot in slots:
         entry: dict[str, Any] = {"component": components.names[slot]}
-        entry |= {name: int(table.integers(name)[slot]) for name in ("rows", "runs", "failed", "unfinished")}
-        scored = float(table["scored"][slot])
+        entry |= {name: int(table.integers(name)[slot]) for name in ("rows", "failed", "unfinished")}
+        entry["runs"] = int(counts.runs(table, slot))
+        scored = int(counts.scored(table, slot))
         entry["prediction_error"] = float(table["error"][slot]) / scored if scored else None
         model = models.get(slot)
         if model is not None:
@@ -28,7 +30,7 @@ def component_status(components: Components, slots: Sequence[int], models: Mappi
                 "bias": model.bias,
                 "predictor_range": list(model.x_range),
                 "cores_range": list(model.p_range),
-                "elapsed_range_s": [float(table["t_low"][slot]), float(table["t_high"][slot])],
+                "elapsed_least_s": float(table["t_low"][slot]),
             }
         rows.append(entry)
     return rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models import basis, sketch
+from advisor.models import basis, counts, sketch
 from advisor.models.fold import solve_weighting
 from advisor.models.layout import AT, FIRST_SOLVE, empty_record
 from advisor.models.table import Table
@@ -17,11 +17,12 @@ from advisor.models.table import Table
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EXACT_COUNTS = ("rows", "runs", "failed", "unfinished")
-ADDED = ("evidence", "gram", "right", "square", "scored", "error", "cell_runs", "cell_sum", "cell_square")
+EXACT_COUNTS = ("rows", "extra_runs", "failed", "unfinished")
+OFFSETS = ("start", "unscored")
+ADDED = ("forgotten", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
 LEAST = ("least_gram", "least_right", "least_square")
 TOP = ("top_runs", "top_sum")
-FADED = ("evidence", "gram", "right", "square", *LEAST, *TOP, "cell_runs", "cell_sum", "cell_square", "scored", "error")
+FADED = ("gram", "right", "square", *LEAST, *TOP, "cell_runs", "cell_sum", "cell_square")
 
 
 def merge(table: Table, slots: Ints, other: Table) -> None:
@@ -31,19 +32,21 @@ def merge(table: Table, slots: Ints, other: Table) -> None:
     exponent = np.maximum(part["cell_exponent"], other["cell_exponent"])
     for one in (part, other):
         sketch.coarsen(one, exponent)
-    for field in (*EXACT_COUNTS, "age"):
+    for field in (*EXACT_COUNTS, *OFFSETS):
         part.integers(field)[:] += other.integers(field)
     for field in ADDED:
         part[field][...] += other[field]
     _merge_two_step(part, other)
-    for field, keep in (("x", np.minimum), ("p", np.minimum), ("t", np.minimum)):
-        low, high = part[f"{field}_low"], part[f"{field}_high"]
-        keep(low, other[f"{field}_low"], out=low)
-        np.maximum(high, other[f"{field}_high"], out=high)
+    for field, keep in (
+        ("x_low", np.minimum),
+        ("x_high", np.maximum),
+        ("p_low", np.minimum),
+        ("p_high", np.maximum),
+        ("t_low", np.minimum),
+    ):
+        keep(part[field], other[field], out=part[field])
     table.scatter(slots, part)
-    old = slots[part.integers("age") >= FIRST_SOLVE]
-    if len(old):
-        solve_weighting(table, old)
+    solve_weighting(table, slots)
 
 
 def _share_basis(part: Table, other: Table) -> None:
@@ -62,28 +65,31 @@ def _share_basis(part: Table, other: Table) -> None:
 
 
 def _merge_two_step(part: Table, other: Table) -> None:
-    fewer, more = other["least_cores"] < part["least_cores"], other["least_cores"] > part["least_cores"]
+    fewer, more = other["p_low"] < part["p_low"], other["p_low"] > part["p_low"]
     for field in LEAST:
         mine, theirs = part[field], other[field]
         mine[...] = np.where(fewer, theirs, np.where(more, mine, mine + theirs))
-    np.minimum(part["least_cores"], other["least_cores"], out=part["least_cores"])
-    mine, theirs = (part["top_cores"], part["top_predictor"]), (other["top_cores"], other["top_predictor"])
+    mine, theirs = (part["p_high"], part["top_predictor"]), (other["p_high"], other["top_predictor"])
     higher = (theirs[0] > mine[0]) | ((theirs[0] == mine[0]) & (theirs[1] > mine[1]))
     same = (theirs[0] == mine[0]) & (theirs[1] == mine[1])
     for field in TOP:
         part[field][:] = np.where(higher, other[field], part[field] + np.where(same, other[field], 0.0))
-    for kept, offered in zip(mine, theirs, strict=True):
-        kept[:] = np.where(higher, offered, kept)
+    part["top_predictor"][:] = np.where(higher, theirs[1], mine[1])
 
 
 def forget(table: Table, slot: int, keep: float) -> None:
     """Multiply what a component has learned by keep, 0 <= keep < 1; at 0 it begins anew. Exact counts stay."""
+    rows = int(table.integers("rows")[slot])
+    table["forgotten"][slot] = rows - keep * counts.evidence(table, slot)
     if keep > 0:
         for field in FADED:
             table[field][..., slot] *= keep
     else:
         record = empty_record()
-        for field in EXACT_COUNTS:
+        for field in (*EXACT_COUNTS, "forgotten"):
             record[AT[field]] = table.words[AT[field], slot]
+        integers = record.view(np.int64)
+        integers[AT["start"]] = integers[AT["unscored"]] = rows
+        integers[AT["solve_at"]] = rows + FIRST_SOLVE
         table.words[:, slot] = record
     table.changed[slot] = True

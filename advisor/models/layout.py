@@ -1,4 +1,4 @@
-"""The base tier's state: 126 words of 8 bytes a component, one line a field.
+"""The base tier's state: 122 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -20,20 +20,20 @@ FIRST_SOLVE = 16  # rows a component folds with their own elapsed time as weight
 FIELDS: tuple[tuple[str, int, str, float], ...] = (
     # Exact counts; forgetting never lowers them.
     ("rows", 1, "i", 0),  # learned rows
-    ("runs", 1, "i", 0),  # learned runs: a row with count c is c runs
+    ("extra_runs", 1, "i", 0),  # learned runs beyond one a row: a row with count c is c runs
     ("failed", 1, "i", 0),  # rows with ok = false
     ("unfinished", 1, "i", 0),  # rows with running = true
-    # Progress since the component began or was wholly forgotten.
-    ("age", 1, "i", 0),  # rows
-    ("solve_at", 1, "i", FIRST_SOLVE),  # the age at which the weighting model is solved next: 16, 32, 64, ...
-    ("evidence", 1, "f", 0),  # rows, lowered by forgetting: what the solver takes for n
+    # Offsets to `rows`, see `counts`.
+    ("start", 1, "i", 0),  # rows when the component was last wholly forgotten
+    ("solve_at", 1, "i", FIRST_SOLVE),  # rows at which the weighting model is solved next: at ages 16, 32, 64, ...
+    ("unscored", 1, "i", 0),  # rows that came before there was a weighting model to predict them
+    ("forgotten", 1, "f", 0),  # rows that the sums no longer stand for
     # Ranges seen.
     ("x_low", 1, "f", np.inf),
     ("x_high", 1, "f", -np.inf),
     ("p_low", 1, "f", np.inf),
     ("p_high", 1, "f", -np.inf),
     ("t_low", 1, "f", np.inf),
-    ("t_high", 1, "f", -np.inf),
     # Weighted sums over u = (x - origin) / scale, w = count / (m**2 + t0**2).
     ("origin", 1, "f", np.inf),
     ("scale", 1, "f", 0),
@@ -48,19 +48,16 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("w_high", 1, "f", 0),
     ("w_floor", 1, "f", 0),  # half the smallest elapsed time seen when it was solved
     # How well the weighting model predicted each row before learning it.
-    ("scored", 1, "f", 0),  # rows
     ("error", 1, "f", 0),  # sum |t - m| / t
     # Load sketch: cells [c 2**e, (c + 1) 2**e) of the predictor, unweighted.
     ("cell_exponent", 1, "f", -np.inf),
     ("cell_runs", CELLS, "f", 0),
     ("cell_sum", CELLS, "f", 0),  # sum of x - c 2**e
     ("cell_square", CELLS, "f", 0),  # sum of (x - c 2**e)**2
-    # Paper 1's two-step model: unweighted sums of the rows at the fewest cores; the mean at the highest (cores, predictor).
-    ("least_cores", 1, "f", np.inf),
+    # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
     ("least_gram", MOMENTS, "f", 0),
     ("least_right", COEFFICIENTS, "f", 0),
     ("least_square", 1, "f", 0),
-    ("top_cores", 1, "f", -np.inf),
     ("top_predictor", 1, "f", -np.inf),
     ("top_runs", 1, "f", 0),
     ("top_sum", 1, "f", 0),

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import Prediction
-from advisor.models import amdahl, two_step_fit
+from advisor.models import amdahl, counts, two_step_fit
+from advisor.models.candidates import FORMS, FRACTION_UNKNOWN, Form
 from advisor.models.demand import expected_load
 from advisor.models.elimination import Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
@@ -114,13 +115,13 @@ def two_step_models(part: Table, timer_noise_s: float, degree: int | None) -> li
 
 
 def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, two_step: bool = False) -> list[Model]:
-    freedom = part["evidence"] - solved.used
+    freedom = counts.evidence(part) - solved.used
     variance = solved.residual / np.maximum(freedom, 1.0)
     bias = _bias(part, solved)
     found: list[Model] = []
     for i in range(part.size):
         record = part.words[:, i]
-        form = amdahl.FORMS[int(solved.form[i])]
+        form = FORMS[int(solved.form[i])]
         notes = _notes(part, solved, i, form)
         deviation = sqrt(float(variance[i]))
         if freedom[i] < 1.0 and not two_step:
@@ -138,7 +139,7 @@ def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, tw
                 deviation=deviation,
                 freedom=max(float(freedom[i]), 1.0),
                 rows=int(part.integers("rows")[i]),
-                runs=int(part.integers("runs")[i]),
+                runs=int(counts.runs(part, i)),
                 origin=float(record[AT["origin"].start]),
                 scale=float(record[AT["scale"].start]),
                 x_range=(float(record[AT["x_low"].start]), float(record[AT["x_high"].start])),
@@ -171,23 +172,23 @@ def _bias(part: Table, solved: amdahl.Solutions) -> Floats:
 
 def form_names() -> tuple[str, ...]:
     """Return the names of the forms that can be forced."""
-    return tuple(form.name for form in amdahl.FORMS)
+    return tuple(form.name for form in FORMS)
 
 
-def _notes(part: Table, solved: amdahl.Solutions, i: int, form: amdahl.Form) -> tuple[str, ...]:
+def _notes(part: Table, solved: amdahl.Solutions, i: int, form: Form) -> tuple[str, ...]:
     notes: list[str] = []
     if solved.preferred[i] != solved.form[i]:
-        wished = amdahl.FORMS[int(solved.preferred[i])].name
+        wished = FORMS[int(solved.preferred[i])].name
         notes.append(f"{wished} fits better but is not positive on the seen range")
     if part["p_low"][i] >= part["p_high"][i]:
-        notes.append(f"one core count seen: parallel fraction {amdahl.FRACTION_UNKNOWN} assumed")
+        notes.append(f"one core count seen: parallel fraction {FRACTION_UNKNOWN} assumed")
     if part["x_low"][i] >= part["x_high"][i]:
         notes.append("one predictor value seen: no dependence on it is known")
     elif form.family != "proportional" and solved.used[i] < form.columns + (form.family == "joint") * (
         part["p_low"][i] < part["p_high"][i]
     ):
         notes.append("too narrow a band of predictors for this degree: higher terms left out")
-    if part["evidence"][i] - solved.used[i] < 1.0:
+    if counts.evidence(part, i) - solved.used[i] < 1.0:
         notes.append("too few rows to estimate the noise: the interval is a guess")
     return tuple(notes)
 

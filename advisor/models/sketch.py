@@ -53,7 +53,7 @@ def add(table: Table, slots: NDArray[np.int64], x: Floats, count: Floats | None)
     offset = x - np.ldexp(cell.astype(np.float64), exponent)
     at = cell * table.words.shape[1] + slots
     weighted = offset if count is None else offset * count
-    np.add.at(table["cell_runs"].reshape(-1), at, 1.0 if count is None else count)
+    np.add.at(table["cell_runs"].reshape(-1), at, np.ones_like(x) if count is None else count)
     np.add.at(table["cell_sum"].reshape(-1), at, weighted)
     np.add.at(table["cell_square"].reshape(-1), at, weighted * offset)
 

@@ -1,9 +1,9 @@
 """Paper 1's model as the paper has it, by the name `two_step`.
 
-The sequential time S(x) is fitted, unweighted, to the rows at the fewest cores p_min. The parallel fraction comes from the rows
-at the highest (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0 for r >= 1
-and to 1 for r <= p_min / p* (the formula has a pole beyond). All those rows share (p*, x*), so their running mean is kept
-as (p*, x*, n, sum t) and a is evaluated with the S of the moment.
+The sequential time S(x) is fitted, unweighted, to the rows at the fewest cores p_min. The parallel fraction comes from the
+rows at the highest (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0
+for r >= 1 and to 1 for r <= p_min / p* (the formula has a pole beyond). All those rows share (p*, x*), so their running mean
+is kept as (p*, x*, n, sum t) and a is evaluated with the S of the moment.
 
 Source: extended Amdahl model, sections 3.1, 3.2 and 3.4 (the paper prints a without the "1 -", a misprint).
 """
@@ -24,7 +24,7 @@ LEAST = slice(AT["least_gram"].start, AT["least_square"].stop)
 
 def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, u: Floats, count: Floats | None) -> None:
     """Fold rows whose predictors lie within their slots' bases. Cost O(n)."""
-    least = table["least_cores"]
+    least = table["p_low"]
     fewer = p < least[slots]
     if fewer.any():
         changed = np.unique(slots[fewer])
@@ -33,7 +33,15 @@ def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, u: Floats, 
     rows = np.flatnonzero(p == least[slots])
     if len(rows):
         _fold_least(table, slots[rows], t[rows], u[rows], None if count is None else count[rows])
-    _fold_top(table, slots, x, p, t, count)
+    most = table["p_high"]
+    rows = np.flatnonzero(p >= most[slots])
+    if len(rows):
+        more = rows[p[rows] > most[slots[rows]]]
+        if len(more):
+            np.maximum.at(most, slots[more], p[more])
+            table["top_predictor"][slots[more]] = -np.inf
+            rows = rows[p[rows] == most[slots[rows]]]
+        _fold_top(table, slots[rows], x[rows], t[rows], None if count is None else count[rows])
 
 
 def _fold_least(table: Table, slots: Ints, t: Floats, u: Floats, count: Floats | None) -> None:
@@ -46,32 +54,16 @@ def _fold_least(table: Table, slots: Ints, t: Floats, u: Floats, count: Floats |
         term = term * u
 
 
-def _fold_top(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats | None) -> None:
-    cores, predictor = table["top_cores"], table["top_predictor"]
-    reached = np.flatnonzero(p >= cores[slots])
-    if not len(reached):
-        return
-    slots, x, p, t = slots[reached], x[reached], p[reached], t[reached]
-    count = None if count is None else count[reached]
-    higher = p > cores[slots]
-    if higher.any():
-        _restart(table, np.unique(slots[higher]))
-        np.maximum.at(cores, slots[higher], p[higher])
-    same = p == cores[slots]
-    larger = same & (x > predictor[slots])
-    if larger.any():
-        _restart(table, np.unique(slots[larger]), keep_cores=True)
+def _fold_top(table: Table, slots: Ints, x: Floats, t: Floats, count: Floats | None) -> None:
+    predictor = table["top_predictor"]
+    larger = np.flatnonzero(x > predictor[slots])
+    if len(larger):
+        table["top_runs"][slots[larger]] = 0.0
+        table["top_sum"][slots[larger]] = 0.0
         np.maximum.at(predictor, slots[larger], x[larger])
-    rows = np.flatnonzero(same & (x == predictor[slots]))
-    np.add.at(table["top_runs"], slots[rows], 1.0 if count is None else count[rows])
+    rows = np.flatnonzero(x == predictor[slots])
+    np.add.at(table["top_runs"], slots[rows], np.ones(len(rows)) if count is None else count[rows])
     np.add.at(table["top_sum"], slots[rows], t[rows] if count is None else t[rows] * count[rows])
-
-
-def _restart(table: Table, slots: Ints, *, keep_cores: bool = False) -> None:
-    if not keep_cores:
-        table["top_predictor"][slots] = -np.inf
-    table["top_runs"][slots] = 0.0
-    table["top_sum"][slots] = 0.0
 
 
 def parallel_fraction(ratio: Floats, p_top: Floats, p_least: Floats) -> Floats:

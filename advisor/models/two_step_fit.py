@@ -1,11 +1,14 @@
 """Solving paper 1's two-step model: the polynomial S from its own sums, then the parallel fraction from the highest rows."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.amdahl import FORMS, FRACTION_UNKNOWN, Solutions
+from advisor.models.amdahl import Solutions
+from advisor.models.candidates import FORMS, FRACTION_UNKNOWN
 from advisor.models.criterion import criterion
 from advisor.models.elimination import Elimination
 from advisor.models.layout import COEFFICIENTS
@@ -45,10 +48,10 @@ def solve(part: Table, degree: int | None = None) -> Solutions:
     mean = part["top_sum"] / np.maximum(part["top_runs"], 1e-300)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(top > 0, mean / top, np.inf)
-        a = parallel_fraction(ratio, part["top_cores"], part["least_cores"])
+        a = parallel_fraction(ratio, part["p_high"], part["p_low"])
         a = np.where(np.isnan(a), FRACTION_UNKNOWN, a)
         # S is fitted at p_min: T_pmin = (1 - a + a / p_min) S_1.
-        single = 1.0 / (1.0 - a + a / np.maximum(part["least_cores"], 1e-300))
+        single = 1.0 / (1.0 - a + a / np.maximum(part["p_low"], 1e-300))
     serial, parallel = (1.0 - a) * single * s, a * single * s
     residual = _residual(part, serial, parallel)
     form = np.array([next(i for i, f in enumerate(FORMS) if f.family == "joint" and f.degree == k) for k in degrees])[

@@ -2,10 +2,12 @@
 
 It is never the row's own elapsed time: weight and noise would be correlated (measured: -16 % bias at 30 % noise). Only a
 prediction that is off by more than `TRUST` is drawn to within that factor of the row: a young model can be wrong by a factor
-of 1000 where it saw nothing, and such a row would otherwise outweigh all others for ever. The model is part of the state, solved at the component's ages 16, 32, 64, ... only, from the sums alone. Its form is the free one,
-A(u) + B(u) / p, because one elimination gives all its degrees; it only weighs, it never answers.
+of 1000 where it saw nothing, and such a row would otherwise outweigh all others for ever.
 
-No transcendental function and no matrix product stands here: the fold must give the same bytes however rows are batched.
+The model is part of the state, solved at the component's ages 16, 32, 64, ... only, from the sums alone. Its form is the free
+one, A(u) + B(u) / p, because one elimination gives all its degrees; it only weighs, it never answers.
+
+No transcendental function and no matrix product stands here: the fold gives the same bytes however rows are batched.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.models.counts import evidence
 from advisor.models.criterion import criterion
 from advisor.models.elimination import Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
@@ -91,7 +94,7 @@ def solve(part: Table) -> None:
     n = part.size
     matrix, right = free_normal(part)
     system = Elimination(matrix, right)
-    square, evidence = part["square"], part["evidence"]
+    square, rows = part["square"], evidence(part)
     low, high = (part["x_low"] - part["origin"]) / part["scale"], (part["x_high"] - part["origin"]) / part["scale"]
     checks = low + CHECKS[:, None] * (high - low)
     floor, q = FLOOR_SHARE * part["t_low"], 1.0 / part["p_high"]
@@ -104,7 +107,7 @@ def solve(part: Table) -> None:
             left = left - system.gains[column]
             used = used + system.used[column]
         found = system.solution(2 * degree + 2)
-        score = criterion(left, square, evidence, used)
+        score = criterion(left, square, rows, used)
         serial, parallel = (_horner(found[family::2], checks) for family in (0, 1))
         valid = ((serial >= 0) & (parallel >= 0) & (serial + parallel * q >= floor)).all(axis=0)
         better = valid & (score < best)

@@ -117,5 +117,37 @@ class Allocation:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Rows that were refused: how many, by code, and the first with row, code and value."""
+
+    count: int = 0
+    by_code: Mapping[str, int] = field(default_factory=dict[str, int])
+    first: tuple[tuple[int, str, Any], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire, `{count, by_code, first: [[row, code, value]]}`."""
+        return {"count": self.count, "by_code": dict(self.by_code), "first": [list(row) for row in self.first]}
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a batch: accepted + refused.count rows were sent."""
+
+    accepted: int
+    refused: Refusals = Refusals()
+    sequence: int | None = None
+    replayed: bool = False  # the number was applied before: nothing was folded now
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        answer: dict[str, Any] = {"accepted": self.accepted, "refused": self.refused.as_dict()}
+        if self.sequence is not None:
+            answer["sequence"] = self.sequence
+        if self.replayed:
+            answer["replayed"] = True
+        return answer
+
+
 def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value

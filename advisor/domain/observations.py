@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import limits
+from advisor.domain.answers import Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 
@@ -59,6 +60,14 @@ class ComponentNames:
 
 
 @dataclass(frozen=True, slots=True)
+class Misread:
+    """Rows that came in no readable form: masks (n,) by code, disjoint, and what the first of them were."""
+
+    codes: Mapping[str, Bools]
+    values: Mapping[int, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """A batch of n observations.
 
@@ -77,6 +86,8 @@ class Columns:
         True marks a run not yet ended, t being a lower bound: counted, not learned.
     carried : mapping
         Per optional field that is not learned yet, how many rows had it.
+    misread : Misread or None
+        Rows refused before their values were looked at; they keep their place, with any values.
     """
 
     components: ComponentNames
@@ -88,6 +99,7 @@ class Columns:
     ok: Bools | None = None
     running: Bools | None = None
     carried: Mapping[str, int] = field(default_factory=dict[str, int])
+    misread: Misread | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -102,40 +114,9 @@ class Columns:
             cores=self.cores[rows],
             elapsed_s=self.elapsed_s[rows],
             carried={},
+            misread=self.misread and Misread({code: mask[rows] for code, mask in self.misread.codes.items()}, {}),
             **optional,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """Rows that were refused: how many, by code, and the first with row, code and value."""
-
-    count: int = 0
-    by_code: Mapping[str, int] = field(default_factory=dict[str, int])
-    first: tuple[tuple[int, str, Any], ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire, `{count, by_code, first: [[row, code, value]]}`."""
-        return {"count": self.count, "by_code": dict(self.by_code), "first": [list(row) for row in self.first]}
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of a batch: accepted + refused.count rows were sent."""
-
-    accepted: int
-    refused: Refusals = Refusals()
-    sequence: int | None = None
-    replayed: bool = False  # the number was applied before: nothing was folded now
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        answer: dict[str, Any] = {"accepted": self.accepted, "refused": self.refused.as_dict()}
-        if self.sequence is not None:
-            answer["sequence"] = self.sequence
-        if self.replayed:
-            answer["replayed"] = True
-        return answer
 
 
 # One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
@@ -152,7 +133,16 @@ def bound_text(code: str) -> str:
     if code in BOUNDS:
         _, low, high = BOUNDS[code]
         return f"a finite number from {low:g} to {high:g}"
-    return {"invalid_name": NAME_BOUND, "too_many_components": "a known component, or fewer components"}.get(code, code)
+    return _BOUND_TEXTS.get(code, code)
+
+
+_BOUND_TEXTS: Mapping[str, str] = {
+    "invalid_name": NAME_BOUND,
+    "too_many_components": "a known component, or fewer components",
+    "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
+    "unknown_key": f"one of {', '.join(OPTIONAL_FIELDS)}",
+    "unsupported": "one predictor value a row",
+}
 
 
 def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
@@ -169,6 +159,8 @@ def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
 
 
 def _offending(columns: Columns, row: int, code: str) -> Any:
+    if columns.misread is not None and code in columns.misread.codes:
+        return columns.misread.values.get(row)
     if code in BOUNDS:
         values = getattr(columns, BOUNDS[code][0])
         return None if values is None else values[row].item()
@@ -180,7 +172,7 @@ def bad_rows(columns: Columns) -> dict[str, Bools]:
 
     The masks are disjoint: a row counts under the first code it earns.
     """
-    checks: dict[str, Bools] = {}
+    checks: dict[str, Bools] = {} if columns.misread is None else dict(columns.misread.codes)
     if not columns.components.valid.all():
         checks["invalid_name"] = ~columns.components.valid[columns.index]
     for code, (name, low, high) in BOUNDS.items():

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation, CoreChoice, Prediction
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.names import checked_name
+from advisor.domain.networks import Network
 from advisor.domain.observations import (
     BOUNDS,
     CARRIED_FIELDS,
     Columns,
     ComponentNames,
-    Receipt,
     bound_text,
     columns_of,
 )
@@ -34,9 +34,8 @@ from advisor.engine.report import component_status
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, Unsupported
 from advisor.models import counts, prediction
 from advisor.models.prediction import LEVEL, Model
-
-if TYPE_CHECKING:
-    from advisor.domain.networks import Network
+from advisor.network import parse
+from advisor.planning import Request, plan
 
 MODELS_KEPT = (
     4_096  # solved models kept for reuse, about 3 KB each; the oldest is dropped and solved again when asked for
@@ -126,9 +125,9 @@ class Advisor:
             field, low, high = BOUNDS[code]
             if not _is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
-        for field in carried:
+        for field, value in carried.items():
             if field not in CARRIED_FIELDS:
-                raise InvalidValue(field, carried[field], f"one of {', '.join(CARRIED_FIELDS)}")
+                raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
         if self._pending.add(component, float(x), float(cores), float(elapsed_s), int(count), ok, running, carried):
             self.flush()
 
@@ -289,8 +288,6 @@ class Advisor:
                 "planning for an upper bound is not in this version",
                 field="level", hint="leave level out; predict answers intervals",
             )  # fmt: skip
-        from advisor.planning import Request, plan
-
         request = Request(cores=cores, objective=objective, **options)
         structure = self.network(network) if isinstance(network, str) else network
         return plan(structure, self.curves(structure, components or {}, load or {}), request)
@@ -299,8 +296,6 @@ class Advisor:
         """Return the network of a text; the last texts are kept parsed."""
         found = self._networks.get(text)
         if found is None:
-            from advisor.network import parse
-
             found = self._networks[text] = parse(text)
             if len(self._networks) > NETWORKS_KEPT:
                 self._networks.popitem(last=False)
@@ -311,7 +306,7 @@ class Advisor:
     ) -> AmdahlCurves:
         """Return the demand curve of each key of a network at its component's observed load, or at `load`'s predictor."""
         components, load = components or {}, load or {}
-        boxes = network.boxes
+        boxes = network.components
         unknown = sorted((set(components) | set(load)) - set(boxes))
         if unknown:
             raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")

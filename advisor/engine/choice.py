@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log2
+
 import numpy as np
 
 from advisor.domain.answers import CoreChoice
@@ -17,7 +19,8 @@ def choose(model: Model, x: float, cores_max: int, tolerance: float, level: floa
     """Return the fewest cores whose predicted time is within `tolerance` of the fastest. Cost O(min(cores_max, 256))."""
     counts = np.arange(1, min(cores_max, ALL_COUNTS) + 1)
     if cores_max > ALL_COUNTS:
-        steps = np.arange(np.log2(ALL_COUNTS) * PER_DOUBLING, np.log2(cores_max) * PER_DOUBLING) / PER_DOUBLING
+        first, last = (int(log2(n) * PER_DOUBLING) for n in (ALL_COUNTS, cores_max))
+        steps = np.linspace(first, last, last - first + 1) / PER_DOUBLING
         counts = np.unique(np.concatenate([counts, np.rint(2.0**steps).astype(np.int64), [cores_max]]))
     elapsed = prediction.values(model, x, counts.astype(np.float64))
     fastest = int(np.argmax(elapsed <= elapsed.min() * (1.0 + EQUAL)))

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain.answers import Receipt, Refusals
 from advisor.domain.observations import (
     UNRESOLVED,
     Bools,
     Columns,
     Ints,
-    Receipt,
-    Refusals,
     bad_rows,
     refusals_of,
 )

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.observations import Columns, Receipt
+from advisor.domain.answers import Receipt
+from advisor.domain.observations import Columns
 from advisor.engine.advisor import Advisor
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import InvalidValue, SequenceGap, StateTooNew, TooLarge
@@ -96,6 +97,23 @@ class Engine:
         """Return the last number folded of a producer, 0 for an unknown one."""
         return self.producers.get((producer, incarnation), 0)
 
+    def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
+        """Take `applied` as the last number folded: the producer says so, and our state of it is older or lost.
+
+        Raises
+        ------
+        InvalidValue
+            When it would go back.
+        TooLarge
+            When the producer is new and there is no room for it.
+        """
+        key = (producer, incarnation)
+        if applied < self.applied(*key):
+            raise InvalidValue("resume_at", applied, f"at least {self.applied(*key)}, which is applied")
+        self._make_room(key)
+        self.totals_add("producers_resumed")
+        self._advance(key, applied)
+
     def evict_producers(self, producers: Iterable[Producer]) -> None:
         """Drop producers that the caller knows to be idle."""
         for key in producers:
@@ -104,13 +122,8 @@ class Engine:
                 self._producers_gone[key] = None
 
     def _is_replay(self, key: Producer, sequence: int) -> bool:
-        applied = self.producers.get(key)
-        if applied is None:
-            if len(self.producers) >= self.producers_max:
-                raise TooLarge(
-                    "producers", len(self.producers) + 1, self.producers_max, "reuse a producer's name and incarnation"
-                )
-            applied = 0
+        self._make_room(key)
+        applied = self.applied(*key)
         if sequence <= applied:
             self.totals_add("batches_replayed")
             return True
@@ -118,6 +131,12 @@ class Engine:
             self.totals_add("gaps")
             raise SequenceGap(sequence, applied + 1)
         return False
+
+    def _make_room(self, key: Producer) -> None:
+        if key not in self.producers and len(self.producers) >= self.producers_max:
+            raise TooLarge(
+                "producers", len(self.producers) + 1, self.producers_max, "reuse a producer's name and incarnation"
+            )
 
     def totals_add(self, name: str, n: int = 1) -> None:
         """Count an event of the face that drives this engine among the durable totals."""
@@ -198,9 +217,11 @@ class Engine:
             if len(pages.pages) and int(pages.pages.max()) * PAGE_SLOTS >= n:
                 raise InvalidValue("pages", int(pages.pages.max()), f"below {-(-n // PAGE_SLOTS)}, as there are names")
             blocks = components.table.words.view(np.uint64)
-            for page, words in zip(pages.pages.tolist(), pages.words, strict=True):
-                start = page * PAGE_SLOTS
-                blocks[:, start : start + PAGE_SLOTS] = words[:, : blocks.shape[1] - start]
+            bits = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, PAGE_SLOTS)
+            for page, words, held in zip(pages.pages.tolist(), pages.words, bits.astype(np.bool_), strict=True):
+                # A slot without its bit was lost by the storage, or never written: it begins anew.
+                block = blocks[:, page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
+                np.copyto(block, words[:, : block.shape[1]], where=held[: block.shape[1]])
         components.table.changed[:] = False
         engine.producers = dict(snapshot.producers)
         engine._names_taken = n

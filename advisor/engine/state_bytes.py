@@ -63,7 +63,8 @@ def load(data: bytes) -> Components:
             field="format", value=header["format"], bound=FORMAT, hint="use the version that wrote it",
         )  # fmt: skip
     components = Components(header["timer_noise_s"], header["components_max"])
-    components.restore(dict(enumerate(header["names"])), header["totals"])
+    names: list[str] = header["names"]
+    components.restore(dict(enumerate(names)), header["totals"])
     words = np.frombuffer(data, "<u8", WORDS * header["slots"], start + length).reshape(WORDS, header["slots"])
     components.table.words.view(np.uint64)[:, : header["slots"]] = words
     components.table.changed[: header["slots"]] = True

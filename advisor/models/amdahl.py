@@ -1,64 +1,28 @@
-"""Extended Amdahl models by exact least squares from the sums alone.
+"""Extended Amdahl models: which form answers for a component.
 
-Joint form (paper 1): T(x, p) = S(x) (1 - a + a / p), S a polynomial in u, one parallel fraction a. For a fixed a the model is
-linear, N(a) s = r(a) with N(a) = (1-a)^2 G0 + 2a(1-a) G1 + a^2 G2 and r(a) = (1-a) r0 + a r1, so its best coefficients and its
-residual R(a) = sum w t^2 - r' N^-1 r follow from the sums; R is minimised over [0, 1] on a grid and finished by Newton's method.
-
-Free form: T(x, p) = A(u) + B(u) / p, a parallel fraction that depends on x; it nests the joint form.
-
-Proportional: the joint form with S(x) = b x, the boundary of a + b x with non-negative coefficients.
-
-Which form and degree answers is decided by the criterion among the forms whose predictions are positive on the seen range.
+The candidates (see `candidates`) are fitted by exact least squares from the sums; the one with the least criterion answers
+among those whose predictions are positive on the seen range.
 """
+
+# An entry is a float or an array, by design: one arithmetic serves one component and many.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownParameterType=false
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.counts import evidence
+from advisor.models.candidates import FORMS, Candidate, Sums, best_possible, candidate
 from advisor.models.criterion import criterion
-from advisor.models.elimination import PIVOT_MIN, Elimination
-from advisor.models.layout import COEFFICIENTS, MOMENTS
+from advisor.models.layout import COEFFICIENTS
 from advisor.models.table import Table
-from advisor.models.weighting import free_normal
 
 Floats = NDArray[np.float64]
-Entry = Any
 
-# The serial fraction 1 - a on a geometric grid: what matters at many cores is its ratio, not its difference. At 2**20 cores
-# (the most that are legal) a serial fraction of 2**-20 still doubles the time.
-SERIAL_GRID = np.concatenate([[0.0], np.ldexp(1.0, -np.arange(20, 6, -1)), 2.0 ** np.arange(-6.0, 0.01, 0.5)])
-NEWTON_STEPS = 6  # quadratic from within one grid cell: four reach rounding, the others are for flat minima
-STEP_ENOUGH = 1e-5  # of the serial fraction: after a step this small the next would be its square, about 1e-10
-FRACTION_UNKNOWN = (
-    0.5  # parallel fraction assumed while all rows have one core count: says "more cores may help"; noted
-)
-FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: S must stay above it on the seen range
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One candidate: its name, family and degree."""
-
-    name: str
-    family: str  # "joint", "proportional" or "free"
-    degree: int
-
-    @property
-    def columns(self) -> int:
-        """Return how many linear coefficients the form has."""
-        return {"joint": self.degree + 1, "proportional": 1, "free": 2 * (self.degree + 1)}[self.family]
-
-
-FORMS: tuple[Form, ...] = (
-    *(Form(f"joint degree {k}", "joint", k) for k in range(COEFFICIENTS)),
-    Form("proportional", "proportional", 1),
-    *(Form(f"free degree {k}", "free", k) for k in range(1, COEFFICIENTS)),
-)
+EQUAL = 1e-6  # of the criterion: forms closer than this are the same curve written twice, and the first one answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +54,6 @@ class Solutions:
     preferred: NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class _Candidate:
-    serial: list[Entry]
-    parallel: list[Entry]
-    fraction: Entry
-    residual: Entry
-    used: Entry
-    valid: Entry
-
-
 def solve(part: Table, form: str | None = None) -> Solutions:
     """Return the best model of each component of `part`; those without rows get zeros. Cost O(n), a few hundred operations.
 
@@ -108,26 +62,26 @@ def solve(part: Table, form: str | None = None) -> Solutions:
     form : str, optional
         The name of one of `FORMS` to force it, without regard to evidence or positivity.
     """
-    wanted = [i for i, candidate in enumerate(FORMS) if form is None or candidate.name == form]
+    wanted = [i for i in range(len(FORMS)) if form is None or FORMS[i].name == form]
     return _solve_many(part, wanted, form is not None) if part.size != 1 else _solve_one(part, wanted, form is not None)
 
 
 def _solve_many(part: Table, wanted: list[int], forced: bool) -> Solutions:
-    sums = _Sums(part, many=True)
-    found = [_candidate(FORMS[i], sums) for i in wanted]
+    sums = Sums(part, many=True)
+    found = [candidate(FORMS[i], sums) for i in wanted]
     n = part.size
     spread = lambda value: np.broadcast_to(np.asarray(value, np.float64), (n,))  # noqa: E731
     scores = np.stack([criterion(spread(c.residual), sums.square, sums.evidence, spread(c.used)) for c in found])
     # With too few rows for any form, the simplest: the mean.
     scores[0] = np.where(np.isfinite(scores).any(axis=0), scores[0], 0.0)
-    preferred = np.argmin(scores, axis=0)
+    preferred = _first_least(scores)
     chosen = preferred
     if not forced:
         allowed = np.where(
             np.stack([np.broadcast_to(np.asarray(c.valid, np.bool_), (n,)) for c in found]), scores, np.inf
         )
         allowed[0] = np.where(np.isfinite(allowed).any(axis=0), allowed[0], 0.0)
-        chosen = np.argmin(allowed, axis=0)
+        chosen = _first_least(allowed)
     pick = lambda get: np.stack([spread(get(c)) for c in found])[chosen, np.arange(n)]  # noqa: E731
     columns = range(COEFFICIENTS)
     return Solutions(
@@ -143,219 +97,37 @@ def _solve_many(part: Table, wanted: list[int], forced: bool) -> Solutions:
 
 def _solve_one(part: Table, wanted: list[int], forced: bool) -> Solutions:
     """Solve one component in floats, forms in the order of the best criterion they can reach; the hopeless are not refined."""
-    sums = _Sums(part, many=False)
-    queue = sorted((_best_possible(FORMS[i], sums), i) for i in wanted)
-    preferred: tuple[float, int] = (np.inf, wanted[0])
-    best: tuple[float, int, _Candidate] | None = None
+    sums = Sums(part, many=False)
+    queue = sorted((best_possible(FORMS[i], sums), i) for i in wanted)
+    found: list[tuple[float, int, Candidate]] = []
     for possible, i in queue:
-        if best is not None and possible >= best[0]:
+        if any(c.valid and possible > score + EQUAL for score, _, c in found):
             break
-        candidate = _candidate(FORMS[i], sums)
-        score = criterion(candidate.residual, sums.square, sums.evidence, candidate.used)
-        preferred = min(preferred, (score, i))
-        if (candidate.valid or forced) and score < np.inf and (best is None or score < best[0]):
-            best = (score, i, candidate)
-    if best is None:  # too few rows for any form, or none is positive: the mean
-        best = (0.0, wanted[0], _candidate(FORMS[wanted[0]], sums))
-        preferred = preferred if preferred[0] < np.inf else (0.0, wanted[0])
+        fit = candidate(FORMS[i], sums)
+        found.append((criterion(fit.residual, sums.square, sums.evidence, fit.used), i, fit))
+    found = [entry for entry in found if entry[0] < np.inf]
+    allowed = [entry for entry in found if entry[2].valid or forced]
+    # With too few rows for any form, or none positive: the mean.
+    best = _simplest(allowed) if allowed else (0.0, wanted[0], candidate(FORMS[wanted[0]], sums))
+    preferred = _simplest(found) if found else best
     _, i, c = best
     one = lambda value: np.array([value], np.float64)  # noqa: E731
     return Solutions(
-        np.array([i]), np.array(c.serial)[:, None], np.array(c.parallel)[:, None],
-        one(c.fraction), one(max(c.residual, 0.0)), one(c.used), np.array([preferred[1]]),
-    )  # fmt: skip
-
-
-def _best_possible(form: Form, sums: _Sums) -> float:
-    """Return a lower bound of the form's criterion: the free form of the same degree nests it."""
-    if form.family == "proportional":
-        return criterion(sums.square - sum(sums.free.gains[:4]), sums.square, sums.evidence, 2.0 - sums.one_p)
-    residual = sums.square - sum(sums.free.gains[: 2 * (form.degree + 1)])
-    used = sum(sums.free.used[: 2 * (form.degree + 1)])
-    if form.family == "joint":
-        # A joint form cannot use more columns than its own, nor fewer than half the free form's.
-        used = max(0.5 * used, 1.0)
-    return criterion(residual, sums.square, sums.evidence, used)
-
-
-class _Sums:
-    """The sums of `part` as entries: floats for one component, arrays for many; one code serves both."""
-
-    def __init__(self, part: Table, many: bool) -> None:
-        entry = (lambda row: row) if many else (lambda row: float(row[0]))
-        gram, right = part["gram"], part["right"]
-        self.many = many
-        self.gram = [[entry(gram[MOMENTS * q + m]) for m in range(MOMENTS)] for q in range(3)]
-        self.right = [[entry(right[COEFFICIENTS * q + m]) for m in range(COEFFICIENTS)] for q in range(2)]
-        self.square, self.evidence = entry(part["square"]), entry(evidence(part))
-        scale = np.where(part["scale"] > 0, part["scale"], 1.0)
-        origin = np.where(np.isfinite(part["origin"]), part["origin"], 0.0)
-        seen = part["x_high"] >= part["x_low"]
-        self.low = entry(np.where(seen, (part["x_low"] - origin) / scale, 0.0))
-        self.high = entry(np.where(seen, (part["x_high"] - origin) / scale, 0.0))
-        self.offset = entry(origin / scale)  # x / scale = offset + u
-        self.floor = entry(np.where(seen, FLOOR_SHARE * part["t_low"], 0.0))
-        self.p_high = entry(np.where(seen, part["p_high"], 1.0))
-        self.one_p = entry((part["p_low"] >= part["p_high"]) * 1.0)
-        # Newton starts from the grid: all components and grid points in one pass, shared by every degree.
-        a = 1.0 - SERIAL_GRID[:, None] if many else 1.0 - SERIAL_GRID
-        self.grid = Elimination(*_joint_normal(a, self.gram, self.right))
-        self.free = Elimination(*(free_normal(part) if many else _floats(*free_normal(part))))
-
-
-def _floats(matrix: list[list[Floats]], right: list[Floats]) -> tuple[list[list[float]], list[float]]:
-    return [[float(entry[0]) for entry in row] for row in matrix], [float(entry[0]) for entry in right]
-
-
-def _joint_normal(a: Entry, gram: list[list[Entry]], right: list[list[Entry]]) -> tuple[list[list[Entry]], list[Entry]]:
-    """Return N(a) and r(a) of the joint form of full degree."""
-    b = 1.0 - a
-    moments = [b * b * gram[0][m] + 2.0 * a * b * gram[1][m] + a * a * gram[2][m] for m in range(MOMENTS)]
-    matrix = [[moments[i + j] for j in range(COEFFICIENTS)] for i in range(COEFFICIENTS)]
-    return matrix, [b * right[0][m] + a * right[1][m] for m in range(COEFFICIENTS)]
-
-
-def _candidate(form: Form, sums: _Sums) -> _Candidate:
-    if form.family == "free":
-        return _free(form.degree, sums)
-    if form.family == "proportional":
-        return _proportional(sums)
-    return _joint(form.degree, sums)
-
-
-def _joint(degree: int, sums: _Sums) -> _Candidate:
-    start = np.argmax(sum(sums.grid.gains[: degree + 1]), axis=0)
-    a = _newton(degree, start, sums)
-    solution, system, residual = _joint_at(degree, a, sums)
-    solution += [0.0 * a] * (COEFFICIENTS - degree - 1)
-    return _Candidate(
-        [(1.0 - a) * s for s in solution],
-        [a * s for s in solution],
-        a,
-        residual,
-        sum(system.used) + (1.0 - sums.one_p),
-        _least_on_range(solution, sums.low, sums.high) >= sums.floor,
+        np.array([i]),
+        np.array(c.serial)[:, None],
+        np.array(c.parallel)[:, None],
+        one(c.fraction),
+        one(max(c.residual, 0.0)),
+        one(c.used),
+        np.array([preferred[1]]),
     )
 
 
-def _joint_at(degree: int, a: Entry, sums: _Sums) -> tuple[list[Entry], Elimination, Entry]:
-    matrix, right = _joint_normal(a, sums.gram, sums.right)
-    system = Elimination([row[: degree + 1] for row in matrix[: degree + 1]], right[: degree + 1])
-    return system.solution(degree + 1), system, sums.square - sum(system.gains)
+def _first_least(scores: Floats) -> NDArray[np.int64]:
+    """Return, for each column, the first form whose score equals the least."""
+    return np.argmax(scores <= scores.min(axis=0) + EQUAL, axis=0)
 
 
-def _newton(degree: int, start: Entry, sums: _Sums) -> Entry:
-    """Return the parallel fraction that minimises R(a) in the grid cells about `start`, where there are two core counts or more.
-
-    R' = -2 r'.s + s'N's and R'' = 2 (s'N''s / 2 - d'N^-1 d), d = r' - N's, with N s = r (envelope theorem).
-    """
-    grid = 1.0 - SERIAL_GRID
-    high = grid[np.maximum(start - 1, 0)]
-    low = grid[np.minimum(start + 1, len(grid) - 1)]
-    a = grid[start]
-    if not sums.many:
-        a, low, high = float(a), float(low), float(high)
-        if sums.one_p:
-            return FRACTION_UNKNOWN
-    g, r = sums.gram, sums.right
-    k = degree + 1
-    second = [2.0 * (g[0][m] - 2.0 * g[1][m] + g[2][m]) for m in range(2 * k - 1)]
-    slope = [r[1][i] - r[0][i] for i in range(k)]
-    for _ in range(NEWTON_STEPS):
-        s, system, _ = _joint_at(degree, a, sums)
-        c0, c1, c2 = 2.0 * (a - 1.0), 2.0 - 4.0 * a, 2.0 * a
-        first = [c0 * g[0][m] + c1 * g[1][m] + c2 * g[2][m] for m in range(2 * k - 1)]
-        moved = [sum(first[i + j] * s[j] for j in range(k)) for i in range(k)]
-        gap = [slope[i] - moved[i] for i in range(k)]
-        solved = system.solve(gap)
-        gradient = sum(s[i] * (moved[i] - 2.0 * slope[i]) for i in range(k))
-        bend = sum(s[i] * sum(second[i + j] * s[j] for j in range(k)) for i in range(k))
-        curvature = bend - 2.0 * sum(gap[i] * solved[i] for i in range(k))
-        if sums.many:
-            # The root lies where the gradient points: the cell shrinks from that side, so a step never leaves it.
-            low, high = np.where(gradient < 0, a, low), np.where(gradient > 0, a, high)
-            step = a - gradient / np.where(curvature > 0, curvature, np.inf)
-            inside = (curvature > 0) & (step >= low) & (step <= high)
-            new = np.where(inside, step, np.where(gradient == 0, a, 0.5 * (low + high)))
-        else:
-            low, high = (a, high) if gradient < 0 else (low, a) if gradient > 0 else (low, high)
-            step = a - gradient / curvature if curvature > 0 else -1.0
-            new = step if low <= step <= high else a if gradient == 0 else 0.5 * (low + high)
-            if abs(new - a) <= STEP_ENOUGH * (1.0 - a):
-                return new
-        a = new
-    return np.where(sums.one_p > 0, FRACTION_UNKNOWN, a) if sums.many else a
-
-
-def _proportional(sums: _Sums) -> _Candidate:
-    """S = b x / scale: moments of x^2 / scale^2 from those of u by the binomial rule; R(a) is a quotient of quadratics in a."""
-    o = sums.offset
-    g = [sums.gram[q][2] + 2.0 * o * sums.gram[q][1] + o * o * sums.gram[q][0] for q in range(3)]
-    r = [sums.right[q][1] + o * sums.right[q][0] for q in range(2)]
-    # Maximise (b r0 + a r1)^2 / (b^2 g0 + 2 a b g1 + a^2 g2), b = 1 - a: the direction G^-1 r, clipped to the quadrant.
-    toward_0 = r[0] * g[2] - r[1] * g[1]
-    toward_1 = r[1] * g[0] - r[0] * g[1]
-    if sums.many:
-        toward_0, toward_1 = np.maximum(toward_0, 0.0), np.maximum(toward_1, 0.0)
-        total = toward_0 + toward_1
-        a = np.where(total > 0, toward_1 / np.where(total > 0, total, 1.0), FRACTION_UNKNOWN)
-        a = np.where(sums.one_p > 0, FRACTION_UNKNOWN, a)
-        weight = (1.0 - a) ** 2 * g[0] + 2.0 * a * (1.0 - a) * g[1] + a * a * g[2]
-        some = weight > PIVOT_MIN * PIVOT_MIN
-        b = np.where(some, ((1.0 - a) * r[0] + a * r[1]) / np.where(some, weight, 1.0), 0.0)
-    else:
-        toward_0, toward_1 = max(toward_0, 0.0), max(toward_1, 0.0)
-        total = toward_0 + toward_1
-        a = toward_1 / total if total > 0 and not sums.one_p else FRACTION_UNKNOWN
-        weight = (1.0 - a) ** 2 * g[0] + 2.0 * a * (1.0 - a) * g[1] + a * a * g[2]
-        b = ((1.0 - a) * r[0] + a * r[1]) / weight if weight > PIVOT_MIN * PIVOT_MIN else 0.0
-    zero = 0.0 * a
-    solution = [b * o, b + zero, zero, zero]
-    return _Candidate(
-        [(1.0 - a) * s for s in solution],
-        [a * s for s in solution],
-        a,
-        sums.square - b * ((1.0 - a) * r[0] + a * r[1]),
-        2.0 - sums.one_p,
-        b * (o + sums.low) >= sums.floor,
-    )
-
-
-def _free(degree: int, sums: _Sums) -> _Candidate:
-    columns = 2 * (degree + 1)
-    found = sums.free.solution(columns)
-    zeros = [0.0 * found[0]] * (COEFFICIENTS - degree - 1)
-    serial, parallel = found[0::2] + zeros, found[1::2] + zeros
-    at_most_cores = [a + b / sums.p_high for a, b in zip(serial, parallel, strict=True)]
-    least = [_least_on_range(c, sums.low, sums.high) for c in (serial, parallel, at_most_cores)]
-    return _Candidate(
-        serial,
-        parallel,
-        float("nan") + 0.0 * found[0],
-        sums.square - sum(sums.free.gains[:columns]),
-        sum(sums.free.used[:columns]),
-        # With one core count 1/p tells nothing apart from 1: the joint forms, which say so, answer.
-        (least[0] >= 0) & (least[1] >= 0) & (least[2] >= sums.floor) & (sums.one_p == 0),
-    )
-
-
-def _least_on_range(c: list[Entry], low: Entry, high: Entry) -> Entry:
-    """Return the least value of the cubic c on [low, high]: at the ends or where its derivative vanishes."""
-    value = lambda u: c[0] + u * (c[1] + u * (c[2] + u * c[3]))  # noqa: E731
-    lowest, clip = (np.minimum, np.clip) if not isinstance(c[0], float) else (min, _clip)
-    least = lowest(value(low), value(high))
-    discriminant = c[2] * c[2] - 3.0 * c[3] * c[1]
-    root = np.sqrt(np.maximum(discriminant, 0.0)) if clip is np.clip else max(discriminant, 0.0) ** 0.5
-    # The two roots by the form that does not cancel: q / (3 c3) and c1 / q.
-    q = -(c[2] + np.copysign(root, c[2]))
-    for numerator, denominator in ((q, 3.0 * c[3]), (c[1], q)):
-        if clip is np.clip:
-            u = np.where(denominator != 0, numerator / np.where(denominator != 0, denominator, 1.0), low)
-        else:
-            u = numerator / denominator if denominator != 0 else low
-        least = lowest(least, value(clip(u, low, high)))
-    return least
-
-
-def _clip(value: float, low: float, high: float) -> float:
-    return min(max(value, low), high)
+def _simplest(found: list[tuple[float, int, Candidate]]) -> tuple[float, int, Candidate]:
+    least = min(score for score, _, _ in found)
+    return min((entry for entry in found if entry[0] <= least + EQUAL), key=lambda entry: entry[1])

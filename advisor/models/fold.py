@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-CHUNK_ROWS = 8192  # the temporaries of a round (about 20 vectors) then stay in the second-level cache
+CHUNK_ROWS = 16_384  # the temporaries of a round, about 20 vectors, stay within 3 MB; longer chunks gain nothing
 
 # Ranges: field, ufunc that keeps it, which value. Those of the cores are kept by two_step, whose sums restart with them.
 RANGES = (("x_low", np.minimum, "x"), ("x_high", np.maximum, "x"), ("t_low", np.minimum, "t"))

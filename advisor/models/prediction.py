@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.answers import Prediction
 from advisor.models import amdahl, counts, two_step_fit
+from advisor.models.candidates import FORMS, FRACTION_UNKNOWN, Form
 from advisor.models.demand import expected_load
 from advisor.models.elimination import Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
@@ -120,7 +121,7 @@ def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, tw
     found: list[Model] = []
     for i in range(part.size):
         record = part.words[:, i]
-        form = amdahl.FORMS[int(solved.form[i])]
+        form = FORMS[int(solved.form[i])]
         notes = _notes(part, solved, i, form)
         deviation = sqrt(float(variance[i]))
         if freedom[i] < 1.0 and not two_step:
@@ -171,16 +172,16 @@ def _bias(part: Table, solved: amdahl.Solutions) -> Floats:
 
 def form_names() -> tuple[str, ...]:
     """Return the names of the forms that can be forced."""
-    return tuple(form.name for form in amdahl.FORMS)
+    return tuple(form.name for form in FORMS)
 
 
-def _notes(part: Table, solved: amdahl.Solutions, i: int, form: amdahl.Form) -> tuple[str, ...]:
+def _notes(part: Table, solved: amdahl.Solutions, i: int, form: Form) -> tuple[str, ...]:
     notes: list[str] = []
     if solved.preferred[i] != solved.form[i]:
-        wished = amdahl.FORMS[int(solved.preferred[i])].name
+        wished = FORMS[int(solved.preferred[i])].name
         notes.append(f"{wished} fits better but is not positive on the seen range")
     if part["p_low"][i] >= part["p_high"][i]:
-        notes.append(f"one core count seen: parallel fraction {amdahl.FRACTION_UNKNOWN} assumed")
+        notes.append(f"one core count seen: parallel fraction {FRACTION_UNKNOWN} assumed")
     if part["x_low"][i] >= part["x_high"][i]:
         notes.append("one predictor value seen: no dependence on it is known")
     elif form.family != "proportional" and solved.used[i] < form.columns + (form.family == "joint") * (

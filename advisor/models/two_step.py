@@ -1,9 +1,9 @@
 """Paper 1's model as the paper has it, by the name `two_step`.
 
-The sequential time S(x) is fitted, unweighted, to the rows at the fewest cores p_min. The parallel fraction comes from the rows
-at the highest (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0 for r >= 1
-and to 1 for r <= p_min / p* (the formula has a pole beyond). All those rows share (p*, x*), so their running mean is kept
-as (p*, x*, n, sum t) and a is evaluated with the S of the moment.
+The sequential time S(x) is fitted, unweighted, to the rows at the fewest cores p_min. The parallel fraction comes from the
+rows at the highest (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0
+for r >= 1 and to 1 for r <= p_min / p* (the formula has a pole beyond). All those rows share (p*, x*), so their running mean
+is kept as (p*, x*, n, sum t) and a is evaluated with the S of the moment.
 
 Source: extended Amdahl model, sections 3.1, 3.2 and 3.4 (the paper prints a without the "1 -", a misprint).
 """

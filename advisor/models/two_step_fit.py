@@ -1,11 +1,14 @@
 """Solving paper 1's two-step model: the polynomial S from its own sums, then the parallel fraction from the highest rows."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.amdahl import FORMS, FRACTION_UNKNOWN, Solutions
+from advisor.models.amdahl import Solutions
+from advisor.models.candidates import FORMS, FRACTION_UNKNOWN
 from advisor.models.criterion import criterion
 from advisor.models.elimination import Elimination
 from advisor.models.layout import COEFFICIENTS

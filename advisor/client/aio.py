@@ -1,0 +1,363 @@
+"""The asynchronous client: the session on anyio, with reconnection, batching by time and a bounded buffer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self, get_args
+
+import anyio
+import anyio.abc
+
+from advisor.client import requests
+from advisor.client.address import parse_address
+from advisor.client.link import Link
+from advisor.client.outcomes import Answered, Stats
+from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
+from advisor.domain.answers import Allocation, CoreChoice, Prediction
+from advisor.domain.limits import ROWS_BATCH_MAX
+from advisor.errors import AdvisorError, ConnectionFailed, InvalidValue, Unavailable
+from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of
+from advisor.protocol.messages import PROTOCOL_VERSION
+
+WhenFull = Literal["drop_newest", "drop_oldest", "block", "raise"]
+POLICIES = get_args(WhenFull)
+
+BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
+LINGER_S = 0.02  # a row waits so long for others to fill its batch
+TIMEOUT_S = 10.0  # of a question, its connection included
+CLOSE_S = 5.0  # given to what is held when the client closes
+COLUMN_ROWS = min(2**16, ROWS_BATCH_MAX)  # a larger batch of columns is cut: with every column it is still a message
+
+
+def default_producer() -> str:
+    """Return a producer's name for this process."""
+    return f"{socket.gethostname()[:100]}:{os.getpid()}"
+
+
+def check_policy(when_full: WhenFull) -> WhenFull:
+    """Return the policy.
+
+    Raises
+    ------
+    InvalidValue
+        When there is no such policy.
+    """
+    if when_full not in POLICIES:
+        raise InvalidValue("when_full", when_full, ", ".join(POLICIES))
+    return when_full
+
+
+class AsyncClient:
+    """A client of the service, for anyio and asyncio programs; use it as an asynchronous context manager.
+
+    Rows are taken at once and sent in numbered batches behind the program's back: through cuts, restarts and crashes of
+    the service each acknowledged row is counted once. Questions wait for their answer, at most `timeout_s`.
+
+    Parameters
+    ----------
+    address : str
+        ``unix:/path`` or a path, ``tcp://host:port`` or ``host:port``.
+    producer : str, optional
+        Name of this client at the service; host and process by default.
+    token : str, optional
+        What a service beyond this machine asks for.
+    tls : ssl.SSLContext or True, optional
+        Encrypts TCP; True is the system's default context.
+    when_full : {"drop_newest", "drop_oldest", "block", "raise"}
+        What happens to rows beyond `buffer_rows`. The default drops and counts: a scheduler never waits.
+    buffer_rows, batch_rows, window : int
+        Rows held; rows a batch; batches in flight.
+    linger_s : float
+        How long a row waits for others to fill its batch.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        producer: str | None = None,
+        token: str | None = None,
+        tls: ssl.SSLContext | bool | None = None,
+        when_full: WhenFull = "drop_newest",
+        buffer_rows: int = BUFFER_ROWS,
+        batch_rows: int = BATCH_ROWS,
+        window: int = WINDOW_BATCHES,
+        linger_s: float = LINGER_S,
+        timeout_s: float = TIMEOUT_S,
+        close_s: float = CLOSE_S,
+    ) -> None:
+        self._address = parse_address(address)
+        context = ssl.create_default_context() if tls is True else (tls or None)
+        self._token = token
+        self._when_full = check_policy(when_full)
+        self._buffer_rows = buffer_rows
+        self.timeout_s = timeout_s
+        self._close_s = close_s
+        self._session = Session(
+            producer or default_producer(), lambda: os.urandom(16), token=token, batch_rows=batch_rows, window=window
+        )
+        self._outbox = self._session.outbox
+        self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
+        self._group: anyio.abc.TaskGroup | None = None
+        self._link = Link(
+            self._address, context, self._session, linger_s=linger_s, tell=self._tell, failed=self._failed
+        )
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        self._group.start_soon(self._link.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if kind is None:
+            await self.close()
+        self._closed = True
+        self._link.stop()
+        group, self._group = self._group, None
+        return None if group is None else await group.__aexit__(kind, error, trace)
+
+    async def close(self, within_s: float | None = None) -> None:
+        """Send what is held, for at most `close_s` seconds, and end. What is held still is counted in `stats`."""
+        if self._closed:
+            return
+        with anyio.move_on_after(self._close_s if within_s is None else within_s):
+            await self._drained()
+        self._closed = True
+        self._link.stop()
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    async def observe(self, component: str, predictor: Any, cores: Any, elapsed_s: Any, **optional: Any) -> bool:
+        """Take one row; return whether it was taken. Does not wait, unless `when_full` is "block".
+
+        Raises
+        ------
+        InvalidValue
+            When a number is none.
+        Unavailable
+            When the buffer is full and `when_full` is "raise".
+        """
+        row = requests.row_of(component, predictor, cores, elapsed_s, optional)
+        if not self._room(1) and not await self._make_room(1):
+            return False
+        self.take(row)
+        return True
+
+    async def observe_rows(self, rows: Sequence[Sequence[Any]]) -> int:
+        """Take rows `[component, predictor, cores, elapsed_s, {optional}]`; return how many were taken.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+            When a row has no form on the wire.
+        Unavailable
+            As `observe`.
+        """
+        return await self._submit(bodies_of_rows([requests.plain(row) for row in rows], BATCH_ROWS))
+
+    async def observe_columns(self, **columns: Any) -> int:
+        """Take a batch of columns (see `docs/protocol.md`); return how many rows were taken.
+
+        Columns are numpy arrays, array.array, lists, or little-endian bytes: `index`, `predictor`, `cores`,
+        `elapsed_s` and the optional ones. `components` are the names that `index` counts in; without it, those that
+        `names` numbered.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+            When a column is none, or of another length than `index`.
+        Unavailable
+            As `observe`.
+        """
+        return await self._submit(bodies_of_columns(columns, COLUMN_ROWS))
+
+    async def names(self, names: Sequence[str]) -> int:
+        """Number names for `index` columns, on every connection of this client; return the first's number."""
+        return self._session.declare(list(names))
+
+    async def flush(self, timeout_s: float | None = None) -> Stats:
+        """Wait until every row taken is acknowledged or refused; return the counts.
+
+        Raises
+        ------
+        ConnectionFailed, Unavailable
+            When that takes longer than `timeout_s` (the client's by default). The rows are held and sent on.
+        """
+        with anyio.move_on_after(self.timeout_s if timeout_s is None else timeout_s):
+            await self._drained()
+            return self.stats()
+        raise self._why_silent(f"{self.stats().rows_held} rows are not acknowledged")
+
+    def stats(self) -> Stats:
+        """Return what became of the rows so far."""
+        stats = self._session.stats
+        return replace(
+            stats, refused_by_code=stats.refused_by_code.copy(), last_refused=stats.last_refused.copy()
+        )  # fmt: skip
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    async def hello(self, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Return the service's version, limits and features."""
+        params = requests.given(protocol=PROTOCOL_VERSION, token=self._token)
+        return await self._ask("hello", params, dict, timeout_s)
+
+    async def predict(
+        self, component: str, predictor: Any = None, cores: Any = 1, *,
+        level: float | None = None, model: str | None = None, timeout_s: float | None = None,
+    ) -> Prediction:  # fmt: skip
+        """Return the elapsed time to expect; `predictor` and `cores` may be arrays."""
+        params = requests.given(component=component, predictor=predictor, cores=cores, level=level, model=model)
+        return await self._ask("predict", params, requests.read_prediction, timeout_s)
+
+    async def choose_cores(
+        self, component: str, predictor: float | None = None, *,
+        cores_max: int, tolerance: float | None = None, timeout_s: float | None = None,
+    ) -> CoreChoice:  # fmt: skip
+        """Return the cores for one invocation: the fastest, or the fewest within `tolerance` of it."""
+        params = requests.given(component=component, predictor=predictor, cores_max=cores_max, tolerance=tolerance)
+        return await self._ask("choose_cores", params, requests.read_core_choice, timeout_s)
+
+    async def allocate(
+        self, network: Any, cores: int | None = None, *, objective: str | None = None, target: Any = None,
+        timeout_s: float | None = None, **more: Any,
+    ) -> Allocation:  # fmt: skip
+        """Return cores for each component of a network: S-Net text, a network, or its list of nodes.
+
+        `more` is `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `load`, `components`, `level`.
+        """
+        params = requests.given(network=network, cores=cores, objective=objective, target=target, **more)
+        return await self._ask("allocate", params, requests.read_allocation, timeout_s)
+
+    async def status(
+        self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return totals, producers and, page by page, components."""
+        params = requests.given(components=components, offset=offset, limit=limit)
+        return await self._ask("status", params, dict, timeout_s)
+
+    async def forget(self, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
+        """Weaken what was learned of a component, in its place among the rows, exactly once.
+
+        The answer is empty when it was lost with its connection; the component was weakened all the same.
+        """
+        body = body_of("forget", {"component": component, "keep": float(keep)})
+        call = self._session.call_numbered(body)
+        return await self._answer(call, "forget", lambda result: dict(result or {}), timeout_s)
+
+    # -- inside: rows ----------------------------------------------------------------------------------------------
+
+    def take(self, item: Sequence[Any] | Body) -> None:
+        """Take a row or a batch, room or not."""
+        if isinstance(item, Body):
+            self._outbox.submit(item)
+            self._link.wake()
+            return
+        filling = self._outbox.filling
+        self._outbox.observe(item)
+        if filling != self._outbox.filling:  # a batch begins, whose time must be kept, or is full
+            self._link.wake()
+
+    async def wait_for_room(self) -> None:
+        """Wait until the buffer takes another row."""
+        while not self._room(1):
+            await self._link.progress.wait()
+
+    def fileno(self) -> int | None:
+        """Return the file descriptor of the connection that stands."""
+        return self._link.fileno()
+
+    def _room(self, rows: int) -> bool:
+        """True when the buffer takes so many rows more. An empty buffer takes any one batch."""
+        held = self._session.stats.rows_held
+        return not self._closed and (held + rows <= self._buffer_rows or not held)
+
+    async def _submit(self, bodies: Sequence[Body]) -> int:
+        taken = 0
+        for body in bodies:
+            if not self._room(body.rows) and not await self._make_room(body.rows):
+                continue
+            self.take(body)
+            taken += body.rows
+        return taken
+
+    async def _make_room(self, rows: int) -> bool:
+        """Do what `when_full` says; return whether there is room now."""
+        while self._when_full == "block" and not self._closed:
+            progress = self._link.progress
+            if self._room(rows):
+                return True
+            await progress.wait()
+        while self._when_full == "drop_oldest" and not self._room(rows) and self._outbox.drop_oldest():
+            pass
+        if self._room(rows):
+            return True
+        self._outbox.drop_new(rows)
+        if self._when_full == "raise":
+            raise Unavailable(
+                "the client's buffer is full", field="buffer_rows", value=self._session.stats.rows_held,
+                bound=self._buffer_rows, hint="the service does not keep up, or does not answer",
+            )  # fmt: skip
+        return False
+
+    async def _drained(self) -> None:
+        self._outbox.seal()
+        self._link.wake()
+        while not self._outbox.idle:
+            await self._link.progress.wait()
+            self._outbox.seal()
+            self._link.wake()
+
+    # -- inside: questions -----------------------------------------------------------------------------------------
+
+    async def _ask(
+        self, method: str, params: Mapping[str, Any], read: Callable[[Any], requests.Answer], timeout_s: float | None
+    ) -> requests.Answer:
+        return await self._answer(self._session.call(method, [params]), method, read, timeout_s)
+
+    async def _answer(
+        self, call: int, method: str, read: Callable[[Any], requests.Answer], timeout_s: float | None
+    ) -> requests.Answer:
+        if self._closed or self._group is None:
+            self._session.abandon(call)
+            raise ConnectionFailed("the client is closed, or not entered", field="address", value=str(self._address))
+        arrived: list[Answered] = []
+        event = anyio.Event()
+        self._answers[call] = event, arrived
+        self._link.wake()
+        try:
+            with anyio.move_on_after(self.timeout_s if timeout_s is None else timeout_s):
+                await event.wait()
+        finally:
+            del self._answers[call]
+            self._session.abandon(call)
+        if not arrived:
+            raise self._why_silent(f"{method} was not answered in time")
+        if arrived[0].error is not None:
+            raise arrived[0].error
+        return read(arrived[0].result)
+
+    def _why_silent(self, what: str) -> AdvisorError:
+        failure = self._session.failure
+        why = f"{what}: {failure.message}" if failure else what
+        return ConnectionFailed(why, field="address", value=str(self._address))
+
+    def _tell(self, answer: Answered) -> None:
+        waiting = self._answers.get(answer.call)
+        if waiting is not None and not waiting[1]:
+            waiting[1].append(answer)
+            waiting[0].set()
+
+    def _failed(self, error: AdvisorError) -> None:
+        for call in list(self._answers):
+            self._tell(Answered(call, error, None))

@@ -1,0 +1,202 @@
+"""Keeps one session connected: the loop that connects, converses, backs off, and connects again."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Final
+
+import anyio
+import anyio.abc
+
+from advisor.client.address import TcpAddress, UnixAddress
+from advisor.client.outcomes import Answered, GiveUp, Pause
+from advisor.client.session import Session
+from advisor.errors import AdvisorError, ConnectionFailed
+
+CONNECT_S = 10.0  # for a connection and its TLS handshake
+BACKOFF_FIRST_S, BACKOFF_LAST_S = 0.05, 5.0
+STALL_S = 30.0  # twice so long without a byte where one is owed: the service is gone without saying so
+READ_BYTES = 2**18
+
+_CONNECTION_ERRORS: Final = (
+    OSError,
+    ssl.SSLError,
+    anyio.BrokenResourceError,
+    anyio.EndOfStream,
+    anyio.ClosedResourceError,
+)
+
+
+class Link:
+    """Moves the bytes of a session.
+
+    Parameters
+    ----------
+    address, tls :
+        Where the service is; encryption of TCP.
+    session : Session
+    linger_s : float
+        How long a row waits for others to fill its batch.
+    tell : callable
+        Takes each `Answered`.
+    failed : callable
+        Takes an error with which no connection can be had until somebody mends it.
+    """
+
+    def __init__(
+        self,
+        address: UnixAddress | TcpAddress,
+        tls: ssl.SSLContext | None,
+        session: Session,
+        *,
+        linger_s: float,
+        tell: Callable[[Answered], None],
+        failed: Callable[[AdvisorError], None],
+    ) -> None:
+        self._address = address
+        self._tls = tls
+        self._session = session
+        self._linger_s = linger_s
+        self._tell = tell
+        self._failed = failed
+        self._scope = anyio.CancelScope()
+        self._wake = anyio.Event()
+        self._stream: anyio.abc.ByteStream | None = None
+        self.progress = anyio.Event()  # set, and replaced, whenever something was answered
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Close the connection and stay so."""
+        self._scope.cancel()
+
+    def fileno(self) -> int | None:
+        """Return the file descriptor of the connection that stands."""
+        if self._stream is None:
+            return None
+        return self._stream.extra(anyio.abc.SocketAttribute.raw_socket).fileno()  # noqa: S610
+
+    async def run(self) -> None:
+        """Stay connected until `stop`."""
+        with self._scope:
+            attempt = 0
+            while True:
+                acknowledged, welcome = self._session.stats.batches_acknowledged, self._session.welcome
+                error = await self._connection()
+                self._session.disconnected(error)
+                self._stir()
+                if not error.retry:
+                    self._failed(error)
+                moved = self._session.stats.batches_acknowledged > acknowledged or self._session.welcome is not welcome
+                attempt = 0 if moved else attempt + 1
+                await anyio.sleep(backoff_s(attempt))
+
+    async def _connection(self) -> AdvisorError:
+        """Connect and converse until the connection ends; return why."""
+        try:
+            with anyio.fail_after(CONNECT_S):
+                stream = await self._connect()
+        except (*_CONNECTION_ERRORS, TimeoutError) as error:
+            return ConnectionFailed(
+                f"no connection to {self._address}: {error or type(error).__name__}",
+                field="address", value=str(self._address), hint="is the service running?",
+            )  # fmt: skip
+        try:
+            async with stream:
+                self._stream = stream
+                return await self._converse(stream)
+        except _CONNECTION_ERRORS as error:
+            return ConnectionFailed(f"the connection closed: {error}", field="address", value=str(self._address))
+        finally:
+            self._stream = None
+
+    async def _connect(self) -> anyio.abc.ByteStream:
+        match self._address:
+            case UnixAddress(path):
+                return await anyio.connect_unix(path)
+            case TcpAddress(host, port):
+                if self._tls is None:
+                    return await anyio.connect_tcp(host, port)
+                return await anyio.connect_tcp(host, port, ssl_context=self._tls, tls_hostname=host)
+
+    async def _converse(self, stream: anyio.abc.ByteStream) -> AdvisorError:
+        self._session.connected()
+        reasons: list[AdvisorError] = []
+        async with anyio.create_task_group() as group:
+
+            async def until_broken(work: Callable[[], Awaitable[AdvisorError]]) -> None:
+                try:
+                    reasons.append(await work())
+                except _CONNECTION_ERRORS as error:
+                    why = f"the connection to {self._address} closed: {error or type(error).__name__}"
+                    reasons.append(ConnectionFailed(why, field="address", value=str(self._address)))
+                group.cancel_scope.cancel()
+
+            group.start_soon(until_broken, lambda: self._write(stream))
+            group.start_soon(until_broken, lambda: self._read(stream, group))
+        return reasons[0]
+
+    async def _write(self, stream: anyio.abc.ByteStream) -> AdvisorError:
+        """Send what there is to send; a batch that fills is sealed when its time has come."""
+        seal_at: float | None = None
+        while True:
+            self._wake = anyio.Event()
+            if self._session.outbox.filling:
+                now = anyio.current_time()
+                seal_at = now + self._linger_s if seal_at is None else seal_at
+                if now >= seal_at:
+                    self._session.outbox.seal()
+                    seal_at = None
+            else:
+                seal_at = None
+            data = self._session.outgoing()
+            if data:
+                await stream.send(data)
+                continue
+            with anyio.CancelScope(deadline=inf if seal_at is None else seal_at):
+                await self._wake.wait()
+
+    async def _read(self, stream: anyio.abc.ByteStream, group: anyio.abc.TaskGroup) -> AdvisorError:
+        pauses = 0
+        owed_before = False
+        while True:
+            data = b""
+            with anyio.move_on_after(STALL_S):
+                data = await stream.receive(READ_BYTES)
+            if not data:
+                if owed_before and self._session.expecting:
+                    return ConnectionFailed("the service does not answer", field="address", value=str(self._address))
+                owed_before = self._session.expecting
+                continue
+            owed_before = False
+            for outcome in self._session.receive(data):
+                match outcome:
+                    case Answered():
+                        self._tell(outcome)
+                    case Pause():
+                        pauses += 1
+                        group.start_soon(self._resume_after, backoff_s(pauses))
+                    case GiveUp(error):
+                        return error
+            self._stir()
+
+    async def _resume_after(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+        self._session.resume()
+        self._wake.set()
+
+    def _stir(self) -> None:
+        """Wake the writer, and who waits for progress."""
+        self._wake.set()
+        progress, self.progress = self.progress, anyio.Event()
+        progress.set()
+
+
+def backoff_s(attempt: int) -> float:
+    """Return the seconds to wait before an attempt: doubling, bounded, with jitter so that not all come at once."""
+    return min(BACKOFF_LAST_S, BACKOFF_FIRST_S * 2 ** min(attempt, 16)) * random.uniform(0.5, 1.0)  # noqa: S311

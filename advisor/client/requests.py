@@ -1,0 +1,86 @@
+"""What the verbs of both clients say on the wire, and how their answers are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar, cast
+
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason
+from advisor.errors import InvalidValue, MalformedMessage
+
+Answer = TypeVar("Answer")
+
+
+def row_of(component: str, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
+    """Return an observation as a row; numbers of any kind become floats.
+
+    Raises
+    ------
+    InvalidValue
+        When a number is none. Its domain is the service's to check.
+    """
+    try:
+        row = [component, None if predictor is None else float(predictor), float(cores), float(elapsed_s)]
+    except (TypeError, ValueError, OverflowError):
+        for field, value in (("predictor", predictor), ("cores", cores), ("elapsed_s", elapsed_s)):
+            try:
+                float(1.0 if value is None and field == "predictor" else cast("Any", value))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise InvalidValue(field, value, "a number") from error
+        raise
+    return [*row, dict(optional)] if optional else row
+
+
+def given(**params: Any) -> dict[str, Any]:
+    """Return the parameters that are not None, in plain values: arrays as lists, a network as its nodes."""
+    return {key: plain(value) for key, value in params.items() if value is not None}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as the wire has it."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in cast("list[Any]", value)]
+    for method in ("tolist", "as_nodes"):  # of numpy, which is not imported for this, and of a network
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return value
+
+
+def read_prediction(result: Any) -> Prediction:
+    """Return the answer to `predict`."""
+    answer = _known(Prediction, result)
+    answer["notes"] = tuple(answer.get("notes", ()))
+    return Prediction(**answer)
+
+
+def read_core_choice(result: Any) -> CoreChoice:
+    """Return the answer to `choose_cores`."""
+    return CoreChoice(**_known(CoreChoice, result))
+
+
+def read_allocation(result: Any) -> Allocation:
+    """Return the answer to `allocate`."""
+    answer = _known(Allocation, result)
+    answer["bottleneck"] = tuple(answer["bottleneck"])
+    answer["why"] = tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ()))
+    answer["groups"] = tuple((group["cores"], tuple(group["components"])) for group in answer.get("groups", ()))
+    return Allocation(**answer)
+
+
+def _known(shape: type[Any], result: Any) -> dict[str, Any]:
+    """Return the keys that this version knows; a later service may say more.
+
+    Raises
+    ------
+    MalformedMessage
+        When one is missing that must be there.
+    """
+    answer = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    names = [field.name for field in fields(shape)]
+    missing = [name for name in names[:4] if name not in answer]
+    if missing:
+        raise MalformedMessage(f"an answer without {', '.join(missing)}", field=shape.__name__)
+    return {name: answer[name] for name in names if name in answer}

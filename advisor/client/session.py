@@ -1,0 +1,304 @@
+"""One client's side of the conversation, sans-IO: rows and calls in, bytes out; bytes in, outcomes out.
+
+The session owns what must survive a cut: the rows and batches (`outbox`), the names, the calls without an answer. It
+has no clock and no socket; a binding moves the bytes and decides when to try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from advisor.client.outbox import Batch, Outbox
+from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause
+from advisor.domain.limits import NAME_IDS_MAX
+from advisor.errors import (
+    AdvisorError,
+    MalformedMessage,
+    SequenceGap,
+    TooLarge,
+    Unauthorized,
+    UnknownNameId,
+)
+from advisor.protocol.connection import ClientConnection, Reply, encode_request
+from advisor.protocol.encoding import EMPTY, Body, encode_numbered
+from advisor.protocol.messages import PROTOCOL_VERSION
+
+BATCH_ROWS = 1000  # beyond, a larger batch costs no less a row
+WINDOW_BATCHES = 8  # in flight: more than two commits of the service, less than a second of work
+NAMES_A_MESSAGE = 4096  # of at most 200 bytes each: below the limit of a message's structure
+REWINDS_MAX = 8  # in a row without an acknowledgement: then the connection is given up, and backed off from
+
+DISCONNECTED: Final = "disconnected"
+GREETING: Final = "greeting"  # hello is sent, not yet answered
+READY: Final = "ready"
+PAUSED: Final = "paused"  # the service asked to send batches again later: `resume` says when
+
+
+class _Call(NamedTuple):
+    method: str
+    params: Sequence[Any]
+
+
+class Session:
+    """What one client object has to say, across any number of connections.
+
+    Parameters
+    ----------
+    producer : str
+        Name of this client at the service.
+    new_incarnation : callable
+        Gives 16 bytes that no other client object ever had.
+    token : str, optional
+        What the service asks for.
+    batch_rows, window : int
+        Rows a batch; batches in flight.
+    """
+
+    def __init__(
+        self,
+        producer: str,
+        new_incarnation: Callable[[], bytes],
+        *,
+        token: str | None = None,
+        batch_rows: int = BATCH_ROWS,
+        window: int = WINDOW_BATCHES,
+    ) -> None:
+        self.outbox = Outbox(batch_rows)
+        self.stats = self.outbox.stats
+        self.state = DISCONNECTED
+        self.welcome: dict[str, Any] = {}
+        self.failure: AdvisorError | None = None  # why there is no connection, for those who ask in vain
+        self._producer = producer
+        self._new_incarnation = new_incarnation
+        self._incarnation = new_incarnation()
+        self._token = token
+        self._window = window
+        self._connection = ClientConnection()
+        self._out = bytearray()
+        self._last_id = 0
+        self._calls: dict[int, _Call] = {}
+        self._names: list[str] = []
+        self._named = 0  # of them, on this connection
+        # What is on its way on this connection, by msgid.
+        self._greeting: int | None = None
+        self._asked: dict[int, int] = {}
+        self._naming: set[int] = set()
+        self._in_flight: dict[int, Batch] = {}
+        self._unanswered: list[Batch] = []  # numbered calls that were in flight when a connection ended
+        self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
+        self._rewinds = 0
+        self._pause: AdvisorError | None = None
+
+    # -- what the program gives ------------------------------------------------------------------------------------
+
+    def declare(self, names: Sequence[str]) -> int:
+        """Number names for `index` columns; return the number of the first.
+
+        Raises
+        ------
+        TooLarge
+            Beyond NAME_IDS_MAX.
+        """
+        first = len(self._names)
+        if first + len(names) > NAME_IDS_MAX:
+            raise TooLarge("names of a connection", first + len(names), NAME_IDS_MAX)
+        self._names += names
+        return first
+
+    def call(self, method: str, params: Sequence[Any]) -> int:
+        """Ask; the answer comes as an `Answered` of the returned number. Asked again after a cut."""
+        call = self._new_id()
+        self._calls[call] = _Call(method, params)
+        if self.state in (READY, PAUSED):
+            self._ask(call)
+        return call
+
+    def call_numbered(self, body: Body) -> int:
+        """Make a numbered call, such as `forget`, in its place among the rows. It is made exactly once."""
+        call = self._new_id()
+        self.outbox.submit(body, call)
+        return call
+
+    def abandon(self, call: int) -> None:
+        """Nobody waits for this answer any more. A numbered call is made all the same."""
+        self._calls.pop(call, None)
+
+    @property
+    def expecting(self) -> bool:
+        """True when the service owes an answer."""
+        return self._greeting is not None or bool(self._asked or self._naming or self._in_flight)
+
+    # -- what the binding does -------------------------------------------------------------------------------------
+
+    def connected(self) -> None:
+        """A new connection stands: greet."""
+        self.state = GREETING
+        self.stats.connections += 1
+        self._connection = ClientConnection()
+        self._out.clear()
+        self._unanswered += [batch for batch in self._in_flight.values() if batch.call is not None]
+        self._in_flight.clear()
+        self._asked.clear()
+        self._naming.clear()
+        self._named = 0
+        self._rewind = False
+        self._rewinds = 0
+        self._pause = None
+        self.outbox.rewind()
+        self._greet()
+
+    def disconnected(self, error: AdvisorError) -> None:
+        """The connection is gone, or could not be made."""
+        self.state = DISCONNECTED
+        self.failure = error
+        self.stats.last_error = str(error)
+
+    def resume(self) -> None:
+        """The pause is over: send again from the first batch that is not acknowledged."""
+        if self.state == PAUSED:
+            self.state = READY
+
+    def outgoing(self) -> bytes:
+        """Return the bytes to send now. Cost O(bytes)."""
+        if self.state == READY:
+            self._say_names()
+            while not self._rewind and len(self._in_flight) < self._window and (batch := self.outbox.next_batch()):
+                msgid = self._new_id()
+                self._in_flight[msgid] = batch
+                self._out += encode_numbered(msgid, batch.body, self._producer, self._incarnation, batch.sequence)
+        out = bytes(self._out)
+        self._out.clear()
+        return out
+
+    def receive(self, data: bytes | memoryview) -> list[Outcome]:
+        """Return what the bytes mean for the program and for the binding; after a `GiveUp` there is no more."""
+        try:
+            replies = self._connection.receive(data)
+        except (MalformedMessage, TooLarge) as error:
+            return [GiveUp(error)]
+        outcomes: list[Outcome] = []
+        for reply in replies:
+            outcomes += self._take(reply)
+            if outcomes and isinstance(outcomes[-1], GiveUp):
+                break
+        return outcomes
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _new_id(self) -> int:
+        self._last_id = (self._last_id + 1) % 2**32
+        return self._last_id
+
+    def _greet(self) -> None:
+        hello: dict[str, Any] = {
+            "protocol": PROTOCOL_VERSION,
+            "producer": self._producer,
+            "incarnation": self._incarnation,
+        }
+        if self._token is not None:
+            hello["token"] = self._token
+        self._greeting = self._new_id()
+        self._out += encode_request(self._greeting, "hello", [hello])
+
+    def _ask(self, call: int) -> None:
+        msgid = self._new_id()
+        self._asked[msgid] = call
+        self._out += encode_request(msgid, self._calls[call].method, self._calls[call].params)
+
+    def _say_names(self) -> None:
+        while self._named < len(self._names):
+            part = self._names[self._named : self._named + NAMES_A_MESSAGE]
+            msgid = self._new_id()
+            self._naming.add(msgid)
+            self._out += encode_request(msgid, "names", [self._named, part])
+            self._named += len(part)
+
+    # -- receiving -------------------------------------------------------------------------------------------------
+
+    def _take(self, reply: Reply) -> list[Outcome]:
+        msgid = reply.msgid
+        if msgid is None:
+            return [GiveUp(reply.error or MalformedMessage("an answer to nothing"))]
+        if msgid == self._greeting:
+            return self._greeted(reply)
+        if msgid in self._asked:
+            call = self._asked.pop(msgid)
+            known = self._calls.pop(call, None) is not None
+            return [Answered(call, reply.error, reply.result)] if known else []
+        if msgid in self._naming:
+            self._naming.discard(msgid)
+            return [] if reply.error is None else [GiveUp(reply.error)]
+        batch = self._in_flight.pop(msgid, None)
+        return [] if batch is None else self._settled(batch, reply)
+
+    def _greeted(self, reply: Reply) -> list[Outcome]:
+        self._greeting = None
+        if reply.error is not None:
+            return [GiveUp(reply.error)]
+        self.welcome = cast("dict[str, Any]", reply.result if isinstance(reply.result, dict) else {})
+        durable = self.welcome.get("sequence") or 0
+        if type(durable) is not int:
+            return [GiveUp(MalformedMessage("hello was answered without a number", field="sequence", value=durable))]
+        if not self.outbox.acknowledged <= durable <= self.outbox.last_sequence:
+            # The service lost its state, or knows more of us than we said: as a new one we agree on everything.
+            self.outbox.renumber(durable)
+            self._incarnation = self._new_incarnation()
+            self._greet()
+            return []
+        self.outbox.acknowledge(durable)
+        self.state = READY
+        self.failure = None
+        for call in self._calls:
+            self._ask(call)
+        late = [batch.call for batch in self._unanswered if batch.durable and batch.call is not None]
+        self._unanswered = [batch for batch in self._unanswered if not batch.durable]
+        return [Answered(call, None, None) for call in late]
+
+    def _settled(self, batch: Batch, reply: Reply) -> list[Outcome]:
+        """A batch has its answer."""
+        outcomes: list[Outcome] = []
+        error = reply.error
+        if error is None:
+            self._rewinds = 0
+            self.outbox.acknowledge(batch.sequence)
+            self.outbox.count(reply.result)
+            if batch.call is not None:
+                outcomes.append(Answered(batch.call, None, reply.result))
+                batch.call = None
+        elif batch.durable:
+            pass  # a later one was acknowledged, and this one with it
+        elif isinstance(error, SequenceGap):
+            if error.bound not in range(self.outbox.acknowledged + 1, batch.sequence + 1):
+                return [GiveUp(error)]  # hello will tell where the service stands
+            self._rewind = True
+        elif error.retry:
+            self._rewind = True
+            if isinstance(error, UnknownNameId):
+                self._named = 0
+            else:
+                self._pause = error
+        elif batch.body is EMPTY or isinstance(error, Unauthorized):
+            return [GiveUp(error)]
+        else:
+            self._rewind = True
+            if batch.call is not None:
+                outcomes.append(Answered(batch.call, error, None))
+            self.outbox.refuse_for_ever(batch, error)
+        if self._rewind and not self._in_flight:
+            outcomes += self._go_back(error)
+        return outcomes
+
+    def _go_back(self, error: AdvisorError | None) -> list[Outcome]:
+        """Everything in flight is answered: begin again with the first batch that is not acknowledged."""
+        self._rewind = False
+        self._rewinds += 1
+        self.outbox.rewind()
+        if self._pause is not None:
+            self.state = PAUSED
+            pause, self._pause = self._pause, None
+            self.stats.last_error = str(pause)
+            return [Pause(pause)]
+        if self._rewinds > REWINDS_MAX and error is not None:
+            return [GiveUp(error)]
+        return []

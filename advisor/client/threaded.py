@@ -1,0 +1,392 @@
+"""The synchronous client: the asynchronous one in a thread of its own, behind a bounded queue."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self, TypeVar
+
+import anyio
+
+from advisor.client import requests
+from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient, WhenFull, check_policy
+from advisor.client.outcomes import Stats
+from advisor.client.session import BATCH_ROWS
+from advisor.domain.answers import Allocation, CoreChoice, Prediction
+from advisor.errors import ConnectionFailed, Unavailable
+from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
+
+Answer = TypeVar("Answer")
+
+GATHER_S = 0.005  # rows gather so long before the thread takes them: one wake-up for many rows
+AHEAD_ROWS = 20_000  # taken out of the queue ahead of their sending: two windows
+SLICE_ROWS = 1_000  # taken at a time: then the thread looks after its connection
+GRACE_S = 2.0  # beyond `close_s`, for the thread to end
+
+
+class SyncClient:
+    """A client of the service for programs with threads. Safe to use from all of them.
+
+    `observe` costs about a microsecond and never waits for the service, unless `when_full` is "block". The thread
+    starts with the first use. After a fork the child starts afresh, as a producer of its own, and sends nothing that
+    is its parent's. What is held when the program ends is sent, within `close_s`.
+
+    Parameters
+    ----------
+    address : str
+        ``unix:/path`` or a path, ``tcp://host:port`` or ``host:port``.
+    when_full : {"drop_newest", "drop_oldest", "block", "raise"}
+        What happens to rows beyond `buffer_rows`. The default drops and counts.
+    buffer_rows : int
+        Rows that wait to be sent.
+    close_s : float
+        Seconds given to what is held when the client closes.
+    **options :
+        As `AsyncClient` has them: `producer`, `token`, `tls`, `batch_rows`, `window`, `linger_s`, `timeout_s`.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        when_full: WhenFull = "drop_newest",
+        buffer_rows: int = BUFFER_ROWS,
+        close_s: float = CLOSE_S,
+        **options: Any,
+    ) -> None:
+        self._when_full = check_policy(when_full)
+        self._buffer_rows = buffer_rows
+        self._close_s = close_s
+        self._new = lambda: AsyncClient(address, buffer_rows=AHEAD_ROWS, close_s=close_s, **options)
+        self._begin()
+        _clients.add(self)
+
+    def _begin(self) -> None:
+        """Start with nothing: at first, and in the child of a fork."""
+        self._client = self._new()  # says at once what is wrong with the options
+        self._queue: deque[list[Any] | Body] = deque()
+        self._batched = 0  # rows in the queue's bodies, beyond one each
+        self._dropped = 0
+        self._rung = False
+        self._closed = False
+        self._lock = threading.Lock()
+        self._space = threading.Condition(self._lock)
+        self._thread: threading.Thread | None = None
+        self._started = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bell: asyncio.Event
+        self._stop: asyncio.Event
+        self._draining: asyncio.Lock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Send what is held, for at most `close_s` seconds, and end. What is held still is counted in `stats`."""
+        with self._lock:
+            closed, self._closed = self._closed, True
+            self._space.notify_all()
+        if closed or self._thread is None:
+            return
+        self._started.wait(GRACE_S)
+        if self._loop is not None:
+            self._soon(self._stop.set)
+        self._thread.join(self._close_s + GRACE_S)
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def observe(self, component: str, predictor: Any, cores: Any, elapsed_s: Any, **optional: Any) -> bool:
+        """Take one row; return whether it was taken.
+
+        Raises
+        ------
+        InvalidValue
+            When a number is none.
+        Unavailable
+            When the buffer is full and `when_full` is "raise".
+        """
+        row = requests.row_of(component, predictor, cores, elapsed_s, optional)
+        if (len(self._queue) + self._batched >= self._buffer_rows or self._closed) and not self._make_space(1):
+            return False
+        self._queue.append(row)
+        if not self._rung:
+            self._ring()
+        return True
+
+    def observe_rows(self, rows: Sequence[Sequence[Any]]) -> int:
+        """Take rows `[component, predictor, cores, elapsed_s, {optional}]`; return how many were taken.
+
+        Raises
+        ------
+        InvalidValue, TooLarge, Unavailable
+            As `AsyncClient.observe_rows`.
+        """
+        return self._submit(bodies_of_rows([requests.plain(row) for row in rows], BATCH_ROWS))
+
+    def observe_columns(self, **columns: Any) -> int:
+        """Take a batch of columns; return how many rows were taken. As `AsyncClient.observe_columns`."""
+        return self._submit(bodies_of_columns(columns, COLUMN_ROWS))
+
+    def names(self, names: Sequence[str]) -> int:
+        """Number names for `index` columns, on every connection of this client; return the first's number."""
+        return self._run(lambda client: client.names(names))
+
+    def flush(self, timeout_s: float | None = None) -> Stats:
+        """Wait until every row taken is acknowledged or refused; return the counts. As `AsyncClient.flush`."""
+        if self._thread is None and not self._queue:
+            return self.stats()
+        self._run(lambda client: self._flush(client, client.timeout_s if timeout_s is None else timeout_s))
+        return self.stats()
+
+    def stats(self) -> Stats:
+        """Return what became of the rows so far."""
+
+        async def read(client: AsyncClient) -> Stats:
+            return self._counted(client)
+
+        if self._thread is None or not self._thread.is_alive():
+            return self._counted(self._client)
+        return self._run(read)
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def hello(self, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Return the service's version, limits and features."""
+        return self._run(lambda client: client.hello(timeout_s=timeout_s))
+
+    def predict(
+        self, component: str, predictor: Any = None, cores: Any = 1, *,
+        level: float | None = None, model: str | None = None, timeout_s: float | None = None,
+    ) -> Prediction:  # fmt: skip
+        """Return the elapsed time to expect; `predictor` and `cores` may be arrays."""
+        return self._run(
+            lambda client: client.predict(component, predictor, cores, level=level, model=model, timeout_s=timeout_s)
+        )
+
+    def choose_cores(
+        self, component: str, predictor: float | None = None, *,
+        cores_max: int, tolerance: float | None = None, timeout_s: float | None = None,
+    ) -> CoreChoice:  # fmt: skip
+        """Return the cores for one invocation: the fastest, or the fewest within `tolerance` of it."""
+        return self._run(
+            lambda client: client.choose_cores(
+                component, predictor, cores_max=cores_max, tolerance=tolerance, timeout_s=timeout_s
+            )
+        )
+
+    def allocate(
+        self, network: Any, cores: int | None = None, *, objective: str | None = None, target: Any = None,
+        timeout_s: float | None = None, **more: Any,
+    ) -> Allocation:  # fmt: skip
+        """Return cores for each component of a network. As `AsyncClient.allocate`."""
+        return self._run(
+            lambda client: client.allocate(
+                network, cores, objective=objective, target=target, timeout_s=timeout_s, **more
+            )
+        )
+
+    def status(
+        self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return totals, producers and, page by page, components."""
+        return self._run(lambda client: client.status(components, offset=offset, limit=limit, timeout_s=timeout_s))
+
+    def forget(self, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
+        """Weaken what was learned of a component, after the rows taken so far, exactly once."""
+
+        async def after_rows(client: AsyncClient) -> dict[str, Any]:
+            with anyio.move_on_after(client.timeout_s if timeout_s is None else timeout_s):
+                await self._drain(client)
+            return await client.forget(component, keep=keep, timeout_s=timeout_s)
+
+        return self._run(after_rows)
+
+    # -- the queue -------------------------------------------------------------------------------------------------
+
+    def _submit(self, bodies: Sequence[Body]) -> int:
+        taken = 0
+        for body in bodies:
+            full = self._queue and len(self._queue) + self._batched + body.rows > self._buffer_rows
+            if (full or self._closed) and not self._make_space(body.rows):
+                continue
+            with self._lock:
+                self._batched += body.rows - 1
+            self._queue.append(body)
+            taken += body.rows
+            if not self._rung:
+                self._ring()
+        return taken
+
+    def _make_space(self, rows: int) -> bool:
+        """Do what `when_full` says; return whether there is space now."""
+        with self._lock:
+            if self._when_full == "block":
+                self._space.wait_for(lambda: self._closed or self._has_space(rows))
+            while self._when_full == "drop_oldest" and self._queue and not self._closed and not self._has_space(rows):
+                self._dropped += self._pop()[1]
+            if not self._closed and self._has_space(rows):
+                return True
+            self._dropped += rows
+        if self._when_full == "raise" and not self._closed:
+            raise Unavailable(
+                "the client's buffer is full", field="buffer_rows", value=len(self._queue) + self._batched,
+                bound=self._buffer_rows, hint="the service does not keep up, or does not answer",
+            )  # fmt: skip
+        return False
+
+    def _has_space(self, rows: int) -> bool:
+        return not self._queue or len(self._queue) + self._batched + rows <= self._buffer_rows
+
+    def _pop(self) -> tuple[list[Any] | Body | None, int]:
+        """Take the oldest out of the queue, with how many rows it is; the lock is held."""
+        try:
+            item = self._queue.popleft()
+        except IndexError:
+            return None, 0
+        if isinstance(item, Body):
+            self._batched -= item.rows - 1
+            return item, item.rows
+        return item, 1
+
+    def _counted(self, client: AsyncClient) -> Stats:
+        stats = client.stats()
+        queued = len(self._queue) + self._batched
+        return replace(
+            stats,
+            rows_offered=stats.rows_offered + queued + self._dropped,
+            rows_held=stats.rows_held + queued,
+            rows_dropped=stats.rows_dropped + self._dropped,
+        )
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _ring(self) -> None:
+        """Tell the thread that rows wait; start it where there is none."""
+        self._rung = True
+        if self._loop is None:
+            self._start()
+        else:
+            self._soon(self._bell.set)
+
+    def _soon(self, callback: Callable[[], object]) -> None:
+        try:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # the loop has ended with its thread
+            self._closed = True
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._work, name="advisor-client", daemon=True)
+                self._thread.start()
+
+    def _run(self, work: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
+        """Do `work` in the thread and return its answer."""
+        self._start()
+        if not self._closed:
+            self._started.wait()
+        if self._closed or self._loop is None:
+            raise ConnectionFailed("the client is closed", field="client")
+
+        async def task() -> Answer:
+            return await work(self._client)
+
+        future = asyncio.run_coroutine_threadsafe(task(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._closed = True
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._bell = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._draining = asyncio.Lock()
+        async with self._client as client, anyio.create_task_group() as group:
+            self._loop = asyncio.get_running_loop()
+            self._started.set()
+            group.start_soon(self._feed, client)
+            await self._stop.wait()
+            with anyio.move_on_after(self._close_s):
+                await self._flush(client, self._close_s)
+            await client.close(0.0)
+            group.cancel_scope.cancel()
+
+    async def _feed(self, client: AsyncClient) -> None:
+        while True:
+            self._bell.clear()
+            self._rung = False
+            await self._drain(client)
+            await self._bell.wait()
+            await anyio.sleep(GATHER_S)
+
+    async def _drain(self, client: AsyncClient) -> None:
+        """Hand what is queued to the client, as it has room."""
+        async with self._draining:
+            while self._queue:
+                await client.wait_for_room()
+                with self._lock:
+                    for _ in range(SLICE_ROWS):
+                        item, _rows = self._pop()
+                        if item is None:
+                            break
+                        client.take(item)
+                    self._space.notify_all()
+                await asyncio.sleep(0)
+
+    async def _flush(self, client: AsyncClient, timeout_s: float) -> None:
+        deadline = anyio.current_time() + timeout_s
+        with anyio.CancelScope(deadline=deadline):
+            await self._drain(client)
+        await client.flush(max(0.0, deadline - anyio.current_time()))
+
+    # -- fork and exit ---------------------------------------------------------------------------------------------
+
+    def _leave_parent(self) -> None:
+        """In the child of a fork: let go of the parent's connection without ending it, and begin anew."""
+        fd = self._client.fileno()
+        if fd is not None:
+            # The descriptor stays taken, by the null device, so that whoever closes it closes nothing of ours.
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, fd)
+            os.close(null)
+        _inherited.append((self._client, self._loop, self._thread))
+        closed = self._closed
+        self._begin()
+        self._closed = closed
+
+
+_clients: weakref.WeakSet[SyncClient] = weakref.WeakSet()
+_inherited: list[object] = []  # the parent's loops: kept, for at their end they reach for what the child has not
+
+
+def _after_fork() -> None:
+    for client in list(_clients):
+        client._leave_parent()  # pyright: ignore[reportPrivateUsage]
+
+
+def _at_exit() -> None:
+    for client in list(_clients):
+        client.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

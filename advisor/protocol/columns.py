@@ -1,0 +1,332 @@
+"""Batches off the wire as columns. The service's side: the only module of the protocol that imports numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain import limits
+from advisor.domain.names import normalised_name
+from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, Misread, bound_text
+from advisor.errors import CallerError, InvalidValue, TooLarge, UnknownNameId, Unsupported
+from advisor.protocol import fields as f
+from advisor.protocol import messages
+
+_ROW_BOUND = bound_text("invalid_row")
+_DIMENSIONS = range(1, 5)  # of a predictor on the wire; this version learns 1
+_COUNTS = range(-1, 2**63)  # what an int64 column can hold, and enough to be refused by value
+_OPTIONAL: Mapping[str, f.Check] = {
+    "count": lambda field, value: value if type(value) is int and value in _COUNTS else _refuse(field, value),
+    "ok": f.boolean,
+    "running": f.boolean,
+    "dimensions": lambda field, value: value if value == 1 and type(value) is int else _refuse_dimensions(value),
+    "network": f.name,
+    "record": f.integer(0, messages.ABSENT_U64 - 1),
+    "entered": f.boolean,
+    "machine": f.name,
+    "active_cores": f.number,
+    "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.number)),
+}
+
+
+class NameBook:
+    """Names met in rows, numbered in the order of their first coming, so that each is checked and resolved once.
+
+    One book serves one engine, for any number of connections. It starts anew beyond `names_max` names, so that a
+    peer with ever new names cannot make it grow; batches already read keep the list they were read with.
+    """
+
+    __slots__ = ("_ids", "_names_max", "names")
+
+    def __init__(self, names_max: int = limits.NAME_IDS_MAX) -> None:
+        self._names_max = names_max
+        self._ids: dict[str, int] = {}
+        self.names = ComponentNames()
+
+    def index_of(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Return the numbers of `names` in `self.names`, which grows by the new ones. Cost O(n).
+
+        Raises
+        ------
+        ValueError
+            When a new name is longer than any name may be: it is not worth remembering.
+        """
+        try:
+            return np.array([self._ids[name] for name in names], np.int64)
+        except KeyError:
+            new = dict.fromkeys(name for name in names if name not in self._ids)
+        if max(map(len, new)) > limits.NAME_BYTES_MAX:
+            raise ValueError("a name that is none")
+        if len(self._ids) + len(new) > self._names_max:
+            self._ids = {}
+            self.names = ComponentNames()
+            new = dict.fromkeys(names)
+        first = len(self._ids)
+        self.names.extend(list(new))
+        self._ids.update(zip(new, range(first, first + len(new)), strict=True))
+        return self.index_of(names)
+
+
+class ConnectionNames:
+    """The names that one connection has numbered, and the last list that it sent inside a batch."""
+
+    __slots__ = ("_last", "_last_names", "numbered")
+
+    def __init__(self) -> None:
+        self.numbered = ComponentNames()
+        self._last: list[str] | None = None
+        self._last_names = self.numbered
+
+    def learn(self, params: messages.Names) -> int:
+        """Number names; return how many are numbered now. Numbers follow on; what is known may be said again.
+
+        Raises
+        ------
+        InvalidValue
+            When a number would be left out, or given to another name.
+        TooLarge
+            Beyond NAME_IDS_MAX.
+        """
+        known = len(self.numbered)
+        end = params.first_id + len(params.names)
+        if params.first_id > known:
+            raise InvalidValue("first_id", params.first_id, f"at most {known}, the next number")
+        if end > limits.NAME_IDS_MAX:
+            raise TooLarge("names of a connection", end, limits.NAME_IDS_MAX)
+        again = ComponentNames(params.names[: known - params.first_id]).names
+        for number, name in enumerate(again, params.first_id):
+            if self.numbered.names[number] != name:
+                raise InvalidValue("names", name, f"{self.numbered.names[number]!r}, which has number {number}")
+        self.numbered.extend(params.names[known - params.first_id :])
+        return len(self.numbered)
+
+    def of(self, components: list[str] | None) -> ComponentNames:
+        """Return the names that a batch's index counts in: those it brings, or those numbered before."""
+        if components is None:
+            return self.numbered
+        if components != self._last:
+            self._last, self._last_names = components, ComponentNames(components)
+        return self._last_names
+
+
+def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | ConnectionNames) -> Columns:
+    """Return the batch of `observe_columns`. Cost O(n); numbers are read in place.
+
+    Raises
+    ------
+    InvalidValue
+        When a column is no vector of the length of `index`, or a label's number has no label.
+    TooLarge
+        Beyond ROWS_BATCH_MAX rows.
+    Unsupported
+        When `dimensions` is more than 1.
+    UnknownNameId
+        When `index` counts beyond the names; after `names` the same batch may be sent again.
+    """
+    if params.dimensions != 1:
+        _refuse_dimensions(params.dimensions)
+    if isinstance(names, ConnectionNames):
+        names = names.of(params.components)
+    elif params.components is not None:
+        names = ComponentNames(params.components)
+    index = np.frombuffer(params.index, "<u4").astype(np.int64)
+    n = len(index)
+    if n > limits.ROWS_BATCH_MAX:
+        raise TooLarge("rows", n, limits.ROWS_BATCH_MAX, "cut the batch")
+    if n and index.max() >= len(names):
+        raise UnknownNameId(
+            f"index {int(index.max())} has no name: {len(names)} are known", field="index", value=int(index.max()),
+            bound=len(names) - 1, hint="send names, then the batch again",
+        )  # fmt: skip
+    count = _optional(params, "count", "<u4", n)
+    ok = _flags(params, "ok", n)
+    running = _flags(params, "running", n)
+    predictor = _optional(params, "predictor", "<f8", n)
+    return Columns(
+        names,
+        index,
+        np.ones(n) if predictor is None else predictor.astype(np.float64, copy=False),
+        _column("cores", params.cores, "<f8", n).astype(np.float64, copy=False),
+        _column("elapsed_s", params.elapsed_s, "<f8", n).astype(np.float64, copy=False),
+        count=None if count is None else count.astype(np.int64),
+        ok=ok,
+        running=running,
+        carried=_carried_columns(params, n),
+    )
+
+
+def _column(field: str, data: bytes, dtype: str, rows: int) -> NDArray[Any]:
+    values = np.frombuffer(data, dtype)
+    if len(values) != rows:
+        raise InvalidValue(field, len(values), f"{rows} values, as index has")
+    return values
+
+
+def _optional(params: messages.ObserveColumns, field: str, dtype: str, rows: int) -> NDArray[Any] | None:
+    data = getattr(params, field)
+    return None if data is None else _column(field, data, dtype, rows)
+
+
+def _flags(params: messages.ObserveColumns, field: str, rows: int) -> NDArray[np.bool_] | None:
+    values = _optional(params, field, "u1", rows)
+    if values is None:
+        return None
+    if rows and values.max() > 1:
+        raise InvalidValue(field, int(values.max()), "0 or 1")
+    return values.astype(np.bool_)
+
+
+def _carried_columns(params: messages.ObserveColumns, rows: int) -> Mapping[str, int]:
+    """Return, per optional column that is not learned yet, how many rows have a value."""
+    carried: dict[str, int] = {}
+    labels = len(params.labels or ())
+    for field in ("network", "machine"):
+        numbers = _optional(params, field, "<u4", rows)
+        if numbers is None:
+            continue
+        given = numbers[numbers != messages.ABSENT_U32]
+        if len(given) and given.max() >= labels:
+            raise InvalidValue(field, int(given.max()), f"the number of one of {labels} labels")
+        carried[field] = len(given)
+    record = _optional(params, "record", "<u8", rows)
+    if record is not None:
+        carried["record"] = int(np.count_nonzero(record != messages.ABSENT_U64))
+    entered = _flags(params, "entered", rows)
+    if entered is not None:
+        carried["entered"] = int(np.count_nonzero(entered))
+    active = _optional(params, "active_cores", "<f8", rows)
+    if active is not None:
+        carried["active_cores"] = int(np.count_nonzero(~np.isnan(active)))
+    if params.measures is not None:
+        given = np.zeros(rows, np.bool_)
+        for key, data in params.measures.items():
+            given |= ~np.isnan(_column(f"measures.{key}", data, "<f8", rows))
+        carried["measures"] = int(np.count_nonzero(given))
+    return carried
+
+
+def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook | None = None) -> Columns:
+    """Return the batch of `observe_rows`, or of a list of rows. Cost O(n).
+
+    A row that cannot be read keeps its place, as a `Misread`: it is refused as a row, the others are accepted.
+
+    Parameters
+    ----------
+    params : ObserveRows, or list of rows
+        Rows `[component, predictor, cores, elapsed_s, {optional}]`.
+    book : NameBook, optional
+        Numbers for the names; with one book for all batches each name is checked and resolved once.
+    """
+    rows = params.rows if isinstance(params, messages.ObserveRows) else params
+    book = NameBook() if book is None else book
+    try:
+        names, predictor, cores, elapsed_s = zip(*rows, strict=True)
+        if {*map(type, rows)} == {list} and {*map(type, names)} == {str}:
+            index = book.index_of(names)
+            x = np.ones(len(rows)) if {*predictor} == {None} else _floats(predictor)
+            return Columns(book.names, index, x, _floats(cores), _floats(elapsed_s))
+    except (TypeError, ValueError):  # no rows, or not all of four plain values
+        pass
+    return _columns_row_by_row(rows, book)
+
+
+def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
+    if not f.NUMBER_TYPES.issuperset(map(type, values)):
+        raise TypeError("not numbers throughout")
+    return np.array(values, np.float64)
+
+
+def _columns_row_by_row(rows: Sequence[Any], book: NameBook) -> Columns:
+    n = len(rows)
+    names = [""] * n  # no name; of the rows that cannot be read
+    numbers = np.ones((3, n))  # good values, so that such a row is refused for one reason only
+    optional: dict[str, dict[int, Any]] = {}
+    codes: dict[str, NDArray[np.bool_]] = {}
+    values: dict[int, Any] = {}
+    for i, row in enumerate(rows):
+        try:
+            names[i], numbers[0, i], numbers[1, i], numbers[2, i] = _plain_row(row)
+            given = _optional_fields(row[4]) if len(row) > 4 else {}
+        except CallerError as error:
+            names[i], numbers[:, i] = "", 1.0
+            codes.setdefault(_CODES.get(error.code, error.code), np.zeros(n, np.bool_))[i] = True
+            if len(values) < limits.FIRST_REFUSALS:
+                values[i] = error.value
+            continue
+        for key, value in given.items():
+            optional.setdefault(key, {})[i] = value
+    index = book.index_of(names)
+    return Columns(
+        book.names,
+        index,
+        *numbers,
+        count=_scattered(optional.get("count"), n, 1, np.int64),
+        ok=_scattered(optional.get("ok"), n, True, np.bool_),
+        running=_scattered(optional.get("running"), n, False, np.bool_),
+        carried={key: len(optional[key]) for key in CARRIED_FIELDS if key in optional},
+        misread=Misread(codes, values) if codes else None,
+    )
+
+
+_CODES = {"invalid": "invalid_row", "too_large": "invalid_row"}  # of an error, as the reason of a row's refusal
+
+
+def _plain_row(row: Any) -> tuple[str, float, float, float]:
+    """Return the four values of a row that every row has.
+
+    Raises
+    ------
+    InvalidValue, Unsupported
+    """
+    parts = cast("list[Any]", row if isinstance(row, list) else [])
+    if not 4 <= len(parts) <= 5:
+        raise InvalidValue("row", cast("Any", row), _ROW_BOUND)
+    component, predictor, cores, elapsed_s = parts[:4]
+    if not isinstance(component, str):
+        raise InvalidValue("component", component, "text")
+    if normalised_name(component) is None and len(component) > limits.NAME_BYTES_MAX:
+        raise InvalidValue("component", component, bound_text("invalid_name"))
+    if isinstance(predictor, list):
+        point = f.numbers("predictor", predictor)
+        if len(point) not in _DIMENSIONS:
+            raise InvalidValue("predictor", len(point), "1 to 4 values")
+        if len(point) > 1:
+            _refuse_dimensions(len(point))
+        predictor = point[0]
+    x = 1.0 if predictor is None else f.number("predictor", predictor)
+    return component, x, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
+
+
+def _optional_fields(fields: Any) -> dict[str, Any]:
+    """Return the optional fields of a row, checked; nil is absent.
+
+    Raises
+    ------
+    UnknownKey, InvalidValue, TooLarge, Unsupported
+    """
+    return {key: value for key, value in _OPTIONAL_FIELDS("row", fields).items() if value is not None}
+
+
+_OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
+
+
+def _scattered(by_row: dict[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
+    if by_row is None:
+        return None
+    column = np.full(rows, default, dtype)
+    column[list(by_row)] = list(by_row.values())
+    return column
+
+
+def _refuse(field: str, value: Any) -> Any:
+    raise InvalidValue(field, value, bound_text(f"invalid_{field}"))
+
+
+def _refuse_dimensions(dimensions: Any) -> Any:
+    raise Unsupported(
+        "vector predictors are not learned by this version", field="dimensions", value=dimensions, bound=1,
+        hint="send one predictor value a row",
+    )  # fmt: skip

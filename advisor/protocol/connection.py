@@ -1,0 +1,239 @@
+"""MessagePack-RPC over a byte stream, sans-IO: bytes in, events out. `receive` never raises on what a peer sent.
+
+Two kinds of fault. A message that is well formed but asks for something wrong (an unknown method, a bad parameter) is
+answered with an error, and the connection lives. A byte stream that is no sequence of messages, or breaks a limit, is a
+`Violation`: its reply is sent, then the connection is closed, for what follows cannot be told from garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from advisor.domain import limits
+from advisor.errors import AdvisorError, MalformedMessage, TooLarge, from_dict
+from advisor.protocol.framing import Framing, call_id, is_msgid, pack
+
+REQUEST: Final = 0
+RESPONSE: Final = 1
+NOTIFICATION: Final = 2
+METHOD_CHARACTERS_MAX = 64  # the longest method name has 15
+
+
+class Request(NamedTuple):
+    """A call (`msgid` given) or a notification (`msgid` None); `params` is as it came, not checked yet."""
+
+    msgid: int | None
+    method: str
+    params: list[Any]
+
+
+class Singles(NamedTuple):
+    """The parameters of consecutive `observe` notifications, not checked yet: rows to fold together, without reply."""
+
+    rows: list[Any]
+
+
+class Violation(NamedTuple):
+    """The peer broke the protocol: send `reply`, close. It is the last event of its connection.
+
+    The reply answers the msgid of the message at fault where that is known; otherwise its msgid is nil.
+    """
+
+    reply: bytes
+    error: AdvisorError
+
+
+class Reply(NamedTuple):
+    """The answer to a call: a result, or an error. `msgid` None: the service gives up on the whole connection."""
+
+    msgid: int | None
+    error: AdvisorError | None
+    result: Any
+
+
+class ServerConnection:
+    """What one client sends, as events.
+
+    Parameters
+    ----------
+    gather_singles : bool
+        Hand consecutive `observe` notifications out as one `Singles`, at a third of the cost of a `Request` each.
+    """
+
+    __slots__ = ("_dead", "_framing", "_gather")
+
+    def __init__(self, *, gather_singles: bool = False) -> None:
+        self._framing = Framing()
+        self._gather = gather_singles
+        self._dead = False
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes received of a message that is not whole yet."""
+        return self._framing.pending_bytes
+
+    def receive(self, data: bytes | bytearray | memoryview) -> list[Request | Singles | Violation]:
+        """Return the events that `data` completes; nothing more after a `Violation`. Never raises on bad input."""
+        if self._dead:
+            return []
+        messages, fault, head = self._framing.take(data)
+        events: list[Request | Singles | Violation] = []
+        if self._gather and (rows := _only_singles(messages)):
+            events.append(Singles(rows))
+            messages = []
+        for message in messages:
+            try:
+                request = _request(message)
+            except (MalformedMessage, TooLarge) as error:
+                self._dead = True
+                events.append(Violation(encode_error(_msgid_of(message), error), error))
+                return events
+            if self._gather and request.msgid is None and request.method == "observe":
+                if events and isinstance(events[-1], Singles):
+                    events[-1].rows.append(request.params)
+                else:
+                    events.append(Singles([request.params]))
+            else:
+                events.append(request)
+        if fault is not None:
+            self._dead = True
+            events.append(Violation(encode_error(call_id(head), fault), fault))
+        return events
+
+
+class ClientConnection:
+    """What the service sends, as replies. A service that breaks the protocol raises: the client gives up on it."""
+
+    __slots__ = ("_framing",)
+
+    def __init__(self) -> None:
+        self._framing = Framing()
+
+    def receive(self, data: bytes | bytearray | memoryview) -> list[Reply]:
+        """Return the replies that `data` completes.
+
+        Raises
+        ------
+        MalformedMessage, TooLarge
+            When the bytes are no replies; the connection is of no use any more.
+        """
+        messages, fault, _ = self._framing.take(data)
+        replies = [_reply(message) for message in messages]
+        if fault is not None:
+            raise fault
+        return replies
+
+
+def encode_request(msgid: int, method: str, params: Sequence[Any]) -> bytes:
+    """Return the bytes of a call."""
+    return pack([REQUEST, msgid, method, params])
+
+
+def encode_notification(method: str, params: Sequence[Any]) -> bytes:
+    """Return the bytes of a notification."""
+    return pack([NOTIFICATION, method, params])
+
+
+def encode_response(msgid: int, result: Any) -> bytes:
+    """Return the bytes of the answer to a call; `result` is plain: no numpy."""
+    return pack([RESPONSE, msgid, None, result])
+
+
+def encode_error(msgid: int | None, error: AdvisorError) -> bytes:
+    """Return the bytes of an error's answer to a call, or to nothing in particular (None)."""
+    return pack([RESPONSE, msgid, error.as_dict(), None])
+
+
+def _only_singles(messages: list[Any]) -> list[Any]:
+    """Return the parameters of `messages` when they are `observe` notifications throughout, otherwise nothing."""
+    try:
+        kinds, methods, params = zip(*messages, strict=True)
+    except (TypeError, ValueError):  # not three each, or nothing at all
+        return []
+    n = len(messages)
+    if kinds.count(NOTIFICATION) == n == methods.count("observe") and {*map(type, params)} == {list}:
+        return list(params)
+    return []
+
+
+def _request(message: Any) -> Request:
+    """Return the request that a message is.
+
+    Raises
+    ------
+    MalformedMessage, TooLarge
+    """
+    parts = _parts(message)
+    msgid = None
+    if len(parts) == 4 and _is_kind(parts[0], REQUEST) and is_msgid(parts[1]):
+        _, msgid, method, params = parts
+    elif len(parts) == 3 and _is_kind(parts[0], NOTIFICATION):
+        _, method, params = parts
+    else:
+        raise MalformedMessage(
+            "a message that is neither a request nor a notification", field="message", value=(parts or [message])[0],
+            bound="[0, msgid, method, params] with msgid an integer below 2**32, or [2, method, params]",
+        )  # fmt: skip
+    if not isinstance(method, str) or len(method) > METHOD_CHARACTERS_MAX:
+        raise MalformedMessage("a method that is no short text", field="method", value=method, bound="text")
+    if not isinstance(params, list):
+        raise MalformedMessage("parameters that are no array", field="params", value=params, bound="an array")
+    values = cast("list[Any]", params)
+    if not _within_depth(values):
+        raise TooLarge("depth of a message", f"more than {limits.DEPTH_MAX}", limits.DEPTH_MAX)
+    return Request(msgid, method, values)
+
+
+def _reply(message: Any) -> Reply:
+    """Return the reply that a message is.
+
+    Raises
+    ------
+    MalformedMessage
+    """
+    parts = _parts(message)
+    if len(parts) != 4 or not _is_kind(parts[0], RESPONSE) or not (parts[1] is None or is_msgid(parts[1])):
+        raise MalformedMessage("the service sent what is no answer", field="message", value=(parts or [message])[0])
+    _, msgid, error, result = parts
+    if error is None:
+        return Reply(msgid, None, result)
+    words = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": str(error)}
+    return Reply(msgid, from_dict(words), None)
+
+
+def _parts(message: Any) -> list[Any]:
+    return cast("list[Any]", message) if isinstance(message, list) else []
+
+
+def _is_kind(value: Any, kind: int) -> bool:
+    return type(value) is int and value == kind  # True is no 1
+
+
+def _msgid_of(message: Any) -> int | None:
+    parts = _parts(message)
+    return parts[1] if len(parts) == 4 and _is_kind(parts[0], REQUEST) and is_msgid(parts[1]) else None
+
+
+def _within_depth(params: list[Any]) -> bool:
+    """True when the message of `params` nests no deeper than DEPTH_MAX. Rows are left out: each is checked as a row."""
+    level: list[Any] = [params]
+    for _ in range(limits.DEPTH_MAX - 1):
+        deeper: list[Any] = []
+        for container in level:
+            values = _values(container)
+            if not _CONTAINERS.isdisjoint(map(type, values)):
+                deeper += [value for value in values if type(value) in _CONTAINERS]
+        if not deeper:
+            return True
+        level = deeper
+    return False
+
+
+def _values(container: Any) -> list[Any]:
+    if type(container) is list:
+        return cast("list[Any]", container)
+    return [value for key, value in cast("dict[Any, Any]", container).items() if key != "rows"]
+
+
+_CONTAINERS = frozenset((list, dict))

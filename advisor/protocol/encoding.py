@@ -1,0 +1,178 @@
+"""Batches onto the wire: rows and columns to bytes. The client's side: works without numpy, and with its arrays.
+
+A batch is packed once, without its number: the same bytes are sent again after a cut, under the same number or, when
+the service has lost its state, under a new one.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from advisor.domain import limits
+from advisor.errors import InvalidValue, TooLarge
+from advisor.protocol.framing import map_header, pack
+from advisor.protocol.messages import ABSENT_U32, MEASURES, METHODS
+
+_HEADER_BYTES = 512  # of a request around its body: method, producer, incarnation, sequence
+_U32 = "I" if array("I").itemsize == 4 else "L"
+_WIDTHS = {_U32: 4, "Q": 8, "d": 8, "B": 1}
+_NUMPY_TYPES = {_U32: ("<u4", "iu"), "Q": ("<u8", "iu"), "d": ("<f8", "fiu"), "B": ("u1", "biu")}
+_COLUMN_CODES = {
+    "index": _U32, "predictor": "d", "cores": "d", "elapsed_s": "d", "count": _U32, "ok": "B", "running": "B",
+    "network": _U32, "record": "Q", "entered": "B", "machine": _U32, "active_cores": "d",
+}  # fmt: skip
+
+
+class Body(NamedTuple):
+    """A request's map, packed but for its number: `keys` keys in `data`; `rows` is what it counts for."""
+
+    method: str
+    keys: int
+    data: bytes
+    rows: int
+
+
+EMPTY = Body("observe_rows", 1, pack("rows") + pack([]), 0)  # stands in for a batch that is refused for ever
+
+
+def encode_numbered(msgid: int, body: Body, producer: str, incarnation: bytes, sequence: int) -> bytes:
+    """Return the bytes of a call with a numbered body."""
+    return b"".join((
+        b"\x94\x00", pack(msgid), pack(body.method), b"\x91", map_header(body.keys + 3),
+        b"\xa8producer", pack(producer), b"\xabincarnation", pack(incarnation), b"\xa8sequence", pack(sequence),
+        body.data,
+    ))  # fmt: skip
+
+
+def body_of(method: str, params: Mapping[str, Any], rows: int = 0) -> Body:
+    """Return the body of any numbered method."""
+    return Body(method, len(params), b"".join(pack(key) + pack(value) for key, value in params.items()), rows)
+
+
+def bodies_of_rows(rows: Sequence[Sequence[Any]], rows_max: int) -> list[Body]:
+    """Return `rows` as bodies of at most `rows_max` rows, each within the limits of a message. Cost O(bytes).
+
+    Raises
+    ------
+    InvalidValue
+        When a row holds what the wire has no form for.
+    TooLarge
+        When a single row exceeds a message.
+    """
+    bodies: list[Body] = []
+    parts = [rows[start : start + rows_max] for start in range(0, len(rows), rows_max)]
+    while parts:
+        part = parts.pop(0)
+        try:
+            data = b"\xa4rows" + pack(part)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidValue("rows", str(error), "rows of text, numbers and maps of them") from error
+        if len(data) + _HEADER_BYTES <= limits.STRUCTURE_BYTES_MAX:
+            bodies.append(Body("observe_rows", 1, data, len(part)))
+        elif len(part) == 1:
+            raise TooLarge("bytes of a row", len(data), limits.STRUCTURE_BYTES_MAX)
+        else:
+            parts[:0] = [part[: len(part) // 2], part[len(part) // 2 :]]
+    return bodies
+
+
+def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
+    """Return a batch of columns as bodies of at most `rows_max` rows. Cost O(bytes).
+
+    Parameters
+    ----------
+    columns : mapping
+        Keys as `observe_columns` has them; None is absent. A column is a numpy array, an array.array, a list, or
+        little-endian bytes. `components` and `labels` are lists of text; `network` and `machine` are numbers of
+        labels, or lists of text or None, which then make the labels; `measures` is a map of columns.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+    """
+    given = _labelled({key: value for key, value in columns.items() if value is not None})
+    for key in given:
+        if key not in METHODS["observe_columns"].keys:
+            raise InvalidValue("columns", key, f"one of {', '.join(METHODS['observe_columns'].keys)}")
+    for key in ("index", "cores", "elapsed_s"):
+        if key not in given:
+            raise InvalidValue(key, None, "given")
+    measures = dict(given.pop("measures", {}))
+    for key in measures:
+        if key not in MEASURES:
+            raise InvalidValue("measures", key, " or ".join(MEASURES))
+    packed = {key: column_bytes(key, given.pop(key), code) for key, code in _COLUMN_CODES.items() if key in given}
+    measured = {key: column_bytes(f"measures.{key}", values, "d") for key, values in measures.items()}
+    rows = len(packed["index"]) // 4
+    for key, data in (packed | measured).items():
+        if len(data) != rows * _width(key):
+            raise InvalidValue(key, f"{len(data) / _width(key):g} values", f"{rows} values, as index has")
+    texts = body_of("observe_columns", given)
+    if len(texts.data) + _HEADER_BYTES > limits.STRUCTURE_BYTES_MAX:
+        raise TooLarge(
+            "bytes of names and labels", len(texts.data), limits.STRUCTURE_BYTES_MAX, "number them with `names` before"
+        )
+    bodies: list[Body] = []
+    for start in range(0, max(rows, 1), rows_max):
+        end = min(start + rows_max, rows)
+        cut: dict[str, Any] = {key: data[start * _width(key) : end * _width(key)] for key, data in packed.items()}
+        if measured:
+            cut["measures"] = {key: data[start * 8 : end * 8] for key, data in measured.items()}
+        body = body_of("observe_columns", cut, end - start)
+        body = Body(body.method, texts.keys + body.keys, texts.data + body.data, body.rows)
+        if len(body.data) + _HEADER_BYTES > limits.MESSAGE_BYTES_MAX:
+            raise TooLarge("bytes of a batch", len(body.data), limits.MESSAGE_BYTES_MAX, "cut the batch")
+        bodies.append(body)
+    return bodies
+
+
+def column_bytes(field: str, values: Any, code: str) -> bytes:
+    """Return a column's little-endian bytes; `code` is its type as array.array names it.
+
+    Raises
+    ------
+    InvalidValue
+        When a value does not fit the type.
+    """
+    if isinstance(values, bytes):
+        return values
+    try:
+        if hasattr(values, "astype"):  # a numpy array, without importing numpy
+            dtype, kinds = _NUMPY_TYPES[code]
+            if values.ndim != 1 or (values.size and values.dtype.kind not in kinds):
+                raise InvalidValue(field, f"{values.ndim}-dimensional {values.dtype}", "a vector of numbers")
+            if code != "d" and values.size and not 0 <= int(values.min()) <= int(values.max()) < 256 ** _WIDTHS[code]:
+                raise InvalidValue(field, int(values.max()), f"integers from 0 to {256 ** _WIDTHS[code] - 1}")
+            return cast("bytes", values.astype(dtype, copy=False).tobytes())
+        column = cast("array[Any]", values if isinstance(values, array) else array(code, values))
+        if column.typecode != code:
+            column = array(code, column)
+    except (TypeError, OverflowError, ValueError) as error:
+        raise InvalidValue(field, str(error), f"numbers that fit {8 * _WIDTHS[code]} bits") from error
+    if sys.byteorder == "big":
+        column = array(code, column)
+        column.byteswap()
+    return column.tobytes()
+
+
+def _width(key: str) -> int:
+    return _WIDTHS[_COLUMN_CODES.get(key, "d")]
+
+
+def _labelled(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return `columns` with texts in `network` and `machine` replaced by numbers of labels."""
+    labels = list(columns.get("labels", ()))
+    numbers = {label: number for number, label in reversed(list(enumerate(labels)))}
+    for key in ("network", "machine"):
+        values = columns.get(key)
+        if isinstance(values, list) and any(isinstance(value, str) for value in cast("list[Any]", values)):
+            texts = cast("list[str | None]", values)
+            for text in texts:
+                if text is not None and text not in numbers:
+                    numbers[text] = len(labels)
+                    labels.append(text)
+            columns[key] = [ABSENT_U32 if text is None else numbers[text] for text in texts]
+    return columns | {"labels": labels} if labels else columns

@@ -1,0 +1,196 @@
+"""Checks of one parameter: (field, value) to the value in its typed form, or an error that names field, value, bound.
+
+A check is a function; the ones here take a bound and give a check. Booleans are not numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from advisor.domain import limits
+from advisor.domain.names import checked_name
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
+
+Check = Callable[[str, Any], Any]
+
+NUMBER_TYPES = frozenset((int, float))
+
+
+def _list(field: str, value: Any, bound: str, items_max: int = limits.ARRAY_ITEMS_MAX) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidValue(field, value, bound)
+    items = cast("list[Any]", value)
+    if len(items) > items_max:
+        raise TooLarge(f"length of {field}", len(items), items_max)
+    return items
+
+
+def _map(field: str, value: Any, bound: str = "a map") -> dict[Any, Any]:
+    if not isinstance(value, dict):
+        raise InvalidValue(field, value, bound)
+    return cast("dict[Any, Any]", value)
+
+
+def name(field: str, value: Any) -> str:
+    """A component's or producer's name, normalised."""
+    return checked_name(field, value)
+
+
+def number(field: str, value: Any) -> float:
+    """Any integer or float; its domain is checked by who uses it."""
+    if type(value) not in NUMBER_TYPES:
+        raise InvalidValue(field, value, "a number")
+    return value
+
+
+def numbers(field: str, value: Any) -> list[float]:
+    """A list of numbers, at most PREDICT_POINTS_MAX."""
+    items = _list(field, value, "a list of numbers", limits.PREDICT_POINTS_MAX)
+    if not NUMBER_TYPES.issuperset(map(type, items)):
+        at, wrong = next((i, v) for i, v in enumerate(items) if type(v) not in NUMBER_TYPES)
+        raise InvalidValue(f"{field}[{at}]", wrong, "a number")
+    return items
+
+
+def boolean(field: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise InvalidValue(field, value, "true or false")
+    return value
+
+
+def integer(low: int, high: int) -> Check:
+    """An integer from `low` to `high`."""
+
+    def check(field: str, value: Any) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidValue(field, value, f"an integer from {low} to {high}")
+        return value
+
+    return check
+
+
+def text(bytes_max: int) -> Check:
+    """Text of at most `bytes_max` bytes of UTF-8."""
+
+    def check(field: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise InvalidValue(field, value, "text")
+        if len(value) > bytes_max or len(value.encode()) > bytes_max:
+            raise TooLarge(f"bytes of {field}", len(value.encode()), bytes_max)
+        return value
+
+    return check
+
+
+def one_of(*words: str) -> Check:
+    """One of the words."""
+
+    def check(field: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise InvalidValue(field, value, " or ".join(words))
+        return value
+
+    return check
+
+
+def binary(length: int | None = None, *, item_bytes: int = 1) -> Check:
+    """A `bin` of `length` bytes, or of whole items of `item_bytes`."""
+
+    def check(field: str, value: Any) -> bytes:
+        if not isinstance(value, bytes):
+            raise InvalidValue(field, value, "bin")
+        if length is not None and len(value) != length:
+            raise InvalidValue(field, value, f"bin of {length} bytes")
+        if len(value) % item_bytes:
+            raise InvalidValue(field, len(value), f"bin of a multiple of {item_bytes} bytes")
+        return value
+
+    return check
+
+
+def or_nil(inner: Check) -> Check:
+    """What `inner` takes, or nil."""
+    return lambda field, value: None if value is None else inner(field, value)
+
+
+def list_of(inner: Check, items_max: int) -> Check:
+    """A list of at most `items_max` of what `inner` takes."""
+
+    def check(field: str, value: Any) -> list[Any]:
+        items = _list(field, value, "a list", items_max)
+        return [inner(f"{field}[{i}]", item) for i, item in enumerate(items)]
+
+    return check
+
+
+def texts(items_max: int) -> Check:
+    """A list of at most `items_max` texts, whatever they say: each is judged where it is used."""
+
+    def check(field: str, value: Any) -> list[str]:
+        items = _list(field, value, "a list of texts", items_max)
+        if not {str}.issuperset(map(type, items)):
+            at, wrong = next((i, v) for i, v in enumerate(items) if type(v) is not str)
+            raise InvalidValue(f"{field}[{at}]", wrong, "text")
+        return items
+
+    return check
+
+
+def rows(field: str, value: Any) -> list[Any]:
+    """A list of at most ROWS_BATCH_MAX rows; each row is judged by itself, later."""
+    return _list(field, value, "a list of rows [component, predictor, cores, elapsed_s]", limits.ROWS_BATCH_MAX)
+
+
+def map_of(inner: Check) -> Check:
+    """A map from text to what `inner` takes."""
+
+    def check(field: str, value: Any) -> dict[str, Any]:
+        items = _map(field, value)
+        for key in items:
+            if not isinstance(key, str):
+                raise InvalidValue(f"a key of {field}", key, "text")
+        return {key: inner(f"{field}[{key[:40]!r}]", item) for key, item in items.items()}
+
+    return check
+
+
+def record_of(**keys: Check) -> Check:
+    """A map with some of these keys, each with its own check."""
+
+    def check(field: str, value: Any) -> dict[str, Any]:
+        items = _map(field, value, f"a map with the keys {', '.join(keys)}")
+        for key in items:
+            if key not in keys:
+                raise UnknownKey(
+                    f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(keys)
+                )  # fmt: skip
+        return {key: keys[key](f"{field}.{key}", item) for key, item in items.items()}
+
+    return check
+
+
+def either(bound: str, **by_type: Check) -> Check:
+    """What the check named after the value's type takes (`str`, `list`, `dict`, `int`, `float`)."""
+
+    def check(field: str, value: Any) -> Any:
+        inner = by_type.get(type(value).__name__)
+        if inner is None:
+            raise InvalidValue(field, value, bound)
+        return inner(field, value)
+
+    return check
+
+
+def number_or_list(field: str, value: Any) -> float | list[float]:
+    """A number, or a list of numbers."""
+    return numbers(field, value) if isinstance(value, list) else number(field, value)
+
+
+def closest(key: str, known: Sequence[str]) -> str:
+    """Return a hint that names the known key most like `key`, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a request that is wrong already
+
+    found = get_close_matches(key[:64], known, n=1)
+    return f"did you mean {found[0]!r}?" if found else ""

@@ -1,0 +1,257 @@
+"""Cuts a byte stream into whole MessagePack messages without building any of them, and decodes whole ones.
+
+A decoder believes an array header before it has seen the elements: 5 kB of nested headers make it allocate a gigabyte.
+So a message is first skipped over, which allocates nothing, and decoded only when all of it is here; by then every
+header has been kept. Skipping costs an eighth of decoding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, cast
+
+import msgpack
+
+from advisor.domain import limits
+from advisor.errors import AdvisorError, MalformedMessage, TooLarge
+
+SLICE_BYTES = 2**20  # taken in at a time: a decoder holds at most one message and one slice
+PAYLOAD_MAP_ITEMS_MAX = 64  # a map that carries columns has a key a column; a larger one is structure as a whole
+PAYLOAD_DEPTH_MAX = 2  # columns lie in the map of parameters, or in a map in it
+
+HEAD_BYTES = 64  # of a faulty message: enough to find its msgid
+
+_BINS = frozenset((0xC4, 0xC5, 0xC6))
+_FIXMAP, _MAP16, _FIXARRAY = 0x80, 0xDE, 0x90
+_REQUEST_START = b"\x94"  # an array of four
+_LENGTH_WORDS = {"str": "a text", "bin": "a bin", "array": "an array", "map": "a map"}
+_LENGTH_ERROR = re.compile(r"(\d+) exceeds max_(str|bin|array|map|ext)_len\((\d+)\)")
+_DECODE_ERRORS: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    MalformedMessage,
+    msgpack.exceptions.UnpackException,
+)
+
+
+class Unpacker(Protocol):
+    """What is used of msgpack.Unpacker, whose package has no type hints."""
+
+    def feed(self, next_bytes: bytes) -> None: ...
+    def skip(self) -> None: ...
+    def tell(self) -> int: ...
+    def unpack(self) -> Any: ...
+    def read_array_header(self) -> int: ...
+    def read_map_header(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+_UnpackerType = Callable[..., Unpacker]
+
+
+def new_unpacker() -> Unpacker:
+    """Return a decoder with this protocol's limits, with room for a message and a slice."""
+    return cast(_UnpackerType, msgpack.Unpacker)(
+        max_buffer_size=limits.MESSAGE_BYTES_MAX + SLICE_BYTES,
+        read_size=2**16,  # its buffer begins so large, and grows
+        max_array_len=limits.ARRAY_ITEMS_MAX,
+        max_map_len=limits.MAP_ITEMS_MAX,
+        max_str_len=limits.STRING_BYTES_MAX,
+        max_bin_len=limits.MESSAGE_BYTES_MAX,
+        max_ext_len=0,
+        ext_hook=_refuse_extension,
+    )
+
+
+def pack(value: Any) -> bytes:
+    """Return the bytes of a message."""
+    return cast("bytes", msgpack.packb(value))
+
+
+def map_header(items: int) -> bytes:
+    """Return the bytes that begin a map of `items` keys."""
+    return cast("bytes", msgpack.Packer(autoreset=True).pack_map_header(items))
+
+
+class Framing:
+    """The whole messages of a byte stream, decoded; memory is bounded by one message and one slice.
+
+    After `take` has returned a fault the stream is lost: what follows cannot be told from garbage.
+    """
+
+    __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_size")
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._cutter = new_unpacker()
+        self._decoder = new_unpacker()
+        self._pending: list[bytes] = []  # bytes of the message that is not whole yet
+        self._size = 0  # of them
+        self._origin = 0  # offset in the stream of the first of them
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a message that is not whole yet."""
+        return self._size
+
+    def take(self, data: bytes | bytearray | memoryview) -> tuple[list[Any], AdvisorError | None, bytes]:
+        """Return the messages that `data` completes; a fault, or None; the first bytes of the faulty message."""
+        if len(data) <= SLICE_BYTES:
+            return self._take_slice(bytes(data))
+        messages: list[Any] = []
+        for start in range(0, len(data), SLICE_BYTES):
+            found, fault, head = self._take_slice(bytes(data[start : start + SLICE_BYTES]))
+            messages += found
+            if fault is not None:
+                return messages, fault, head
+        return messages, None, b""
+
+    def _take_slice(self, data: bytes) -> tuple[list[Any], AdvisorError | None, bytes]:
+        self._pending.append(data)
+        self._size += len(data)
+        ends, fault = self._cut(data)
+        messages: list[Any] = []
+        head = b""
+        if ends:
+            stream = data if len(self._pending) == 1 else b"".join(self._pending)
+            end = ends[-1]
+            self._pending = [stream[end:]] if end < len(stream) else []
+            self._size = len(stream) - end
+            self._origin += end
+            messages, wrong, head = self._decode(stream, ends)
+            if wrong is not None:
+                return messages, wrong, head
+            if len(stream) > SLICE_BYTES and not self._size:
+                self._begin()  # gives the memory of a large message back
+        if fault is None and self._size > limits.MESSAGE_BYTES_MAX:
+            fault = TooLarge("bytes of a message", self._size, limits.MESSAGE_BYTES_MAX, "cut the batch")
+        if fault is not None:
+            head = b"".join(self._pending)[:HEAD_BYTES]
+            self._pending.clear()
+        return messages, fault, head
+
+    def _cut(self, data: bytes) -> tuple[list[int], AdvisorError | None]:
+        """Return where messages end, as offsets in the pending bytes."""
+        cutter, origin = self._cutter, self._origin
+        ends: list[int] = []
+        try:
+            cutter.feed(data)
+            while True:
+                cutter.skip()
+                ends.append(cutter.tell() - origin)
+        except msgpack.OutOfData:
+            return ends, None
+        except _DECODE_ERRORS as error:
+            return ends, _fault(error)
+
+    def _decode(self, stream: bytes, ends: Sequence[int]) -> tuple[list[Any], AdvisorError | None, bytes]:
+        """Return the messages of `stream` that end at `ends`."""
+        if len(stream) <= limits.STRUCTURE_BYTES_MAX:  # so is every message in it
+            try:
+                self._decoder.feed(stream if ends[-1] == len(stream) else stream[: ends[-1]])
+                return list(self._decoder), None, b""
+            except _DECODE_ERRORS:
+                pass  # one by one below, with a new decoder: one that has raised is never used again
+        messages: list[Any] = []
+        decoder = new_unpacker()
+        for start, end in zip((0, *ends), ends, strict=False):
+            message = stream[start:end]
+            try:
+                check_size(message)
+                decoder.feed(message)
+                messages.append(decoder.unpack())
+            except (*_DECODE_ERRORS, TooLarge) as error:
+                return messages, _fault(error), message[:HEAD_BYTES]
+        self._decoder = decoder
+        return messages, None, b""
+
+
+def check_size(message: bytes) -> None:
+    """Check a whole message against MESSAGE_BYTES_MAX, and what is not column payload against STRUCTURE_BYTES_MAX.
+
+    Raises
+    ------
+    TooLarge
+    """
+    if len(message) > limits.MESSAGE_BYTES_MAX:
+        raise TooLarge("bytes of a message", len(message), limits.MESSAGE_BYTES_MAX, "cut the batch")
+    if len(message) <= limits.STRUCTURE_BYTES_MAX:
+        return
+    walker = new_unpacker()
+    walker.feed(message)
+    payload = 0
+    if message[0] & 0xF0 == _FIXARRAY:
+        items = walker.read_array_header()
+        for _ in range(items - 1):
+            walker.skip()
+        if items and message[walker.tell()] & 0xF0 == _FIXARRAY:  # the parameters
+            for _ in range(walker.read_array_header()):
+                payload += _payload_bytes(walker, message, PAYLOAD_DEPTH_MAX)
+    if len(message) - payload > limits.STRUCTURE_BYTES_MAX:
+        raise TooLarge(
+            "bytes of a message outside its columns", len(message) - payload, limits.STRUCTURE_BYTES_MAX,
+            "cut the batch, or send it as columns",
+        )  # fmt: skip
+
+
+def _payload_bytes(walker: Unpacker, message: bytes, depth: int) -> int:
+    """Return the bytes of `bin` in the next object, in it or in the values of its map; step over it."""
+    start = walker.tell()
+    kind = message[start]
+    small_map = kind & 0xF0 == _FIXMAP or (
+        kind == _MAP16 and int.from_bytes(message[start + 1 : start + 3]) <= PAYLOAD_MAP_ITEMS_MAX
+    )
+    if not small_map or not depth:
+        walker.skip()
+        return walker.tell() - start if kind in _BINS else 0
+    payload = 0
+    for _ in range(walker.read_map_header()):
+        walker.skip()
+        payload += _payload_bytes(walker, message, depth - 1)
+    return payload
+
+
+def call_id(head: bytes) -> int | None:
+    """Return the msgid of the request that begins with `head`, or None when it is no request or not that far."""
+    reader = new_unpacker()
+    try:
+        reader.feed(head[:HEAD_BYTES])
+        if head[:1] != _REQUEST_START:
+            return None
+        reader.read_array_header()
+        kind, msgid = reader.unpack(), reader.unpack()
+    except (*_DECODE_ERRORS, msgpack.OutOfData):
+        return None
+    return msgid if type(kind) is int and kind == 0 and is_msgid(msgid) else None
+
+
+def is_msgid(value: object) -> bool:
+    """True for an integer from 0 to 2**32 - 1."""
+    return type(value) is int and 0 <= value < 2**32
+
+
+def _refuse_extension(code: int, data: bytes) -> Any:
+    raise MalformedMessage(
+        "extension types are not part of this protocol", field="extension type", value=code,
+        hint="send numbers, text, bin, arrays and maps",
+    )  # fmt: skip
+
+
+def _fault(error: Exception) -> AdvisorError:
+    """Return what a decoder's exception says, in this protocol's words."""
+    if isinstance(error, AdvisorError):
+        return error
+    if isinstance(error, UnicodeDecodeError):
+        return MalformedMessage("text that is not UTF-8", field="message", hint="send bytes as bin")
+    if isinstance(error, msgpack.exceptions.StackError):
+        return TooLarge("depth of a message", "more than 500", limits.DEPTH_MAX)
+    too_long = _LENGTH_ERROR.search(str(error))
+    if too_long and too_long[2] == "ext":
+        return MalformedMessage("extension types are not part of this protocol", field="extension type")
+    if too_long:
+        return TooLarge(f"length of {_LENGTH_WORDS[too_long[2]]}", int(too_long[1]), int(too_long[3]))
+    reason = str(error) or type(error).__name__
+    return MalformedMessage(f"bytes that are no MessagePack: {reason}", field="message")

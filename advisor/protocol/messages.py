@@ -1,0 +1,406 @@
+"""The methods of the protocol, as one table, and their parameters, checked and typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field
+from dataclasses import fields as fields_of
+from typing import Any
+
+from advisor.domain import limits
+from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
+from advisor.protocol import fields as f
+
+PROTOCOL_VERSION = 1
+NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
+SEQUENCE_MAX = 2**63 - 1  # kept as int64
+TOKEN_BYTES_MAX = 4096  # no longer secret is of use
+OBJECTIVES = ("throughput", "latency", "fewest_cores")
+MEASURES = ("peak_bytes", "energy_j")
+ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
+ABSENT_U64 = 2**64 - 1  # in `record`
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who speaks, and where it stands."""
+
+    protocol: int = PROTOCOL_VERSION
+    token: str | None = None
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    resume_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
+
+    first_id: int
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """One row, at most once."""
+
+    component: str
+    predictor: float | list[float] | None
+    cores: float
+    elapsed_s: float
+    optional: dict[str, Any] | None = None
+
+    @property
+    def row(self) -> list[Any]:
+        """The observation as a row of `rows`."""
+        row = [self.component, self.predictor, self.cores, self.elapsed_s]
+        return row if self.optional is None else [*row, self.optional]
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveRows:
+    """A batch of rows `[component, predictor, cores, elapsed_s, {optional}]`, not checked one by one yet."""
+
+    rows: list[Any]
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveColumns:
+    """A batch in columns: each `bin` holds little-endian values, one a row; `labels` are named by number."""
+
+    index: bytes
+    cores: bytes
+    elapsed_s: bytes
+    predictor: bytes | None = None
+    components: list[str] | None = None
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+    dimensions: int = 1
+    count: bytes | None = None
+    ok: bytes | None = None
+    running: bytes | None = None
+    network: bytes | None = None
+    record: bytes | None = None
+    entered: bytes | None = None
+    machine: bytes | None = None
+    active_cores: bytes | None = None
+    measures: dict[str, bytes] | None = None
+    labels: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Predict:
+    """The elapsed time asked for; `predictor` and `cores` may be lists, of one length, or one a list."""
+
+    component: str
+    predictor: float | list[float] | None = None
+    cores: float | list[float] = 1
+    level: float = 0.9
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseCores:
+    """The cores for one invocation asked for."""
+
+    component: str
+    cores_max: int
+    predictor: float | None = None
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Cores for each component of a network asked for."""
+
+    network: str | list[dict[str, Any]] | int
+    cores: int | None = None
+    objective: str = "throughput"
+    target: float | dict[str, float] | None = None
+    visits: dict[str, float] | None = None
+    shares: list[list[float]] | dict[str, list[float]] | None = None
+    minimum: dict[str, int] | None = None
+    maximum: dict[str, int] | None = None
+    instances_max: int | dict[str, int] = 1
+    load: dict[str, float | list[float]] | None = None
+    components: dict[str, str] | None = None
+    level: float = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Totals and, page by page, components asked for: all in order of name (True), these (a list), none (False)."""
+
+    components: bool | list[str] = False
+    offset: int = 0
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """What was learned of a component is weakened: its sums are multiplied by `keep`."""
+
+    component: str
+    keep: float = 0.0
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+
+
+Params = Hello | Names | Observe | ObserveRows | ObserveColumns | Predict | ChooseCores | Allocate | Status | Forget
+
+
+def _numbered(params: Any) -> None:
+    """Producer and sequence come both or neither; an incarnation belongs to a producer."""
+    if (params.producer is None) != (params.sequence is None):
+        missing, there = ("sequence", "producer") if params.sequence is None else ("producer", "sequence")
+        raise InvalidValue(missing, None, f"given where {there} is", "producer and sequence come both or neither")
+    if params.producer is None and params.incarnation != NO_INCARNATION:
+        raise InvalidValue("producer", None, "given where incarnation is")
+
+
+def _introduced(params: Hello) -> None:
+    if params.producer is None and (params.incarnation != NO_INCARNATION or params.resume_at is not None):
+        raise InvalidValue("producer", None, "given where incarnation or resume_at is")
+    if params.resume_at is not None and params.incarnation != NO_INCARNATION:
+        raise InvalidValue(
+            "resume_at", params.resume_at, "absent where incarnation is given",
+            "a client ahead of the durable number takes a new incarnation",
+        )  # fmt: skip
+
+
+def _one_length(params: Predict) -> None:
+    x, p = params.predictor, params.cores
+    if isinstance(x, list) and isinstance(p, list) and len(x) != len(p):
+        raise InvalidValue("cores", len(p), f"a number, or a list of {len(x)}, as predictor has")
+
+
+def _keep(field: str, value: Any) -> float:
+    if type(value) not in f.NUMBER_TYPES or not 0.0 <= value < 1.0:
+        raise InvalidValue(field, value, "a number from 0 to below 1")
+    return float(value)
+
+
+def _level(field: str, value: Any) -> float:
+    if type(value) not in f.NUMBER_TYPES or not limits.LEVEL_MIN <= value <= limits.LEVEL_MAX:
+        raise InvalidValue(field, value, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One line of the table: what a method takes.
+
+    Attributes
+    ----------
+    into : type
+        The dataclass of its parameters; a field without default is required, in the order of a positional call.
+    keys : mapping of str to check
+        Its parameters.
+    positional : int
+        Parameters may be an array of values, the first so many keys in order; 0: they are one map.
+    named : bool
+        Parameters may be one map.
+    notification : bool
+        It may come without msgid.
+    rule : callable, optional
+        What must hold between parameters.
+    """
+
+    into: type[Any]
+    keys: Mapping[str, f.Check]
+    positional: int = 0
+    named: bool = True
+    notification: bool = False
+    rule: Callable[[Any], None] | None = None
+
+    required: tuple[str, ...] = field(init=False)  # the keys that must be given
+
+    def __post_init__(self) -> None:
+        needed = tuple(each.name for each in fields_of(self.into) if each.default is MISSING)
+        object.__setattr__(self, "required", needed)
+
+
+_WORD = f.text(64)
+_SEQUENCE: Mapping[str, f.Check] = {
+    "producer": f.or_nil(f.name),
+    "incarnation": f.binary(16),
+    "sequence": f.or_nil(f.integer(1, SEQUENCE_MAX)),
+}
+_U8, _U32, _F64 = f.or_nil(f.binary()), f.or_nil(f.binary(item_bytes=4)), f.or_nil(f.binary(item_bytes=8))
+_ONE_PREDICTOR = f.or_nil(f.number)
+_CORES_BY_KEY = f.or_nil(f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX)))
+_SHARES = f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX)
+_NODES = f.list_of(f.map_of(lambda _, value: value), limits.NETWORK_COMPONENTS_MAX)
+
+METHODS: Mapping[str, Method] = {
+    "hello": Method(
+        Hello,
+        {
+            "protocol": f.integer(0, 2**32 - 1),
+            "token": f.or_nil(f.text(TOKEN_BYTES_MAX)),
+            "producer": f.or_nil(f.name),
+            "incarnation": f.binary(16),
+            "resume_at": f.or_nil(f.integer(0, SEQUENCE_MAX)),
+        },
+        rule=_introduced,
+    ),
+    "names": Method(
+        Names,
+        {"first_id": f.integer(0, limits.NAME_IDS_MAX), "names": f.texts(limits.ARRAY_ITEMS_MAX)},
+        positional=2, named=False,
+    ),
+    "observe": Method(
+        Observe,
+        {
+            "component": f.name,
+            "predictor": f.or_nil(f.number_or_list),
+            "cores": f.number,
+            "elapsed_s": f.number,
+            "optional": f.or_nil(f.map_of(lambda _, value: value)),
+        },
+        positional=5, named=False, notification=True,
+    ),
+    "observe_rows": Method(ObserveRows, {**_SEQUENCE, "rows": f.rows}, rule=_numbered),
+    "observe_columns": Method(
+        ObserveColumns,
+        {
+            **_SEQUENCE,
+            "components": f.or_nil(f.texts(limits.ARRAY_ITEMS_MAX)),
+            "index": f.binary(item_bytes=4),
+            "predictor": _F64,
+            "cores": f.binary(item_bytes=8),
+            "elapsed_s": f.binary(item_bytes=8),
+            "dimensions": f.integer(1, 4),
+            "count": _U32,
+            "ok": _U8,
+            "running": _U8,
+            "network": _U32,
+            "record": _F64,
+            "entered": _U8,
+            "machine": _U32,
+            "active_cores": _F64,
+            "measures": f.or_nil(f.record_of(**dict.fromkeys(MEASURES, f.binary(item_bytes=8)))),
+            "labels": f.or_nil(f.texts(limits.ARRAY_ITEMS_MAX)),
+        },
+        rule=_numbered,
+    ),
+    "predict": Method(
+        Predict,
+        {
+            "component": f.name,
+            "predictor": f.or_nil(f.number_or_list),
+            "cores": f.number_or_list,
+            "level": _level,
+            "model": f.or_nil(_WORD),
+        },
+        positional=3, rule=_one_length,
+    ),
+    "choose_cores": Method(
+        ChooseCores,
+        {
+            "component": f.name,
+            "predictor": _ONE_PREDICTOR,
+            "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
+            "tolerance": f.number,
+        },
+    ),
+    "allocate": Method(
+        Allocate,
+        {
+            "network": f.either(
+                "S-Net text, a list of nodes, or a network's id",
+                str=f.text(limits.NETWORK_TEXT_BYTES_MAX), list=_NODES, int=f.integer(0, 2**63 - 1),
+            ),
+            "cores": f.or_nil(f.integer(1, limits.ALLOCATE_CORES_MAX)),
+            "objective": f.one_of(*OBJECTIVES),
+            "target": f.either(
+                "a number, or a map with throughput_per_s or latency_s",
+                int=f.number, float=f.number, NoneType=lambda _, value: value,
+                dict=f.record_of(throughput_per_s=f.number, latency_s=f.number),
+            ),
+            "visits": f.or_nil(f.map_of(f.number)),
+            "shares": f.either(
+                "a list or map of lists of numbers",
+                list=_SHARES, dict=f.map_of(f.numbers), NoneType=lambda _, value: value,
+            ),
+            "minimum": _CORES_BY_KEY,
+            "maximum": _CORES_BY_KEY,
+            "instances_max": f.either(
+                "an integer, or a map of integers by component",
+                int=f.integer(1, limits.INSTANCES_MAX), dict=f.map_of(f.integer(1, limits.INSTANCES_MAX)),
+            ),
+            "load": f.or_nil(f.map_of(f.number_or_list)),
+            "components": f.or_nil(f.map_of(f.name)),
+            "level": _level,
+        },
+    ),
+    "status": Method(
+        Status,
+        {
+            "components": f.either(
+                "true, false, or a list of names", bool=f.boolean, list=f.list_of(f.name, limits.STATUS_PAGE_MAX)
+            ),
+            "offset": f.integer(0, 2**63 - 1),
+            "limit": f.integer(0, limits.STATUS_PAGE_MAX),
+        },
+    ),
+    "forget": Method(Forget, {**_SEQUENCE, "component": f.name, "keep": _keep}, rule=_numbered),
+}  # fmt: skip
+
+RESERVED = frozenset((
+    "task_events", "watch", "unwatch", "suggest", "curves", "observe_run", "predict_run", "define_network",
+    "profile", "simulate", "explain", "pin", "merge", "export",
+))  # fmt: skip
+
+
+def check_params(method: str, params: Sequence[Any], *, notification: bool = False) -> Params:
+    """Return the parameters of a call in their typed form. Cost O(size of `params`), rows left out.
+
+    Raises
+    ------
+    UnknownMethod, Unsupported
+        No such method; a method reserved for a later version.
+    UnknownKey, InvalidValue, TooLarge
+        Naming the key, its value and its bound. A notification of any method but `observe` is an InvalidValue.
+    """
+    spec = METHODS.get(method)
+    if spec is None:
+        if method in RESERVED:
+            raise Unsupported(f"{method} is reserved for a later version", field="method", value=method)
+        raise UnknownMethod(
+            f"no method {method[:40]!r}", field="method", value=method, bound=", ".join(METHODS),
+            hint=f.closest(method, tuple(METHODS)),
+        )  # fmt: skip
+    if notification and not spec.notification:
+        raise InvalidValue("msgid", None, f"given: {method} is a request", "only observe may be a notification")
+    given = _by_key(method, spec, params)
+    if not given.keys() <= spec.keys.keys():
+        key = next(key for key in given if key not in spec.keys)
+        raise UnknownKey(
+            f"{method} has no key {str(key)[:40]!r}", field="params", value=key, bound=", ".join(spec.keys),
+            hint=f.closest(str(key), tuple(spec.keys)),
+        )  # fmt: skip
+    for key in spec.required:
+        if key not in given:
+            raise InvalidValue(key, None, "given", f"{method} needs {', '.join(spec.required)}")
+    checked = spec.into(**{key: spec.keys[key](key, value) for key, value in given.items()})
+    if spec.rule is not None:
+        spec.rule(checked)
+    return checked
+
+
+def _by_key(method: str, spec: Method, params: Sequence[Any]) -> dict[Any, Any]:
+    """Return the parameters of a call by their keys."""
+    if spec.named and len(params) <= 1 and all(isinstance(only, dict) for only in params):
+        return params[0] if params else {}
+    if spec.positional:
+        if len(params) > spec.positional:
+            names = ", ".join(list(spec.keys)[: spec.positional])
+            raise InvalidValue("params", f"{len(params)} values", f"at most {spec.positional}: {names}")
+        return dict(zip(spec.keys, params, strict=False))
+    raise InvalidValue("params", f"{len(params)} values", f"one map, [{{…}}], for {method}")

@@ -1,6 +1,5 @@
 """The weighting model m(x, p): a rough prediction that gives each row its weight w = 1 / (m**2 + t0**2).
 
-<<<<<<< HEAD
 It is never the row's own elapsed time: weight and noise would be correlated (measured: -16 % bias at 30 % noise). Only where m
 is below the row's elapsed time by more than `TRUST` does that time bound the weight: a young model can be wrong by a factor of
 1000 where it saw nothing, and such a row would otherwise outweigh all others for ever. Nothing bounds m from above: a row that
@@ -12,16 +11,8 @@ A(u) + B(u) / p, cubic, with coefficients >= 0: it is positive, and rises with x
 unconstrained polynomial dips to zero and gives the rows there all the weight. It only weighs, it never answers. At each solve
 the sums are scaled, by a power of two, so that sum w (m**2 + t0**2) is the number of runs: what younger, wronger models weighed
 counts as many runs as it was, and no more.
-=======
-It is never the row's own elapsed time: weight and noise would be correlated (measured: -16 % bias at 30 % noise). Only a
-prediction that is off by more than `TRUST` is drawn to within that factor of the row: a young model can be wrong by a factor
-of 1000 where it saw nothing, and such a row would otherwise outweigh all others for ever.
->>>>>>> main
 
-The model is part of the state, solved at the component's ages 16, 32, 64, ... only, from the sums alone. Its form is the free
-one, A(u) + B(u) / p, because one elimination gives all its degrees; it only weighs, it never answers.
-
-No transcendental function and no matrix product stands here: the fold gives the same bytes however rows are batched.
+No transcendental function and no matrix product stands here: the fold must give the same bytes however rows are batched.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ def real_as_dict(judged: Judged) -> dict[str, Any]:
         "cores": judged.cores,
         "runs_learned": judged.learned,
         "invocations": len(judged.invocations),
+        "load_average": judged.load,
         "ask_median_s": float(np.median(judged.ask_s)),
         "policies": {
             policy: {
@@ -94,8 +95,11 @@ def print_real(console: Console, judged: Judged) -> None:
     console.print(
         "Regret: seconds over the hindsight best. Mean slowdown: geometric, every invocation counts alike. "
         f"Right: within {TOLERANCE:.0%} of the best. "
+        "The hindsight best picks the luckier of noisy times: nobody reaches it. "
         f"Asking took {np.median(judged.ask_s) * 1e6:.0f} µs (median), which is not in the table."
     )
+    if judged.load > judged.cores / 2:
+        console.print(f"The machine was busy with other work (load {judged.load:.1f}): the noise is large.")
     each = _table("seconds of", *POLICIES, "advised right")
     for name in judged.components:
         totals = [f"{judged.total_s(policy, name):.3f}" for policy in POLICIES]

@@ -175,7 +175,7 @@ class Components:
             )  # fmt: skip
         slots = self.add_names(other.names)
         if len(slots):
-            combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))))
+            combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))), self.timer_noise_s)
         self.totals.update(other.totals)
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:

@@ -25,7 +25,7 @@ TOP = ("top_runs", "top_sum")
 FADED = ("gram", "right", "square", *LEAST, *TOP, "cell_runs", "cell_sum", "cell_square")
 
 
-def merge(table: Table, slots: Ints, other: Table) -> None:
+def merge(table: Table, slots: Ints, other: Table, timer_noise_s: float) -> None:
     """Merge `other`'s components, in order, into distinct `slots` of `table`. Cost O(n); `other` is not changed."""
     part, other = table.gather(slots), other.gather(np.arange(other.size))
     _share_basis(part, other)
@@ -46,7 +46,7 @@ def merge(table: Table, slots: Ints, other: Table) -> None:
     ):
         keep(part[field], other[field], out=part[field])
     table.scatter(slots, part)
-    solve_weighting(table, slots)
+    solve_weighting(table, slots, timer_noise_s)
 
 
 def _share_basis(part: Table, other: Table) -> None:

@@ -60,7 +60,7 @@ def _fold_chunk(
         stop = np.flatnonzero(misfit | waiting)
         if not len(stop):
             _fold_round(table, slots, x, p, t, count, timer_noise_s)
-            _solve_due(table, slots)
+            _solve_due(table, slots, timer_noise_s)
             return
         # Per component: its rows before its first stop fold now; the others wait for the next round.
         first = np.full(table.words.shape[1], len(slots), np.int32)
@@ -72,7 +72,7 @@ def _fold_chunk(
             _fold_round(
                 table, part, x[ready], p[ready], t[ready], None if count is None else count[ready], timer_noise_s
             )
-            _solve_due(table, part)
+            _solve_due(table, part, timer_noise_s)
         rest = np.flatnonzero(~now)
         movers = rest[misfit[rest] & (first[slots[rest]] == rest)]
         if len(movers):
@@ -113,13 +113,13 @@ def _after_solve(table: Table, slots: Ints) -> Bools:
     return crossing
 
 
-def _solve_due(table: Table, slots: Ints) -> None:
+def _solve_due(table: Table, slots: Ints, timer_noise_s: float) -> None:
     due = slots[table.integers("rows")[slots] == table.integers("solve_at")[slots]]
     if len(due):
-        solve_weighting(table, np.unique(due))
+        solve_weighting(table, np.unique(due), timer_noise_s)
 
 
-def solve_weighting(table: Table, slots: Ints) -> None:
+def solve_weighting(table: Table, slots: Ints, timer_noise_s: float) -> None:
     """Solve the weighting models of distinct slots that are old enough, and set when they are solved next: at the next
     power of two of their age.
     """
@@ -128,7 +128,7 @@ def solve_weighting(table: Table, slots: Ints) -> None:
     old = np.flatnonzero(age >= FIRST_SOLVE)
     if len(old):
         piece = part.gather(old)
-        weighting.solve(piece)
+        weighting.solve(piece, timer_noise_s)
         part.scatter(old, piece)
     next_age = np.maximum(FIRST_SOLVE, np.ldexp(1.0, np.frexp(age.astype(np.float64))[1]).astype(np.int64))
     part.integers("solve_at")[:] = part.integers("start") + next_age

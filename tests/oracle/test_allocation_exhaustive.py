@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from advisor.domain.curves import AmdahlCurves
-from advisor.domain.networks import Network, box, series
+from advisor.domain.networks import Network, series
 from advisor.errors import ImpossibleTarget
 from advisor.planning import Request, plan
 
@@ -36,7 +36,7 @@ class Case:
 
     @property
     def network(self) -> Network:
-        return series(*self.keys) if len(self.keys) > 1 else box(self.keys[0])
+        return series(*self.keys)
 
     def plan(self, **request: Any) -> Any:
         curves = AmdahlCurves(np.array(self.serial), np.array(self.parallel))
@@ -171,7 +171,9 @@ def test_fewest_cores_for_a_throughput(seed: int, instances: int) -> None:
             rng.choice([1.0, 1.0, 1.05, 0.8])
         )
         target = {"throughput_per_s": float(1 / period)}
-        enough = [other for other in case.allocations(case.cores) if case.period(other) <= period * (1 + Fraction(1, 10**12))]
+        enough = [
+            other for other in case.allocations(case.cores) if case.period(other) <= period * (1 + Fraction(1, 10**12))
+        ]
         if not enough:
             with pytest.raises(ImpossibleTarget) as raised:
                 case.plan(objective="fewest_cores", target=target)
@@ -191,7 +193,9 @@ def test_fewest_cores_for_a_latency(seed: int) -> None:
     for case in cases(300 + seed):
         every = list(case.allocations(case.cores, single=True))
         reached = sorted({case.latency(other) for other in every})
-        latency = rng.choice([reached[0], reached[len(reached) // 2], reached[-1]]) * Fraction(rng.choice([1.0, 1.05, 0.9]))
+        latency = rng.choice([reached[0], reached[len(reached) // 2], reached[-1]]) * Fraction(
+            rng.choice([1.0, 1.05, 0.9])
+        )
         target = {"latency_s": float(latency)}
         enough = [other for other in every if case.latency(other) <= latency * (1 + Fraction(1, 10**12))]
         if not enough:
@@ -233,10 +237,18 @@ def groupings(case: Case) -> Iterator[tuple[Fraction, int, Fraction]]:
             if any(one is None for group in turns for one in group):
                 continue
             latency = sum(
-                (case.seconds(row, min(size, case.high[row])) for group, size in zip(groups, some, strict=True) for row in group),
+                (
+                    case.seconds(row, min(size, case.high[row]))
+                    for group, size in zip(groups, some, strict=True)
+                    for row in group
+                ),
                 Fraction(0),
             )
-            yield max(sum((one for one in group if one is not None), Fraction(0)) for group in turns), sum(some), latency
+            yield (
+                max(sum((one for one in group if one is not None), Fraction(0)) for group in turns),
+                sum(some),
+                latency,
+            )
 
 
 def shared_cases(seed: int, *, instances: int = 1, count: int = CASES) -> Iterator[Case]:
@@ -262,7 +274,9 @@ def check_shared(case: Case, answer: Any) -> None:
         )
     assert answer.throughput_per_s == pytest.approx(float(1 / max(cycles)), rel=1e-9)
     assert used(answer) <= case.cores
-    slowest = {key for cycle, (_, keys) in zip(cycles, answer.groups, strict=True) if cycle == max(cycles) for key in keys}
+    slowest = {
+        key for cycle, (_, keys) in zip(cycles, answer.groups, strict=True) if cycle == max(cycles) for key in keys
+    }
     assert slowest <= set(answer.bottleneck)
 
 

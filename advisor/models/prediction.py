@@ -1,8 +1,8 @@
 """A solved model of one component, and what it predicts: value, interval, distance outside what was seen.
 
-Inside the seen predictors the curve is T(x, p) = A(u) + B(u) / p. Beyond them it continues as a power of x with the log-slope
-at the edge, kept within 0 and 3. A prediction is positive by mechanism: never below half the smallest elapsed time that could
-have been measured.
+Inside the seen predictors the curve is T(x, p) = A(u) + B(u) / p, each part cut at 0. Beyond them it continues as a power of
+x with the log-slope at the edge, kept within 0 and 3. A prediction is positive by mechanism: never below half the smallest
+elapsed time that could have been measured.
 
 One run's time has variance s^2 (T^2 + t0^2) and the curve's own adds s^2 J' M^-1 J, M being the information matrix, read from
 the sums, of the parameters and J the gradient. The interval is symmetric in log time, so its lower end is positive.
@@ -105,7 +105,7 @@ class Model:
 
 def models_of(part: Table, timer_noise_s: float, form: str | None = None) -> list[Model]:
     """Return the solved models of all components of `part`, in order. Cost O(n); batched."""
-    solutions = amdahl.solve(part, form)
+    solutions = amdahl.solve(part, timer_noise_s, form)
     return _assemble(part, solutions, timer_noise_s)
 
 
@@ -248,16 +248,18 @@ def _point(model: Model, x: float, p: float) -> tuple[float, float, float]:
     low, high = model.x_range
     edge = low if x < low else high if x > high else x
     u = (edge - model.origin) / model.scale
-    q = 1.0 / p
-    c3, c2, c1, c0 = (model.serial[j] + model.parallel[j] * q for j in (3, 2, 1, 0))
-    value = c0 + u * (c1 + u * (c2 + u * c3))
+    a0, a1, a2, a3 = model.serial
+    b0, b1, b2, b3 = model.parallel
+    serial, parallel = a0 + u * (a1 + u * (a2 + u * a3)), b0 + u * (b1 + u * (b2 + u * b3))
+    value = max(serial, 0.0) + max(parallel, 0.0) / p
     log_outside = 0.0
     if edge != x:
         # Zero has no logarithm: both ends are lifted by the basis' resolution.
         lift = model.scale * LIFT
         ratio = (x + lift) / (edge + lift)
         log_outside = log2(ratio) * LN2
-        slope = (c1 + u * (2.0 * c2 + u * 3.0 * c3)) * edge / model.scale / value if value > 0 else 0.0
+        slope = a1 + b1 / p + u * (2.0 * (a2 + b2 / p) + u * 3.0 * (a3 + b3 / p))
+        slope = slope * edge / model.scale / value if value > 0 else 0.0
         value *= ratio ** min(max(slope, 0.0), float(DEGREE_MAX))
     return max(value, model.floor), u, log_outside
 
@@ -283,7 +285,8 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     u = (edge - model.origin) / model.scale
     q = 1.0 / p
     c = [a + b * q for a, b in zip(model.serial, model.parallel, strict=True)]
-    value = c[0] + u * (c[1] + u * (c[2] + u * c[3]))
+    serial, parallel = (k[0] + u * (k[1] + u * (k[2] + u * k[3])) for k in (model.serial, model.parallel))
+    value = np.maximum(serial, 0.0) + np.maximum(parallel, 0.0) * q
     lift = model.scale * LIFT
     ratio = (x + lift) / (edge + lift)
     positive = np.where(value > 0, value, np.inf)

@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # With standalone_mode off, click returns the status of ctx.exit instead of exiting.
         status = advisor.main(given, prog_name="advisor", standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        status = EXIT_CALLER
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "advisor"
         print(f"{where}: {error.format_message()} (see {where} --help)", file=sys.stderr)

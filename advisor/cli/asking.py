@@ -109,7 +109,8 @@ def allocate_command(
 def status_command(components: tuple[str, ...], offset: int, limit: int, **source: Any) -> None:
     """Show totals, and of the components (all, or those named) what is known."""
     with asked(source) as advisor:
-        status = advisor.status(components=list(components) or None, offset=offset, limit=limit)
+        everything: Any = None if source["state"] or source["table"] else True
+        status = advisor.status(components=list(components) or everything, offset=offset, limit=limit)
     show.status(status, as_json=source["as_json"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +32,15 @@ ROWS_CHUNK = 400  # rows that arrive together: the stream, not the file
 CHUNKS = -(-len(PIPELINE) * len(SIZES) * len(CORE_COUNTS) * RUNS // ROWS_CHUNK)
 MODELS = (None, "two_step")
 LABELS = {None: "default", "two_step": "two_step"}
+GOALS = ("throughput", "latency")
 WINDOWS = (6, 16, 31, 101, 301, 1001, 4001)  # edges of the row numbers that an error is told for
 SIZE_SMALL = 500  # up to here the paper finds too much noise to predict
 
 
 class Planned(Learner, Protocol):
-    """A learner that also plans."""
+    """A learner that also plans, and takes rows into a buffer."""
+
+    def flush(self) -> object: ...
 
     def allocate(self, network: str, *, cores: int, objective: str) -> Allocation: ...
 
@@ -87,18 +90,33 @@ class Streamed:
         return np.where(np.isnan(error), 1.0, error)
 
 
+class _Settled:
+    """A client whose rows are learned before its next question: a row is never predicted from fewer rows than it says."""
+
+    def __init__(self, client: Planned) -> None:
+        self.predict = client.predict
+        self._client = client
+
+    def observe_columns(self, **columns: Any) -> None:
+        self._client.observe_columns(**columns)
+        self._client.flush()
+
+
 def run_paper(client: Planned, seed: int, *, tick: Callable[[], object] = lambda: None) -> Streamed:
     """Run part (b) against a service whose timer noise is the setting's; `tick` is called once a chunk."""
     rows = measurements(PIPELINE, seed)
-    prequential = Prequential(client, MODELS)
+    prequential = Prequential(_Settled(client), MODELS)
     predicted: dict[str | None, list[Floats]] = {model: [] for model in MODELS}
+    early: Shares | None = None
     for start in range(0, len(rows), ROWS_CHUNK):
         for model, values in prequential.take(rows.take(slice(start, start + ROWS_CHUNK))).items():
             predicted[model].append(values)
+        if start == 0:
+            early = _advised(client, "throughput", f"advised after {ROWS_CHUNK} rows")
         tick()
     true_s = truth(PIPELINE, rows.index, rows.predictor, rows.cores)
     error = {model: np.abs(np.concatenate(values) / true_s - 1.0) for model, values in predicted.items()}
-    return Streamed(_row_numbers(rows.index), rows.predictor, error, tuple(_allocations(client)))
+    return Streamed(_row_numbers(rows.index), rows.predictor, error, tuple(_allocations(client, early)))
 
 
 def _row_numbers(index: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -109,16 +127,19 @@ def _row_numbers(index: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers
 
 
-def _allocations(client: Planned) -> list[Shares]:
-    names = [component.name for component in PIPELINE]
-    advised = {goal: client.allocate(NETWORK, cores=CORES, objective=goal).cores for goal in ("throughput", "latency")}
-    alone = mean_elapsed_s(PIPELINE, 1)
+def _allocations(client: Planned, early: Shares | None) -> list[Shares]:
     return [
         _judged("equal shares", equal_shares(len(PIPELINE), CORES)),
-        _judged("proportional shares", proportional_shares(alone, CORES)),
-        *(_judged(f"advised, {goal}", [cores[name] for name in names]) for goal, cores in advised.items()),
+        _judged("proportional shares", proportional_shares(mean_elapsed_s(PIPELINE, 1), CORES)),
+        *([early] if early else []),
+        *(_advised(client, goal, f"advised, {goal}") for goal in GOALS),
         *(_judged(f"best possible, {goal}", best) for goal, best in _best().items()),
     ]
+
+
+def _advised(client: Planned, goal: str, label: str) -> Shares:
+    cores = client.allocate(NETWORK, cores=CORES, objective=goal).cores
+    return _judged(label, [cores[component.name] for component in PIPELINE])
 
 
 def _judged(label: str, cores: Sequence[int]) -> Shares:
@@ -133,6 +154,6 @@ def _best() -> dict[str, list[int]]:
     cores = np.diff(np.column_stack([np.zeros(len(cuts), int), cuts, np.full(len(cuts), CORES)]), axis=1)
     mean_s = table[np.arange(len(PIPELINE)), cores - 1]
     return {
-        "throughput": cores[np.argmin(mean_s.max(axis=1))].tolist(),
-        "latency": cores[np.argmin(mean_s.sum(axis=1))].tolist(),
+        goal: cores[np.argmin(fold(mean_s, axis=1))].tolist()
+        for goal, fold in zip(GOALS, (np.max, np.sum), strict=True)
     }

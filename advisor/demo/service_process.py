@@ -14,6 +14,8 @@ from advisor.client import SyncClient
 from advisor.errors import ConnectionFailed, Unavailable
 
 START_S = 20.0  # a service that does not answer by then will not: importing on a slow, busy machine takes 3 s
+ANSWER_S = 5.0  # for a first answer, once the socket is there
+POLL_S = 0.02
 STOP_S = 10.0  # an orderly shutdown takes less than 1 s
 LOG_BYTES = 2000  # of what a service said before it died, repeated in the error
 
@@ -55,11 +57,14 @@ def _connect(process: subprocess.Popen[bytes], socket: Path, log: Path, producer
     deadline = monotonic() + START_S
     while process.poll() is None and monotonic() < deadline:
         if socket.exists():
+            client = SyncClient(str(socket), producer=producer)
             try:
-                return SyncClient(str(socket), producer=producer)
+                client.hello(timeout_s=ANSWER_S)
             except (ConnectionFailed, Unavailable):
-                pass
-        sleep(0.02)
+                client.close()
+            else:
+                return client
+        sleep(POLL_S)
     said = log.read_bytes()[-LOG_BYTES:].decode(errors="replace").strip()
     raise ConnectionFailed(f"the service did not start: {said or 'it said nothing'}", field="socket", value=str(socket))
 

@@ -7,15 +7,17 @@ was short by chance must not weigh more for it, or the model follows the shortes
 sd 1, -99 % at exponential noise).
 
 The model is part of the state, solved at the component's ages 16, 32, 64, ... only, from the sums alone. Its form is
-A(u) + B(u) / p, cubic, with coefficients >= 0: it is positive, and rises with x, whatever the rows were, where an
-unconstrained polynomial dips to zero and gives the rows there all the weight. It only weighs, it never answers. At each solve
-the sums are scaled, by a power of two, so that sum w (m**2 + t0**2) is the number of runs: what younger, wronger models weighed
-counts as many runs as it was, and no more.
+A(u) + B(u) / p, both in the cone of the cubic Bernstein polynomials u^i (1-u)^(3-i): it is positive whatever the rows were,
+where an unconstrained polynomial dips to zero and gives the rows there all the weight. It only weighs, it never answers. At
+each solve the sums are scaled, by a power of two, so that sum w (m**2 + t0**2) is the number of runs: what younger, wronger
+models weighed counts as many runs as it was, and no more.
 
 No transcendental function and no matrix product stands here: the fold must give the same bytes however rows are batched.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,6 @@ Ints = NDArray[np.int64]
 COLUMNS = [
     (j, q) for q in range(2) for j in range(COEFFICIENTS)
 ]  # u**j p**-q, in the order of w_coefficients and right
-ENTRIES = np.array([[MOMENTS * (q + r) + i + j for j, r in COLUMNS] for i, q in COLUMNS])  # of gram, as an 8 x 8 matrix
 
 FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: no row may weigh as if it took less
 TRUST = 30.0  # of log-normal noise of sd 1 one row in 3000 lies beyond: no measurable bias; see test_weighting.py
@@ -98,11 +99,19 @@ def solve(part: Table, timer_noise_s: float) -> None:
 
 
 def _not_negative(part: Table) -> Floats:
-    """Return the coefficients (8, n) >= 0 of nearly least squares: coordinate descent on the equilibrated sums, from zero."""
-    gram, right = part["gram"], part["right"]
-    roots = np.sqrt(np.maximum(gram[ENTRIES.diagonal()], TINY))
-    matrix = gram[ENTRIES] / roots[:, None] / roots
-    gradient = right / roots
+    """Return the coefficients (8, n) of nearly least squares with A and B in the cone of the Bernstein polynomials.
+
+    Coordinate descent, from zero, on the sums re-expressed in u^i (1-u)^(3-i) p^-q and equilibrated.
+    """
+    gram = part["gram"].reshape(3, MOMENTS, -1)
+    blocks = [_bernstein([_bernstein(list(g[i : i + COEFFICIENTS])) for i in range(COEFFICIENTS)]) for g in gram]
+    matrix = np.array([[blocks[q + r][i][j] for j, r in COLUMNS] for i, q in COLUMNS])
+    gradient = np.array([_bernstein(list(r)) for r in part["right"].reshape(2, COEFFICIENTS, -1)]).reshape(
+        matrix.shape[1:]
+    )
+    roots = np.sqrt(np.maximum(matrix[range(len(COLUMNS)), range(len(COLUMNS))], TINY))
+    matrix = matrix / roots[:, None] / roots
+    gradient = gradient / roots
     found = np.zeros_like(gradient)
     forth = range(len(COLUMNS))
     for sweep in range(SWEEPS):
@@ -110,7 +119,20 @@ def _not_negative(part: Table) -> Floats:
             step = np.maximum(gradient[column], -found[column])
             found[column] += step
             gradient -= matrix[:, column] * step
-    return found / roots
+    found = (found / roots).reshape(2, COEFFICIENTS, -1)
+    return np.array([_powers(list(family)) for family in found]).reshape(gradient.shape)
+
+
+def _bernstein(moments: list[Any]) -> list[Any]:
+    """Return the moments of u^i (1-u)^(3-i), i = 0 .. 3, from those of u^0 .. u^3: repeated differences."""
+    m0, m1, m2, m3 = (np.asarray(m) for m in moments)
+    d0, d1, d2 = m0 - m1, m1 - m2, m2 - m3
+    return [(d0 - d1) - (d1 - d2), d1 - d2, d2, m3]
+
+
+def _powers(c: list[Floats]) -> list[Floats]:
+    """Return the coefficients of u^0 .. u^3 of sum c_i u^i (1-u)^(3-i)."""
+    return [c[0], c[1] - 3.0 * c[0], c[2] - 2.0 * c[1] + 3.0 * c[0], c[3] - c[2] + c[1] - c[0]]
 
 
 def _normalise(part: Table, coefficients: Floats, timer_noise_s: float) -> None:
@@ -119,7 +141,7 @@ def _normalise(part: Table, coefficients: Floats, timer_noise_s: float) -> None:
     for cell in part["cell_runs"]:  # the runs that the sums stand for: forgetting lowers both alike
         runs += cell
     total = timer_noise_s * timer_noise_s * part["gram"][0]
-    for column in range(len(COLUMNS)):  # of least squares with coefficients c >= 0, sum w m**2 = c' r
+    for column in range(len(COLUMNS)):  # of least squares on a cone, sum w m**2 = c' r
         total = total + coefficients[column] * part["right"][column]
     some = (total > 0) & (runs > 0)
     mantissa, exponent = np.frexp(np.where(some, runs / np.where(some, total, 1.0), 1.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lark import Token, Transformer, v_args  # pyright: ignore[reportUnknownVariableType]
 
@@ -56,8 +56,7 @@ def _chain(kind: str, items: tuple[Expression | Token, ...]) -> Chain:
 
 def callbacks() -> Transformer[Token, Program]:
     """Return the callbacks that build a Program."""
-    decorated: Any = v_args(inline=True)(_Building)
-    return decorated()
+    return cast("type[_Building]", v_args(inline=True)(_Building))()
 
 
 class _Building(Transformer[Token, Program]):

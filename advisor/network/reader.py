@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from typing import cast
 
 from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
@@ -74,8 +75,7 @@ def read(text: object) -> Program:
                 raise _syntax(token, f"a name of {len(token)} bytes, at most {limits.NAME_BYTES_MAX} allowed")
         return parser.feed_eof(last)
     except UnexpectedInput as error:
-        accepted: set[str] = parser.accepts()
-        raise _explained(error, text, last, accepted) from None
+        raise _explained(error, text, last, cast("set[str]", parser.accepts())) from None
 
 
 def _check_size(text: str) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
     from advisor.files import TableReader
 
+CONNECT_S = 2.0  # to a service that runs, on a busy machine
+QUESTION_S = 60.0  # twice what the service gives its heaviest requests
 TOKEN_BYTES_MAX = 4096  # of a token file: a larger one is no token
 errors_console = Console(stderr=True)
 
@@ -29,11 +31,9 @@ def connected(options: Mapping[str, Any]) -> Generator[SyncClient]:
     addresses = [options[key] for key in ("socket", "tcp") if options.get(key)]
     if len(addresses) != 1:
         raise click.UsageError("give --socket PATH or --tcp HOST:PORT")
-    client = SyncClient(str(addresses[0]), **_token(options.get("token_file")))
-    try:
+    with SyncClient(str(addresses[0]), timeout_s=QUESTION_S, token=_token(options.get("token_file"))) as client:
+        client.hello(timeout_s=CONNECT_S)  # so that a wrong address is told soon
         yield client
-    finally:
-        client.close()
 
 
 @contextmanager
@@ -117,9 +117,9 @@ def tell_refused(reader: TableReader) -> None:
     errors_console.print(f"{reader.name}: {reader.refused} rows refused{tail}, {reader.rows} learned", markup=False)
 
 
-def _token(path: Path | None) -> dict[str, str]:
+def _token(path: Path | None) -> str | None:
     if path is None:
-        return {}
+        return None
     try:
         with path.open("rb") as file:
             text = file.read(TOKEN_BYTES_MAX + 1).decode().strip()
@@ -127,4 +127,4 @@ def _token(path: Path | None) -> dict[str, str]:
         raise InvalidValue("token-file", str(path), "a text file that can be read") from error
     if not 0 < len(text) <= TOKEN_BYTES_MAX:
         raise InvalidValue("token-file", str(path), f"a file that holds 1 to {TOKEN_BYTES_MAX} bytes")
-    return {"token": text}
+    return text

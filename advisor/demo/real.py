@@ -81,12 +81,20 @@ class Judged:
         Runs of the learning phase.
     ask_s : float64 array
         Seconds each question took, from asking to the answer.
+    load : float
+        What else wanted to run when part (a) began: the machine's load average of a minute.
     """
 
     cores: int
     learned: int
     invocations: tuple[Invocation, ...]
     ask_s: Floats
+    load: float = 0.0
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components judged, in the order of the pipeline."""
+        return tuple(dict.fromkeys(run.component for run in self.invocations))
 
     def total_s(self, policy: str, component: str | None = None) -> float:
         """Return the seconds of all invocations (of one component) under a policy."""
@@ -157,6 +165,7 @@ def run_real(
             field="plot",
             hint="pip install 'core-advisor[plot]'",
         ) from error
+    load = os.getloadavg()[0]
     every = min(CORES_MAX, usable_cores()) if cores is None else cores
     counts = candidates(every)
     rng = np.random.default_rng(seed)
@@ -172,7 +181,7 @@ def run_real(
             client.flush()
             tick()
     asked = np.array([ask_s for ask_s, _ in answers])
-    return Judged(every, learned * len(KERNELS), tuple(invocation for _, invocation in answers), asked)
+    return Judged(every, learned * len(KERNELS), tuple(invocation for _, invocation in answers), asked, load)
 
 
 def _sides(rng: np.random.Generator, records: int) -> list[int]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from advisor.demo.kernels import KERNELS
 from advisor.demo.paper import LABELS, MODELS, SIZE_SMALL, WINDOWS, Streamed
 from advisor.demo.paper_setting import CORES, PIPELINE
 from advisor.demo.real import POLICIES, REPEATS, TOLERANCE, Judged
@@ -29,6 +28,7 @@ def real_as_dict(judged: Judged) -> dict[str, Any]:
         "cores": judged.cores,
         "runs_learned": judged.learned,
         "invocations": len(judged.invocations),
+        "load_average": judged.load,
         "ask_median_s": float(np.median(judged.ask_s)),
         "policies": {
             policy: {
@@ -37,7 +37,7 @@ def real_as_dict(judged: Judged) -> dict[str, Any]:
                 "regret": judged.regret(policy),
                 "slowdown": judged.slowdown(policy),
                 "right_share": judged.right_share(policy),
-                "components_s": {name: judged.total_s(policy, name) for name in KERNELS},
+                "components_s": {name: judged.total_s(policy, name) for name in judged.components},
             }
             for policy in POLICIES
         },
@@ -95,10 +95,13 @@ def print_real(console: Console, judged: Judged) -> None:
     console.print(
         "Regret: seconds over the hindsight best. Mean slowdown: geometric, every invocation counts alike. "
         f"Right: within {TOLERANCE:.0%} of the best. "
+        "The hindsight best picks the luckier of noisy times: nobody reaches it. "
         f"Asking took {np.median(judged.ask_s) * 1e6:.0f} µs (median), which is not in the table."
     )
+    if judged.load > judged.cores / 2:
+        console.print(f"The machine was busy with other work (load {judged.load:.1f}): the noise is large.")
     each = _table("seconds of", *POLICIES, "advised right")
-    for name in KERNELS:
+    for name in judged.components:
         totals = [f"{judged.total_s(policy, name):.3f}" for policy in POLICIES]
         each.add_row(name, *totals, f"{judged.right_share('advised', name):.0%}")
     console.print(each)
@@ -134,7 +137,7 @@ def print_paper(console: Console, streamed: Streamed) -> None:
 def draw_real(path: Path, judged: Judged) -> Path:
     """Draw part (a): where each policy loses by size, and what that sums to by component."""
     sides = np.array([run.side for run in judged.invocations])
-    edges: Floats = np.geomspace(sides.min(), sides.max() * 1.001, SIZE_BINS + 1)
+    edges = cast("Floats", np.geomspace(sides.min(), sides.max() * 1.001, SIZE_BINS + 1))
     place = np.digitize(sides, edges) - 1
     filled = [b for b in range(SIZE_BINS) if (place == b).any()]
     middles = np.sqrt(edges[:-1] * edges[1:])[filled]
@@ -145,14 +148,14 @@ def draw_real(path: Path, judged: Judged) -> Path:
         for ratios in (judged.ratios(policy),)
     ]
     totals = {
-        policy: [judged.total_s(policy, name) / judged.total_s("hindsight best", name) for name in KERNELS]
+        policy: [judged.total_s(policy, name) / judged.total_s("hindsight best", name) for name in judged.components]
         for policy in compared
     }
     slowdown = Panel(
         "Where each policy loses", "side of the matrix (predictor)", "time / hindsight best (geometric mean)", lines,
         log_x=True, x_ticks=[tick for tick in (16, 32, 64, 128, 256, 512) if tick <= sides.max()],
     )  # fmt: skip
-    names = [name.replace("_", "\n") for name in KERNELS]
+    names = [name.replace("_", "\n") for name in judged.components]
     sums = Panel("What it sums to", "", "total seconds / hindsight best", bars=Bars(names, totals))
     return draw(path, f"Real components on {judged.cores} cores: advice followed, call by call", [slowdown, sums])
 

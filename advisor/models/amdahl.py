@@ -59,19 +59,18 @@ def solve(part: Table, timer_noise_s: float, form: str | None = None) -> Solutio
 
     Parameters
     ----------
+    timer_noise_s : float
+        Curves may dip below zero by this much: the timer cannot tell.
     form : str, optional
         The name of one of `FORMS` to force it, without regard to evidence or positivity.
     """
     wanted = [i for i in range(len(FORMS)) if form is None or FORMS[i].name == form]
-    sums = Sums(part, timer_noise_s, many=part.size != 1)
-    return (
-        _solve_many(sums, part.size, wanted, form is not None)
-        if sums.many
-        else _solve_one(sums, wanted, form is not None)
-    )
+    if part.size == 1:
+        return _solve_one(Sums(part, timer_noise_s, many=False), wanted, form is not None)
+    return _solve_many(Sums(part, timer_noise_s, many=True), wanted, form is not None, part.size)
 
 
-def _solve_many(sums: Sums, n: int, wanted: list[int], forced: bool) -> Solutions:
+def _solve_many(sums: Sums, wanted: list[int], forced: bool, n: int) -> Solutions:
     found = [candidate(FORMS[i], sums) for i in wanted]
     spread = lambda value: np.broadcast_to(np.asarray(value, np.float64), (n,))  # noqa: E731
     scores = np.stack([criterion(spread(c.residual), sums.square, sums.evidence, spread(c.used)) for c in found])

@@ -39,7 +39,6 @@ START_MARGIN = 1e-4  # the search starts this far inside [0, 1]: at the ends the
 FRACTION_UNKNOWN = (
     0.5  # parallel fraction assumed while all rows have one core count: says "more cores may help"; noted
 )
-CUT_SHARE = 0.1  # of the time: how far below 0 noise may put the serial or the parallel part of a free form
 FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: S must stay above it on the seen range
 
 
@@ -81,7 +80,6 @@ class Sums:
         entry = (lambda row: row) if many else (lambda row: float(row[0]))
         gram, right = part["gram"], part["right"]
         self.many = many
-        self.timer_noise_s = timer_noise_s
         self.gram = [[entry(gram[MOMENTS * q + m]) for m in range(MOMENTS)] for q in range(3)]
         self.right = [[entry(right[COEFFICIENTS * q + m]) for m in range(COEFFICIENTS)] for q in range(2)]
         self.square, self.evidence = entry(part["square"]), entry(evidence(part))
@@ -91,9 +89,10 @@ class Sums:
         self.low = entry(np.where(seen, (part["x_low"] - origin) / scale, 0.0))
         self.high = entry(np.where(seen, (part["x_high"] - origin) / scale, 0.0))
         self.offset = entry(origin / scale)  # x / scale = offset + u
-        self.floor = entry(np.where(seen, FLOOR_SHARE * part["t_low"], 0.0))
-        self.p_low = entry(np.where(seen, part["p_low"], 1.0))
+        # A curve that dips below zero by less than the timer's noise is as good as zero there; prediction has a floor.
+        self.floor = entry(np.where(seen, FLOOR_SHARE * part["t_low"], 0.0) - timer_noise_s)
         self.p_high = entry(np.where(seen, part["p_high"], 1.0))
+        self.p_low = entry(np.where(seen, part["p_low"], 1.0))
         self.one_p = entry((part["p_low"] >= part["p_high"]) * 1.0)
         self.free = Elimination(*(free_normal(part) if many else _floats(*free_normal(part))))
 
@@ -128,8 +127,8 @@ def _joint(degree: int, sums: Sums) -> Candidate:
         a,
         residual,
         sum(system.used) + (1.0 - sums.one_p),
-        # On the fewest cores, where the time is longest: below one core S is not.
-        _least_on_range(solution, sums.low, sums.high) * (1.0 - a + a / sums.p_low) + sums.timer_noise_s >= sums.floor,
+        # On the fewest cores seen, where runs are longest: on less than one core they are longer than S.
+        _least_on_range(solution, sums.low, sums.high) * (1.0 - a + a / sums.p_low) >= sums.floor,
     )
 
 
@@ -237,7 +236,7 @@ def _proportional(sums: Sums) -> Candidate:
         a,
         sums.square - b * ((1.0 - a) * r[0] + a * r[1]),
         2.0 - sums.one_p,
-        b * (o + sums.low) * (1.0 - a + a / sums.p_low) + sums.timer_noise_s >= sums.floor,
+        b * (o + sums.low) * (1.0 - a + a / sums.p_low) >= sums.floor,
     )
 
 
@@ -246,27 +245,19 @@ def _free(degree: int, sums: Sums) -> Candidate:
     found = sums.free.solution(columns)
     zeros = [0.0 * found[0]] * (COEFFICIENTS - degree - 1)
     serial, parallel = found[0::2] + zeros, found[1::2] + zeros
-    few, many = ([a + b / p for a, b in zip(serial, parallel, strict=True)] for p in (sums.p_low, sums.p_high))
-    # A part below 0 answers as 0: where it matters most that may change the curve by no more than what noise does.
-    cut = [
-        [part + CUT_SHARE * whole for part, whole in zip(*pair, strict=True)]
-        for pair in ((serial, many), ([b / sums.p_low for b in parallel], few))
-    ]
-    for curve in cut:
-        curve[0] = curve[0] + sums.timer_noise_s
-    least = [_least_on_range(c, sums.low, sums.high) for c in (*cut, few, many)]
+    # T is linear in 1/p: positive at both ends of the seen core counts, it is positive between them. A negative B is a
+    # run time that rises with p (threads cost small inputs more than they bring); prediction bounds it outside.
+    valid = sums.one_p == 0  # with one core count 1/p tells nothing apart from 1: the joint forms, which say so, answer
+    for p in (sums.p_low, sums.p_high):
+        curve = [a + b / p for a, b in zip(serial, parallel, strict=True)]
+        valid = valid & (_least_on_range(curve, sums.low, sums.high) >= sums.floor)
     return Candidate(
         serial,
         parallel,
         float("nan") + 0.0 * found[0],
         sums.square - sum(sums.free.gains[:columns]),
         sum(sums.free.used[:columns]),
-        # With one core count 1/p tells nothing apart from 1: the joint forms, which say so, answer.
-        (least[0] >= 0)
-        & (least[1] >= 0)
-        & (least[2] + sums.timer_noise_s >= sums.floor)
-        & (least[3] + sums.timer_noise_s >= sums.floor)
-        & (sums.one_p == 0),
+        valid,
     )
 
 

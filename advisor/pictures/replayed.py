@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,11 +79,11 @@ def _curves(name: str, rows: Sequence[Row], predict: Callable[[str, Floats, Floa
     nearest = chosen[np.abs(x[:, None] - chosen).argmin(axis=1)]
     lines: list[Series] = []
     if p.min() == p.max():  # one core count: over the predictor instead
-        grid: Floats = np.linspace(x.min(), x.max(), CURVE_POINTS)
+        grid = cast("Floats", np.linspace(x.min(), x.max(), CURVE_POINTS))
         curve = Series("model", grid, predict(name, grid, np.full(CURVE_POINTS, p[0])))
         lines = [Series("measured", x, t, style="points", colour=1), curve]
         return Panel(f"{name} on {p[0]:g} cores", "predictor", "elapsed time (s)", lines)
-    grid: Floats = np.geomspace(p.min(), p.max(), CURVE_POINTS)
+    grid = cast("Floats", np.geomspace(p.min(), p.max(), CURVE_POINTS))
     for number, size in enumerate(chosen.tolist()):
         here = (nearest == size) & (np.abs(x - size) <= 0.02 * size)
         lines.append(Series(f"x = {size:g}", grid, predict(name, np.full(CURVE_POINTS, size), grid), colour=number))

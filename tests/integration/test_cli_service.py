@@ -6,17 +6,14 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
 
 from advisor.client import SyncClient
-from advisor.demo.service_process import served
-from advisor.errors import AdvisorError, ConnectionFailed
+from advisor.demo.service_process import served, serving
+from advisor.errors import ConnectionFailed
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -28,31 +25,6 @@ def answer(*arguments: str | Path) -> Any:
     done = run(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-@contextmanager
-def serving(folder: Path, *options: str | Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """Run `advisor serve` and yield its socket once it answers."""
-    socket = folder / "socket"
-    command = [sys.executable, "-m", "advisor.cli", "serve", "--socket", str(socket), *map(str, options)]
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        deadline = monotonic() + 30
-        while True:
-            try:
-                with SyncClient(str(socket), producer="probe") as client:
-                    client.hello(timeout_s=1.0)
-                break
-            except AdvisorError:
-                assert process.poll() is None, (folder / "log").read_text()
-                assert monotonic() < deadline, (folder / "log").read_text()
-                sleep(0.05)
-        yield socket, process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(30)
 
 
 def teach(socket: Path) -> None:
@@ -117,6 +89,11 @@ def test_a_service_told_wrong_does_not_start(tmp_path: Path, options: list[str],
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_service_that_dies_at_once_is_told_with_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionFailed, match=r"timer_noise_s is -1\.0"), serving(tmp_path, "--timer-noise", "-1"):
+        pass
 
 
 def test_the_demos_service_lives_as_long_as_its_block() -> None:

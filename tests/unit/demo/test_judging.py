@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from io import StringIO
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from advisor import Advisor
 from advisor.demo import real
@@ -138,11 +141,6 @@ def test_the_advised_allocation_is_nearly_the_best_there_is(streamed: Streamed) 
 
 
 def test_both_parts_are_printed_drawn_and_told_as_plain_values(streamed: Streamed, tmp_path: Path) -> None:
-    from io import StringIO
-    from json import dumps, loads
-
-    from rich.console import Console
-
     console = Console(file=StringIO(), width=100)
     print_real(console, JUDGED)
     print_paper(console, streamed)

@@ -127,7 +127,8 @@ def _joint(degree: int, sums: Sums) -> Candidate:
         a,
         residual,
         sum(system.used) + (1.0 - sums.one_p),
-        _least_on_range(solution, sums.low, sums.high) >= sums.floor,
+        # On the fewest cores seen, where runs are longest: on less than one core they are longer than S.
+        _least_on_range(solution, sums.low, sums.high) * (1.0 - a + a / sums.p_low) >= sums.floor,
     )
 
 
@@ -235,7 +236,7 @@ def _proportional(sums: Sums) -> Candidate:
         a,
         sums.square - b * ((1.0 - a) * r[0] + a * r[1]),
         2.0 - sums.one_p,
-        b * (o + sums.low) >= sums.floor,
+        b * (o + sums.low) * (1.0 - a + a / sums.p_low) >= sums.floor,
     )
 
 

@@ -13,6 +13,7 @@ from advisor.planning.turns import Grouping, cycles, grouping, period_bound, tur
 ALL_COUNTS = 24  # up to so many cores every number of groups is tried
 MANY = 20_000  # components beyond which fewer numbers of groups are tried and moves are not
 PAIRS_MAX = 2_000_000  # pairs of components looked at in one round of improvement
+POLISHES = 4  # times that groups are improved for their cores and given cores anew
 ROUNDS_MAX = 300  # of improvement: each lowers one slowest group
 SIZE_STEPS = 40  # of the bisection for the groups' cores where no closed form exists: the bracket falls to 1e-12
 GAIN = 1e-9  # a move must shorten the slowest cycle by this share: no endless rounds over rounding
@@ -21,8 +22,9 @@ GAIN = 1e-9  # a move must shorten the slowest cycle by this share: no endless r
 def packed(demand: Demand, cores: int) -> Grouping:
     """Return a grouping on at most `cores` cores with a short period. Cost O(n log(n)) a number of groups tried."""
     best: tuple[float, Ints, Ints] | None = None
-    for count in _counts(demand, cores):
-        for width in _widths(demand, cores, count):
+    alone = fewest_within(demand, np.full(len(demand), period_bound(demand, cores))).clip(max=cores)
+    for count in _counts(alone, cores):
+        for width in _widths(demand, alone, cores // count):
             group = _balanced(turns(demand, width)[0], count)
             sizes = _sizes(demand, group, count, cores)
             if sizes is None:
@@ -33,32 +35,36 @@ def packed(demand: Demand, cores: int) -> Grouping:
     if best is None:  # minima too large for any other: one group of all cores always fits
         best = 0.0, np.zeros(len(demand), np.int64), np.array([cores])
     _, group, sizes = best
-    if len(demand) <= MANY:
-        group = _improved(demand, group, sizes)
-        again = _sizes(demand, group, len(sizes), cores)
-        sizes = sizes if again is None else again
-    return grouping(demand, group, sizes, exact=False)
+    found = grouping(demand, group, sizes, exact=False)
+    for _ in range(POLISHES if len(demand) <= MANY else 0):
+        group = _improved(demand, found.group, found.sizes)
+        again = _sizes(demand, group, len(found.sizes), cores)
+        better = grouping(demand, group, found.sizes if again is None else again, exact=False)
+        if better.period_s >= found.period_s * (1 - GAIN):
+            break
+        found = better
+    return found
 
 
-def _counts(demand: Demand, cores: int) -> list[int]:
-    """Return the numbers of groups to try: one core each, as many as large components leave, and ever fewer."""
-    if cores <= ALL_COUNTS and len(demand) <= MANY:
+def _counts(alone: Ints, cores: int) -> list[int]:
+    """Return the numbers of groups to try: one core each, as many as large components leave, and ever fewer.
+
+    `alone` is how many cores each component would need for the period of the bound.
+    """
+    if cores <= ALL_COUNTS and len(alone) <= MANY:
         return list(range(cores, 0, -1))
-    period = period_bound(demand, cores)
-    large = fewest_within(demand, np.full(len(demand), period)).clip(max=cores)
-    left = cores - int((large - 1).sum())
+    left = cores - int((alone - 1).sum())
     counts = {cores, left, cores - cores // 16, cores - cores // 4, cores // 2, 1}
-    if len(demand) <= MANY:
-        counts |= {left - 1, left + 1, cores - cores // 8, cores // 4, cores // 8, cores // 32}
+    if len(alone) <= MANY:
+        counts |= {left - 1, left + 1, left - cores // 32, cores - cores // 8, cores // 4, cores // 8, cores // 32}
     return sorted((count for count in counts if 1 <= count <= cores), reverse=True)
 
 
-def _widths(demand: Demand, cores: int, count: int) -> list[Ints]:
+def _widths(demand: Demand, alone: Ints, width: int) -> list[Ints]:
     """Return the sizes of groups to balance for: all equal, and with larger ones for large components."""
-    equal = np.maximum(np.full(len(demand), cores // count, np.int64), demand.low)
-    period = period_bound(demand, cores)
-    large = np.maximum(equal, fewest_within(demand, np.full(len(demand), period)).clip(max=cores))
-    return [equal, large] if (large > equal).any() else [equal]
+    equal = np.maximum(demand.low, width)
+    larger = np.maximum(equal, alone)
+    return [equal, larger] if (larger > equal).any() else [equal]
 
 
 def _balanced(seconds: Floats, count: int) -> Ints:

@@ -110,8 +110,8 @@ def work_bound(demand: Demand, cores: int) -> float:
 def period_bound(demand: Demand, cores: int) -> float:
     """Return a longer period that no grouping on `cores` cores beats.
 
-    A turn within the period needs p_c cores at least, and then works p_c D_c(p_c) core-seconds: more than D_c(1) where a
-    component is too long for one core. The bound is where this work just fits. Cost O(n) a step, BOUND_STEPS steps.
+    A turn within the period needs p_c cores at least, and then works p_c D_c(p_c) core-seconds: more than D_c(1) where
+    a component is too long for one core. The bound is where this work just fits. Cost O(n) a step, BOUND_STEPS steps.
     """
 
     def too_short(period_s: float) -> bool:

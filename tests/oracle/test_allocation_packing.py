@@ -19,7 +19,7 @@ def draw(rng: np.random.Generator, instances: int) -> tuple[Demand, int]:
     return Demand(rng.lognormal(-1, 1, n), rng.lognormal(0, 1, n), low, high, rng.integers(1, instances + 1, n)), cores
 
 
-@pytest.mark.parametrize(("instances", "usually"), [(1, 1.1), (3, 1.25)])
+@pytest.mark.parametrize(("instances", "usually"), [(1, 1.03), (3, 1.08)])
 def test_balancing_is_never_better_than_the_optimum_and_seldom_much_worse(instances: int, usually: float) -> None:
     rng = np.random.default_rng(instances)
     ratios = []
@@ -44,5 +44,5 @@ def test_balancing_comes_near_its_bound_for_many_components(n: int, cores: int, 
     ones = np.ones(n, np.int64)
     demand = Demand(rng.lognormal(-3, 1, n), rng.lognormal(0, 1, n), ones, ones * maximum, ones)
     found = packed(demand, cores)
-    assert found.period_s <= period_bound(demand, cores) * 1.06
+    assert found.period_s <= period_bound(demand, cores) * 1.03
     assert int(found.sizes.sum()) <= cores

@@ -62,7 +62,8 @@ class Link:
         self._linger_s = linger_s
         self._tell = tell
         self._failed = failed
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None  # of `run`; needs its loop
+        self._stopped = False
         self._wake = anyio.Event()
         self._stream: anyio.abc.ByteStream | None = None
         self.progress = anyio.Event()  # set, and replaced, whenever something was answered
@@ -73,7 +74,9 @@ class Link:
 
     def stop(self) -> None:
         """Close the connection and stay so."""
-        self._scope.cancel()
+        self._stopped = True
+        if self._scope is not None:
+            self._scope.cancel()
 
     def fileno(self) -> int | None:
         """Return the file descriptor of the connection that stands."""
@@ -83,9 +86,9 @@ class Link:
 
     async def run(self) -> None:
         """Stay connected until `stop`."""
-        with self._scope:
+        with anyio.CancelScope() as self._scope:
             attempt = 0
-            while True:
+            while not self._stopped:
                 acknowledged, welcome = self._session.stats.batches_acknowledged, self._session.welcome
                 error = await self._connection()
                 self._session.disconnected(error)

@@ -63,7 +63,7 @@ async def test_the_program_goes_on_after_close(service) -> None:
 
 
 async def test_an_error_of_the_program_leaves_at_once(tmp_path) -> None:
-    with pytest.raises(KeyError, match="mine"):
+    with pytest.raises(KeyError, match="mine"):  # noqa: PT012
         async with AsyncClient(str(tmp_path / "nobody"), close_s=60) as client:
             await observe(client, 3)
             raise KeyError("mine")

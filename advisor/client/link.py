@@ -62,7 +62,7 @@ class Link:
         self._linger_s = linger_s
         self._tell = tell
         self._failed = failed
-        self._scope: anyio.CancelScope | None = None  # of `run`; needs its loop
+        self._scope: anyio.CancelScope | None = None  # made by `run`: a scope needs the loop it is on
         self._stopped = False
         self._wake = anyio.Event()
         self._stream: anyio.abc.ByteStream | None = None

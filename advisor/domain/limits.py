@@ -35,8 +35,10 @@ STATUS_PAGE_MAX = 1_000  # components of one status answer: its text stays below
 
 # Networks.
 NETWORK_TEXT_BYTES_MAX = 2**20  # far above any hand-written program; 20,000 boxes
+NETWORK_TOKENS_MAX = 500_000  # twice NETWORK_COMPONENTS_MAX joined by operators, and declarations; read in seconds
 NETWORK_DEPTH_MAX = 200  # of brackets and nested nets: recursion stays far below Python's limit
 NETWORK_COMPONENTS_MAX = 100_000  # boxes in one network
+NETWORK_NODES_MAX = 2 * NETWORK_COMPONENTS_MAX  # a tree whose inner nodes have two children or more has fewer
 ALLOCATE_CORES_MAX = 2**20  # as CORES_MAX
 INSTANCES_MAX = 2**20  # no more instances than cores
 PREDICT_POINTS_MAX = 100_000  # points of one predict: a curve or a batch

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import limits
-from advisor.domain.answers import Receipt as Receipt  # handed on: engine and service take both from here
-from advisor.domain.answers import Refusals as Refusals
+from advisor.domain.answers import Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 
@@ -53,7 +52,9 @@ class ComponentNames:
     def extend(self, names: Sequence[object]) -> None:
         """Append names. Cost O(n)."""
         normal = [normalised_name(name) for name in names]
-        self.names += [str(raw)[: limits.NAME_BYTES_MAX] if name is None else name for raw, name in zip(names, normal, strict=True)]
+        self.names += [
+            str(raw)[: limits.NAME_BYTES_MAX] if name is None else name for raw, name in zip(names, normal, strict=True)
+        ]
         self.valid = np.concatenate([self.valid, np.array([name is not None for name in normal], np.bool_)])
         self.slots = np.concatenate([self.slots, np.full(len(normal), UNRESOLVED, np.int64)])
 
@@ -150,7 +151,9 @@ def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
     by_code = {code: n for code, n in by_code.items() if n}
     if not by_code:
         return Refusals()
-    earliest = sorted((int(row), code) for code in by_code for row in np.flatnonzero(codes[code])[: limits.FIRST_REFUSALS])
+    earliest = sorted(
+        (int(row), code) for code in by_code for row in np.flatnonzero(codes[code])[: limits.FIRST_REFUSALS]
+    )
     first = tuple((row, code, _offending(columns, row, code)) for row, code in earliest[: limits.FIRST_REFUSALS])
     return Refusals(sum(by_code.values()), by_code, first)
 

@@ -1,0 +1,6 @@
+"""Events in, state and answers out; the sole owner of state. No clock, no input or output."""
+
+from advisor.engine.advisor import Advisor
+from advisor.engine.engine import Engine
+
+__all__ = ["Advisor", "Engine"]

@@ -92,6 +92,11 @@ class Framing:
         self._size = 0  # of them
         self._origin = 0  # offset in the stream of the first of them
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a message that is not whole yet."""
+        return self._size
+
     def take(self, data: bytes | bytearray | memoryview) -> tuple[list[Any], AdvisorError | None, bytes]:
         """Return the messages that `data` completes; a fault, or None; the first bytes of the faulty message."""
         if len(data) <= SLICE_BYTES:

@@ -1,0 +1,86 @@
+"""The command `advisor`: arguments only. What a command does lives in the rooms below, loaded when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from advisor import __version__
+from advisor.cli.options import EXIT_CALLER, EXIT_FAILED
+
+__all__ = ["main"]
+
+EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
+
+# Each command, the module that holds it and what it does: --help needs no module, and loads none.
+COMMANDS = {
+    "serve": ("advisor.cli.serving", "Run the service on a Unix or TCP socket."),
+    "demo": ("advisor.cli.demonstration", "Show the main job, measured on this machine, in under a minute."),
+    "replay": ("advisor.cli.replaying", "Stream a table through a fresh advisor and print how well it predicts."),
+    "predict": ("advisor.cli.asking", "Predict the elapsed time of a component."),
+    "choose-cores": ("advisor.cli.asking", "Choose the cores for one invocation of a component."),
+    "allocate": ("advisor.cli.asking", "Allocate cores to the components of an S-Net network."),
+    "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
+    "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
+    "export": ("advisor.cli.moving", "Write what was learned to a file."),
+    "import": ("advisor.cli.moving", "Start a new state file from an exported one."),
+}
+
+
+class Commands(click.Group):
+    """The commands of the table above, each loaded when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, loading its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), f"{cmd_name.replace('-', '_')}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands' section of --help from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 done, 1 the service or its state failed, 2 the command is at fault.",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def advisor() -> None:
+    """Learn run times from a stream; answer how many cores to give to what.
+
+    COMMAND --help tells more; with --json a command prints JSON, and nothing else, to standard output.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit: every failure is one line on standard error, never a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        # With standalone_mode off, click returns the status of ctx.exit instead of exiting.
+        status = advisor.main(given, prog_name="advisor", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        status = EXIT_CALLER
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "advisor"
+        print(f"{where}: {error.format_message()} (see {where} --help)", file=sys.stderr)
+        status = EXIT_CALLER
+    except (click.Abort, KeyboardInterrupt):
+        status = EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = EXIT_FAILED
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,5 @@
+"""`python -m advisor.cli` is `advisor`."""
+
+from advisor.cli import main
+
+main()

@@ -1,0 +1,49 @@
+"""`advisor export` and `advisor import`: what was learned, in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from advisor.cli import options, show
+from advisor.cli.source import learned_from, stored
+from advisor.errors import InvalidValue
+
+
+@click.command("export", cls=options.Command)
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--state", type=click.Path(path_type=Path), help="Export this state file; a service may be using it.")
+@click.option("--table", help="Export what this CSV table teaches; - is standard input.")
+@options.timer_noise
+@options.as_json
+def export_command(out: Path, state: Path | None, table: str | None, timer_noise_s: float, as_json: bool) -> None:
+    """Write what was learned to OUT, as `Advisor.from_bytes` and `advisor import` read it."""
+    if (state is None) == (table is None):
+        raise click.UsageError("give --state FILE or --table TABLE.csv")
+    advisor = stored(state) if state else learned_from(str(table), timer_noise_s)
+    data = advisor.to_bytes()
+    try:
+        out.write_bytes(data)
+    except OSError as error:
+        raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
+    show.moved(str(out), advisor.status(components=[]), len(data), as_json=as_json)
+
+
+@click.command("import", cls=options.Command)
+@click.argument("exported", type=click.Path(path_type=Path))
+@click.option("--state", type=click.Path(path_type=Path), required=True, help="State file to make; there must be none.")
+@options.as_json
+def import_command(exported: Path, state: Path, as_json: bool) -> None:
+    """Make a state file from EXPORTED, for `advisor serve --state` to go on with."""
+    from advisor.engine import Engine
+    from advisor.storage import Store
+
+    if state.exists():
+        raise InvalidValue("state", str(state), "a file that is not there yet", "an import never changes a state")
+    advisor = stored(exported)
+    engine = Engine(timer_noise_s=advisor.components.timer_noise_s)
+    engine.advisor = advisor
+    with Store.open(state, timer_noise_s=advisor.components.timer_noise_s) as store:
+        store.commit(engine.snapshot())
+    show.moved(str(state), advisor.status(components=[]), state.stat().st_size, as_json=as_json)

@@ -1,0 +1,112 @@
+"""Options that several commands share, and the forms of their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from advisor.errors import AdvisorError, CallerError
+
+EXIT_CALLER = 2  # the command is at fault: the same command fails again
+EXIT_FAILED = 1  # the service, its state or the connection is; the same command may succeed later
+
+
+class Command(click.Command):
+    """A command whose failure is one line: on standard error, as JSON where --json was given."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of the advisor ends it with the status that stands for it."""
+        try:
+            return super().invoke(ctx)
+        except AdvisorError as error:
+            as_json = bool(ctx.params.get("as_json"))
+            line = (
+                json.dumps({"error": error.as_dict()}) if as_json else " ".join(f"{ctx.command_path}: {error}".split())
+            )
+            click.echo(line, err=True)
+            ctx.exit(EXIT_CALLER if isinstance(error, CallerError) else EXIT_FAILED)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+level = click.option("--level", default=0.9, show_default=True, help="Level of the interval of one run.")
+timer_noise = click.option(
+    "--timer-noise", "timer_noise_s", type=float, default=1e-6, show_default=True,
+    help="Seconds by which the timer that measured is off; kept with what is learned.",
+)  # fmt: skip
+
+
+class Numbers(click.ParamType[list[float]]):
+    """Numbers with commas between them."""
+
+    name = "X[,X…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[float]:
+        """Return the numbers."""
+        if isinstance(value, list):
+            return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
+        try:
+            return [float(part) for part in str(value).split(",")]
+        except ValueError:
+            self.fail(f"{value!r} is not a number, or numbers with commas between them", param, ctx)
+
+
+class KeyNumbers(click.ParamType[tuple[str, list[Any]]]):
+    """NAME=NUMBER, or NAME=NUMBER,NUMBER…"""
+
+    name = "name=n"
+
+    def __init__(self, kind: type[int] | type[float] = float) -> None:
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, list[Any]]:
+        """Return the name and the numbers."""
+        key, sign, numbers = str(value).rpartition("=")
+        try:
+            found = [self.kind(part) for part in numbers.split(",")]
+        except ValueError:
+            found = []
+        if not (key and sign and found):
+            wanted = "a whole number" if self.kind is int else "a number"
+            self.fail(f"{value!r} is not NAME=N with {wanted} after the last =", param, ctx)
+        return key, found
+
+
+class KeyText(click.ParamType[tuple[str, str]]):
+    """NAME=TEXT."""
+
+    name = "name=text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return the name and the text."""
+        key, sign, text = str(value).partition("=")
+        if not (key and sign and text):
+            self.fail(f"{value!r} is not NAME=TEXT", param, ctx)
+        return key, text
+
+
+def service(function: Function) -> Function:
+    """Add the options that say where the service is."""
+    for option in (
+        click.option("--token-file", type=click.Path(path_type=Path), help="File with the service's token."),
+        click.option("--tcp", metavar="HOST:PORT", help="Ask the service at this TCP address."),
+        click.option("--socket", type=click.Path(path_type=Path), help="Ask the service on this Unix socket."),
+    ):
+        function = option(function)
+    return function
+
+
+def learned(function: Function) -> Function:
+    """Add the options that say whom to ask: a service, a state file at rest, or a table learned on the spot."""
+    for option in (
+        timer_noise,
+        click.option("--table", help="Learn this CSV table first (component,x,p,t), then ask; - is standard input."),
+        click.option("--state", type=click.Path(path_type=Path), help="Read this state or exported file, unchanged."),
+    ):
+        function = option(function)
+    return service(function)

@@ -1,0 +1,67 @@
+"""`advisor replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli import options, show
+from advisor.cli.source import progress, tell_refused
+
+if TYPE_CHECKING:
+    from advisor import Advisor
+    from advisor.files import ComponentScore
+
+STATUS_PAGE = 1_000  # components asked for at a time
+
+
+@click.command("replay", cls=options.Command)
+@click.argument("table")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw errors and curves into this PNG.")
+@click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all.")
+@options.timer_noise
+@options.as_json
+def replay_command(table: str, plot: Path | None, limit: int, timer_noise_s: float, as_json: bool) -> None:
+    """Stream TABLE (CSV: component,x,p,t; - is standard input) through a fresh advisor, row by row.
+
+    Each row is predicted before it is learned; a component's error is the mean of |predicted - t| / t over its rows, the
+    first five not counted. Beside it stands the model that the table led to.
+    """
+    from advisor import Advisor
+    from advisor.files import Prequential, Sample, TableReader, replay
+
+    advisor = Advisor(timer_noise_s=timer_noise_s)
+    prequential, sample = Prequential(advisor), Sample()
+    with TableReader(table) as reader, progress() as bar:
+        task = bar.add_task("replaying", total=reader.bytes_total)
+        for _ in replay(reader.chunks(), prequential, sample if plot else None):
+            bar.update(task, completed=reader.bytes_read)
+    tell_refused(reader)
+    scores = prequential.scores[None]
+    result: dict[str, Any] = {"table": reader.name, "rows": reader.rows, "refused": reader.refused}
+    result["components"] = _components(advisor, scores)
+    if plot:
+        result["plot"] = str(_draw(plot, f"{Path(reader.name).name}: {reader.rows} rows", advisor, scores, sample.rows))
+    show.replayed(result, limit, as_json=as_json)
+
+
+def _components(advisor: Advisor, scores: dict[str, ComponentScore]) -> list[dict[str, Any]]:
+    names = sorted(scores, key=lambda name: (-scores[name].rows, name))
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(names), STATUS_PAGE):
+        page = names[start : start + STATUS_PAGE]
+        for entry in advisor.status(components=page, limit=STATUS_PAGE)["components"]:
+            score = scores[entry["component"]]
+            found.append(entry | {"scored": score.scored, "online_error": score.error, "online_bias": score.bias})
+    return found
+
+
+def _draw(plot: Path, title: str, advisor: Advisor, scores: dict[str, ComponentScore], rows: list[Any]) -> Path:
+    from advisor.pictures import draw_replay
+
+    online = {name: score.online() for name, score in scores.items() if score.scored}
+    return draw_replay(
+        plot, title, online, rows, lambda name, x, p: advisor.predict(name, predictor=x, cores=p).elapsed_s
+    )

@@ -1,0 +1,200 @@
+"""Answers as tables for people, or as JSON for programs; standard output and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from advisor.domain.answers import Allocation, CoreChoice, Prediction
+
+PIPE_COLUMNS = 160
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def table(*headings: str, text_columns: int = 1) -> Table:
+    """Return an empty table whose first columns are text and whose others are numbers."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for place, heading in enumerate(headings):
+        # Only the first column, which holds names, may wrap.
+        justify = "right" if place >= text_columns else "left"
+        made.add_column(heading, justify=justify, no_wrap=place > 0, min_width=min(24, len(heading)), overflow="fold")
+    return made
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with three digits and the unit that suits them."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    scale, unit = next((pair for pair in UNITS if abs(value) >= pair[0]), UNITS[-1])
+    return f"{value / scale:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} s"
+
+
+def percent(value: float | None) -> str:
+    """Return a share as a percentage."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.1%}"
+
+
+def prediction(
+    component: str, x: Sequence[float], p: Sequence[float], level: float, found: Prediction, *, as_json: bool
+) -> None:
+    """Show a prediction at points (x, p)."""
+    plain = found.as_dict()
+    if as_json:
+        _json({"component": component, "predictor": list(x), "cores": list(p), "level": level} | plain)
+        return
+    rows = table("predictor", "cores", "elapsed", "low", "high", "extrapolates", text_columns=0)
+    each = (plain[key] for key in ("elapsed_s", "low_s", "high_s", "extrapolates"))
+    for size, cores, elapsed, low, high, outside in zip(x, p, *each, strict=True):
+        shown = f"{outside:.1f} doublings" if outside else "no"
+        rows.add_row(f"{size:g}", f"{cores:g}", seconds(elapsed), seconds(low), seconds(high), shown)
+    _print(rows)
+    _say(f"{component}: {found.model}, {found.observations} runs; low to high holds one run in {level:.0%} of cases")
+    _notes(found.notes)
+
+
+def choice(component: str, predictor: float, found: CoreChoice, *, as_json: bool) -> None:
+    """Show the cores chosen for one invocation."""
+    if as_json:
+        _json({"component": component, "predictor": predictor} | found.as_dict())
+        return
+    _say(f"{found.cores} cores for {component} at {predictor:g}", style="bold")
+    _say(f"expected {seconds(found.elapsed_s)}, from {seconds(found.low_s)} to {seconds(found.high_s)} ({found.model})")
+    _notes((found.why,))
+
+
+def allocation(objective: str, cores: int, found: Allocation, *, as_json: bool) -> None:
+    """Show an allocation."""
+    if as_json:
+        _json({"objective": objective} | found.as_dict())
+        return
+    replicated = any(n > 1 for n in found.instances.values())
+    rows = table("component", "cores", *(["instances"] if replicated else []), "")
+    for key, count in found.cores.items():
+        cells = [escape(key), str(count), *([str(found.instances[key])] if replicated else [])]
+        rows.add_row(*cells, "bottleneck" if key in found.bottleneck else "")
+    _print(rows)
+    for count, keys in found.groups:
+        _say(f"{count} cores shared by {', '.join(keys)}")
+    _say(
+        f"{found.throughput_per_s:.4g} records/s, latency {seconds(found.latency_s)}; "
+        f"{cores - found.spare} of {cores} cores used"
+    )
+    _notes(reason.text for reason in found.why)
+
+
+def status(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show the status of an advisor or of a service."""
+    if as_json:
+        _json(found)
+        return
+    facts = table("", "", text_columns=2)
+    for key, value in found.items():
+        if not isinstance(value, (Mapping, list, tuple)):
+            facts.add_row(escape(key), escape(_cell(key, value)))
+    for key, value in found.get("totals", {}).items():
+        facts.add_row(escape(key), escape(_cell(key, value)))
+    _print(facts)
+    components: Sequence[Mapping[str, Any]] = found.get("components") or ()
+    if not components:
+        return
+    rows = table("component", "model", "runs", "parallel", "error", "bias", "predictor", "cores", text_columns=2)
+    for entry in components:
+        rows.add_row(
+            escape(str(entry["component"])), escape(str(entry.get("model") or "–")), str(entry.get("runs", "–")),
+            percent(entry.get("parallel_fraction")), percent(entry.get("prediction_error")), percent(entry.get("bias")),
+            _span(entry.get("predictor_range")), _span(entry.get("cores_range")),
+        )  # fmt: skip
+    _print(rows)
+
+
+def forgotten(component: str, keep: float, answer: Any, *, as_json: bool) -> None:
+    """Show what was forgotten."""
+    if as_json:
+        _json(answer if isinstance(answer, Mapping) else {"component": component, "keep": keep})
+    else:
+        _say(f"kept {keep:.0%} of what was learned of {component}")
+
+
+def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:
+    """Show a replay: the error of each component beside the model that the table led to."""
+    if as_json:
+        _json(result)
+        return
+    entries: Sequence[Mapping[str, Any]] = result["components"]
+    shown = entries[: limit or None]
+    rows = table("component", "model", "rows", "error", "bias", "parallel", "predictor", "cores", text_columns=2)
+    for entry in shown:
+        rows.add_row(
+            escape(entry["component"]), entry.get("model") or "–", str(entry["rows"]), percent(entry["online_error"]),
+            percent(entry["online_bias"]), percent(entry.get("parallel_fraction")),
+            _span(entry.get("predictor_range")), _span(entry.get("cores_range")),
+        )  # fmt: skip
+    _print(rows)
+    if len(shown) < len(entries):
+        _say(f"{len(entries) - len(shown)} more components: --limit 0 shows all", style="dim")
+    scored = sorted(entry["online_error"] for entry in entries if entry["scored"])
+    if scored:
+        middle = 0.5 * (scored[(len(scored) - 1) // 2] + scored[len(scored) // 2])
+        _say(
+            f"{result['rows']} rows, {len(entries)} components; online error of the median component {percent(middle)}"
+        )
+    if "plot" in result:
+        _say(f"picture: {result['plot']}")
+
+
+def moved(target: str, status: Mapping[str, Any], size: int, *, as_json: bool) -> None:
+    """Show what was exported or imported."""
+    if as_json:
+        _json({"file": target, "bytes": size, "components": status["components_known"], "totals": status["totals"]})
+    else:
+        _say(f"{target}: {status['components_known']} components, {size:,} bytes")
+
+
+def _json(value: Any) -> None:
+    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cell(key: str, value: Any) -> str:
+    if key == "prediction_error":
+        return percent(value)
+    if isinstance(value, float) and key.endswith("_s"):
+        return seconds(value)
+    return (
+        "–" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    )
+
+
+def _span(pair: Sequence[float] | None) -> str:
+    if not pair:
+        return "–"
+    return f"{pair[0]:g}" if pair[0] == pair[1] else f"{pair[0]:g} – {pair[1]:g}"
+
+
+def _print(rows: Table) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file or a pipe has no width: a row stays one line
+        console = Console(highlight=False, width=PIPE_COLUMNS)
+    console.print(rows)
+
+
+def _say(text: str, style: str | None = None) -> None:
+    Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
+
+
+def _notes(notes: Any) -> None:
+    for note in notes:
+        _say(f"  {note}", style="dim")

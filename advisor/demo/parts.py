@@ -1,0 +1,59 @@
+"""The two parts of the demo: each starts a service, streams to it, prints what was measured and draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+
+from advisor.demo import paper, real, report
+from advisor.demo.paper_setting import NOISE_S
+from advisor.demo.service_process import served
+from advisor.errors import InvalidValue
+
+TIMER_NOISE_S = 1e-6  # of perf_counter, beside runs of 10 µs and more
+
+
+def run_demo(
+    *, parts: Sequence[str], folder: Path, seed: int, console: Console, tick: Callable[[str, int], object]
+) -> dict[str, Any]:
+    """Run the parts ``a`` and ``b``, print what was measured, draw a PNG each; return all of it as a plain mapping.
+
+    Each part has a service process of its own, since the timer noise that a service assumes belongs to its state.
+
+    Raises
+    ------
+    Unsupported
+        When the extra ``plot`` is not installed.
+    ConnectionFailed
+        When the service does not start.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidValue("out", str(folder), "a folder that can be made", error.strerror or "") from error
+    results: dict[str, Any] = {}
+    if "a" in parts:
+        start, records = perf_counter(), real.RECORDS_LEARNED + real.RECORDS_JUDGED
+        with served(TIMER_NOISE_S, "demo-real") as client:
+            judged = real.run_real(client, seed, tick=lambda: tick("real components", records))
+        report.print_real(console, judged)
+        picture = report.draw_real(folder / "advisor-demo-real.png", judged)
+        results["real"] = report.real_as_dict(judged) | _footer(console, start, picture)
+    if "b" in parts:
+        start = perf_counter()
+        with served(NOISE_S, "demo-paper") as client:
+            streamed = paper.run_paper(client, seed, tick=lambda: tick("the paper's setting", paper.CHUNKS))
+        report.print_paper(console, streamed)
+        picture = report.draw_paper(folder / "advisor-demo-paper.png", streamed)
+        results["paper"] = report.paper_as_dict(streamed) | _footer(console, start, picture)
+    return results
+
+
+def _footer(console: Console, start: float, picture: Path) -> dict[str, Any]:
+    seconds = perf_counter() - start
+    console.print(f"{seconds:.1f} s in all. Picture: {picture}\n", soft_wrap=True, highlight=False)
+    return {"picture": str(picture), "seconds": seconds}

@@ -1,0 +1,292 @@
+"""Networks of components as a flat list of nodes: children by index, children before parents, the root last.
+
+The same flat form is built by the S-Net reader, accepted on the wire and sent to worker processes. A new kind of node
+is one more row of `KINDS`; the form does not change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from advisor.domain import limits
+from advisor.domain.names import checked_name
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
+
+BOX, SERIES, CHOICE = "box", "series", "choice"
+POSITION_MAX = 2**31  # of a line or column: far above any text within the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of a network.
+
+    Attributes
+    ----------
+    kind : str
+        A key of `KINDS`.
+    name : str
+        Of a box; the component that it runs.
+    children : tuple of int
+        Indices of the parts, in text order.
+    ordered : bool
+        Of a choice: the order of records is kept (``||``).
+    once : bool
+        Of a box: it has no input and runs once, not once a record.
+    line, column : int
+        Where the text has it (of a choice: its first operator), counted from 1; 0 where there is no text.
+    """
+
+    kind: str
+    name: str = ""
+    children: tuple[int, ...] = ()
+    ordered: bool = False
+    once: bool = False
+    line: int = 0
+    column: int = 0
+
+    @property
+    def position(self) -> str:
+        """Where the node stands, in words, or an empty string."""
+        return f"line {self.line}, column {self.column}" if self.line else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a kind of node may have: its own keys, and how many children."""
+
+    keys: tuple[str, ...]
+    children_min: int
+    children_max: int
+
+
+KINDS: Mapping[str, Kind] = {
+    BOX: Kind(("name", "once"), 0, 0),
+    SERIES: Kind(("children",), 2, limits.NETWORK_NODES_MAX),
+    CHOICE: Kind(("children", "ordered"), 2, limits.NETWORK_NODES_MAX),
+}
+COMMON_KEYS = ("kind", "line", "column")
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network of boxes, as a tree in a flat list.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+        Children before parents, the root last, every node but the root the child of exactly one.
+    keys : tuple of str
+        One a box, in text order: its name, or ``name#k``, k from 1, where the name recurs.
+    components : tuple of str
+        The box name of each key.
+    boxes : tuple of int
+        The node of each key.
+    choices : tuple of int
+        The choices' nodes in text order, an outer one before those inside it: the numbering of `shares`.
+    once : tuple of int
+        The positions in `keys` of the boxes that run once.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+        When the list is no such tree, or beyond a limit.
+    """
+
+    nodes: tuple[Node, ...]
+    keys: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    components: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    boxes: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    choices: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    once: tuple[int, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_tree(self.nodes)
+        boxes, choices = _text_order(self.nodes)
+        components = tuple(self.nodes[index].name for index in boxes)
+        once = tuple(row for row, index in enumerate(boxes) if self.nodes[index].once)
+        derived = {
+            "keys": _keys(components), "components": components, "boxes": boxes, "choices": choices, "once": once,
+        }  # fmt: skip
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    def as_nodes(self) -> list[dict[str, Any]]:
+        """Return the flat list as plain maps, the shape on the wire; `network_from_nodes` reads it back. Cost O(n)."""
+        return [_as_map(node) for node in self.nodes]
+
+
+def _as_map(node: Node) -> dict[str, Any]:
+    plain: dict[str, Any] = {"kind": node.kind}
+    if node.name:
+        plain["name"] = node.name
+    if node.children:
+        plain["children"] = list(node.children)
+    for key in ("ordered", "once", "line", "column"):
+        if value := getattr(node, key):
+            plain[key] = value
+    return plain
+
+
+def _check_tree(nodes: Sequence[Node]) -> None:
+    if not nodes:
+        raise InvalidValue("network", 0, "a list of at least one node")
+    if len(nodes) > limits.NETWORK_NODES_MAX:
+        raise TooLarge("network nodes", len(nodes), limits.NETWORK_NODES_MAX)
+    boxes = sum(1 for node in nodes if node.kind == BOX)
+    if boxes > limits.NETWORK_COMPONENTS_MAX:
+        raise TooLarge("network components", boxes, limits.NETWORK_COMPONENTS_MAX)
+    depth = [1] * len(nodes)
+    has_parent = bytearray(len(nodes))
+    for index, node in enumerate(nodes):
+        kind = KINDS.get(node.kind)
+        if kind is None:
+            raise InvalidValue(f"network[{index}].kind", node.kind, f"one of {', '.join(KINDS)}")
+        if not kind.children_min <= len(node.children) <= kind.children_max:
+            wanted = "absent" if not kind.children_max else f"at least {kind.children_min} nodes"
+            raise InvalidValue(f"network[{index}].children", len(node.children), wanted)
+        for child in node.children:
+            if not 0 <= child < index:
+                bound = f"indices from 0 to {index - 1}: children stand before parents" if index else "of earlier nodes"
+                hint = "a list in that order has no cycles; the root is its last node"
+                raise InvalidValue(f"network[{index}].children", child, bound, hint)
+            if has_parent[child]:
+                raise InvalidValue(f"network[{index}].children", child, "a node that is nobody else's child", "copy it")
+            has_parent[child] = 1
+        if node.children:
+            depth[index] = 1 + max(depth[child] for child in node.children)
+    if depth[-1] > limits.NETWORK_DEPTH_MAX:
+        raise TooLarge("network depth", depth[-1], limits.NETWORK_DEPTH_MAX)
+    stray = has_parent.find(0, 0, len(nodes) - 1)
+    if stray >= 0:
+        raise InvalidValue(f"network[{stray}]", stray, "a child of a later node: only the last node, the root, is none")
+
+
+def _text_order(nodes: Sequence[Node]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    boxes: list[int] = []
+    choices: list[int] = []
+    todo = [len(nodes) - 1]
+    while todo:
+        index = todo.pop()
+        node = nodes[index]
+        if node.kind == BOX:
+            boxes.append(index)
+        elif node.kind == CHOICE:
+            choices.append(index)
+        todo.extend(reversed(node.children))
+    return tuple(boxes), tuple(choices)
+
+
+def _keys(components: Sequence[str]) -> tuple[str, ...]:
+    times = Counter(components)
+    if len(times) == len(components):
+        return tuple(components)
+    seen: Counter[str] = Counter()
+    keys: list[str] = []
+    for name in components:
+        seen[name] += 1
+        keys.append(name if times[name] == 1 else f"{name}#{seen[name]}")
+    if len(set(keys)) < len(keys):
+        twice = next(key for key, n in Counter(keys).items() if n > 1)
+        raise InvalidValue("network", twice, "without a box named like the k-th use of another", "rename the box")
+    return tuple(keys)
+
+
+def network_from_nodes(nodes: object) -> Network:
+    """Return the network of a flat list of maps, as it comes on the wire. Cost O(n).
+
+    Each map has ``kind`` (box, series or choice), a box ``name`` and optionally ``once``, the others ``children``
+    (indices of earlier nodes), a choice optionally ``ordered``; ``line`` and ``column`` are optional. The last node is
+    the root.
+
+    Raises
+    ------
+    UnknownKey
+        When a map has a key that its kind does not have.
+    InvalidValue
+        When a kind is not known, a value has the wrong type, an index is no earlier node, or the list is no tree.
+    TooLarge
+        Beyond the limits on nodes, components or depth.
+    """
+    if not isinstance(nodes, (list, tuple)):
+        raise InvalidValue("network", nodes, "a list of nodes")
+    items = cast("Sequence[object]", nodes)
+    if len(items) > limits.NETWORK_NODES_MAX:
+        raise TooLarge("network nodes", len(items), limits.NETWORK_NODES_MAX)
+    return Network(tuple(_node(index, item) for index, item in enumerate(items)))
+
+
+def _node(index: int, item: object) -> Node:
+    where = f"network[{index}]"
+    if not isinstance(item, Mapping):
+        raise InvalidValue(where, item, "a map with a kind")
+    given = cast("Mapping[Any, Any]", item)
+    kind = given.get("kind")
+    rule = KINDS.get(kind) if isinstance(kind, str) else None
+    if rule is None:
+        raise InvalidValue(f"{where}.kind", kind, f"one of {', '.join(KINDS)}")
+    for key in given:
+        if key not in rule.keys and key not in COMMON_KEYS:
+            raise UnknownKey(f"{where}: a {kind} has no such key", field=where, value=key,
+                             bound=", ".join((*COMMON_KEYS, *rule.keys)))  # fmt: skip
+    return Node(
+        str(kind),
+        name=checked_name(f"{where}.name", given.get("name")) if "name" in rule.keys else "",
+        children=_children(where, given.get("children")) if "children" in rule.keys else (),
+        ordered=_flag(f"{where}.ordered", given.get("ordered", False)),
+        once=_flag(f"{where}.once", given.get("once", False)),
+        line=_position(f"{where}.line", given.get("line", 0)),
+        column=_position(f"{where}.column", given.get("column", 0)),
+    )
+
+
+def _children(where: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(f"{where}.children", value, "a list of node indices")
+    children = tuple(cast("Sequence[object]", value))
+    for child in children:
+        if isinstance(child, bool) or not isinstance(child, int):
+            raise InvalidValue(f"{where}.children", child, "a list of node indices")
+    return cast("tuple[int, ...]", children)
+
+
+def _flag(field_name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidValue(field_name, value, "true or false")
+    return value
+
+
+def _position(field_name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= POSITION_MAX:
+        raise InvalidValue(field_name, value, f"an integer from 0 to {POSITION_MAX}")
+    return value
+
+
+def box(name: str) -> Network:
+    """Return the network of one box."""
+    return Network((Node(BOX, checked_name("name", name)),))
+
+
+def series(*parts: Network | str) -> Network:
+    """Return the pipeline of the parts, ``a .. b``; a string is a box, one part is itself. Cost O(nodes)."""
+    return _joined(Node(SERIES), parts)
+
+
+def choice(*parts: Network | str, ordered: bool = False) -> Network:
+    """Return the choice between the parts, ``a | b``, or ``a || b`` if `ordered`; else as `series`. Cost O(nodes)."""
+    return _joined(Node(CHOICE, ordered=ordered), parts)
+
+
+def _joined(root: Node, parts: Sequence[Network | str]) -> Network:
+    branches = [box(part) if isinstance(part, str) else part for part in parts]
+    if len(branches) == 1:
+        return branches[0]
+    nodes: list[Node] = []
+    children: list[int] = []
+    for branch in branches:
+        offset = len(nodes)
+        nodes += [replace(node, children=tuple(child + offset for child in node.children)) for node in branch.nodes]
+        children.append(len(nodes) - 1)
+    return Network((*nodes, replace(root, children=tuple(children))))

@@ -1,0 +1,474 @@
+"""The advisor: observations in, state and answers out. No input or output, no clock, no threads.
+
+Thread contract: one thread at a time. Calls from several threads need a lock around each call; nothing is kept between calls
+that a lock would have to protect longer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from advisor.domain import limits
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt
+from advisor.domain.curves import AmdahlCurves
+from advisor.domain.names import checked_name
+from advisor.domain.networks import Network
+from advisor.domain.observations import (
+    BOUNDS,
+    CARRIED_FIELDS,
+    Columns,
+    ComponentNames,
+    bound_text,
+    columns_of,
+)
+from advisor.engine import state_bytes
+from advisor.engine.choice import choose
+from advisor.engine.components import Components
+from advisor.engine.pending import Pending
+from advisor.engine.report import component_status
+from advisor.errors import InvalidValue, NotEnoughData, TooLarge, Unsupported
+from advisor.models import counts, prediction
+from advisor.models.prediction import LEVEL, Model
+from advisor.network import parse
+from advisor.planning import Request, plan
+
+MODELS_KEPT = (
+    4_096  # solved models kept for reuse, about 3 KB each; the oldest is dropped and solved again when asked for
+)
+NETWORKS_KEPT = 64  # network texts kept parsed, by their text
+STATUS_COMPONENTS_MAX = 1_000  # a page of status: each component on it is solved for its bias
+TWO_STEP = "two_step"
+
+
+class Advisor:
+    """Learns in constant space how long each component takes, and answers how many cores to give to what.
+
+    Parameters
+    ----------
+    timer_noise_s : float
+        Standard deviation of the timer, seconds, 1e-9 to 1e3: runs near it weigh less. Fixed for the life of the state.
+    components_max : int
+        Components learned; rows of further ones are refused and counted. About 1200 bytes each.
+
+    Examples
+    --------
+    >>> adv = Advisor(timer_noise_s=1e-6)
+    >>> for cores in (1, 2, 4, 8):
+    ...     for size in (100, 200, 300, 400):
+    ...         adv.observe("blur", predictor=size, cores=cores, elapsed_s=1e-3 * size * (0.1 + 0.9 / cores))
+    >>> round(adv.predict("blur", predictor=250, cores=2).elapsed_s, 4)
+    0.1375
+    >>> adv.choose_cores("blur", predictor=400, cores_max=8).cores
+    8
+    """
+
+    def __init__(self, timer_noise_s: float = 1e-6, components_max: int = limits.COMPONENTS_MAX) -> None:
+        low, high = limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S
+        if not _is_number(timer_noise_s) or not low <= timer_noise_s <= high:
+            raise InvalidValue("timer_noise_s", timer_noise_s, f"a number from {low:g} to {high:g} (seconds)")
+        if isinstance(components_max, bool) or not isinstance(components_max, int) or components_max < 1:
+            raise InvalidValue("components_max", components_max, "a whole number from 1")
+        self.components = Components(float(timer_noise_s), components_max)
+        self._pending = Pending()
+        self._models: OrderedDict[tuple[int, str | None], Model] = OrderedDict()
+        self._networks: OrderedDict[str, Network] = OrderedDict()
+
+    # -- learning ---------------------------------------------------------------------------------------------------------
+
+    def observe(
+        self,
+        component: str,
+        *,
+        predictor: float | None = None,
+        cores: float = 1,
+        elapsed_s: float,
+        count: int = 1,
+        ok: bool = True,
+        running: bool = False,
+        **carried: Any,
+    ) -> None:
+        """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor` (absent: 1).
+
+        The row is checked now and folded with others at the next question, which is cheaper and gives the same state.
+
+        Raises
+        ------
+        InvalidValue
+            Naming field, value and bound; nothing is learned then.
+        TooLarge
+            When the component is new and there is no room for it.
+        """
+        name = self.components.slot_of.get(component)
+        if name is None:
+            component = checked_name("component", component)
+            if component not in self.components.slot_of:
+                pending = self._pending.new_names(self.components.slot_of)
+                if component not in pending and len(self.components) + len(pending) >= self.components.components_max:
+                    raise TooLarge(
+                        "components",
+                        len(self.components) + 1,
+                        self.components.components_max,
+                        "forget is no cure: raise components_max",
+                    )
+        x = 1.0 if predictor is None else predictor
+        for code, value in (
+            ("invalid_predictor", x),
+            ("invalid_cores", cores),
+            ("invalid_elapsed_s", elapsed_s),
+            ("invalid_count", count),
+        ):
+            field, low, high = BOUNDS[code]
+            if not _is_number(value) or not low <= value <= high:
+                raise InvalidValue(field, value, bound_text(code))
+        for field, value in carried.items():
+            if field not in CARRIED_FIELDS:
+                raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
+        if self._pending.add(component, float(x), float(cores), float(elapsed_s), int(count), ok, running, carried):
+            self.flush()
+
+    def observe_columns(
+        self,
+        *,
+        components: Sequence[str],
+        index: ArrayLike,
+        cores: ArrayLike,
+        elapsed_s: ArrayLike,
+        predictor: ArrayLike | None = None,
+        **optional: Any,
+    ) -> Receipt:
+        """Learn n runs given as columns; row i is of component ``components[index[i]]``. Cost O(n).
+
+        Bad rows are refused one by one and counted in the receipt; a column of the wrong shape refuses the batch.
+
+        Raises
+        ------
+        InvalidValue, TooLarge, Unsupported
+        """
+        return self.fold(columns_of(ComponentNames(components), index, predictor, cores, elapsed_s, **optional))
+
+    def fold(self, columns: Columns) -> Receipt:
+        """Learn a batch of checked shape; its rows are refused one by one."""
+        self.flush()
+        return self.components.fold(columns)
+
+    def flush(self) -> None:
+        """Fold the rows that `observe` has taken; every question does it first."""
+        columns = self._pending.take()
+        if columns is not None:
+            self.components.fold(columns)
+
+    def forget(self, component: str, keep: float = 0.0) -> dict[str, Any]:
+        """Keep only the share `keep` of what was learned of a component; at 0 it begins anew. Exact counts never go back.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        slot = self.components.forget(component, keep)
+        self._drop_models()
+        return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
+
+    def merge(self, other: Advisor) -> None:
+        """Add what another advisor has learned; `other` is only flushed.
+
+        Counts are exact, unweighted sums exact to rounding, weighted sums approximate (`advisor.models.combine`).
+
+        Raises
+        ------
+        Mismatch, TooLarge
+        """
+        self.flush()
+        other.flush()
+        self.components.merge(other.components)
+        self._drop_models()
+
+    # -- questions --------------------------------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        component: str,
+        *,
+        predictor: Any = 1.0,
+        cores: Any = 1,
+        level: float = LEVEL,
+        model: str | None = None,
+    ) -> Prediction:
+        """Predict the elapsed time of one run; scalars, or arrays that broadcast together.
+
+        Parameters
+        ----------
+        level : float
+            Share of runs that the interval should hold, 0.01 to 0.9999.
+        model : str, optional
+            ``two_step`` or ``two_step degree K`` for paper 1's model; ``joint degree K``, ``proportional`` or
+            ``free degree K`` to force a form; None for the one that the evidence supports.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        if not _is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
+            raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
+        x = _checked("predictor", predictor, "invalid_predictor")
+        p = _checked("cores", cores, "invalid_cores")
+        return prediction.predict(self.model(component, model), x, p, float(level))
+
+    def choose_cores(
+        self,
+        component: str,
+        *,
+        predictor: float = 1.0,
+        cores_max: int,
+        tolerance: float = 0.0,
+        level: float = LEVEL,
+    ) -> CoreChoice:
+        """Choose the whole cores for one invocation: the fastest, or the fewest within `tolerance` of the fastest.
+
+        Parameters
+        ----------
+        tolerance : float
+            0.05 takes the fewest cores whose predicted time is at most 5 % above the fastest.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        if (
+            isinstance(cores_max, bool)
+            or not isinstance(cores_max, int)
+            or not 1 <= cores_max <= limits.ALLOCATE_CORES_MAX
+        ):
+            raise InvalidValue("cores_max", cores_max, f"a whole number from 1 to {limits.ALLOCATE_CORES_MAX}")
+        if not _is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
+            raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
+        x = _checked("predictor", predictor, "invalid_predictor")
+        if not isinstance(x, float):
+            raise InvalidValue("predictor", predictor, "one number")
+        return choose(self.model(component), x, cores_max, float(tolerance), float(level))
+
+    def allocate(
+        self,
+        network: str | Network,
+        *,
+        cores: int,
+        objective: str = "throughput",
+        components: Mapping[str, str] | None = None,
+        load: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> Allocation:
+        """Allocate whole cores to the components of a network.
+
+        Parameters
+        ----------
+        network : str or Network
+            S-Net text, e.g. ``"read .. (small | large) .. write"``.
+        cores : int
+            Cores to give out (an upper bound for ``fewest_cores``).
+        objective : str
+            ``throughput``, ``latency`` or ``fewest_cores``; the last with `target`.
+        components : mapping, optional
+            Box name to the component that it runs, where the names differ.
+        load : mapping, optional
+            Box name to the predictor value to plan for; absent: the observed load of its component.
+        **options
+            `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`: see `advisor.planning.Request`.
+
+        Raises
+        ------
+        NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge
+        """
+        if options.pop("level", None) is not None:
+            raise Unsupported(
+                "planning for an upper bound is not in this version",
+                field="level", hint="leave level out; predict answers intervals",
+            )  # fmt: skip
+        request = Request(cores=cores, objective=objective, **options)
+        structure = self.network(network) if isinstance(network, str) else network
+        return plan(structure, self.curves(structure, components or {}, load or {}), request)
+
+    def network(self, text: str) -> Network:
+        """Return the network of a text; the last texts are kept parsed."""
+        found = self._networks.get(text)
+        if found is None:
+            found = self._networks[text] = parse(text)
+            if len(self._networks) > NETWORKS_KEPT:
+                self._networks.popitem(last=False)
+        return found
+
+    def curves(
+        self, network: Network, components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
+    ) -> AmdahlCurves:
+        """Return the demand curve of each key of a network at its component's observed load, or at `load`'s predictor."""
+        components, load = components or {}, load or {}
+        boxes = network.components
+        unknown = sorted((set(components) | set(load)) - set(boxes))
+        if unknown:
+            raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
+        solved = self.models([components.get(box, box) for box in boxes], with_load=True)
+        at: list[tuple[float, float]] = []
+        for box, model in zip(boxes, solved, strict=True):
+            if box in load:
+                x = _checked(f"load[{box}]", load[box], "invalid_predictor")
+                single, _, _, _ = prediction.predict_one(model, x, 1.0, LEVEL)
+                serial, _, _, _ = prediction.predict_one(model, x, limits.CORES_MAX, LEVEL)
+                at.append((min(serial, single), max(single - serial, 0.0)))
+            else:
+                at.append(model.load or (0.0, 0.0))
+        pairs = np.array(at, np.float64).reshape(-1, 2)
+        return AmdahlCurves(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+
+    def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:
+        """Return totals and a page of components: counts, ranges, model, bias and prediction error.
+
+        Raises
+        ------
+        InvalidValue, TooLarge, UnknownComponent
+        """
+        self.flush()
+        for field, value in (("offset", offset), ("limit", limit)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidValue(field, value, "a whole number from 0")
+        if limit > STATUS_COMPONENTS_MAX:
+            raise TooLarge("limit", limit, STATUS_COMPONENTS_MAX, "page with offset")
+        chosen = (
+            self.components.names if components is None else [checked_name("components", name) for name in components]
+        )
+        slots = [self.components.slot(name) for name in chosen[offset : offset + limit]]
+        error, scored = self.components.error()
+        return {
+            "totals": dict(self.components.totals),
+            "components_known": len(self.components),
+            "components_max": self.components.components_max,
+            "timer_noise_s": self.components.timer_noise_s,
+            "state_bytes": self.components.table.bytes,
+            "prediction_error": error if scored else None,
+            "predictions_scored": scored,
+            "offset": offset,
+            "components": component_status(
+                self.components, slots, self._solved([(slot, None) for slot in slots if self._learned(slot)])
+            ),
+        }
+
+    # -- models -----------------------------------------------------------------------------------------------------------
+
+    def model(self, component: str, form: str | None = None) -> Model:
+        """Return the solved model of a component; solved again only when rows came since. Cost O(1)."""
+        self.flush()
+        slot = self.components.slot(component)
+        found = self._models.get((slot, form))
+        if found is not None and found.rows == self.components.table.integers("rows")[slot]:
+            return found
+        self._require_rows([slot])
+        return self._solved([(slot, form)])[slot]
+
+    def models(self, names: Sequence[str], *, with_load: bool = False) -> list[Model]:
+        """Return the solved models of several components; those that need it are solved in one batch."""
+        self.flush()
+        slots = [self.components.slot(name) for name in names]
+        self._require_rows(slots)
+        solved = self._solved([(slot, None) for slot in slots])
+        if with_load:
+            bare = [slot for slot, model in solved.items() if model.load is None]
+            if bare:
+                prediction.add_loads(
+                    self.components.table.gather(np.array(bare, np.int64)), [solved[slot] for slot in bare]
+                )
+        return [solved[slot] for slot in slots]
+
+    def _learned(self, slot: int) -> bool:
+        return bool(counts.evidence(self.components.table, slot) > 0)
+
+    def _require_rows(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            if not self._learned(slot):
+                name = self.components.names[slot]
+                raise NotEnoughData(
+                    f"component {name!r} has no learned run", field="component", value=name,
+                    hint="failed and running rows are counted only; observe a finished run",
+                )  # fmt: skip
+
+    def _solved(self, wanted: Sequence[tuple[int, str | None]]) -> dict[int, Model]:
+        rows = self.components.table.integers("rows")
+        found: dict[int, Model] = {}
+        stale: dict[str | None, list[int]] = {}
+        for key in wanted:
+            model = self._models.get(key)
+            if model is not None and model.rows == rows[key[0]]:
+                found[key[0]] = model
+            else:
+                stale.setdefault(key[1], []).append(key[0])
+        for form, slots in stale.items():
+            distinct = list(dict.fromkeys(slots))
+            part = self.components.table.gather(np.array(distinct, np.int64))
+            for slot, model in zip(distinct, _solve(part, form, self.components.timer_noise_s), strict=True):
+                found[slot] = self._models[slot, form] = model
+        while len(self._models) > MODELS_KEPT:
+            self._models.popitem(last=False)
+        return found
+
+    def _drop_models(self) -> None:
+        self._models.clear()
+
+    # -- state ------------------------------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
+        self.flush()
+        return state_bytes.dump(self.components)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Advisor:
+        """Return the advisor whose `to_bytes` gave `data`.
+
+        Raises
+        ------
+        StateDamaged, StateTooNew
+        """
+        restored = cls()
+        restored.components = state_bytes.load(data)
+        return restored
+
+
+def _solve(part: Any, form: str | None, timer_noise_s: float) -> list[Model]:
+    if form is None:
+        return prediction.models_of(part, timer_noise_s)
+    if form == TWO_STEP:
+        return prediction.two_step_models(part, timer_noise_s, None)
+    if form.startswith(f"{TWO_STEP} degree ") and form[-1] in "0123" and len(form) == len(TWO_STEP) + 9:
+        return prediction.two_step_models(part, timer_noise_s, int(form[-1]))
+    names = prediction.form_names()
+    if form not in names:
+        raise InvalidValue("model", form, f"one of {TWO_STEP}, {TWO_STEP} degree 0 to 3, {', '.join(names)}")
+    return prediction.models_of(part, timer_noise_s, form)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+
+
+def _checked(field: str, value: Any, code: str) -> Any:
+    """Return a float or float64 array within its domain."""
+    _, low, high = BOUNDS[code]
+    if _is_number(value):
+        if not low <= value <= high:
+            raise InvalidValue(field, value, bound_text(code))
+        return float(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(field, value, "a number or an array of numbers") from error
+    if array.dtype.kind not in "fiu" or array.size == 0:
+        raise InvalidValue(field, value, "a number or an array of numbers")
+    if array.size > limits.PREDICT_POINTS_MAX:
+        raise TooLarge(field, array.size, limits.PREDICT_POINTS_MAX, "ask in parts")
+    array = array.astype(np.float64)
+    if not (array.min() >= low and array.max() <= high):
+        bad = array[~((array >= low) & (array <= high))]
+        raise InvalidValue(field, float(bad.flat[0]), bound_text(code))
+    return array

@@ -1,0 +1,38 @@
+"""How many cores for one invocation."""
+
+from __future__ import annotations
+
+from math import log2
+
+import numpy as np
+
+from advisor.domain.answers import CoreChoice
+from advisor.models import prediction
+from advisor.models.prediction import Model
+
+ALL_COUNTS = 256  # core counts tried one by one; beyond, every power of 2**(1/32) as well: 2 % apart
+PER_DOUBLING = 32
+EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
+
+
+def choose(model: Model, x: float, cores_max: int, tolerance: float, level: float) -> CoreChoice:
+    """Return the fewest cores whose predicted time is within `tolerance` of the fastest. Cost O(min(cores_max, 256))."""
+    counts = np.arange(1, min(cores_max, ALL_COUNTS) + 1)
+    if cores_max > ALL_COUNTS:
+        first, last = (int(log2(n) * PER_DOUBLING) for n in (ALL_COUNTS, cores_max))
+        steps = np.linspace(first, last, last - first + 1) / PER_DOUBLING
+        counts = np.unique(np.concatenate([counts, np.rint(2.0**steps).astype(np.int64), [cores_max]]))
+    elapsed = prediction.values(model, x, counts.astype(np.float64))
+    fastest = int(np.argmax(elapsed <= elapsed.min() * (1.0 + EQUAL)))
+    fewest = int(np.argmax(elapsed <= elapsed[fastest] * (1.0 + max(tolerance, EQUAL))))
+    cores = int(counts[fewest])
+    value, low, high, outside = prediction.predict_one(model, x, float(cores), level)
+    best = f"{counts[fastest]} core{'s' if counts[fastest] > 1 else ''} at {elapsed[fastest]:.3g} s"
+    if fewest == fastest:
+        why = f"{best} is the fastest predicted of 1 to {cores_max}"
+    else:
+        loss = elapsed[fewest] / elapsed[fastest] - 1.0
+        why = f"{cores} cores take {loss:.1%} longer than the fastest, {best}, within the tolerance of {tolerance:.1%}"
+    return CoreChoice(
+        cores, value, low, high, model.name, int(counts[fastest]), float(elapsed[fastest]), outside, why
+    )  # fmt: skip

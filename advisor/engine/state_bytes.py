@@ -1,0 +1,71 @@
+"""The whole state as bytes: a header in JSON, the table's words, a checksum over both.
+
+Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), u32 CRC-32 of all before;
+little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals, words, slots}.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+
+from advisor.engine.components import Components
+from advisor.errors import StateDamaged, StateTooNew
+from advisor.models.layout import LAYOUT, WORDS
+
+MAGIC = b"ADVISOR\x00"
+FORMAT = 1
+
+
+def dump(components: Components) -> bytes:
+    """Return the state's bytes; equal states give equal bytes. Cost O(components)."""
+    n = len(components)
+    header = {
+        "format": FORMAT,
+        "layout": LAYOUT,
+        "timer_noise_s": components.timer_noise_s,
+        "components_max": components.components_max,
+        "names": components.names,
+        "totals": dict(sorted(components.totals.items())),
+        "words": WORDS,
+        "slots": n,
+    }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
+    body = MAGIC + struct.pack("<I", len(text)) + text + words
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def load(data: bytes) -> Components:
+    """Return the components of a state.
+
+    Raises
+    ------
+    StateDamaged
+        When the bytes are cut, changed, or no state at all.
+    StateTooNew
+        When a later version wrote them.
+    """
+    if len(data) < len(MAGIC) + 8 or not data.startswith(MAGIC):
+        raise StateDamaged("these bytes are no advisor state", hint="give what to_bytes or `advisor export` wrote")
+    if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+        raise StateDamaged("the checksum of the state does not match: it was cut or changed", hint="export it again")
+    (length,) = struct.unpack_from("<I", data, len(MAGIC))
+    start = len(MAGIC) + 4
+    header: dict[str, Any] = json.loads(data[start : start + length])
+    if header["format"] > FORMAT or header["layout"] != LAYOUT:
+        raise StateTooNew(
+            f"state of format {header['format']}, layout {header['layout']}; this version reads format {FORMAT}, {LAYOUT}",
+            field="format", value=header["format"], bound=FORMAT, hint="use the version that wrote it",
+        )  # fmt: skip
+    components = Components(header["timer_noise_s"], header["components_max"])
+    names: list[str] = header["names"]
+    components.restore(dict(enumerate(names)), header["totals"])
+    words = np.frombuffer(data, "<u8", WORDS * header["slots"], start + length).reshape(WORDS, header["slots"])
+    components.table.words.view(np.uint64)[:, : header["slots"]] = words
+    components.table.changed[: header["slots"]] = True
+    return components

@@ -1,0 +1,202 @@
+"""The replay of a table through a learner, row by row: predict, compare, then learn (prequential error).
+
+The learner is anything with the advisor's verbs: an `Advisor` in this process, or a client of a service.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.domain.answers import Prediction
+from advisor.domain.observations import Columns
+from advisor.errors import NotEnoughData, UnknownComponent
+
+Floats = NDArray[np.float64]
+SampleRow = tuple[str, float, float, float, float]  # component, predictor, cores, elapsed_s, predicted_s
+
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+ROWS_UNSCORED = 5  # the first rows of a component: nothing can be known yet
+ROWS_ONE_BY_ONE = 64  # until here a component learns each row before the next is predicted
+BLOCK_SHARE = 16  # later a block of a sixteenth of the rows seen is predicted at once: the model hardly moves within it
+ERROR_MAX = 1000.0  # times the value: what one row may count at most in a mean
+SAMPLE_ROWS = 4_000  # of a stream, for a picture: more points than that hide one another
+WINDOWS_PER_DOUBLING = 2  # of the online error: constant space, evenly spaced on a logarithmic axis
+
+
+class Learner(Protocol):
+    """What the replay needs of an advisor or of its client."""
+
+    def predict(
+        self, component: str, *, predictor: ArrayLike, cores: ArrayLike, model: str | None = None
+    ) -> Prediction: ...
+
+    def observe_columns(
+        self,
+        *,
+        components: Sequence[str],
+        index: ArrayLike,
+        predictor: ArrayLike,
+        cores: ArrayLike,
+        elapsed_s: ArrayLike,
+    ) -> Any: ...
+
+
+@dataclass(slots=True)
+class ComponentScore:
+    """Prequential error of one component; constant space.
+
+    Attributes
+    ----------
+    rows, scored : int
+        Rows seen, and rows that a prediction was compared with.
+    windows : dict of int to [rows, sum of errors]
+        Absolute relative error by row number n, in windows floor(2 log2 n).
+    """
+
+    rows: int = 0
+    scored: int = 0
+    error_sum: float = 0.0
+    bias_sum: float = 0.0
+    windows: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+
+    @property
+    def error(self) -> float:
+        """Mean absolute relative error |predicted - t| / t; NaN where nothing was scored."""
+        return self.error_sum / self.scored if self.scored else math.nan
+
+    @property
+    def bias(self) -> float:
+        """Mean signed relative error (predicted - t) / t; a learner that predicts low is flattered by `error`."""
+        return self.bias_sum / self.scored if self.scored else math.nan
+
+    def add(self, first_row: int, relative: Floats) -> None:
+        """Count the signed relative errors of rows first_row, first_row + 1, … (from 1)."""
+        counted = np.clip(relative[max(0, ROWS_UNSCORED + 1 - first_row) :], -ERROR_MAX, ERROR_MAX)
+        if not len(counted):
+            return
+        self.scored += len(counted)
+        self.error_sum += float(np.abs(counted).sum())
+        self.bias_sum += float(counted.sum())
+        last = first_row + len(relative) - 1
+        window = self.windows.setdefault(int(WINDOWS_PER_DOUBLING * math.log2(last)), [0, 0.0])
+        window[0] += len(counted)
+        window[1] += float(np.abs(counted).sum())
+
+    def online(self) -> tuple[Floats, Floats]:
+        """Return the row numbers at the windows' middles and the mean error within each."""
+        order = sorted(self.windows)
+        rows = np.exp2((np.array(order, np.float64) + 0.5) / WINDOWS_PER_DOUBLING)
+        return rows, np.array([self.windows[w][1] / self.windows[w][0] for w in order])
+
+
+class Prequential:
+    """Predicts each row before it is learned, component by component, and keeps the score.
+
+    Parameters
+    ----------
+    learner : Learner
+        Who predicts and learns.
+    models : sequence of str or None
+        The models to score side by side; None is the default one.
+    """
+
+    def __init__(self, learner: Learner, models: Sequence[str | None] = (None,)) -> None:
+        self.learner = learner
+        self.models = tuple(models)
+        self.scores: dict[str | None, dict[str, ComponentScore]] = {model: {} for model in self.models}
+
+    def take(self, columns: Columns) -> dict[str | None, Floats]:
+        """Predict and learn a batch of n rows, in row order within each component.
+
+        Components do not influence one another, so the order between them does not matter.
+
+        Returns
+        -------
+        dict of model to float64 array (n,)
+            What each model predicted for each row, in seconds; NaN where it could not, or was not asked.
+        """
+        predicted = {model: np.full(len(columns), np.nan) for model in self.models}
+        order = np.argsort(columns.index, kind="stable")
+        starts = np.flatnonzero(np.diff(columns.index[order], prepend=-1))
+        for rows in np.split(order, starts[1:]) if len(order) else ():
+            self._take_component(columns.components.names[int(columns.index[rows[0]])], columns, rows, predicted)
+        return predicted
+
+    def _take_component(
+        self, name: str, columns: Columns, rows: NDArray[np.intp], predicted: dict[str | None, Floats]
+    ) -> None:
+        scores = [self.scores[model].setdefault(name, ComponentScore()) for model in self.models]
+        done = 0
+        while done < len(rows):
+            seen = scores[0].rows
+            size = 1 if seen < ROWS_ONE_BY_ONE else seen // BLOCK_SHARE
+            block = rows[done : done + size]
+            x, p, t = columns.predictor[block], columns.cores[block], columns.elapsed_s[block]
+            for model, score in zip(self.models, scores, strict=True):
+                if seen + len(block) > ROWS_UNSCORED:
+                    try:
+                        answer = self.learner.predict(name, predictor=x, cores=p, model=model)
+                        predicted[model][block] = answer.elapsed_s
+                        score.add(seen + 1, predicted[model][block] / t - 1.0)
+                    except (NotEnoughData, UnknownComponent):
+                        pass  # a row that nobody could predict is not scored; `scored` tells
+                score.rows += len(block)
+            self.learner.observe_columns(
+                components=[name], index=np.zeros(len(block), np.int64), predictor=x, cores=p, elapsed_s=t
+            )
+            done += len(block)
+
+
+class Sample:
+    """Rows kept for a picture, evenly over the stream: when full, half of them go, and half as many are kept from then on.
+
+    Row n is kept while the fraction of n·φ lies below a share: evenly spread, and in step with no period of the table.
+
+    Attributes
+    ----------
+    rows : list of (component, predictor, cores, elapsed_s, predicted_s)
+        At most SAMPLE_ROWS, in order; `predicted_s` is NaN where there was no prediction.
+    """
+
+    def __init__(self, rows_max: int = SAMPLE_ROWS) -> None:
+        self._rows_max = rows_max
+        self._share = 1.0
+        self._seen = 0
+        self._kept: list[tuple[float, SampleRow]] = []
+
+    @property
+    def rows(self) -> list[SampleRow]:
+        """The rows kept."""
+        return [row for _, row in self._kept]
+
+    def add(self, columns: Columns, predicted: Floats) -> None:
+        """Offer a batch and what was predicted for it."""
+        names = columns.components.names
+        place = np.arange(self._seen, self._seen + len(columns)) * GOLDEN % 1.0
+        for row in np.flatnonzero(place < self._share).tolist():
+            if place[row] < self._share:  # the share may have shrunk within this batch
+                x, p, t, expected = (
+                    column[row].item() for column in (columns.predictor, columns.cores, columns.elapsed_s, predicted)
+                )
+                self._kept.append((place[row].item(), (names[int(columns.index[row])], x, p, t, expected)))
+                while len(self._kept) > self._rows_max:
+                    self._share /= 2
+                    self._kept = [kept for kept in self._kept if kept[0] < self._share]
+        self._seen += len(columns)
+
+
+def replay(chunks: Iterable[Columns], prequential: Prequential, sample: Sample | None = None) -> Iterator[int]:
+    """Take each chunk through `prequential`; yield the rows taken so far after each, for a progress bar."""
+    rows = 0
+    for chunk in chunks:
+        predicted = prequential.take(chunk)[prequential.models[0]]
+        if sample is not None:
+            sample.add(chunk, predicted)
+        rows += len(chunk)
+        yield rows

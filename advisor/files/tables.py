@@ -1,0 +1,248 @@
+"""Tables of observations as CSV: columns component, x, p, t (or component, predictor, cores, elapsed_s).
+
+A physical line is a row: no legal field holds a line break, so an unclosed quote spoils its own line and no other. The
+reader streams: its memory is one chunk, whatever the size of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.limits import FIRST_REFUSALS, NAME_IDS_MAX
+from advisor.domain.observations import BOUNDS, Columns, ComponentNames, bad_rows, bound_text, columns_of
+from advisor.errors import InvalidValue, TooLarge
+
+ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves
+LINE_BYTES_MAX = 65_536  # of one row: a name and three numbers need less than 300, extra columns may need more
+
+# What a column may be called, by the field it fills: the paper's letter, or the name used everywhere else.
+HEADINGS = {
+    "component": ("component",),
+    "predictor": ("x", "predictor"),
+    "cores": ("p", "cores"),
+    "elapsed_s": ("t", "elapsed_s"),
+}
+NUMBERS = ("predictor", "cores", "elapsed_s")
+HEADER = ("component", "x", "p", "t")
+
+
+@dataclass(frozen=True, slots=True)
+class BadCell:
+    """A row that was refused, by the first of its cells that is no legal value."""
+
+    line: int
+    column: str
+    value: str
+    bound: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.value!r} is not {self.bound}"
+
+
+class TableReader:
+    """Reads a table in chunks of bounded size; bad rows are refused and counted, with the first of them kept.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; ``-`` reads standard input.
+
+    Attributes
+    ----------
+    bytes_total : int or None
+        Size of the file; None where it has none (a pipe).
+    bytes_read, rows, refused : int
+        What was read so far: bytes, good rows, refused rows.
+    first_refused : list of BadCell
+        The first eight refused rows.
+
+    Raises
+    ------
+    InvalidValue
+        When the file cannot be opened, or its header lacks a column or has one twice.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.name = "standard input" if str(path) == "-" else str(path)
+        self._file, self.bytes_total = _open(path)
+        self.bytes_read = 0
+        self.rows = 0
+        self.refused = 0
+        self.first_refused: list[BadCell] = []
+        self._line = 0
+        self._ids: dict[str, int] = {}
+        self._names = ComponentNames()
+        try:
+            self._columns = self._read_header()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; standard input is left open."""
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
+
+    def chunks(self, rows: int = ROWS_CHUNK) -> Iterator[Columns]:
+        """Yield the table's good rows in order, at most `rows` at a time.
+
+        Raises
+        ------
+        TooLarge
+            When a line is longer than LINE_BYTES_MAX: such a file is no table.
+        """
+        while lines := self._read_lines(rows):
+            chunk = self._parse(lines)
+            if len(chunk):
+                self.rows += len(chunk)
+                yield chunk
+
+    def _read_lines(self, rows: int) -> list[tuple[int, str]]:
+        lines: list[tuple[int, str]] = []
+        while len(lines) < rows and (line := self._read_line()) is not None:
+            if line.strip():
+                lines.append((self._line, line))
+        return lines
+
+    def _read_line(self) -> str | None:
+        raw = self._file.readline(LINE_BYTES_MAX + 1)
+        if not raw:
+            return None
+        self._line += 1
+        self.bytes_read += len(raw)
+        if len(raw) > LINE_BYTES_MAX:
+            field = f"{self.name}, line {self._line}, bytes"
+            raise TooLarge(field, len(raw), LINE_BYTES_MAX, "is it a CSV table with one row a line?")
+        # A byte that is no UTF-8 becomes a surrogate, which no name may hold: that row is refused, not the file.
+        return raw.decode("utf-8-sig" if self._line == 1 else "utf-8", "surrogateescape").rstrip("\r\n")
+
+    def _read_header(self) -> dict[str, int]:
+        header = self._read_line()
+        names = [name.strip().lower() for name in (_split(header or "") or [])]
+        found: dict[str, int] = {}
+        for field, headings in HEADINGS.items():
+            places = [place for place, name in enumerate(names) if name in headings]
+            if len(places) == 1:
+                found[field] = places[0]
+            elif places or field != "predictor":  # a table without predictor says that every run is alike
+                raise InvalidValue(
+                    f"{self.name}, header", header, f"a CSV header with one column {' or '.join(headings)}",
+                    "the columns are component,x,p,t; others are ignored",
+                )  # fmt: skip
+        return found
+
+    def _parse(self, lines: Sequence[tuple[int, str]]) -> Columns:
+        last = max(self._columns.values())
+        numbers: list[int] = []
+        cells: list[list[str]] = []
+        refused: list[BadCell] = []
+        for number, line in lines:
+            row = _split(line)
+            if row is None or len(row) <= last:
+                wanted = "a line whose quotes are closed" if row is None else f"a row of {last + 1} fields or more"
+                refused.append(BadCell(number, "all", line[:80], wanted))
+                continue
+            numbers.append(number)
+            cells.append(row)
+        names, index = self._index([row[self._columns["component"]] for row in cells])
+        values = {field: self._floats(cells, field) for field in NUMBERS}
+        columns = columns_of(names, index, values["predictor"], values["cores"], values["elapsed_s"])
+        bad = self._bad_cells(columns, numbers, cells)
+        self._refuse([*refused, *bad.values()])
+        return columns if not bad else columns.take(np.delete(np.arange(len(columns)), list(bad)))
+
+    def _index(self, names: Sequence[str]) -> tuple[ComponentNames, NDArray[np.int64]]:
+        if len(self._ids) > NAME_IDS_MAX:  # a list of names is a cache: begin a new one rather than grow with the file
+            self._ids, self._names = {}, ComponentNames()
+        new = [name for name in dict.fromkeys(names) if name not in self._ids]
+        self._ids |= {name: place for place, name in enumerate(new, len(self._ids))}
+        self._names.extend(new)
+        return self._names, np.fromiter((self._ids[name] for name in names), np.int64, len(names))
+
+    def _floats(self, cells: Sequence[Sequence[str]], field: str) -> NDArray[np.float64]:
+        place = self._columns.get(field)
+        if place is None:
+            return np.ones(len(cells))
+        texts = [row[place] for row in cells]
+        return np.fromiter(map(_number, texts), np.float64, len(texts))
+
+    def _bad_cells(
+        self, columns: Columns, numbers: Sequence[int], cells: Sequence[Sequence[str]]
+    ) -> dict[int, BadCell]:
+        found: dict[int, BadCell] = {}
+        for code, mask in bad_rows(columns).items():
+            field = BOUNDS[code][0] if code in BOUNDS else "component"
+            for row in np.flatnonzero(mask).tolist():
+                text = cells[row][self._columns[field]]
+                found[row] = BadCell(numbers[row], HEADINGS[field][0], text[:80], bound_text(code))
+        return found
+
+    def _refuse(self, cells: Sequence[BadCell]) -> None:
+        self.refused += len(cells)
+        room = FIRST_REFUSALS - len(self.first_refused)
+        self.first_refused += sorted(cells, key=lambda cell: cell.line)[:room]
+
+
+def write_table(target: str | Path | TextIO, batches: Iterable[Columns]) -> int:
+    """Write observations as a table that `TableReader` reads back to the same bits; return the rows written."""
+    if isinstance(target, (str, Path)):
+        with Path(target).open("w", encoding="utf-8", newline="") as file:
+            return write_table(file, batches)
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(HEADER)
+    written = 0
+    for batch in batches:
+        names = batch.components.names
+        places: list[int] = batch.index.tolist()
+        component = [names[place] for place in places]
+        numbers = (map(repr, column.tolist()) for column in (batch.predictor, batch.cores, batch.elapsed_s))
+        writer.writerows(zip(component, *numbers, strict=True))
+        written += len(batch)
+    return written
+
+
+def _open(path: str | Path) -> tuple[BinaryIO, int | None]:
+    if str(path) == "-":
+        return sys.stdin.buffer, None
+    try:
+        file = Path(path).open("rb")  # noqa: SIM115 - the reader owns and closes it
+    except OSError as error:
+        raise InvalidValue("table", str(path), "a file that can be read", error.strerror or "") from error
+    size = Path(path).stat().st_size
+    return file, size or None
+
+
+def _split(line: str) -> list[str] | None:
+    """Return the fields of one line, or None where a quote is not closed."""
+    if '"' not in line:
+        return line.split(",")
+    try:
+        return next(csv.reader((line,), strict=True))
+    except csv.Error:
+        return None
+
+
+def _number(text: str) -> float:
+    """Return the number, or NaN for anything else: NaN lies in no domain, so the row is refused with its text."""
+    try:
+        # float() reads 1_000 as 1000; in a table that is a spoilt cell.
+        return float(text) if "_" not in text else float("nan")
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,295 @@
+"""The candidate forms and their least squares fits, from the sums alone.
+
+Joint form (paper 1): T(x, p) = S(x) (1 - a + a / p), S a polynomial in u, one parallel fraction a. For a fixed a the model
+is linear, N(a) s = r(a) with N(a) = (1-a)^2 G0 + 2a(1-a) G1 + a^2 G2 and r(a) = (1-a) r0 + a r1, so its best coefficients and
+its residual R(a) = sum w t^2 - r' N^-1 r follow from the sums; R is minimised over [0, 1] by Newton's method.
+
+Free form: T(x, p) = A(u) + B(u) / p, a parallel fraction that depends on x; it nests the joint form.
+
+Proportional: the joint form with S(x) = b x, the boundary of a + b x with non-negative coefficients.
+"""
+
+# An entry is a float or an array, by design: one arithmetic serves one component and many.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.models.counts import evidence
+from advisor.models.criterion import criterion
+from advisor.models.elimination import PIVOT_MIN, Elimination
+from advisor.models.layout import COEFFICIENTS, MOMENTS
+from advisor.models.table import Table
+from advisor.models.weighting import free_normal
+
+Floats = NDArray[np.float64]
+Entry = Any
+
+# Of the serial fraction 1 - a: at 2**20 cores, the most that are legal, a serial fraction of 2**-20 still doubles the time.
+SERIAL_MIN = 2.0**-22
+NEWTON_STEPS = 12  # from the free form's fraction two or three suffice; a flat minimum bisects the rest
+STEP_ENOUGH = 1e-4  # of the serial fraction: after a step this small the next would be its square, about 1e-8 of it
+START_MARGIN = 1e-4  # the search starts this far inside [0, 1]: at the ends themselves a bracket would be empty
+FRACTION_UNKNOWN = (
+    0.5  # parallel fraction assumed while all rows have one core count: says "more cores may help"; noted
+)
+FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: S must stay above it on the seen range
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One candidate: its name, family and degree."""
+
+    name: str
+    family: str  # "joint", "proportional" or "free"
+    degree: int
+
+    @property
+    def columns(self) -> int:
+        """Return how many linear coefficients the form has."""
+        return {"joint": self.degree + 1, "proportional": 1, "free": 2 * (self.degree + 1)}[self.family]
+
+
+FORMS: tuple[Form, ...] = (
+    *(Form(f"joint degree {k}", "joint", k) for k in range(COEFFICIENTS)),
+    Form("proportional", "proportional", 1),
+    *(Form(f"free degree {k}", "free", k) for k in range(1, COEFFICIENTS)),
+)
+
+
+@dataclass(slots=True)
+class Candidate:
+    serial: list[Entry]
+    parallel: list[Entry]
+    fraction: Entry
+    residual: Entry
+    used: Entry
+    valid: Entry
+
+
+class Sums:
+    """The sums of `part` as entries: floats for one component, arrays for many; one code serves both."""
+
+    def __init__(self, part: Table, timer_noise_s: float, many: bool) -> None:
+        entry = (lambda row: row) if many else (lambda row: float(row[0]))
+        gram, right = part["gram"], part["right"]
+        self.many = many
+        self.gram = [[entry(gram[MOMENTS * q + m]) for m in range(MOMENTS)] for q in range(3)]
+        self.right = [[entry(right[COEFFICIENTS * q + m]) for m in range(COEFFICIENTS)] for q in range(2)]
+        self.square, self.evidence = entry(part["square"]), entry(evidence(part))
+        scale = np.where(part["scale"] > 0, part["scale"], 1.0)
+        origin = np.where(np.isfinite(part["origin"]), part["origin"], 0.0)
+        seen = part["x_high"] >= part["x_low"]
+        self.low = entry(np.where(seen, (part["x_low"] - origin) / scale, 0.0))
+        self.high = entry(np.where(seen, (part["x_high"] - origin) / scale, 0.0))
+        self.offset = entry(origin / scale)  # x / scale = offset + u
+        # A curve that dips below zero by less than the timer's noise is as good as zero there; prediction has a floor.
+        self.floor = entry(np.where(seen, FLOOR_SHARE * part["t_low"], 0.0) - timer_noise_s)
+        self.p_high = entry(np.where(seen, part["p_high"], 1.0))
+        self.p_low = entry(np.where(seen, part["p_low"], 1.0))
+        self.one_p = entry((part["p_low"] >= part["p_high"]) * 1.0)
+        self.free = Elimination(*(free_normal(part) if many else _floats(*free_normal(part))))
+
+
+def _floats(matrix: list[list[Floats]], right: list[Floats]) -> tuple[list[list[float]], list[float]]:
+    return [[float(entry[0]) for entry in row] for row in matrix], [float(entry[0]) for entry in right]
+
+
+def _joint_normal(a: Entry, gram: list[list[Entry]], right: list[list[Entry]]) -> tuple[list[list[Entry]], list[Entry]]:
+    """Return N(a) and r(a) of the joint form of full degree."""
+    b = 1.0 - a
+    moments = [b * b * gram[0][m] + 2.0 * a * b * gram[1][m] + a * a * gram[2][m] for m in range(MOMENTS)]
+    matrix = [[moments[i + j] for j in range(COEFFICIENTS)] for i in range(COEFFICIENTS)]
+    return matrix, [b * right[0][m] + a * right[1][m] for m in range(COEFFICIENTS)]
+
+
+def candidate(form: Form, sums: Sums) -> Candidate:
+    if form.family == "free":
+        return _free(form.degree, sums)
+    if form.family == "proportional":
+        return _proportional(sums)
+    return _joint(form.degree, sums)
+
+
+def _joint(degree: int, sums: Sums) -> Candidate:
+    a = _newton(degree, sums)
+    solution, system, residual = _joint_at(degree, a, sums)
+    solution += [0.0 * a] * (COEFFICIENTS - degree - 1)
+    return Candidate(
+        [(1.0 - a) * s for s in solution],
+        [a * s for s in solution],
+        a,
+        residual,
+        sum(system.used) + (1.0 - sums.one_p),
+        # On the fewest cores seen, where runs are longest: on less than one core they are longer than S.
+        _least_on_range(solution, sums.low, sums.high) * (1.0 - a + a / sums.p_low) >= sums.floor,
+    )
+
+
+def _joint_at(degree: int, a: Entry, sums: Sums) -> tuple[list[Entry], Elimination, Entry]:
+    matrix, right = _joint_normal(a, sums.gram, sums.right)
+    system = Elimination([row[: degree + 1] for row in matrix[: degree + 1]], right[: degree + 1])
+    return system.solution(degree + 1), system, sums.square - sum(system.gains)
+
+
+def _newton(degree: int, sums: Sums) -> Any:
+    """Return the parallel fraction that minimises R(a) on [0, 1], where there are two core counts or more.
+
+    R' = -2 r'.s + s'N's and R'' = s'N''s - 2 d'N^-1 d, d = r' - N's, with N s = r (envelope theorem). The sign of R' keeps
+    a bracket about the minimum (there is one; tests compare with a fine grid); a step that leaves it becomes a bisection of
+    the serial fraction, geometric, since at many cores its ratio matters and not its difference.
+    """
+    if not sums.many and sums.one_p:
+        return FRACTION_UNKNOWN
+    a: Any = _start(degree, sums)
+    low: Any = 0.0 * a
+    high: Any = 0.0 * a + 1.0
+    done: Any = False
+    g, r = sums.gram, sums.right
+    k = degree + 1
+    second = [2.0 * (g[0][m] - 2.0 * g[1][m] + g[2][m]) for m in range(2 * k - 1)]
+    slope = [r[1][i] - r[0][i] for i in range(k)]
+    for _ in range(NEWTON_STEPS):
+        s, system, _ = _joint_at(degree, a, sums)
+        c0, c1, c2 = 2.0 * (a - 1.0), 2.0 - 4.0 * a, 2.0 * a
+        first = [c0 * g[0][m] + c1 * g[1][m] + c2 * g[2][m] for m in range(2 * k - 1)]
+        moved = [sum(first[i + j] * s[j] for j in range(k)) for i in range(k)]
+        gap = [slope[i] - moved[i] for i in range(k)]
+        solved = system.solve(gap)
+        gradient = sum(s[i] * (moved[i] - 2.0 * slope[i]) for i in range(k))
+        bend = sum(s[i] * sum(second[i + j] * s[j] for j in range(k)) for i in range(k))
+        curvature = bend - 2.0 * sum(gap[i] * solved[i] for i in range(k))
+        if sums.many:
+            # The root lies where the gradient points: the cell shrinks from that side, so a step never leaves it.
+            low, high = np.where(gradient < 0, a, low), np.where(gradient > 0, a, high)
+            step = a - gradient / np.where(curvature > 0, curvature, np.inf)
+            ends = ((step <= low) & (low == 0.0)) | ((step >= high) & (high == 1.0))
+            direct = (curvature > 0) & (ends | ((step > low) & (step < high)))
+            middle = 1.0 - np.sqrt((1.0 - low) * np.maximum(1.0 - high, SERIAL_MIN))
+            new = np.where(direct, np.clip(step, low, high), np.where(gradient == 0, a, np.clip(middle, low, high)))
+            new = np.where(done, a, new)  # one that has arrived rests: rounding would send it bisecting
+            done = done | (np.abs(new - a) <= STEP_ENOUGH * (1.0 - a))
+            if done.all():
+                return np.where(sums.one_p > 0, FRACTION_UNKNOWN, new)
+        else:
+            low, high = (a, high) if gradient < 0 else (low, a) if gradient > 0 else (low, high)
+            step = a - gradient / curvature if curvature > 0 else np.nan
+            ends = (step <= low == 0.0) or (step >= high == 1.0)
+            if ends or low < step < high:
+                new = _clip(step, low, high)
+            else:
+                middle = 1.0 - ((1.0 - low) * max(1.0 - high, SERIAL_MIN)) ** 0.5
+                new = a if gradient == 0 else _clip(middle, low, high)
+            if abs(new - a) <= STEP_ENOUGH * (1.0 - a):
+                return new
+        a = new
+    return np.where(sums.one_p > 0, FRACTION_UNKNOWN, a) if sums.many else a
+
+
+def _start(degree: int, sums: Sums) -> Entry:
+    """Return the share of the parallel part in the free form's mean: close to the joint form's a wherever that form is apt."""
+    found = sums.free.solution(2 * (degree + 1))
+    moments = sums.gram[0]
+    serial = sum(found[2 * j] * moments[j] for j in range(degree + 1))
+    parallel = sum(found[2 * j + 1] * moments[j] for j in range(degree + 1))
+    if sums.many:
+        total = serial + parallel
+        share = np.where(total > 0, parallel / np.where(total > 0, total, 1.0), 0.5)
+        return np.clip(share, START_MARGIN, 1.0 - START_MARGIN)
+    share = parallel / (serial + parallel) if serial + parallel > 0 else 0.5
+    return _clip(share, START_MARGIN, 1.0 - START_MARGIN)
+
+
+def _proportional(sums: Sums) -> Candidate:
+    """S = b x / scale: moments of x^2 / scale^2 from those of u by the binomial rule; R(a) is a quotient of quadratics in a."""
+    o = sums.offset
+    g = [sums.gram[q][2] + 2.0 * o * sums.gram[q][1] + o * o * sums.gram[q][0] for q in range(3)]
+    r = [sums.right[q][1] + o * sums.right[q][0] for q in range(2)]
+    # Maximise (b r0 + a r1)^2 / (b^2 g0 + 2 a b g1 + a^2 g2), b = 1 - a: the direction G^-1 r, clipped to the quadrant.
+    toward_0 = r[0] * g[2] - r[1] * g[1]
+    toward_1 = r[1] * g[0] - r[0] * g[1]
+    if sums.many:
+        toward_0, toward_1 = np.maximum(toward_0, 0.0), np.maximum(toward_1, 0.0)
+        total = toward_0 + toward_1
+        a = np.where(total > 0, toward_1 / np.where(total > 0, total, 1.0), FRACTION_UNKNOWN)
+        a = np.where(sums.one_p > 0, FRACTION_UNKNOWN, a)
+        weight = (1.0 - a) ** 2 * g[0] + 2.0 * a * (1.0 - a) * g[1] + a * a * g[2]
+        some = weight > PIVOT_MIN * PIVOT_MIN
+        b = np.where(some, ((1.0 - a) * r[0] + a * r[1]) / np.where(some, weight, 1.0), 0.0)
+    else:
+        toward_0, toward_1 = max(toward_0, 0.0), max(toward_1, 0.0)
+        total = toward_0 + toward_1
+        a = toward_1 / total if total > 0 and not sums.one_p else FRACTION_UNKNOWN
+        weight = (1.0 - a) ** 2 * g[0] + 2.0 * a * (1.0 - a) * g[1] + a * a * g[2]
+        b = ((1.0 - a) * r[0] + a * r[1]) / weight if weight > PIVOT_MIN * PIVOT_MIN else 0.0
+    zero = 0.0 * a
+    solution = [b * o, b + zero, zero, zero]
+    return Candidate(
+        [(1.0 - a) * s for s in solution],
+        [a * s for s in solution],
+        a,
+        sums.square - b * ((1.0 - a) * r[0] + a * r[1]),
+        2.0 - sums.one_p,
+        b * (o + sums.low) * (1.0 - a + a / sums.p_low) >= sums.floor,
+    )
+
+
+def _free(degree: int, sums: Sums) -> Candidate:
+    columns = 2 * (degree + 1)
+    found = sums.free.solution(columns)
+    zeros = [0.0 * found[0]] * (COEFFICIENTS - degree - 1)
+    serial, parallel = found[0::2] + zeros, found[1::2] + zeros
+    # T is linear in 1/p: positive at both ends of the seen core counts, it is positive between them. A negative B is a
+    # run time that rises with p (threads cost small inputs more than they bring); prediction bounds it outside.
+    valid = sums.one_p == 0  # with one core count 1/p tells nothing apart from 1: the joint forms, which say so, answer
+    for p in (sums.p_low, sums.p_high):
+        curve = [a + b / p for a, b in zip(serial, parallel, strict=True)]
+        valid = valid & (_least_on_range(curve, sums.low, sums.high) >= sums.floor)
+    return Candidate(
+        serial,
+        parallel,
+        float("nan") + 0.0 * found[0],
+        sums.square - sum(sums.free.gains[:columns]),
+        sum(sums.free.used[:columns]),
+        valid,
+    )
+
+
+def _least_on_range(c: list[Entry], low: Entry, high: Entry) -> Entry:
+    """Return the least value of the cubic c on [low, high]: at the ends or where its derivative vanishes."""
+    value = lambda u: c[0] + u * (c[1] + u * (c[2] + u * c[3]))  # noqa: E731
+    lowest, clip = (np.minimum, np.clip) if not isinstance(c[0], float) else (min, _clip)
+    least = lowest(value(low), value(high))
+    discriminant = c[2] * c[2] - 3.0 * c[3] * c[1]
+    root = np.sqrt(np.maximum(discriminant, 0.0)) if clip is np.clip else max(discriminant, 0.0) ** 0.5
+    # The two roots by the form that does not cancel: q / (3 c3) and c1 / q.
+    q = -(c[2] + np.copysign(root, c[2]))
+    for numerator, denominator in ((q, 3.0 * c[3]), (c[1], q)):
+        if clip is np.clip:
+            u = np.where(denominator != 0, numerator / np.where(denominator != 0, denominator, 1.0), low)
+        else:
+            u = numerator / denominator if denominator != 0 else low
+        least = lowest(least, value(clip(u, low, high)))
+    return least
+
+
+def _clip(value: Any, low: Any, high: Any) -> Any:
+    return min(max(value, low), high)
+
+
+def best_possible(form: Form, sums: Sums) -> float:
+    """Return a lower bound of the form's criterion: the free form of the same degree nests it."""
+    if form.family == "proportional":
+        return criterion(sums.square - sum(sums.free.gains[:4]), sums.square, sums.evidence, 2.0 - sums.one_p)
+    residual = sums.square - sum(sums.free.gains[: 2 * (form.degree + 1)])
+    used = sum(sums.free.used[: 2 * (form.degree + 1)])
+    if form.family == "joint":
+        # A joint form cannot use more columns than its own, nor fewer than half the free form's.
+        used = max(0.5 * used, 1.0)
+    return criterion(residual, sums.square, sums.evidence, used)

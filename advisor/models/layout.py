@@ -1,0 +1,91 @@
+"""The base tier's state: 122 words of 8 bytes a component, one line a field.
+
+The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+DEGREE_MAX = 3  # of the sequential time in the predictor: cubic algorithms are the steepest that occur in practice
+MOMENTS = 2 * DEGREE_MAX + 1  # powers u**0 .. u**6 of a Gram matrix
+COEFFICIENTS = DEGREE_MAX + 1
+CELLS = 16  # of the load sketch
+FIRST_SOLVE = 16  # rows a component folds with their own elapsed time as weight; then the weighting model takes over
+
+# (field, words, kind, value of an empty component). Kinds: "f" float64, "i" int64.
+FIELDS: tuple[tuple[str, int, str, float], ...] = (
+    # Exact counts; forgetting never lowers them.
+    ("rows", 1, "i", 0),  # learned rows
+    ("extra_runs", 1, "i", 0),  # learned runs beyond one a row: a row with count c is c runs
+    ("failed", 1, "i", 0),  # rows with ok = false
+    ("unfinished", 1, "i", 0),  # rows with running = true
+    # Offsets to `rows`, see `counts`.
+    ("start", 1, "i", 0),  # rows when the component was last wholly forgotten
+    ("solve_at", 1, "i", FIRST_SOLVE),  # rows at which the weighting model is solved next: at ages 16, 32, 64, ...
+    ("unscored", 1, "i", 0),  # rows that came before there was a weighting model to predict them
+    ("forgotten", 1, "f", 0),  # rows that the sums no longer stand for
+    # Ranges seen.
+    ("x_low", 1, "f", np.inf),
+    ("x_high", 1, "f", -np.inf),
+    ("p_low", 1, "f", np.inf),
+    ("p_high", 1, "f", -np.inf),
+    ("t_low", 1, "f", np.inf),
+    # Weighted sums over u = (x - origin) / scale, w = count / (m**2 + t0**2).
+    ("origin", 1, "f", np.inf),
+    ("scale", 1, "f", 0),
+    ("gram", 3 * MOMENTS, "f", 0),  # sum w u**m p**-q at [7 q + m], m <= 6, q <= 2
+    ("right", 2 * COEFFICIENTS, "f", 0),  # sum w t u**m p**-q at [4 q + m], m <= 3, q <= 1
+    ("square", 1, "f", 0),  # sum w t**2
+    # The weighting model m(x, p) = A(v) + B(v) / p, v = (x - w_origin) / w_scale, for w_low <= x <= w_high.
+    ("w_coefficients", 2 * COEFFICIENTS, "f", 0),  # A_0 .. A_3, B_0 .. B_3
+    ("w_origin", 1, "f", 0),
+    ("w_scale", 1, "f", 1),
+    ("w_low", 1, "f", 0),
+    ("w_high", 1, "f", 0),
+    ("w_floor", 1, "f", 0),  # half the smallest elapsed time seen when it was solved
+    # How well the weighting model predicted each row before learning it.
+    ("error", 1, "f", 0),  # sum |t - m| / t
+    # Load sketch: cells [c 2**e, (c + 1) 2**e) of the predictor, unweighted.
+    ("cell_exponent", 1, "f", -np.inf),
+    ("cell_runs", CELLS, "f", 0),
+    ("cell_sum", CELLS, "f", 0),  # sum of x - c 2**e
+    ("cell_square", CELLS, "f", 0),  # sum of (x - c 2**e)**2
+    # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
+    ("least_gram", MOMENTS, "f", 0),
+    ("least_right", COEFFICIENTS, "f", 0),
+    ("least_square", 1, "f", 0),
+    ("top_predictor", 1, "f", -np.inf),
+    ("top_runs", 1, "f", 0),
+    ("top_sum", 1, "f", 0),
+)
+
+LAYOUT = "base-1"
+WORDS = sum(words for _, words, _, _ in FIELDS)
+
+
+def _offsets() -> Mapping[str, slice]:
+    found: dict[str, slice] = {}
+    start = 0
+    for name, words, _, _ in FIELDS:
+        found[name] = slice(start, start + words)
+        start += words
+    return found
+
+
+AT: Mapping[str, slice] = _offsets()
+INTEGERS = frozenset(name for name, _, kind, _ in FIELDS if kind == "i")
+
+
+def empty_record() -> NDArray[np.float64]:
+    """Return the words (WORDS,) of a component that has seen nothing."""
+    record = np.zeros(WORDS)
+    for name, _, kind, value in FIELDS:
+        if kind == "i":
+            record.view(np.int64)[AT[name]] = int(value)
+        else:
+            record[AT[name]] = value
+    return record

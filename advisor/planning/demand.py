@@ -1,0 +1,67 @@
+"""What the components of a network ask of the cores: the arrays that every planner works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Relative differences below this are rounding: the planners treat them as ties, so that a last bit buys no core.
+TIE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Seconds of work per record that enters the network, of n components.
+
+    D_c(p) = v_c T_c(p) = serial_s + parallel_s / p on p cores, where v_c are the visits of a record at component c.
+
+    Attributes
+    ----------
+    serial_s, parallel_s : float64 arrays (n,)
+        Finite and not negative; both 0 for a component without visits.
+    low, high : int64 arrays (n,)
+        Fewest and most cores of one instance, 1 <= low <= high.
+    instances_max : int64 array (n,)
+        Instances allowed, at least 1.
+    """
+
+    serial_s: Floats
+    parallel_s: Floats
+    low: Ints
+    high: Ints
+    instances_max: Ints
+
+    def __len__(self) -> int:
+        return len(self.serial_s)
+
+    @property
+    def single(self) -> bool:
+        """True when no component may have a second instance."""
+        return bool(self.instances_max.max(initial=1) == 1)
+
+    def seconds(self, cores: Ints) -> Floats:
+        """Return D_c(cores_c), shape (n,). Cost O(n)."""
+        return self.serial_s + self.parallel_s / cores
+
+    def period_s(self, cores: Ints, instances: Ints) -> Floats:
+        """Return the seconds between records that each component can sustain, D_c / instances_c, shape (n,)."""
+        return self.seconds(cores) / instances
+
+    def latency_s(self, cores: Ints) -> float:
+        """Return the seconds of a record in the network, without queueing."""
+        return float(self.seconds(cores).sum())
+
+    def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
+        """Return the demand of some of the components."""
+        return Demand(
+            self.serial_s[chosen],
+            self.parallel_s[chosen],
+            self.low[chosen],
+            self.high[chosen],
+            self.instances_max[chosen],
+        )

@@ -1,0 +1,238 @@
+"""A network, its curves and a request -> an allocation of cores, with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import AmdahlCurves
+from advisor.domain.networks import Network
+from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
+from advisor.planning.demand import TIE, Demand, Ints
+from advisor.planning.latency import least_cores_for_latency, lowest_latency
+from advisor.planning.reasons import Outcome, reasons
+from advisor.planning.requests import Request, demand_of
+from advisor.planning.sharing import best_grouping, fewest_grouping, fewest_one_group, one_group
+from advisor.planning.throughput import best_period, least_cores, total_cores
+from advisor.planning.turns import Grouping, period_bound
+from advisor.planning.visits import visits_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    keys: tuple[str, ...]
+    demand: Demand
+    cores: int
+    target: float  # seconds: the period or the latency to reach; 0 where none is given
+
+    def impossible(self, row: int, target: str, best: float, because: str) -> ImpossibleTarget:
+        """Return the error: the component that forbids the target, and the best that can be reached."""
+        value = 1 / self.target if target == "throughput_per_s" else self.target
+        return ImpossibleTarget(
+            f"target {target} {value:.6g} is impossible: {because}",
+            field=self.keys[row], value=value, bound=best, hint="raise cores or maximum, or ask for less",
+        )  # fmt: skip
+
+
+Solution = tuple[Ints, Ints] | Grouping
+
+
+def plan(network: Network, curves: AmdahlCurves, request: Request) -> Allocation:
+    """Return the best allocation of cores to the components of a network.
+
+    Parameters
+    ----------
+    network : Network
+    curves : AmdahlCurves
+        T_c(p), one a key, in the order of ``network.keys``.
+    request : Request
+
+    Returns
+    -------
+    Allocation
+        ``throughput``: maximises min_c instances_c / (v_c T_c(cores_c)), v_c being the visits per record. ``latency``:
+        minimises sum_c v_c T_c(cores_c). ``fewest_cores``: minimises the cores that reach the target. Ties: fewest
+        cores, then lower latency, then text order. Optimal wherever each component has cores of its own; where there
+        are fewer cores than components they take turns in groups, optimal up to 10 components, else with the gap to
+        the bound in ``why``. A component without visits gets its minimum.
+
+    Raises
+    ------
+    MissingShares
+        When visits below a choice are needed and neither shares nor visits give them.
+    ImpossibleTarget
+        When no allocation reaches the target: proved, the component in ``field`` and the best reachable in ``bound``.
+    Unsupported
+        When a target for more than 10 components on fewer cores was neither reached nor proved impossible.
+    InvalidValue, TooLarge
+        When the request does not fit the network.
+
+    Notes
+    -----
+    Cost O(n log(P) + n log(n)) for n components on P cores; with sharing see `best_grouping`. Source: design 4.6.
+    """
+    demand = demand_of(network, curves, visits_of(network, request), request)
+    cores = request.cores if request.cores is not None else limits.ALLOCATE_CORES_MAX * max(1, len(demand))
+    name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
+    target = 1 / value if name == "throughput_per_s" else value
+    problem = _Problem(network.keys, demand, cores, target)
+    shared = request.cores is not None and request.cores < len(demand)
+    _check_minimum(problem, shared=shared)
+    solution = PLANNERS[request.objective, name, shared](problem)
+    return _answer(problem, request, solution)
+
+
+def _check_minimum(problem: _Problem, *, shared: bool) -> None:
+    low = problem.demand.low
+    needed = int(low.max()) if shared else int(low.sum())
+    if needed > problem.cores:
+        what = "" if shared else " in sum"
+        raise InvalidValue("minimum", needed, f"at most the {problem.cores} cores given{what}")
+
+
+def _throughput(problem: _Problem) -> Solution:
+    period = best_period(problem.demand, problem.cores)
+    return least_cores(problem.demand, period * (1 + TIE), ties=True)
+
+
+def _latency(problem: _Problem) -> Solution:
+    return _ones(lowest_latency(problem.demand, problem.cores))
+
+
+def _cores_for_throughput(problem: _Problem) -> Solution:
+    demand = problem.demand
+    fastest = demand.seconds(demand.high) / demand.instances_max
+    worst = int(fastest.argmax())
+    if fastest[worst] > problem.target * (1 + TIE):
+        cores, instances = int(demand.high[worst]), int(demand.instances_max[worst])
+        raise problem.impossible(
+            worst, "throughput_per_s", float(1 / fastest[worst]),
+            f"{problem.keys[worst]} on {cores} cores takes {demand.seconds(demand.high)[worst]:.6g} s a record"
+            f" and may have {_counted(instances, 'instance')}, so at most {1 / fastest[worst]:.6g} records/s",
+        )  # fmt: skip
+    found = least_cores(demand, problem.target * (1 + TIE), ties=True)
+    needed = total_cores(*found)
+    if needed > problem.cores:
+        period = best_period(demand, problem.cores)
+        row = int((demand.period_s(*least_cores(demand, period * (1 + TIE)))).argmax())
+        raise problem.impossible(
+            row, "throughput_per_s", 1 / period,
+            f"it takes {needed} cores, {int((found[0] * found[1])[row])} of them for {problem.keys[row]};"
+            f" {problem.cores} cores reach {1 / period:.6g} records/s",
+        )  # fmt: skip
+    return found
+
+
+def _cores_for_latency(problem: _Problem) -> Solution:
+    demand = problem.demand
+    found = least_cores_for_latency(demand, problem.target)
+    if found is None:
+        floor = demand.seconds(demand.high)
+        row = int(floor.argmax())
+        raise problem.impossible(
+            row, "latency_s", float(floor.sum()),
+            f"on the most cores allowed the components still take {floor.sum():.6g} s in sum,"
+            f" {floor[row]:.6g} s of it {problem.keys[row]}",
+        )  # fmt: skip
+    if found.sum() > problem.cores:
+        best = demand.seconds(lowest_latency(demand, problem.cores))
+        row = int(best.argmax())
+        raise problem.impossible(
+            row, "latency_s", float(best.sum()),
+            f"it takes {int(found.sum())} cores; {problem.cores} cores reach {best.sum():.6g} s,"
+            f" {best[row]:.6g} s of it {problem.keys[row]}",
+        )  # fmt: skip
+    return _ones(found)
+
+
+def _shared_throughput(problem: _Problem) -> Solution:
+    return best_grouping(problem.demand, problem.cores)
+
+
+def _shared_latency(problem: _Problem) -> Solution:
+    return one_group(problem.demand, problem.cores)
+
+
+def _shared_cores_for_throughput(problem: _Problem) -> Solution:
+    bound = period_bound(problem.demand, problem.cores)
+    found, reached = fewest_grouping(problem.demand, problem.cores, problem.target)
+    if reached:
+        return found
+    row, best = int(found.slowest_members()[0]), 1 / found.period_s
+    if found.exact or bound > problem.target * (1 + TIE):
+        most = best if found.exact else 1 / bound
+        raise problem.impossible(
+            row, "throughput_per_s", most,
+            f"{len(problem.demand)} components in turn on {_counted(problem.cores, 'core')} reach at most {most:.6g}"
+            f" records/s; {problem.keys[row]} is in the slowest group",
+        )  # fmt: skip
+    raise Unsupported(
+        f"target throughput_per_s {1 / problem.target:.6g} is not decided: the best sharing found reaches {best:.6g}"
+        f" records/s, the bound is {1 / bound:.6g}", field="target", value=1 / problem.target, bound=best,
+        hint="give more cores, or a target that is reached",
+    )  # fmt: skip
+
+
+def _shared_cores_for_latency(problem: _Problem) -> Solution:
+    found, reached = fewest_one_group(problem.demand, problem.cores, problem.target)
+    if reached:
+        return found
+    row = int(problem.demand.seconds(found.cores).argmax())
+    raise problem.impossible(
+        row, "latency_s", found.period_s,
+        f"all components in turn on {_counted(problem.cores, 'core')} take {found.period_s:.6g} s in sum;"
+        f" {problem.keys[row]} takes most",
+    )  # fmt: skip
+
+
+# (objective, target, fewer cores than components) -> how it is planned.
+PLANNERS: Mapping[tuple[str, str, bool], Callable[[_Problem], Solution]] = {
+    ("throughput", "", False): _throughput,
+    ("throughput", "", True): _shared_throughput,
+    ("latency", "", False): _latency,
+    ("latency", "", True): _shared_latency,
+    ("fewest_cores", "throughput_per_s", False): _cores_for_throughput,
+    ("fewest_cores", "throughput_per_s", True): _shared_cores_for_throughput,
+    ("fewest_cores", "latency_s", False): _cores_for_latency,
+    ("fewest_cores", "latency_s", True): _shared_cores_for_latency,
+}
+
+
+def _ones(cores: Ints) -> tuple[Ints, Ints]:
+    return cores, np.ones_like(cores)
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _answer(problem: _Problem, request: Request, solution: Solution) -> Allocation:
+    keys, demand = problem.keys, problem.demand
+    if isinstance(solution, Grouping):
+        cores, instances, used = solution.cores, solution.instances, int(solution.sizes.sum())
+        period, slowest = solution.period_s, solution.slowest_members()
+        members: list[list[str]] = [[] for _ in solution.sizes]
+        for key, number in zip(keys, solution.group.tolist(), strict=True):
+            members[number].append(key)
+        groups = tuple((size, tuple(some)) for size, some in zip(solution.sizes.tolist(), members, strict=True))
+    else:
+        cores, instances = solution
+        used, groups = total_cores(cores, instances), ()
+        periods = demand.period_s(cores, instances)
+        period = float(periods.max())
+        slowest = np.flatnonzero(periods >= period * (1 - TIE))
+    outcome = Outcome(keys, demand, request, solution, used, period, slowest)
+    return Allocation(
+        cores=dict(zip(keys, cores.tolist(), strict=True)),
+        instances=dict(zip(keys, instances.tolist(), strict=True)),
+        spare=0 if request.cores is None else request.cores - used,
+        throughput_per_s=1 / period,
+        latency_s=demand.latency_s(cores),
+        bottleneck=tuple(keys[row] for row in slowest),
+        why=reasons(outcome),
+        groups=groups,
+    )

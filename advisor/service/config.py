@@ -1,0 +1,263 @@
+"""What a service is told: one table of keys, read from a TOML file and the command line, every value checked."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from advisor.domain import limits
+from advisor.errors import InvalidValue, StorageFailed, UnknownKey
+
+PORT_MAX = 65_535
+TOKEN_BYTES_MIN = 16  # a shorter secret can be tried out over a network
+TOKEN_BYTES_MAX = 4_096  # as the protocol takes
+
+
+class Address(NamedTuple):
+    """A TCP address to listen on; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """True when only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def _path(key: str, value: Any) -> Path:
+    if not isinstance(value, (str, Path)) or not str(value) or "\0" in str(value):
+        raise InvalidValue(key, value, "a path")
+    return Path(value).expanduser()
+
+
+def parse_address(key: str, value: Any) -> Address:
+    """Return HOST:PORT (or [HOST]:PORT for IPv6) as an address.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    if isinstance(value, Address):
+        return value
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if bracketed else host
+    good = host and (bracketed or ":" not in host) and port.isascii() and port.isdigit() and int(port) <= PORT_MAX
+    if not good:
+        raise InvalidValue(key, value, f"HOST:PORT with a port from 0 to {PORT_MAX}, e.g. 127.0.0.1:7117")
+    return Address(host, int(port))
+
+
+def _flag(key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidValue(key, value, "true or false")
+    return value
+
+
+def _number(low: float, high: float) -> Callable[[str, Any], float]:
+    def check(key: str, value: Any) -> float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or not low <= value <= high:
+            raise InvalidValue(key, value, f"a number from {low:g} to {high:g}")
+        return float(value)
+
+    return check
+
+
+def _integer(low: int, high: int) -> Callable[[str, Any], int]:
+    def check(key: str, value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise InvalidValue(key, value, f"an integer from {low} to {high}")
+        return value
+
+    return check
+
+
+def _hosts(key: str, value: Any) -> tuple[str, ...]:
+    hosts = tuple(cast("list[Any]", value)) if type(value) in (list, tuple) else (None,)
+    if not all(isinstance(host, str) and host for host in hosts):
+        raise InvalidValue(key, value, "a list of host names")
+    return tuple(str(host).lower() for host in hosts)
+
+
+def _one_of(*words: str) -> Callable[[str, Any], str]:
+    def check(key: str, value: Any) -> str:
+        if value not in words:
+            raise InvalidValue(key, value, f"one of {', '.join(words)}")
+        return value
+
+    return check
+
+
+def _key(check: Callable[[str, Any], Any], about: str) -> Mapping[str, Any]:
+    return {"check": check, "about": about}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a service is told. Each field is a key of the TOML file; the command line gives the usual ones."""
+
+    socket: Path | None = field(
+        default=None, metadata=_key(_path, "path of the Unix socket to listen on, made with mode 0600")
+    )
+    tcp: Address | None = field(default=None, metadata=_key(parse_address, "HOST:PORT to listen on"))
+    http: Address | None = field(
+        default=None, metadata=_key(parse_address, "HOST:PORT of /metrics, /healthz and /readyz")
+    )
+    http_hosts: tuple[str, ...] = field(
+        default=(), metadata=_key(_hosts, "names that a Host header may have, beside loopback and addresses")
+    )
+    state: Path | None = field(
+        default=None, metadata=_key(_path, "state file; without one nothing survives the service")
+    )
+    accept_damage: bool = field(default=False, metadata=_key(_flag, "start without what is damaged in the state file"))
+    token_file: Path | None = field(
+        default=None, metadata=_key(_path, "file with the secret that TCP clients must give")
+    )
+    tls_certificate: Path | None = field(
+        default=None, metadata=_key(_path, "PEM file with the certificate chain, for TLS on TCP")
+    )
+    tls_key: Path | None = field(default=None, metadata=_key(_path, "PEM file with the private key"))
+    allow_plaintext: bool = field(default=False, metadata=_key(_flag, "let TCP beyond loopback do without TLS"))
+    timer_noise_s: float = field(
+        default=1e-6,
+        metadata=_key(
+            _number(limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S), "noise of the timers that measure, seconds"
+        ),
+    )
+    components_max: int = field(
+        default=limits.COMPONENTS_MAX, metadata=_key(_integer(1, 10**7), "components known; new ones are then refused")
+    )
+    producers_max: int = field(
+        default=limits.PRODUCERS_MAX, metadata=_key(_integer(1, 10**6), "producers remembered for exactly-once")
+    )
+    connections_max: int = field(
+        default=limits.CONNECTIONS_MAX, metadata=_key(_integer(1, 10**5), "connections open at a time")
+    )
+    inbound_bytes_max: int = field(
+        default=2**28,
+        metadata=_key(
+            _integer(limits.MESSAGE_BYTES_MAX, 2**40), "bytes of half-received messages, all connections together"
+        ),
+    )
+    stall_s: float = field(
+        default=30.0,
+        metadata=_key(_number(0.01, 3600), "seconds a peer may take to finish a message or to read answers"),
+    )
+    shutdown_s: float = field(default=10.0, metadata=_key(_number(0.1, 3600), "seconds an orderly stop may take"))
+    commit_rows: int = field(
+        default=200_000, metadata=_key(_integer(1, 10**9), "rows after which a commit begins at once")
+    )
+    commit_share: float = field(
+        default=0.25, metadata=_key(_number(0.01, 1.0), "part of the time that may go into commits")
+    )
+    producer_idle_s: float = field(
+        default=7 * 86_400.0,
+        metadata=_key(_number(1.0, 10**9), "seconds after which a producer without connection is forgotten"),
+    )
+    heavy_jobs: int = field(
+        default=2, metadata=_key(_integer(1, 64), "requests that may run in worker processes at a time")
+    )
+    heavy_jobs_waiting: int = field(
+        default=64, metadata=_key(_integer(0, 10**4), "requests that may wait for a worker process")
+    )
+    heavy_deadline_s: float = field(
+        default=30.0, metadata=_key(_number(0.1, 3600), "seconds after which such a request is killed")
+    )
+    worst_components: int = field(
+        default=10, metadata=_key(_integer(0, 1000), "components with the largest error shown in the metrics")
+    )
+    log_level: str = field(
+        default="info", metadata=_key(_one_of("debug", "info", "warning", "error"), "least level that is logged")
+    )
+
+    def __post_init__(self) -> None:
+        if self.socket is None and self.tcp is None:
+            raise InvalidValue("socket", None, "given, or tcp", "advisor serve --socket PATH")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            missing = "tls_key" if self.tls_key is None else "tls_certificate"
+            raise InvalidValue(missing, None, "given: TLS needs certificate and key")
+        if self.tcp is not None and not self.tcp.loopback:
+            if self.token_file is None:
+                raise InvalidValue("token_file", None, "given: TCP beyond loopback needs a token")
+            if self.tls_key is None and not self.allow_plaintext:
+                raise InvalidValue(
+                    "tls_key", None, "given: TCP beyond loopback needs TLS", "or say allow_plaintext = true"
+                )
+
+    def token(self) -> bytes | None:
+        """Return the secret of TCP clients, None where there is none.
+
+        Raises
+        ------
+        InvalidValue
+            When the file cannot be read, others may read it, or its secret is too short.
+        """
+        if self.token_file is None:
+            return None
+        try:
+            open_to_others = self.token_file.stat().st_mode & 0o077
+            secret = self.token_file.read_bytes().strip()
+        except OSError as error:
+            raise InvalidValue("token_file", str(self.token_file), f"readable ({error.strerror})") from error
+        if open_to_others:
+            raise InvalidValue("token_file", str(self.token_file), "readable by its owner only", "chmod 600")
+        if not TOKEN_BYTES_MIN <= len(secret) <= TOKEN_BYTES_MAX:
+            raise InvalidValue(
+                "token_file", f"{len(secret)} bytes", f"{TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} bytes long"
+            )
+        return secret
+
+
+KEYS: Mapping[str, str] = {each.name: str(each.metadata["about"]) for each in fields(Config)}
+
+
+def load_config(file: Path | str | None = None, **options: Any) -> Config:
+    """Return the configuration of a TOML file, overruled by `options`; an option of None is not given.
+
+    Raises
+    ------
+    UnknownKey
+        Naming a key that there is not.
+    InvalidValue
+        Naming the key, its value and its bound.
+    StorageFailed
+        When the file cannot be read.
+    """
+    given = _from_file(Path(file)) if file is not None else {}
+    given |= {key: value for key, value in options.items() if value is not None}
+    unknown = sorted(given.keys() - KEYS.keys())
+    if unknown:
+        raise UnknownKey(f"there is no key {unknown[0]!r}", field="config", value=unknown[0], bound=", ".join(KEYS))
+    checked = {
+        each.name: each.metadata["check"](each.name, given[each.name]) for each in fields(Config) if each.name in given
+    }
+    return Config(**checked)
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StorageFailed(
+            f"the configuration cannot be read: {error.strerror}", field="config", value=str(file)
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue("config", str(file), f"TOML ({error})") from error
+
+
+def defaults() -> dict[str, Any]:
+    """Return each key's default, for a document or a help text."""
+    return {each.name: None if each.default is MISSING else each.default for each in fields(Config)}

@@ -1,0 +1,345 @@
+"""Where the service's parts meet: connections bring requests, the engine answers, the committer makes it durable."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from advisor import __version__
+from advisor.domain import limits
+from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, columns_of
+from advisor.engine import Engine
+from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, Unsupported
+from advisor.protocol import messages as m
+from advisor.protocol.columns import NameBook, columns_of_bins, columns_of_rows
+from advisor.protocol.connection import Request, encode_error, encode_response
+from advisor.service.committer import Committer
+from advisor.service.config import Config
+from advisor.service.connection import READ_BYTES, Connection
+from advisor.service.logs import event
+from advisor.service.measures import Measures
+from advisor.service.producers import Producers
+
+LATER = None  # a handler's result: the answer comes when it is durable, or worked out
+EMPTY = columns_of(ComponentNames(), [], [], [], [])
+FEATURES = {"learned": ["count"], "counted": ["ok", "running"], "carried": [*CARRIED_FIELDS]}
+
+
+def _refuse_untrusted() -> None:
+    raise Unauthorized("say hello with the token first", field="token")
+
+
+class Hub:
+    """The state of a running service, and its verbs. One event loop, no locks.
+
+    Parameters
+    ----------
+    config : Config
+    engine : Engine
+    committer : Committer
+    producers : Producers
+    measures : Measures
+    """
+
+    def __init__(
+        self, config: Config, engine: Engine, committer: Committer, producers: Producers, measures: Measures
+    ) -> None:
+        self.config = config
+        self.engine = engine
+        self.committer = committer
+        self.producers = producers
+        self.measures = measures
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
+        self.connections: dict[int, Connection] = {}
+        self.stopping = False
+        self.inbound_bytes = 0
+        self._token = config.token()
+        self._book = NameBook()
+        self._numbered = 0
+        self._verbs: Mapping[str, Callable[[Connection, Any, int | None], dict[str, Any] | None]] = {
+            "hello": self._hello,
+            "names": self._names,
+            "observe": self._observe,
+            "observe_rows": self._observe_rows,
+            "observe_columns": self._observe_columns,
+            "predict": self._predict,
+            "choose_cores": self._choose_cores,
+            "allocate": self._allocate,
+            "status": self._status,
+            "forget": self._forget,
+        }
+
+    # Connections
+
+    @property
+    def asks_token(self) -> bool:
+        """True when TCP clients must give a token."""
+        return self._token is not None
+
+    def join(self, connection: Connection) -> bool:
+        """Take a connection in; False when the service is full or stopping."""
+        if len(self.connections) >= self.config.connections_max:
+            self._make_room()
+        if self.stopping or len(self.connections) >= self.config.connections_max:
+            self.measures.connections_refused += 1
+            return False
+        self._numbered += 1
+        connection.number = self._numbered
+        self.connections[connection.number] = connection
+        self.measures.connections_accepted += 1
+        return True
+
+    def leave(self, connection: Connection, how: str) -> None:
+        """Forget a connection."""
+        if self.connections.pop(connection.number, None) is None:
+            return
+        self.measures.ends[how] += 1
+        self.inbound_bytes -= connection.pending_bytes
+        self.producers.leave(connection)
+        self.committer.drop(connection)
+
+    def pending_changed(self, connection: Connection, by: int) -> None:
+        """Keep count of the bytes of half-received messages; beyond the bound the longest half-sent one goes."""
+        self.inbound_bytes += by
+        if by > 0 and self.inbound_bytes > self.config.inbound_bytes_max:
+            self._drop_slowest(lambda other: other.pending_bytes > 0 and other is not connection, "inbound memory")
+
+    def sweep(self) -> None:
+        """Drop the peers that have stalled for too long, forget the producers that were silent for too long."""
+        limit = time.monotonic() - self.config.stall_s
+        for connection in list(self.connections.values()):
+            since = connection.stalled_since()
+            if since is not None and since < limit:
+                connection.drop("stalled")
+        silent = self.producers.silent(self.config.producer_idle_s)
+        if silent:
+            self.engine.evict_producers(silent)
+            self.committer.forget(silent)
+            self.committer.changed()
+            self.measures.evicted += len(silent)
+            event(logging.INFO, "idle producers forgotten", producers=len(silent))
+
+    def _make_room(self) -> None:
+        """At the limit, whoever keeps us waiting longest in the middle of a message gives way to the newcomer."""
+        self._drop_slowest(lambda other: True, "made room")
+
+    def _drop_slowest(self, eligible: Callable[[Connection], bool], reason: str) -> None:
+        stalled = [(c.stalled_since(), c) for c in self.connections.values() if eligible(c)]
+        candidates = [(since, c.number, c) for since, c in stalled if since is not None]
+        if candidates:
+            _, _, slowest = min(candidates)
+            slowest.drop(reason)
+            self.leave(slowest, reason)
+
+    # Requests
+
+    def handle(self, connection: Connection, request: Request) -> bytes | None:
+        """Return the answer's bytes: empty for a notification, LATER when it comes by itself. Never raises."""
+        msgid, method, given = request
+        try:
+            params = m.check_params(method, given, notification=msgid is None)
+            if not connection.trusted and method != "hello":
+                _refuse_untrusted()
+            result = self._verbs[method](connection, params, msgid)
+        except AdvisorError as error:
+            self.measures.errors[error.code] += 1
+            return b"" if msgid is None else encode_error(msgid, error)
+        except Exception as error:  # a defect of ours must not cost other clients their service
+            event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
+            self.measures.errors["defect"] += 1
+            defect = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
+            defect.retry = False
+            return b"" if msgid is None else encode_error(msgid, defect)
+        if msgid is None:
+            return b""
+        return LATER if result is None else encode_response(msgid, result)
+
+    def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
+        """Fold the rows of consecutive `observe` notifications together."""
+        if not connection.trusted:
+            self.measures.errors[Unauthorized.code] += len(rows)
+            return
+        for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
+            part = rows[start : start + limits.ROWS_BATCH_MAX]
+            self.engine.observe(columns_of_rows(part, self._book))
+            self.committer.changed(len(part))
+
+    def _hello(self, connection: Connection, params: m.Hello, _: int | None) -> dict[str, Any]:
+        if params.protocol != m.PROTOCOL_VERSION:
+            raise Unsupported(
+                f"protocol {params.protocol} is not spoken here", field="protocol", value=params.protocol,
+                bound=m.PROTOCOL_VERSION,
+            )  # fmt: skip
+        if not connection.trusted:
+            # Compared in constant time, and nowhere logged or repeated.
+            if params.token is None or not hmac.compare_digest(params.token.encode(), cast("bytes", self._token)):
+                raise Unauthorized("no token, or a wrong one", field="token", hint="ask whoever runs the service")
+            connection.trusted = True
+        answer: dict[str, Any] = {
+            "protocol": m.PROTOCOL_VERSION,
+            "version": __version__,
+            "limits": {
+                name: getattr(limits, name.upper())
+                for name in ("message_bytes_max", "rows_batch_max", "name_bytes_max", "unanswered_max", "name_ids_max")
+            },
+            "features": FEATURES,
+        }
+        if params.producer is not None:
+            key = (params.producer, params.incarnation)
+            self.producers.speak(key, connection)
+            if params.resume_at is not None:
+                self._resume(key, params.resume_at)
+            answer["sequence"] = self.committer.sequence(key)
+        return answer
+
+    def _resume(self, key: tuple[str, bytes], at: int) -> None:
+        """A client without incarnation is ahead of us: our state was lost. Go on where it stands, and say so."""
+        applied = self.engine.applied(*key)
+        if at <= applied:
+            return
+        event(logging.WARNING, "producer resumes ahead of us", producer=key[0], applied=applied, resume_at=at)
+        self.engine.resume_producer(*key, at)
+        self.committer.changed()
+
+    def _names(self, connection: Connection, params: m.Names, _: int | None) -> dict[str, Any]:
+        return {"known": connection.names.learn(params)}
+
+    def _observe(self, _: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
+        receipt = self.engine.observe(columns_of_rows([params.row], self._book))
+        self.committer.changed(1)
+        return receipt.as_dict()
+
+    def _observe_rows(self, connection: Connection, params: m.ObserveRows, msgid: int | None) -> dict[str, Any] | None:
+        return self._batch(connection, params, msgid, lambda: columns_of_rows(params, self._book))
+
+    def _observe_columns(
+        self, connection: Connection, params: m.ObserveColumns, msgid: int | None
+    ) -> dict[str, Any] | None:
+        return self._batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names))
+
+    def _batch(
+        self,
+        connection: Connection,
+        params: m.ObserveRows | m.ObserveColumns,
+        msgid: int | None,
+        read: Callable[[], Columns],
+    ) -> dict[str, Any] | None:
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            columns = read()
+            return self._durably(connection, msgid, self.engine.observe(columns).as_dict(), len(columns))
+        key = (params.producer, params.incarnation)
+        if self._known(connection, key, params.sequence):
+            # Nothing of it is read again: it may lean on names that this connection has not numbered.
+            receipt = self.engine.observe_batch(*key, params.sequence, EMPTY)
+            return self._durably(connection, msgid, receipt.as_dict(), 0, key)
+        columns = read()
+        receipt = self.engine.observe_batch(*key, params.sequence, columns)
+        return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+
+    def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
+        """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
+        try:
+            self.producers.speak(key, connection)
+        except Unavailable:
+            self.measures.superseded += 1
+            raise
+        if sequence > self.committer.sequence(key):
+            self._refuse_while_storage_fails()
+        return sequence <= self.engine.applied(*key)
+
+    def _refuse_while_storage_fails(self) -> None:
+        if self.committer.failure is not None:
+            raise self.committer.failure
+        if self.stopping:
+            raise Unavailable("the service is stopping", hint="connect again, and send it again")
+
+    def _durably(
+        self,
+        connection: Connection,
+        msgid: int | None,
+        answer: dict[str, Any],
+        rows: int,
+        key: tuple[str, bytes] | None = None,
+    ) -> dict[str, Any] | None:
+        """Answer at once what is durable already; hold the other answers until it is."""
+        if key is not None and answer["sequence"] <= self.committer.sequence(key):
+            return answer
+        if not self.committer.durable_storage:
+            return answer
+        self.committer.changed(rows)
+        self.committer.hold(connection, encode_response(cast("int", msgid), answer))
+        return LATER
+
+    def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            forgotten = self.engine.advisor.forget(params.component, params.keep)
+            return self._durably(connection, msgid, forgotten, 0)
+        key = (params.producer, params.incarnation)
+        self._known(connection, key, params.sequence)
+        forgotten = self.engine.forget_batch(*key, params.sequence, params.component, params.keep)
+        return self._durably(connection, msgid, forgotten, 0, key)
+
+    def _predict(self, _: Connection, params: m.Predict, __: int | None) -> dict[str, Any]:
+        return self.engine.advisor.predict(
+            params.component,
+            predictor=1.0 if params.predictor is None else params.predictor,
+            cores=params.cores,
+            level=params.level,
+            model=params.model,
+        ).as_dict()
+
+    def _choose_cores(self, _: Connection, params: m.ChooseCores, __: int | None) -> dict[str, Any]:
+        return self.engine.advisor.choose_cores(
+            params.component,
+            predictor=1.0 if params.predictor is None else params.predictor,
+            cores_max=params.cores_max,
+            tolerance=params.tolerance,
+        ).as_dict()
+
+    def _allocate(self, _: Connection, params: m.Allocate, __: int | None) -> dict[str, Any]:
+        if not isinstance(params.network, str):
+            raise Unsupported(
+                "networks are given as S-Net text in this version", field="network", value=params.network,
+                bound="S-Net text",
+            )  # fmt: skip
+        options = {
+            key: value
+            for key in (
+                "cores",
+                "objective",
+                "target",
+                "visits",
+                "shares",
+                "minimum",
+                "maximum",
+                "instances_max",
+                "load",
+                "components",
+            )
+            if (value := getattr(params, key)) is not None
+        }
+        return self.engine.advisor.allocate(params.network, **options).as_dict()
+
+    def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:
+        wanted = (
+            {True: None, False: ()}[params.components] if isinstance(params.components, bool) else params.components
+        )
+        answer = self.engine.advisor.status(components=wanted, offset=params.offset, limit=params.limit)
+        return answer | {"service": self.health()}
+
+    def health(self) -> dict[str, Any]:
+        """Return what an operator asks first."""
+        failure = self.committer.failure
+        return {
+            "version": __version__,
+            "connections": len(self.connections),
+            "producers_live": len(self.producers),
+            "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
+            "storage_failure": None if failure is None else str(failure),
+            "stopping": self.stopping,
+        }

@@ -1,0 +1,160 @@
+"""Where clients come in: a Unix socket that only its owner can open, a TCP port with token and TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from advisor.errors import InvalidValue, StorageFailed, Unavailable
+from advisor.service.config import Address, Config
+
+BACKLOG = 512  # connections that the system holds for us while we are busy
+SOCKET_UMASK = 0o177  # the socket is made with mode 0600: never, not for a moment, open to others
+TLS_HANDSHAKE_S = 10.0
+
+
+def unix_socket(path: Path) -> socket.socket:
+    """Return a listening Unix socket at `path`, in place of one that nobody answers on.
+
+    Raises
+    ------
+    Unavailable
+        When a live service listens there.
+    InvalidValue
+        When something else stands there, or the path cannot be used.
+    """
+    if len(os.fsencode(path)) > 107:  # sun_path
+        raise InvalidValue("socket", str(path), "a path of at most 107 bytes, as Unix sockets have")
+    _remove_stale(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(SOCKET_UMASK)
+    try:
+        listener.bind(os.fspath(path))
+    except OSError as error:
+        listener.close()
+        raise InvalidValue("socket", str(path), f"a path where a socket can be made ({error.strerror})") from error
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return  # nothing there; or bind says what is wrong
+    if not stat.S_ISSOCK(mode):
+        raise InvalidValue("socket", str(path), "free, or a socket", "something else stands there; it is left alone")
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(os.fspath(path))
+        except OSError as error:
+            if error.errno == errno.ECONNREFUSED:
+                path.unlink(missing_ok=True)
+                return
+            if error.errno != errno.EAGAIN:  # EAGAIN: its backlog is full, so it lives
+                raise InvalidValue("socket", str(path), f"a socket that can be probed ({error.strerror})") from error
+    raise Unavailable(
+        "a service listens on this socket already",
+        field="socket",
+        value=str(path),
+        hint="stop it, or choose another path",
+    )
+
+
+def tcp_sockets(field: str, address: Address) -> list[socket.socket]:
+    """Return listening sockets for all that the host name stands for.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    made: list[socket.socket] = []
+    port = address.port
+    try:
+        found = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, where in dict.fromkeys(found):
+            listener = socket.socket(family, socket.SOCK_STREAM)
+            made.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind((where[0], port, *where[2:]))
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+            port = listener.getsockname()[1]  # port 0: the second family takes what the first was given
+    except OSError as error:
+        for listener in made:
+            listener.close()
+        raise InvalidValue(field, str(address), f"an address to listen on ({error.strerror})") from error
+    return made
+
+
+def tls_context(config: Config) -> ssl.SSLContext | None:
+    """Return what TLS needs, None where it is not asked for.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    if config.tls_certificate is None or config.tls_key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(config.tls_certificate, config.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidValue(
+            "tls_certificate", str(config.tls_certificate), f"a PEM pair that loads ({error})"
+        ) from error
+    return context
+
+
+async def listen(
+    sockets: list[socket.socket], protocol: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None
+) -> list[asyncio.Server]:
+    """Accept on sockets; each connection is a `protocol`."""
+    loop = asyncio.get_running_loop()
+    servers: list[asyncio.Server] = []
+    for each in sockets:
+        if each.family == socket.AF_UNIX:
+            servers.append(await loop.create_unix_server(protocol, sock=each, backlog=BACKLOG))
+        else:
+            servers.append(
+                await loop.create_server(
+                    protocol,
+                    sock=each,
+                    backlog=BACKLOG,
+                    ssl=tls,
+                    ssl_handshake_timeout=TLS_HANDSHAKE_S if tls else None,
+                )
+            )
+    return servers
+
+
+def remove_socket(path: Path, inode: int) -> None:
+    """Remove our socket's name, unless another service has put its own there."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_ino == inode:
+            path.unlink()
+
+
+def check_directory(path: Path) -> None:
+    """Check that a state file can stand at `path`.
+
+    Raises
+    ------
+    StorageFailed
+    """
+    if not path.absolute().parent.is_dir():
+        raise StorageFailed(f"there is no directory {path.absolute().parent}", field="state", hint="make it first")

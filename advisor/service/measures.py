@@ -1,0 +1,66 @@
+"""What the service counts about itself: plain numbers, read by the metrics when asked."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+
+# Seconds: from the 20 microseconds of a clean predict to a plan near its deadline.
+QUERY_BOUNDS_S = (2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 1.0, 5.0, 30.0)
+COMMIT_BOUNDS_S = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 5.0)
+
+
+class Histogram:
+    """Counts of values by bound, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """Count one value. Cost O(log bounds)."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return (upper bound as text, values up to it), the last bound being +Inf."""
+        running, found = 0, list[tuple[str, float]]()
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            running += count
+            found.append((bound, running))
+        return found
+
+
+class Measures:
+    """The service's own counters; those about rows are the engine's.
+
+    Attributes
+    ----------
+    requests : histograms by verb
+        Seconds from a request's decoding to its answer, or to its folding where the answer waits for a commit.
+    events : Counter
+        Everything that is counted by name: errors by code, connections by end, commits by outcome.
+    """
+
+    def __init__(self) -> None:
+        self.requests: dict[str, Histogram] = {}
+        self.errors: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()
+        self.commit_s = Histogram(COMMIT_BOUNDS_S)
+        self.commits_failed = 0
+        self.connections_accepted = 0
+        self.connections_refused = 0
+        self.superseded = 0
+        self.evicted = 0
+        self.heavy_killed = 0
+
+    def request(self, verb: str, seconds: float) -> None:
+        """Count a request's time."""
+        histogram = self.requests.get(verb)
+        if histogram is None:
+            histogram = self.requests[verb] = Histogram(QUERY_BOUNDS_S)
+        histogram.add(seconds)

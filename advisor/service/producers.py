@@ -1,0 +1,72 @@
+"""Who speaks for a producer: one live connection each, the newer wins; and since when nobody does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from advisor.errors import Unavailable
+
+Key = tuple[str, bytes]
+
+
+class Speaker(Protocol):
+    """A connection, numbered in the order of coming."""
+
+    number: int
+
+
+class Producers:
+    """The live connection of each producer.
+
+    A batch is taken from the newest connection that has spoken for its producer: bytes of an older one that were still
+    on their way cannot overtake.
+    """
+
+    def __init__(self, known: Iterable[Key] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._speaker: dict[Key, Speaker] = {}
+        self._spoken: dict[int, set[Key]] = {}
+        self._silent_since: dict[Key, float] = dict.fromkeys(known, clock())
+
+    def __len__(self) -> int:
+        return len(self._speaker)
+
+    def speak(self, key: Key, connection: Speaker) -> None:
+        """Take `connection` as the one that speaks for `key`.
+
+        Raises
+        ------
+        Unavailable
+            When a newer connection does.
+        """
+        current = self._speaker.get(key)
+        if current is connection:
+            return
+        if current is not None and current.number > connection.number:
+            raise Unavailable(
+                f"a newer connection speaks for producer {key[0]!r}",
+                field="producer",
+                value=key[0],
+                hint="close this connection; two programs must not share a producer's name and incarnation",
+            )
+        if current is not None:
+            self._spoken[current.number].discard(key)
+        self._speaker[key] = connection
+        self._spoken.setdefault(connection.number, set()).add(key)
+        self._silent_since.pop(key, None)
+
+    def leave(self, connection: Speaker) -> None:
+        """The connection is gone."""
+        for key in self._spoken.pop(connection.number, ()):
+            del self._speaker[key]
+            self._silent_since[key] = self._clock()
+
+    def silent(self, seconds: float) -> list[Key]:
+        """Return, and forget, the producers that nobody has spoken for in so long."""
+        limit = self._clock() - seconds
+        found = [key for key, since in self._silent_since.items() if since <= limit]
+        for key in found:
+            del self._silent_since[key]
+        return found

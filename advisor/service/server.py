@@ -1,0 +1,222 @@
+"""A service from start to stop: open the state, listen, serve; then stop accepting, drain, commit, close."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskStatus
+
+from advisor import __version__
+from advisor.engine import Engine
+from advisor.service import listeners
+from advisor.service.committer import Committer
+from advisor.service.config import Address, Config
+from advisor.service.connection import Connection
+from advisor.service.http import HttpFace
+from advisor.service.hub import Hub
+from advisor.service.logs import event, to_stderr
+from advisor.service.measures import Measures
+from advisor.service.producers import Producers
+from advisor.storage import Store
+
+SWEEPS_PER_STALL = 4  # a stalled peer is dropped at most a quarter of `stall_s` late
+SWEEP_MAX_S = 5.0
+DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a running service listens: what port 0 became."""
+
+    socket: Path | None
+    tcp: Address | None
+    http: Address | None
+
+
+async def serve(
+    config: Config,
+    *,
+    stop: anyio.Event | None = None,
+    task_status: TaskStatus[Bound] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a service until `stop` is set, then stop it in order; cancelling it stops it the same way.
+
+    `task_status` is told, with a `Bound`, once clients are served: ``await task_group.start(serve, config)``.
+
+    Raises
+    ------
+    StateError
+        When the state file is locked, damaged or too new.
+    StorageFailed, InvalidValue, Unavailable, Mismatch
+        When it cannot be opened, or an address cannot be listened on.
+    """
+    stop = stop or anyio.Event()
+    store = await to_thread.run_sync(_open, config) if config.state is not None else None
+    try:
+        hub = _hub(config, store)
+        await _Service(config, hub).run(stop, task_status)
+    finally:
+        if store is not None:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(store.close)
+    event(logging.INFO, "stopped")
+
+
+def run(config: Config) -> None:
+    """Run a service in this process until SIGTERM or SIGINT; logs go to standard error. Raises as `serve`."""
+    to_stderr(config.log_level)
+
+    async def main() -> None:
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+
+                async def obey() -> None:
+                    async for number in signals:
+                        event(logging.INFO, "stopping", signal=signal.Signals(number).name)
+                        stop.set()
+
+                group.start_soon(obey)
+                await serve(config, stop=stop)
+                group.cancel_scope.cancel()
+
+    anyio.run(main)
+
+
+def _open(config: Config) -> Store:
+    assert config.state is not None  # for the type checker: the caller has looked
+    return Store.open(config.state, timer_noise_s=config.timer_noise_s, accept_damage=config.accept_damage)
+
+
+def _hub(config: Config, store: Store | None) -> Hub:
+    snapshot = store.load() if store is not None else None
+    limits = {"components_max": config.components_max, "producers_max": config.producers_max}
+    engine = (
+        Engine(timer_noise_s=config.timer_noise_s, **limits) if snapshot is None else Engine.restore(snapshot, **limits)
+    )
+    if store is not None and store.damage:
+        event(
+            logging.WARNING,
+            "started without what was damaged",
+            parts="; ".join(store.damage.parts),
+            components=", ".join(store.damage.components),
+            producers=store.damage.producers,
+        )
+    measures = Measures()
+    committer = Committer(
+        engine,
+        store,
+        measures,
+        rows_max=config.commit_rows,
+        share=config.commit_share,
+        durable=dict(engine.producers),
+    )
+    return Hub(config, engine, committer, Producers(engine.producers), measures)
+
+
+class _Service:
+    """One run of a service."""
+
+    def __init__(self, config: Config, hub: Hub) -> None:
+        self._config = config
+        self._hub = hub
+        self._servers: list[asyncio.Server] = []
+        self._http: HttpFace | None = None
+        self._socket_inode = 0
+
+    async def run(self, stop: anyio.Event, task_status: TaskStatus[Bound]) -> None:
+        sockets: list[socket.socket] = []
+        try:
+            bound = await self._listen(sockets)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._hub.committer.run)
+                group.start_soon(self._sweep)
+                if self._http is not None:
+                    group.start_soon(self._http.run)
+                self._log_start(bound)
+                task_status.started(bound)
+                try:
+                    await stop.wait()
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._stop()
+                    group.cancel_scope.cancel()
+        finally:
+            for server in self._servers:
+                server.close()
+            for each in sockets:
+                each.close()
+            if self._config.socket is not None and self._socket_inode:
+                listeners.remove_socket(self._config.socket, self._socket_inode)
+
+    async def _listen(self, sockets: list[socket.socket]) -> Bound:
+        config = self._config
+        tls = listeners.tls_context(config)
+        tcp = http = None
+        if config.tcp is not None:
+            made = listeners.tcp_sockets("tcp", config.tcp)
+            sockets += made
+            tcp = Address(config.tcp.host, made[0].getsockname()[1])
+            trusted = not self._hub.asks_token
+            self._servers += await listeners.listen(made, lambda: Connection(self._hub, trusted=trusted), tls)
+        if config.http is not None:
+            made = listeners.tcp_sockets("http", config.http)
+            sockets += made
+            http = Address(config.http.host, made[0].getsockname()[1])
+            self._http = HttpFace(self._hub, made)
+        if config.socket is not None:
+            made = [listeners.unix_socket(config.socket)]
+            sockets += made
+            self._socket_inode = config.socket.stat().st_ino
+            self._servers += await listeners.listen(made, lambda: Connection(self._hub, trusted=True), None)
+        return Bound(config.socket, tcp, http)
+
+    def _log_start(self, bound: Bound) -> None:
+        event(
+            logging.INFO,
+            "serving",
+            version=__version__,
+            socket=bound.socket,
+            tcp=bound.tcp,
+            http=bound.http,
+            state=self._config.state,
+            components=len(self._hub.engine.advisor.components),
+            producers=len(self._hub.engine.producers),
+        )
+
+    async def _sweep(self) -> None:
+        every = min(self._config.stall_s / SWEEPS_PER_STALL, SWEEP_MAX_S)
+        while True:
+            await anyio.sleep(every)
+            self._hub.sweep()
+
+    async def _stop(self) -> None:
+        """Stop accepting, drain, commit, close; all of it within `shutdown_s`."""
+        hub = self._hub
+        hub.stopping = True
+        for server in self._servers:
+            server.close()
+        for connection in hub.connections.values():
+            connection.stop_reading()
+        with anyio.move_on_after(self._config.shutdown_s) as limit:
+            # The committer goes on: it is what drains the answers that wait.
+            while hub.committer.unsaved or any(not connection.idle for connection in hub.connections.values()):
+                await anyio.sleep(DRAIN_POLL_S)
+            for connection in list(hub.connections.values()):
+                connection.finish()
+            while hub.connections:
+                await anyio.sleep(DRAIN_POLL_S)
+        if limit.cancelled_caught:
+            open_still, unsaved = len(hub.connections), hub.committer.unsaved
+            event(logging.WARNING, "stopped before all was drained", connections=open_still, unsaved=unsaved)
+        for connection in list(hub.connections.values()):
+            connection.drop("service stopped")
+        if self._http is not None:
+            await self._http.stop()

@@ -1,0 +1,235 @@
+"""Reading a state file: every row against its checksum and the ledgers, into one snapshot and a list of damage."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
+from advisor.errors import StateDamaged
+from advisor.storage.damage import Damage
+from advisor.storage.ledger import ABSENT, Ledger, checksum
+from advisor.storage.schema import FORMAT, NUMBER_BITS
+
+ROOT_KEY = 1
+LOST_NAME = "lost-name-{slot}"  # stands for a name that the file has lost, so that its slot and sums stay reachable
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A row that failed its checksum: the SQL table it stands in, and its key."""
+
+    origin: str
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a state file holds."""
+
+    timer_noise_s: float | None
+    snapshot: Snapshot | None
+    ledgers: dict[str, Ledger]
+    name_sums: NDArray[np.int64]
+    producer_sums: dict[tuple[str, bytes], int]
+    damage: Damage
+    quarantined: tuple[Quarantined, ...]
+
+
+@dataclass(slots=True)
+class _Findings:
+    parts: list[str] = field(default_factory=list[str])
+    slots: dict[str, set[int]] = field(default_factory=dict[str, set[int]])  # by table
+    rows: list[Quarantined] = field(default_factory=list[Quarantined])
+    producers: int = 0
+
+
+def producer_checksum(name: bytes, incarnation: bytes, sequence: int) -> int:
+    """Return the checksum of a producer's row."""
+    return zlib.crc32(sequence.to_bytes(8, "little", signed=True), zlib.crc32(b"%b\0%b" % (name, incarnation)))
+
+
+def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
+    """Return all that the file holds, in one read transaction.
+
+    Raises
+    ------
+    StateDamaged
+        When the structure itself, the root row or a ledger is damaged: row by row rescue is `salvage`'s.
+    sqlite3.Error
+        When SQLite cannot read it.
+    """
+    connection.execute("BEGIN")
+    try:
+        if check_structure:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise StateDamaged(f"the state file is damaged in its structure: {found}", hint=_RESCUE_HINT)
+        rows = connection.execute("SELECT id, data, checksum FROM root").fetchall()
+        if not rows:
+            return _empty(connection)
+        root = _root(rows)
+        ledgers = {row[0]: row[1:] for row in connection.execute("SELECT id, data, checksum FROM ledgers")}
+        findings = _Findings()
+        tables: list[TablePages] = []
+        kept: dict[str, Ledger] = {}
+        for name, (number, layout, words) in root["tables"].items():
+            data, summed = ledgers.get(number, (None, None))
+            if not _intact(data, number, summed):
+                raise StateDamaged(f"the ledger of table {name} is damaged", hint=_RESCUE_HINT)
+            kept[name], pages = _read_table(connection, name, Ledger.new(number, layout, words), data, findings)
+            tables.append(pages)
+        names, name_sums = _read_names(connection, root["names"], findings)
+        producers, producer_sums = _read_producers(connection, root["producers"], findings)
+    finally:
+        connection.execute("ROLLBACK")
+    snapshot = Snapshot(
+        float.fromhex(root["timer_noise_s"]), tuple(tables), tuple(names.items()), producers, (), root["totals"]
+    )
+    lost = {slot for slots in findings.slots.values() for slot in slots}
+    damage = Damage(
+        tuple(names[slot] for slot in sorted(lost) if slot in names), findings.producers, tuple(findings.parts)
+    )
+    return Contents(snapshot.timer_noise_s, snapshot, kept, name_sums, producer_sums, damage, tuple(findings.rows))
+
+
+_RESCUE_HINT = "restore a backup, or start with what can be read by --accept-damage"
+
+
+def _empty(connection: sqlite3.Connection) -> Contents:
+    for table in ("pages", "slots", "names", "ledgers", "producers"):
+        if connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]:  # noqa: S608 (fixed names)
+            raise StateDamaged("the root row of the state file is lost", hint=_RESCUE_HINT)
+    return Contents(None, None, {}, np.empty(0, np.int64), {}, Damage(), ())
+
+
+def _root(rows: list[Any]) -> dict[str, Any]:
+    key, data, summed = rows[0]
+    if len(rows) != 1 or key != ROOT_KEY or not _intact(data, key, summed):
+        raise StateDamaged("the root row of the state file is damaged", hint=_RESCUE_HINT)
+    root: dict[str, Any] = json.loads(data)
+    if root["format"] != FORMAT:
+        raise StateDamaged("the format number of the state file is damaged", hint=_RESCUE_HINT)
+    return root
+
+
+def _intact(data: Any, key: Any, summed: Any) -> bool:
+    return isinstance(data, bytes) and isinstance(key, int) and checksum(data, key) == summed
+
+
+def _read_table(
+    connection: sqlite3.Connection, name: str, ledger: Ledger, encoded: bytes, findings: _Findings
+) -> tuple[Ledger, TablePages]:
+    page_sums, overridden, slot_totals = Ledger.decode(encoded)
+    known = np.flatnonzero((page_sums != ABSENT) | overridden.any(axis=1))
+    words = np.zeros((len(known), ledger.words, PAGE_SLOTS), "<u8")
+    held = np.zeros((len(known), PAGE_SLOTS), np.bool_)
+    place = {page: i for i, page in enumerate(known.tolist())}
+    ledger = ledger.grown(len(page_sums))
+    first = ledger.number << NUMBER_BITS
+    span = (first, first + 2**NUMBER_BITS - 1)
+    seen: set[int] = set()
+    for key, data, summed in connection.execute("SELECT id, data, checksum FROM pages WHERE id BETWEEN ? AND ?", span):
+        page = key - first
+        good = _intact(data, key, summed) and page in place and summed == page_sums[page]
+        if good and len(data) == ledger.words * PAGE_SLOTS * 8:
+            words[place[page]] = np.frombuffer(data, "<u8").reshape(ledger.words, PAGE_SLOTS)
+            held[place[page]] = True
+            ledger.page_sums[page] = summed
+            seen.add(page)
+        else:
+            findings.rows.append(Quarantined("pages", key))
+    for page in np.flatnonzero(page_sums != ABSENT).tolist():
+        if page not in seen:
+            findings.parts.append(f"page {page} of table {name}")
+            held[place[page]] = False
+    _read_slots(connection, name, ledger, span, (overridden, slot_totals), (place, words, held), findings)
+    lost = (~held & (page_sums[known] != ABSENT)[:, None]) | (~held & overridden[known])
+    if lost.any():
+        at, slot = np.nonzero(lost)
+        findings.slots.setdefault(name, set()).update((known[at] * PAGE_SLOTS + slot).tolist())
+    changed = np.packbits(held, axis=1, bitorder="little").view("<u8")[:, 0].astype(np.uint64)
+    return ledger, TablePages(name, ledger.layout, known, words.astype(np.uint64, copy=False), changed)
+
+
+def _read_slots(
+    connection: sqlite3.Connection,
+    name: str,
+    ledger: Ledger,
+    span: tuple[int, int],
+    expected: tuple[NDArray[np.bool_], NDArray[np.uint64]],
+    filled: tuple[dict[int, int], NDArray[np.uint64], NDArray[np.bool_]],
+    findings: _Findings,
+) -> None:
+    overridden, totals = expected
+    place, words, held = filled
+    for key, data, summed in connection.execute("SELECT id, data, checksum FROM slots WHERE id BETWEEN ? AND ?", span):
+        page, slot = divmod(key - span[0], PAGE_SLOTS)
+        good = _intact(data, key, summed) and page in place and bool(overridden[page, slot])
+        if good and len(data) == ledger.words * 8:
+            words[place[page], :, slot] = np.frombuffer(data, "<u8")
+            held[place[page], slot] = True
+            ledger.slot_sums[page, slot] = summed
+            ledger.overridden[page, slot] = True
+        else:
+            findings.rows.append(Quarantined("slots", key))
+    # What should override and does not: the page's own words for that slot are older, and must not pass for the state.
+    suspect = overridden & ~ledger.overridden
+    stale = (ledger.slot_sums.sum(axis=1, dtype=np.uint64) != totals) & ~suspect.any(axis=1)
+    suspect |= overridden & stale[:, None]
+    for page, slot in zip(*(axis.tolist() for axis in np.nonzero(suspect)), strict=True):
+        findings.parts.append(f"slot {page * PAGE_SLOTS + slot} of table {name}")
+        held[place[page], slot] = False
+        if ledger.overridden[page, slot]:
+            findings.rows.append(Quarantined("slots", span[0] + page * PAGE_SLOTS + slot))
+        ledger.overridden[page, slot] = False
+        ledger.slot_sums[page, slot] = 0
+
+
+def _read_names(
+    connection: sqlite3.Connection, expected: list[int], findings: _Findings
+) -> tuple[dict[int, str], NDArray[np.int64]]:
+    names: dict[int, str] = {}
+    sums: dict[int, int] = {}
+    for slot, data, summed in connection.execute("SELECT id, data, checksum FROM names"):
+        if _intact(data, slot, summed) and 0 <= slot < 2**NUMBER_BITS:
+            names[slot] = data.decode()
+            sums[slot] = summed
+        else:
+            findings.rows.append(Quarantined("names", slot))
+    if [len(sums), sum(sums.values())] != expected:
+        # Slots are given in order, so the holes are the lost ones; a name lost at the end leaves fewer than expected.
+        slots = range(max(expected[0], max(names, default=-1) + 1))
+        lost = [slot for slot in slots if slot not in names]
+        findings.parts.append(f"names of slots {', '.join(map(str, lost[:8]))}" if lost else "the list of names")
+        for slot in lost:
+            names[slot] = LOST_NAME.format(slot=slot)
+    by_slot = np.full(max(names, default=-1) + 1, ABSENT, np.int64)
+    by_slot[list(sums)] = list(sums.values())
+    return dict(sorted(names.items())), by_slot
+
+
+def _read_producers(
+    connection: sqlite3.Connection, expected: list[int], findings: _Findings
+) -> tuple[dict[tuple[str, bytes], int], dict[tuple[str, bytes], int]]:
+    producers: dict[tuple[str, bytes], int] = {}
+    sums: dict[tuple[str, bytes], int] = {}
+    for name, incarnation, sequence, summed in connection.execute(
+        "SELECT name, incarnation, sequence, checksum FROM producers"
+    ):
+        plain = isinstance(name, bytes) and isinstance(incarnation, bytes) and isinstance(sequence, int)
+        if plain and producer_checksum(name, incarnation, sequence) == summed:
+            producers[name.decode(), incarnation] = sequence
+            sums[name.decode(), incarnation] = summed
+        else:
+            findings.rows.append(Quarantined("producers", (name, incarnation)))
+    if [len(sums), sum(sums.values())] != expected:
+        findings.producers = max(1, expected[0] - len(sums))
+        findings.parts.append(f"the numbers of {findings.producers} producers")
+    return producers, sums

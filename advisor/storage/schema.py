@@ -1,0 +1,159 @@
+"""The state file's tables, its format number and the steps from older ones; opening it; SQLite's errors in our words.
+
+A table's page or slot is keyed by one integer, ``table id * 2**32 + number``: SQLite's fastest key. Blobs are
+little-endian whatever the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
+
+FORMAT = 1  # raised with each change of the tables below; MIGRATIONS then gains the step to it
+APPLICATION_ID = 0x41445652  # "ADVR": tells a state file from any other database
+NUMBER_BITS = 32  # of a key, for the page or slot
+# 4 KiB pages: a changed slot of 1 KiB dirties one of them; larger ones make random slots dearer (16 KiB: 3x).
+PAGE_BYTES = 4096
+# SQLite copies the log into the file when it has this many pages (64 MiB): seldom enough to stay out of most commits.
+CHECKPOINT_PAGES = 16_384
+CACHE_KIB = 32_768  # of SQLite pages in memory: random slots run twice as fast as with the default 2 MiB
+BUSY_TIMEOUT_S = 5.0  # for a reader that holds a lock while it opens; nobody else writes
+
+TABLES = f"""
+PRAGMA application_id = {APPLICATION_ID};
+CREATE TABLE root (id INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE ledgers (id INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE pages (id INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE slots (id INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE names (id INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE producers (
+    name BLOB NOT NULL, incarnation BLOB NOT NULL, sequence INTEGER NOT NULL, checksum INTEGER NOT NULL,
+    PRIMARY KEY (name, incarnation)
+) WITHOUT ROWID;
+CREATE TABLE quarantine (origin TEXT NOT NULL, id, data, checksum);
+PRAGMA user_version = {FORMAT};
+"""
+
+# Format n -> the step that makes it n + 1, run inside one transaction that also raises user_version.
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
+
+# What SQLite calls the file's fault; everything else is the disk's, and may pass.
+FILE_AT_FAULT = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+
+
+def worded(error: sqlite3.Error, doing: str) -> AdvisorError:
+    """Return SQLite's error as one of ours: StateDamaged when the file is at fault, else StorageFailed."""
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    text = f"{doing}: {error} ({name})"
+    if name.startswith(FILE_AT_FAULT) or name == "DatabaseError":
+        return StateDamaged(
+            f"the state file is damaged in its structure: {text}",
+            hint="restore a backup, or start with what can be read by --accept-damage",
+        )
+    return StorageFailed(text, field="state", value=name, hint="see that the disk has room and may be written")
+
+
+def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """Open the file, making and upgrading it unless `read_only`; calls from one thread at a time.
+
+    Raises
+    ------
+    StorageFailed
+        When it cannot be opened, read or made.
+    StateDamaged
+        When it is no state file.
+    StateTooNew
+        When a later version wrote it.
+    """
+    try:
+        if not read_only:
+            # Made by ourselves, for the mode: SQLite gives the same one to its log.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        mode = "ro" if read_only else "rw"
+        connection = sqlite3.connect(
+            f"file:{quote(str(path.absolute()))}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_TIMEOUT_S,
+        )
+    except OSError as error:
+        raise StorageFailed(
+            f"the state file cannot be opened: {error.strerror}", field="state", value=str(path)
+        ) from error
+    except sqlite3.Error as error:
+        raise worded(error, "the state file cannot be opened") from error
+    try:
+        _prepare(connection, path, read_only=read_only)
+    except sqlite3.Error as error:
+        connection.close()
+        raise worded(error, "the state file cannot be read") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
+    objects = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if objects == 0:
+        if read_only:
+            raise StateDamaged(f"{path} is empty: no state was written yet", hint="name a file that a service writes")
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    if not read_only:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_BYTES}")
+    if objects == 0:
+        connection.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")
+        sync_directory(path)
+        return
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise StateDamaged(f"{path} is no state file of Advisor", hint="name another file")
+    upgrade(connection, read_only=read_only)
+
+
+def upgrade(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    """Bring an older file to the present format, step by step, each step whole or not at all."""
+    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if found > FORMAT or found < 1:
+        raise StateTooNew(
+            f"the state file has format {found}, this version reads up to {FORMAT}",
+            field="state",
+            value=found,
+            bound=FORMAT,
+            hint="run the version that wrote it, or a later one",
+        )
+    if found < FORMAT and read_only:
+        raise StateTooNew(
+            f"the state file has the older format {found}: only a service upgrades it to {FORMAT}",
+            field="state",
+            value=found,
+            bound=FORMAT,
+            hint="start a service of this version on it once",
+        )
+    for step in range(found, FORMAT):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            MIGRATIONS[step](connection)
+            connection.execute(f"PRAGMA user_version = {step + 1}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def sync_directory(path: Path) -> None:
+    """Make the file's name itself durable."""
+    descriptor = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

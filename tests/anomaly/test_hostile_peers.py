@@ -1,0 +1,197 @@
+"""Peers that stall, flood, crowd or never read: bounded memory, and other clients notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from pathlib import Path
+
+import msgpack
+import pytest
+from live import PATIENCE_S, Live, Peer, refused, rows_of, running
+
+from advisor.domain import limits
+
+pack = msgpack.packb
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def taught(live: Live) -> Peer:
+    witness = await live.peer()
+    await witness.call("observe_rows", {"rows": rows_of(60)})
+    return witness
+
+
+async def serves(peer: Peer) -> None:
+    assert (await peer.call("predict", "c0", 4.0, 2))["observations"] == 20
+
+
+async def test_a_half_sent_message_is_dropped_after_the_stall_time(tmp_path: Path) -> None:
+    async with running(tmp_path, stall_s=0.1) as live:
+        witness = await taught(live)
+        peer = await live.peer()
+        await peer.send(pack([0, 1, "status", [{}]])[:-1])
+        assert await peer.closed() == []
+        await serves(witness)  # who is idle between messages is left alone
+
+
+async def test_a_peer_that_does_not_read_is_dropped_and_costs_bounded_memory(tmp_path: Path) -> None:
+    """It asks for 200 answers of 1 MB each and reads none."""
+    async with running(tmp_path, stall_s=0.3) as live:
+        witness = await taught(live)
+        peer = await live.peer(limit=1024)  # what its own buffer takes
+        peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        before = resident_bytes()
+        points = [float(1 + i % 7) for i in range(20_000)]
+        request = pack([0, 1, "predict", [{"component": "c0", "predictor": points, "cores": 2}]])
+        peer.writer.write(request * 200)
+        while peer.writer.transport.get_write_buffer_size():  # until the service has dropped it
+            await serves(witness)
+            if peer.writer.transport.is_closing():
+                break
+        assert resident_bytes() - before < 100 * 2**20
+        await serves(witness)
+
+
+async def test_at_the_limit_of_connections_the_one_that_stalls_gives_way(tmp_path: Path) -> None:
+    async with running(tmp_path, connections_max=20) as live:
+        witness = await taught(live)
+        for _ in range(100):
+            peer = await live.peer()
+            await peer.send(b"\x94\x00")
+        newcomer = await live.peer()
+        await serves(newcomer)
+        await serves(witness)
+
+
+async def test_beyond_the_limit_of_connections_a_newcomer_is_turned_away(tmp_path: Path) -> None:
+    async with running(tmp_path, connections_max=3) as live:
+        witness = await taught(live)
+        others = [await live.peer() for _ in range(2)]
+        for other in others:
+            await other.call("status", {})
+        assert await (await live.peer()).closed() == []
+        others[0].close()
+        await serves(witness)
+        await serves(await live.peer())
+
+
+async def test_half_sent_megabytes_are_bounded_together(tmp_path: Path) -> None:
+    """40 connections hold back 4 MiB each: beyond the bound the oldest go, the service stays."""
+    head = b"\x94\x00\x01\xafobserve_columns\x91\x81\xa5index\xc6" + (7 * 2**20).to_bytes(4, "big")
+    async with running(tmp_path, inbound_bytes_max=16 * 2**20) as live:
+        witness = await taught(live)
+        ends = []
+        for _ in range(40):
+            peer = await live.peer()
+            peer.writer.write(head + bytes(4 * 2**20))
+            ends.append(asyncio.create_task(peer.closed()))
+        waiting = set(ends)
+        while len(waiting) > 16 // 4:
+            done, waiting = await asyncio.wait(waiting, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            assert done
+            assert all(end.result() == [] for end in done)
+            await serves(witness)
+        for peer in live.peers:
+            peer.close()
+        await asyncio.gather(*waiting)
+
+
+async def half_sent_flood(tmp_path: Path, count: int, at_a_time: int) -> None:
+    async with running(tmp_path, connections_max=at_a_time * 2, stall_s=5.0) as live:
+        witness = await taught(live)
+        frames = [pack([0, 1, "observe_rows", [{"rows": rows_of(3)}]]), pack([0, 1, "predict", ["c0", 1, 1]])]
+        for start in range(0, count, at_a_time):
+            peers = await asyncio.gather(*(live.peer() for _ in range(at_a_time)))
+            for i, peer in enumerate(peers):
+                frame = frames[i % 2]
+                peer.writer.write(frame[: 1 + (start + i) % (len(frame) - 1)])
+            await serves(witness)
+            for peer in peers:
+                peer.writer.transport.abort()
+            await asyncio.gather(*(peer.closed() for peer in peers))
+            live.peers[:] = [witness]
+        assert (await witness.call("status", {}))["totals"]["rows_accepted"] == 60
+        assert (await witness.call("status", {}))["service"]["connections"] <= at_a_time + 1
+
+
+async def test_hundreds_of_half_sent_frames(tmp_path: Path) -> None:
+    await half_sent_flood(tmp_path, 400, 100)
+
+
+@pytest.mark.slow
+async def test_thousands_of_half_sent_frames(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    try:
+        await half_sent_flood(tmp_path, 20_000, 400)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def new_names(tmp_path: Path, count: int, room: int) -> None:
+    async with running(tmp_path, components_max=room) as live:
+        witness = await taught(live)
+        peer = await live.peer()
+        before = resident_bytes()
+        accepted = refusals = 0
+        for start in range(0, count, 5000):
+            rows = [[f"name-{start + i}", 1.0, 1.0, 1.0] for i in range(5000)]
+            receipt = await peer.call("observe_rows", {"rows": rows})
+            accepted += receipt["accepted"]
+            refusals += receipt["refused"]["by_code"].get("too_many_components", 0)
+        assert accepted == room - 3
+        assert accepted + refusals == count
+        assert (
+            resident_bytes() - before < 64 * 2**20 + 2400 * room
+        )  # names and state; the answers and rows of this test
+        error = await refused("unknown_component", peer.call("predict", f"name-{count - 1}", 1, 1))
+        assert not error.retry
+        await serves(witness)
+
+
+async def test_ever_new_names_are_bounded(tmp_path: Path) -> None:
+    await new_names(tmp_path, 50_000, 1000)
+
+
+@pytest.mark.slow
+async def test_a_million_new_names_are_bounded(tmp_path: Path) -> None:
+    await new_names(tmp_path, 1_000_000, 100_000)
+
+
+async def test_numbered_names_of_a_connection_are_bounded(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        for start in range(0, limits.NAME_IDS_MAX, 50_000):
+            await peer.call("names", start, [f"n{start + i}" for i in range(50_000)])
+        error = await refused("too_large", peer.call("names", limits.NAME_IDS_MAX, ["one more"]))
+        assert error.bound == limits.NAME_IDS_MAX
+
+
+async def test_producers_are_bounded(tmp_path: Path) -> None:
+    async with running(tmp_path, producers_max=5) as live:
+        peer = await live.peer()
+        for number in range(5):
+            await peer.call("observe_rows", {"producer": f"p{number}", "sequence": 1, "rows": []})
+        error = await refused("too_large", peer.call("observe_rows", {"producer": "q", "sequence": 1, "rows": []}))
+        assert error.bound == 5
+
+
+async def test_unanswered_requests_stop_the_reading_not_the_service(tmp_path: Path) -> None:
+    """10,000 numbered batches are sent without reading one answer; all are answered, each is counted once."""
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        witness = await taught(live)
+        peer = await live.peer()
+        count = 10_000
+        frames = b"".join(
+            pack([0, n, "observe_rows", [{"producer": "p", "sequence": n, "rows": rows_of(1)}]])
+            for n in range(1, count + 1)
+        )
+        peer.writer.write(frames)
+        assert [(await peer.message())[1] for _ in range(count)] == list(range(1, count + 1))
+        assert (await witness.call("status", {}))["totals"]["rows_accepted"] == 60 + count

@@ -1,0 +1,130 @@
+"""A state file that cannot be written, is damaged or locked: acknowledgements stop, queries go on, words say why."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from live import Live, refused, rows_of, running
+
+from advisor.errors import Mismatch, StateDamaged, StateLocked
+from advisor.storage import Store
+
+
+@pytest.fixture
+def file_bytes_max() -> Iterator[Callable[[int | None], None]]:
+    """Let no file of this process grow beyond so many bytes, as on a full disk; None: as before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writes then fail, instead of killing the process
+    yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (soft if most is None else most, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, before)
+
+
+async def ready(live: Live) -> tuple[int, str]:
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(f"http://{live.bound.http}/readyz")
+    return answer.status_code, answer.text
+
+
+async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
+    tmp_path: Path, file_bytes_max: Callable[[int | None], None]
+) -> None:
+    state = tmp_path / "state"
+    async with running(tmp_path, state=state, http="127.0.0.1:0") as live:
+        peer = await live.peer()
+        batch = {"producer": "p", "rows": rows_of(20)}
+        await peer.call("observe_rows", batch | {"sequence": 1})
+        assert await ready(live) == (200, "ready\n")
+
+        file_bytes_max((tmp_path / "state-wal").stat().st_size)
+        second = await peer.post("observe_rows", batch | {"sequence": 2})
+        while (await ready(live))[0] == 200:  # until the commit has failed
+            pass
+        status, words = await ready(live)
+        assert status == 503
+        assert "storage failed" in words
+
+        assert (await peer.call("predict", "c0", 4.0, 2))["observations"] > 0  # queries go on
+        error = await refused("storage_failed", peer.call("observe_rows", batch | {"sequence": 3}))
+        assert error.retry
+        assert second not in peer.early  # nothing is acknowledged
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
+        health = (await peer.call("status", {}))["service"]
+        assert health["storage"] == "failed"
+        assert (await peer.call("observe_rows", batch | {"sequence": 1}))["replayed"] is True  # durable before
+
+        file_bytes_max(None)
+        assert (await peer.answer(second))["accepted"] == 20  # by itself
+        assert await ready(live) == (200, "ready\n")
+        assert (await peer.call("observe_rows", batch | {"sequence": 3}))["accepted"] == 20
+    with Store.open(state, read_only=True) as reader:
+        loaded = reader.load()
+    assert loaded is not None
+    assert loaded.producers["p", bytes(16)] == 3
+    assert loaded.totals["rows_accepted"] == 60
+
+
+async def test_a_service_that_stops_on_a_full_disk_says_what_is_lost_in_time(
+    tmp_path: Path, file_bytes_max: Callable[[int | None], None]
+) -> None:
+    async with running(tmp_path, state=tmp_path / "state", shutdown_s=0.3) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(20)})
+        file_bytes_max((tmp_path / "state-wal").stat().st_size)
+        await peer.post("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(20)})
+        live.stop.set()
+        said = await peer.closed()
+        assert not [message for message in said if message[2] is None]  # no acknowledgement of batch 2
+    file_bytes_max(None)
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
+
+
+async def start(tmp_path: Path, **options: object) -> None:
+    async with running(tmp_path, **options):
+        pass
+
+
+async def test_a_locked_state_refuses_the_second_service_with_words(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        (tmp_path / "second").mkdir()
+        with pytest.RaisesGroup(StateLocked, flatten_subgroups=True) as caught:
+            await start(tmp_path / "second", state=tmp_path / "state")
+        assert "another service" in str(caught.value.exceptions[0])
+        await (await live.peer()).call("status", {})
+
+
+async def test_a_damaged_state_names_its_components_and_starts_without_them_when_told(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(90)})
+    connection = sqlite3.connect(state)
+    ((key, data),) = connection.execute("SELECT id, data FROM pages").fetchall()
+    connection.execute("UPDATE pages SET data = ? WHERE id = ?", (bytes([data[0] ^ 1]) + data[1:], key))
+    connection.commit()
+    connection.close()
+    with pytest.RaisesGroup(StateDamaged, flatten_subgroups=True) as caught:
+        await start(tmp_path, state=state)
+    assert caught.value.exceptions[0].components == ("c0", "c1", "c2")  # type: ignore[union-attr]
+    async with running(tmp_path, state=state, accept_damage=True) as live:
+        peer = await live.peer()
+        await refused("not_enough_data", peer.call("predict", "c0", 4.0, 2))
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
+        await peer.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(90)})
+        assert abs((await peer.call("predict", "c0", 4.0, 2))["elapsed_s"] - 0.02) < 1e-6
+    await start(tmp_path, state=state)
+
+
+async def test_another_timer_noise_than_the_state_has_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        await (await live.peer()).call("observe_rows", {"rows": rows_of(3)})
+    with pytest.RaisesGroup(Mismatch, flatten_subgroups=True):
+        await start(tmp_path, state=tmp_path / "state", timer_noise_s=1e-3)

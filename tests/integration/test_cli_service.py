@@ -1,0 +1,106 @@
+"""The command line against a real service process on a Unix socket: serve, ask, forget, stop, start again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.client import SyncClient
+from advisor.demo.service_process import served, serving
+from advisor.errors import ConnectionFailed
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "advisor.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def answer(*arguments: str | Path) -> Any:
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def teach(socket: Path) -> None:
+    with SyncClient(str(socket), producer="test") as client:
+        for size in (100.0, 200.0, 400.0):
+            for cores in (1, 2, 4):
+                client.observe("work", predictor=size, cores=cores, elapsed_s=1e-3 * size * (0.2 + 0.8 / cores))
+        client.flush()
+
+
+def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
+    state, network = tmp_path / "state", tmp_path / "one.snet"
+    network.write_text("box work ((a) -> (a)); net one connect work;")
+    with serving(tmp_path, "--state", state) as (socket, process):
+        teach(socket)
+        found = answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket)
+        assert found["elapsed_s"] == [pytest.approx(0.18, rel=1e-6)]
+        assert (
+            answer("choose-cores", "work", "--predictor", "300", "--cores-max", "4", "--socket", socket)["cores"] == 4
+        )
+        plan = answer("allocate", network, "--cores", "3", "--load", "work=300", "--socket", socket)
+        assert plan["cores"] == {"work": 3}
+        status = answer("status", "--socket", socket)
+        assert [entry["component"] for entry in status["components"]] == ["work"]
+        exported = tmp_path / "while-running"
+        assert answer("export", exported, "--state", state)["components"] == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    before = answer("predict", "work", "--predictor", "300", "--cores", "2", "--state", state)
+    assert before == found
+    with serving(tmp_path, "--state", state) as (socket, _):
+        assert answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket) == found
+        assert run("forget", "work", "--socket", socket).returncode == 0
+        gone = run("predict", "work", "--socket", socket)
+        assert (gone.returncode, gone.stdout) == (2, "")
+        assert "work" in gone.stderr
+
+
+def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "component,x,p,t\n" + "".join(f"c,{x},{p},{x * (0.5 + 0.5 / p)}\n" for x in (1, 2, 3) for p in (1, 2, 4))
+    )
+    assert run("export", tmp_path / "out", "--table", table).returncode == 0
+    assert run("import", tmp_path / "out", "--state", tmp_path / "state").returncode == 0
+    question = ("predict", "c", "--predictor", "2.5", "--cores", "3")
+    with serving(tmp_path, "--state", tmp_path / "state") as (socket, _):
+        assert answer(*question, "--socket", socket) == answer(*question, "--table", table)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "socket"),
+        (["--tcp", "nowhere"], "tcp is 'nowhere', must be"),
+        (["--socket", "{folder}/s", "--timer-noise", "-1"], "timer_noise_s is -1.0, must be"),
+        (["--tcp", "0.0.0.0:0"], "token"),
+    ],
+)
+def test_a_service_told_wrong_does_not_start(tmp_path: Path, options: list[str], words: str) -> None:
+    done = run("serve", *(option.format(folder=tmp_path) for option in options))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_service_that_dies_at_once_is_told_with_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionFailed, match=r"timer_noise_s is -1\.0"), serving(tmp_path, "--timer-noise", "-1"):
+        pass
+
+
+def test_the_demos_service_lives_as_long_as_its_block() -> None:
+    with served(5e-3, "test") as client:
+        client.observe("work", predictor=1.0, cores=1, elapsed_s=0.5)
+        client.flush()
+        status = client.status(True)
+        assert status["timer_noise_s"] == 5e-3
+    with pytest.raises(ConnectionFailed):
+        client.hello(timeout_s=1.0)

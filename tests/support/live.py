@@ -1,0 +1,147 @@
+"""A running service and raw peers on real sockets, for tests. The peers speak bytes, not through the project's client."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgpack
+import pytest
+
+from advisor.errors import AdvisorError, from_dict
+from advisor.service import Bound, load_config, serve
+
+PATIENCE_S = 20.0  # a test that hangs fails after this, whatever the machine
+
+
+class Closed(Exception):
+    """The service has closed the connection."""
+
+
+@dataclass
+class Peer:
+    """A client that sends whatever it likes."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    unpacker: Any = field(default_factory=lambda: msgpack.Unpacker(max_buffer_size=2**30))
+    numbers: Any = field(default_factory=itertools.count)
+    early: dict[int | None, list[Any]] = field(default_factory=dict)
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        async with asyncio.timeout(PATIENCE_S):
+            await self.writer.drain()
+
+    async def post(self, method: str, *params: Any) -> int:
+        """Send a request without waiting for its answer."""
+        msgid = next(self.numbers)
+        await self.send(msgpack.packb([0, msgid, method, list(params)]))
+        return msgid
+
+    async def message(self) -> list[Any]:
+        """Return the next message, whatever it is."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for message in self.unpacker:
+                    return message
+                try:
+                    data = await self.reader.read(2**16)
+                except ConnectionError as error:
+                    raise Closed from error
+                if not data:
+                    raise Closed
+                self.unpacker.feed(data)
+
+    async def answer(self, msgid: int | None) -> Any:
+        """Return the result that answers a request; raise its error."""
+        while msgid not in self.early:
+            message = await self.message()
+            self.early[message[1]] = message
+        _, _, error, result = self.early.pop(msgid)
+        if error is not None:
+            raise from_dict(error)
+        return result
+
+    async def call(self, method: str, *params: Any) -> Any:
+        return await self.answer(await self.post(method, *params))
+
+    async def closed(self) -> list[list[Any]]:
+        """Wait until the service closes; return what it still said."""
+        said = []
+        try:
+            while True:
+                said.append(await self.message())
+        except Closed:
+            return said
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@dataclass
+class Live:
+    """A running service."""
+
+    bound: Bound
+    stop: anyio.Event
+    peers: list[Peer] = field(default_factory=list)
+
+    async def peer(self, limit: int = 2**16) -> Peer:
+        async with asyncio.timeout(PATIENCE_S):
+            if self.bound.socket is not None:
+                streams = await asyncio.open_unix_connection(self.bound.socket, limit=limit)
+            else:
+                assert self.bound.tcp is not None
+                streams = await asyncio.open_connection(*self.bound.tcp, limit=limit)
+        self.peers.append(Peer(*streams))
+        return self.peers[-1]
+
+
+@asynccontextmanager
+async def running(directory: Path, **options: Any) -> AsyncIterator[Live]:
+    """Run a service in this loop, on a Unix socket in `directory` unless `tcp` is given; stop it in order at the end."""
+    if "tcp" not in options:
+        options["socket"] = directory / "s"
+    stop = anyio.Event()
+    finished = anyio.Event()
+    async with anyio.create_task_group() as group:
+
+        async def run(*, task_status: Any) -> None:
+            try:
+                await serve(load_config(**options), stop=stop, task_status=task_status)
+            finally:
+                finished.set()
+
+        live = Live(await group.start(run), stop)
+        try:
+            yield live
+        finally:
+            stop.set()
+            for peer in live.peers:
+                peer.close()
+            with anyio.fail_after(PATIENCE_S):
+                await finished.wait()
+
+
+async def refused(code: str, call: Any) -> AdvisorError:
+    """Return the error of a call, which must have the code."""
+    with pytest.raises(AdvisorError) as caught:
+        await call
+    assert caught.value.code == code, f"{caught.value.code}: {caught.value}"
+    return caught.value
+
+
+def rows_of(n: int, components: int = 3, start: int = 0) -> list[list[Any]]:
+    """Rows of a plain law, t = 0.01 x / p."""
+    found = []
+    for i in range(start, start + n):
+        x, p = float(i % 7 + 1), float(1 << i % 4)
+        found.append([f"c{i % components}", x, p, 0.01 * x / p])
+    return found

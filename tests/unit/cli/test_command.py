@@ -1,0 +1,233 @@
+"""The command line: what it loads, prints and returns. Every command runs as a process, as its users run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from advisor import __version__
+from advisor.cli import COMMANDS, advisor
+from advisor.domain.observations import ComponentNames, columns_of
+from advisor.files import write_table
+
+
+def run(*arguments: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "advisor.cli", *map(str, arguments)]
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+def invoke(*arguments: str | Path, given: str | None = None) -> Result:
+    """Run a command in this process: fast, where neither the exit status of `main` nor what is loaded matters."""
+    return CliRunner().invoke(advisor, list(map(str, arguments)), input=given)
+
+
+def answer(*arguments: str | Path) -> Any:
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two components that follow T = S(x)(0.1 + 0.9/p) exactly: answers can be computed by hand."""
+    path = tmp_path_factory.mktemp("cli") / "table.csv"
+    size, cores = (grid.ravel() for grid in np.meshgrid(np.arange(100.0, 1001.0, 100.0), [1.0, 2.0, 4.0, 8.0]))
+    share = 0.1 + 0.9 / cores
+    both = columns_of(
+        ComponentNames(["square", "linear"]),
+        np.repeat([0, 1], len(size)),
+        np.tile(size, 2),
+        np.tile(cores, 2),
+        np.concatenate([1e-6 * size**2 * share, 1e-3 * size * share]),
+    )
+    order = np.random.default_rng(0).permutation(len(both))
+    write_table(path, [both.take(order)])
+    return path
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "pipeline.snet"
+    path.write_text("box square ((a) -> (a)); box linear ((a) -> (a)); net pipeline connect square .. linear;")
+    return path
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom advisor.cli import main\n"
+        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "print([m for m in ('numpy', 'matplotlib', 'rich', 'anyio', 'lark', 'starlette') if m in sys.modules])"
+    )
+    for arguments in (["--help"], ["--version"], []):
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+        assert done.stdout.endswith("[]\n"), done
+    assert run("--version").stdout == f"advisor {__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_table_is_there_and_helps(command: str) -> None:
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert f"Usage: advisor {command} [OPTIONS]" in result.stdout
+    assert ("--json" in result.stdout) == (command != "serve")
+
+
+def test_predict_answers_every_predictor_on_every_core_count(table: Path) -> None:
+    found = answer("predict", "square", "--predictor", "250,500", "--cores", "1,2,8", "--table", table)
+    assert found["predictor"] == [250, 250, 250, 500, 500, 500]
+    assert found["cores"] == [1, 2, 8, 1, 2, 8]
+    expected = [1e-6 * x**2 * (0.1 + 0.9 / p) for x, p in zip(found["predictor"], found["cores"], strict=True)]
+    assert found["elapsed_s"] == pytest.approx(expected, rel=1e-6)
+    assert found["observations"] == 40
+    human = invoke("predict", "square", "--predictor", "500", "--cores", "2", "--table", table)
+    assert "138 ms" in human.stdout  # 0.25 (0.1 + 0.45) = 0.1375
+
+
+def test_choose_cores_takes_the_fewest_within_the_tolerance(table: Path) -> None:
+    fastest = answer("choose-cores", "linear", "--predictor", "500", "--cores-max", "8", "--table", table)
+    fewer = answer(
+        "choose-cores", "linear", "--predictor", "500", "--cores-max", "8", "--tolerance", "0.3", "--table", table
+    )
+    shares = {p: 0.1 + 0.9 / p for p in range(1, 9)}
+    assert fastest["cores"] == 8
+    assert fewer["cores"] == min(p for p, share in shares.items() if share <= 1.3 * shares[8])
+
+
+def test_allocate_reads_a_network_and_cuts_the_cores(table: Path, network: Path) -> None:
+    found = answer(
+        "allocate", network, "--cores", "8", "--table", table, "--load", "square=1000", "--load", "linear=500"
+    )
+    times = {"square": 1.0, "linear": 0.5}
+    best = max(
+        min(1 / (times["square"] * (0.1 + 0.9 / p)), 1 / (times["linear"] * (0.1 + 0.9 / (8 - p)))) for p in range(1, 8)
+    )
+    assert found["throughput_per_s"] == pytest.approx(best, rel=1e-6)
+    assert sum(found["cores"].values()) + found["spare"] == 8
+    human = invoke("allocate", network, "--cores", "8", "--table", table)
+    assert "bottleneck" in human.stdout
+    assert "of 8 cores used" in human.stdout
+
+
+def test_replay_scores_every_row_but_the_first_five(table: Path, tmp_path: Path) -> None:
+    found = answer("replay", table, "--plot", tmp_path / "out.png")
+    assert (found["rows"], found["refused"]) == (80, 0)
+    by_name = {entry["component"]: entry for entry in found["components"]}
+    assert by_name.keys() == {"square", "linear"}
+    assert all(entry["scored"] <= 35 for entry in by_name.values())
+    assert by_name["linear"]["online_error"] < 0.05  # the table has no noise
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    human = invoke("replay", table)
+    assert "online error of the median component" in human.stdout
+
+
+def test_bad_rows_are_told_on_standard_error_and_the_rest_is_learned(table: Path, tmp_path: Path) -> None:
+    spoilt = tmp_path / "spoilt.csv"
+    spoilt.write_text(table.read_text() + "square,1,0,1\nsquare,1,1,never\n")
+    result = invoke("replay", spoilt, "--json")
+    found = json.loads(result.stdout)
+    assert (found["rows"], found["refused"]) == (80, 2)
+    assert "line 82, column p: '0'" in result.stderr
+    assert "line 83, column t: 'never'" in result.stderr
+
+
+def test_a_table_may_come_through_a_pipe(table: Path) -> None:
+    done = run("replay", "-", "--json", given=table.read_text())
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predict", "square"], "--socket PATH"),
+        (["predict", "square", "--table", "{table}", "--state", "x"], "one of"),
+        (["predict", "nobody", "--table", "{table}"], "'nobody' was never observed"),
+        (["predict", "square", "--cores", "0", "--table", "{table}"], "cores is 0.0, must be"),
+        (["predict", "square", "--cores", "many", "--table", "{table}"], "'many' is not a number"),
+        (["predict", "square", "--level", "7", "--table", "{table}"], "level is 7.0, must be"),
+        (["predict", "square", "--model", "crystal", "--table", "{table}"], "crystal"),
+        (["choose-cores", "square", "--cores-max", "0", "--table", "{table}"], "cores_max is 0, must be"),
+        (["replay", "nowhere.csv"], "nowhere.csv"),
+        (["replay", "{table}", "--timer-noise", "-1"], "timer_noise_s is -1.0, must be"),
+        (["replay", "{table}", "--plot", "/nowhere/out.png"], "/nowhere/out.png"),
+        (["status", "--state", "{table}.none"], "must be a file that can be read"),
+        (["allocate", "nowhere.snet", "--cores", "4", "--table", "{table}"], "nowhere.snet"),
+        (["export", "out"], "--state FILE or --table"),
+        (["forget", "square"], "--socket PATH or --tcp"),
+        (["frobnicate"], "No such command"),
+        (["demo", "--part", "c"], "'c' is not one of"),
+    ],
+)
+def test_a_command_at_fault_ends_with_2_and_one_line(table: Path, arguments: list[str], words: str) -> None:
+    done = run(*(argument.format(table=table) for argument in arguments))
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_with_json_an_error_is_json_too(table: Path) -> None:
+    done = run("predict", "nobody", "--table", table, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    error = json.loads(done.stderr)["error"]
+    assert (error["code"], error["field"], error["value"], error["retry"]) == (
+        "unknown_component",
+        "component",
+        "nobody",
+        False,
+    )
+
+
+def test_nobody_at_the_socket_ends_with_1(tmp_path: Path) -> None:
+    done = run("status", "--socket", tmp_path / "none")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert str(tmp_path / "none") in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "advisor.cli", "replay", str(table), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait(60)
+
+
+def test_what_is_exported_is_imported_and_answers_the_same(table: Path, tmp_path: Path) -> None:
+    exported, state, again = tmp_path / "exported", tmp_path / "state", tmp_path / "again"
+    assert answer("export", exported, "--table", table)["components"] == 2
+    assert answer("import", exported, "--state", state)["components"] == 2
+    answer("export", again, "--state", state)
+    assert again.read_bytes() == exported.read_bytes()
+    question = ("predict", "square", "--predictor", "330", "--cores", "3")
+    answers = [
+        answer(*question, source, path)
+        for source, path in (("--table", table), ("--state", state), ("--state", exported))
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    refused = run("import", exported, "--state", state)
+    assert refused.returncode == 2
+    assert "not there yet" in refused.stderr
+
+
+def test_status_of_a_table_counts_its_rows(table: Path) -> None:
+    found = answer("status", "--table", table)
+    assert found["totals"]["rows_accepted"] == 80
+    assert {entry["component"] for entry in found["components"]} == {"square", "linear"}
+    one = answer("status", "square", "--table", table)
+    assert [entry["component"] for entry in one["components"]] == ["square"]
+    assert "rows_accepted" in invoke("status", "--table", table).stdout

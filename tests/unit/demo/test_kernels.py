@@ -1,0 +1,74 @@
+"""The demo's components compute the same whatever their cores, and use the threads they are given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from advisor.demo.kernels import KERNELS, STENCIL, Workers, record
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(8) as pool:
+        yield pool
+
+
+def expected(name: str, matrix: np.ndarray) -> np.ndarray | float:
+    side = len(matrix)
+    if name in ("multiply", "multiply_blocked"):
+        return np.einsum("ik,kj->ij", matrix, matrix) / side
+    if name == "convolve":
+        rolled = [np.roll(matrix, (2 - i, 2 - j), (0, 1)) * w for (i, j), w in np.ndenumerate(STENCIL)]
+        return np.sum(rolled, axis=0)
+    if name == "sort":
+        return np.sort(matrix, axis=None).reshape(side, side)
+    return float(np.log(np.exp(matrix).sum()))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("cores", [1, 2, 3, 8])
+@pytest.mark.parametrize("side", [1, 5, 130])
+def test_a_kernel_gives_its_answer_on_any_number_of_cores(name: str, cores: int, side: int, workers: Workers) -> None:
+    matrix = record(side, np.random.default_rng(side))
+    before = matrix.copy()
+    np.testing.assert_allclose(KERNELS[name](matrix, cores, workers), expected(name, matrix), rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(matrix, before)
+
+
+def test_each_part_runs_on_a_thread_of_its_own_and_the_first_on_the_caller(workers: Workers) -> None:
+    barrier = threading.Barrier(8, timeout=30)
+
+    def part() -> int:
+        barrier.wait()  # passes only when all eight run at once
+        return threading.get_ident()
+
+    threads = workers.run([part] * 8)
+    assert len(set(threads)) == 8
+    assert threads[0] == threading.get_ident()
+
+
+def test_one_core_touches_no_other_thread() -> None:
+    seen: set[str] = set()
+    original = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        seen.add(thread.name)
+        original(thread)
+
+    with pytest.MonkeyPatch.context() as patch, Workers(1) as alone:
+        patch.setattr(threading.Thread, "start", start)
+        for kernel in KERNELS.values():
+            kernel(record(20, np.random.default_rng(0)), 1, alone)
+    assert seen == set()
+
+
+def test_the_records_flow_through_the_pipeline() -> None:
+    with Workers(2) as pool:
+        flow = record(40, np.random.default_rng(1))
+        for kernel in KERNELS.values():
+            flow = kernel(flow, 2, pool)
+    assert np.isfinite(flow)

@@ -1,0 +1,124 @@
+"""Prequential error: every row is predicted before it is learned, and counted as stated."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.domain.answers import Prediction
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.errors import UnknownComponent
+from advisor.files import ComponentScore, Prequential, Sample, replay
+from advisor.files.replay import BLOCK_SHARE, ROWS_ONE_BY_ONE, ROWS_UNSCORED
+
+
+class MeanLearner:
+    """Predicts the mean of what it has seen: simple enough to compute the expected score by hand."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, list[float]] = defaultdict(list)
+
+    def predict(self, component: str, *, predictor: Any, cores: Any, model: str | None = None) -> Prediction:
+        if not self.seen[component]:
+            raise UnknownComponent(component)
+        mean = sum(self.seen[component]) / len(self.seen[component])
+        return Prediction(np.full(len(predictor), mean), 0.0, 0.0, "mean", (), len(self.seen[component]), 0.0)
+
+    def observe_columns(self, *, components: Any, index: Any, predictor: Any, cores: Any, elapsed_s: Any) -> None:
+        for place, t in zip(index, elapsed_s, strict=True):
+            self.seen[components[place]].append(float(t))
+
+
+def stream(rng: np.random.Generator, rows: int) -> Columns:
+    index = rng.integers(0, 3, rows)
+    return columns_of(ComponentNames(["a", "b", "c"]), index, np.ones(rows), np.ones(rows), rng.uniform(1, 2, rows))
+
+
+def test_each_of_the_first_rows_is_predicted_from_the_rows_before_it() -> None:
+    columns = stream(np.random.default_rng(1), 90)
+    prequential = Prequential(MeanLearner())
+    predicted = prequential.take(columns)[None]
+    for number, name in enumerate("abc"):
+        t = columns.elapsed_s[columns.index == number]
+        means = [math.nan] * ROWS_UNSCORED + [t[:n].mean() for n in range(ROWS_UNSCORED, len(t))]
+        np.testing.assert_allclose(predicted[columns.index == number], means, rtol=1e-12)
+        expected = np.abs(means / t - 1)[ROWS_UNSCORED:]
+        score = prequential.scores[None][name]
+        assert (score.rows, score.scored) == (len(t), len(expected))
+        assert score.error == pytest.approx(np.mean(expected), rel=1e-12)
+
+
+def test_no_row_is_predicted_from_itself_or_later_and_blocks_stay_small() -> None:
+    calls: list[tuple[int, int]] = []
+
+    class Spy(MeanLearner):
+        def predict(self, component: str, *, predictor: Any, cores: Any, model: str | None = None) -> Prediction:
+            calls.append((len(self.seen[component]), len(predictor)))
+            return super().predict(component, predictor=predictor, cores=cores, model=model)
+
+    prequential = Prequential(Spy())
+    for chunk in (stream(np.random.default_rng(2), 1000), stream(np.random.default_rng(3), 1000)):
+        prequential.take(chunk)
+    assert all(size == 1 for seen, size in calls if seen < ROWS_ONE_BY_ONE)
+    assert all(size <= max(1, seen // BLOCK_SHARE) for seen, size in calls)
+    assert sum(score.rows for score in prequential.scores[None].values()) == 2000
+
+
+def test_the_replay_tells_how_far_it_is() -> None:
+    chunks = [stream(np.random.default_rng(seed), 40) for seed in (1, 2)]
+    assert list(replay(chunks, Prequential(MeanLearner()))) == [40, 80]
+
+
+def test_two_models_are_scored_on_the_same_rows() -> None:
+    prequential = Prequential(MeanLearner(), models=(None, "two_step"))
+    prequential.take(stream(np.random.default_rng(4), 300))
+    assert prequential.scores[None] == prequential.scores["two_step"]
+
+
+def test_the_windows_hold_every_scored_row_once_and_their_number_is_bounded() -> None:
+    score = ComponentScore()
+    for first in range(1, 20_001, 50):
+        score.add(first, np.full(50, 0.25))
+    rows, errors = score.online()
+    assert score.scored == 20_000 - ROWS_UNSCORED
+    assert sum(window[0] for window in score.windows.values()) == score.scored
+    assert np.all(np.diff(rows) > 0)
+    assert errors == pytest.approx(np.full(len(rows), 0.25))
+    assert len(rows) <= 2 * math.log2(20_000) + 1
+
+
+def test_signed_errors_cancel_in_the_bias_only_and_one_row_cannot_run_away() -> None:
+    score = ComponentScore(rows=5)
+    score.add(6, np.array([0.5, -0.5, 1e9]))
+    assert score.bias == pytest.approx(1000 / 3)
+    assert score.error == pytest.approx(1001 / 3)
+
+
+def test_without_scored_rows_there_is_no_error() -> None:
+    score = ComponentScore()
+    score.add(1, np.zeros(ROWS_UNSCORED))
+    assert math.isnan(score.error)
+    assert math.isnan(score.bias)
+
+
+@pytest.mark.parametrize("cuts", [[5000], [1, 7, 992, 4000], [100] * 50])
+def test_a_sample_is_bounded_spread_evenly_and_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
+    whole, sample, start = Sample(500), Sample(500), 0
+    columns = stream(np.random.default_rng(5), 5000)
+    whole.add(columns, columns.elapsed_s)
+    for cut in cuts:
+        part = columns.take(slice(start, start + cut))
+        sample.add(part, part.elapsed_s)
+        start += cut
+    assert sample.rows == whole.rows
+    assert 125 <= len(sample.rows) <= 500
+    kept = np.searchsorted(np.sort(columns.elapsed_s), [t for *_, t, _ in sample.rows])
+    assert len(set(kept.tolist())) == len(sample.rows)  # each row once
+    order = np.flatnonzero(np.isin(columns.elapsed_s, [t for *_, t, _ in sample.rows]))
+    assert np.diff(order).max() <= 3 * 5000 / len(order)
+    # In step with no short period: odd and even rows alike.
+    assert np.count_nonzero(order % 2) == pytest.approx(len(order) / 2, rel=0.2)

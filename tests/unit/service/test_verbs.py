@@ -1,0 +1,177 @@
+"""The verbs over a real socket: what is asked, what is answered, what is durable when it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgpack
+import numpy as np
+from live import Closed, refused, rows_of, running
+
+from advisor.storage import Store
+
+ZEROS = bytes(16)
+
+
+async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        hello = await peer.call("hello", {"producer": "p"})
+        assert hello["protocol"] == 1
+        assert hello["limits"]["rows_batch_max"] == 200_000
+        assert hello["features"]["learned"] == ["count"]
+        assert hello["sequence"] == 0
+        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(5)})
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
+        assert (await peer.call("hello", {"producer": "p", "incarnation": b"x" * 16}))["sequence"] == 0
+        await refused("unsupported", peer.call("hello", {"protocol": 2}))
+
+
+async def test_rows_are_learned_and_asked_for(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        receipt = await peer.call("observe_rows", {"rows": [*rows_of(200), ["c0", -1.0, 1.0, 1.0]]})
+        assert receipt["accepted"] == 200
+        assert receipt["refused"] == {
+            "count": 1,
+            "by_code": {"invalid_predictor": 1},
+            "first": [[200, "invalid_predictor", -1.0]],
+        }
+        answer = await peer.call("predict", "c1", 4.0, 2)
+        assert abs(answer["elapsed_s"] - 0.02) < 1e-6
+        curve = await peer.call("predict", {"component": "c1", "predictor": 4.0, "cores": [1, 2, 4]})
+        assert np.allclose(curve["elapsed_s"], [0.04, 0.02, 0.01])
+        choice = await peer.call("choose_cores", {"component": "c1", "predictor": 4.0, "cores_max": 8})
+        assert choice["cores"] == 8
+        status = await peer.call("status", {"components": ["c2"]})
+        assert status["totals"]["rows_accepted"] == 200
+        assert [entry["component"] for entry in status["components"]] == ["c2"]
+        assert (await peer.call("status", {}))["components"] == []
+        assert len((await peer.call("status", {"components": True}))["components"]) == 3
+
+
+async def test_columns_with_numbered_names(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        n = 1000
+        columns = {
+            "index": np.arange(n, dtype="<u4") % 4,
+            "predictor": np.full(n, 2.0),
+            "cores": np.ones(n),
+            "elapsed_s": np.full(n, 0.5),
+        }
+        batch = {key: column.tobytes() for key, column in columns.items()}
+        error = await refused("unknown_name_id", peer.call("observe_columns", batch))
+        assert error.retry
+        assert await peer.call("names", 0, ["a", "b", "c", "d"]) == {"known": 4}
+        assert (await peer.call("observe_columns", batch))["accepted"] == n
+        other = await live.peer()  # numbers belong to a connection
+        await refused("unknown_name_id", other.call("observe_columns", batch))
+
+
+async def test_notifications_are_learned_without_an_answer(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        for row in [*rows_of(50), ["c0", 1.0, 0.0, 1.0]]:
+            await peer.send(msgpack.packb([2, "observe", row]))
+        await peer.send(msgpack.packb([2, "predict", ["c0", 1, 1]]))
+        totals = (await peer.call("status", {}))["totals"]
+        assert totals["rows_accepted"] == 50
+        assert totals["rows_refused"] == 1
+
+
+async def test_a_replayed_batch_is_not_counted_twice_and_a_gap_names_what_is_expected(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        batch = {"producer": "p", "incarnation": b"i" * 16, "sequence": 1, "rows": rows_of(10)}
+        assert (await peer.call("observe_rows", batch))["accepted"] == 10
+        assert (await peer.call("observe_rows", batch))["replayed"] is True
+        error = await refused("sequence_gap", peer.call("observe_rows", batch | {"sequence": 3}))
+        assert error.bound == 2
+        assert not error.retry
+        assert (await peer.call("status", {}))["totals"]["rows_accepted"] == 10
+
+
+async def test_what_is_answered_is_in_the_state_file(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        for sequence in range(1, 20):
+            batch = {"producer": "p", "sequence": sequence, "rows": rows_of(10, start=sequence)}
+            assert (await peer.call("observe_rows", batch))["sequence"] == sequence
+            with Store.open(tmp_path / "state", read_only=True) as reader:
+                state = reader.load()
+            assert state is not None
+            assert state.producers["p", ZEROS] == sequence
+            assert state.totals["rows_accepted"] == 10 * sequence
+
+
+async def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(100)})
+        before = await peer.call("predict", "c0", 3, 2)
+        await peer.call("observe", "single", 1, 1, 1)
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
+        assert await peer.call("predict", "c0", 3, 2) == before
+        totals = (await peer.call("status", {"components": ["single"]}))["totals"]
+        assert totals["rows_accepted"] == 101  # an orderly stop loses not even what has no number
+
+
+async def test_forget_is_a_numbered_event(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(30)})
+        gone = {"producer": "p", "sequence": 2, "component": "c0"}
+        assert (await peer.call("forget", gone))["sequence"] == 2
+        assert (await peer.call("forget", gone))["replayed"] is True
+        await refused("not_enough_data", peer.call("predict", "c0", 1, 1))
+        await refused("unknown_component", peer.call("forget", {"component": "nobody"}))
+
+
+async def test_the_newer_connection_of_a_producer_wins(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        older, newer = await live.peer(), await live.peer()
+        batch = {"producer": "p", "sequence": 1, "rows": rows_of(3)}
+        await older.call("observe_rows", batch)
+        assert (await newer.call("hello", {"producer": "p"}))["sequence"] == 1
+        error = await refused("unavailable", older.call("observe_rows", batch | {"sequence": 2}))
+        assert "newer connection" in str(error)
+        assert (await older.call("observe_rows", {"producer": "q", "sequence": 1, "rows": []}))["accepted"] == 0
+        assert (await newer.call("observe_rows", batch | {"sequence": 2}))["sequence"] == 2
+
+
+async def test_a_client_without_incarnation_may_resume_ahead_of_a_lost_state(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        assert (await peer.call("hello", {"producer": "p", "resume_at": 41}))["sequence"] == 41
+        receipt = await peer.call("observe_rows", {"producer": "p", "sequence": 42, "rows": rows_of(3)})
+        assert receipt["accepted"] == 3
+        assert (await peer.call("hello", {"producer": "p", "resume_at": 7}))["sequence"] == 42
+        assert (await peer.call("status", {}))["totals"]["producers_resumed"] == 1
+
+
+async def test_answers_of_many_requests_in_one_read_come_in_order_of_work(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": rows_of(100)})
+        many = b"".join(msgpack.packb([0, 1000 + i, "predict", ["c0", 1 + i % 7, 2]]) for i in range(3000))
+        await peer.send(many)
+        assert [(await peer.message())[1] for _ in range(3000)] == list(range(1000, 4000))
+
+
+async def test_a_peer_that_has_sent_all_still_gets_its_answers(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        numbers = [
+            await peer.post("observe_rows", {"producer": "p", "sequence": n, "rows": rows_of(4)}) for n in range(1, 6)
+        ]
+        peer.writer.write_eof()
+        for number in numbers:
+            assert (await peer.answer(number))["accepted"] == 4
+        try:
+            await peer.message()
+        except Closed:
+            return
+        raise AssertionError("the connection stays open")

@@ -47,7 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "unix"
         self.heavy_jobs = 0
         self._hub = hub
-        self._framing = ServerConnection(gather_singles=True)
+        self._framing = ServerConnection()
         self._transport = cast("asyncio.Transport", None)
         self._backlog: deque[Request | Singles | Violation] = deque()
         self._unanswered = 0

@@ -29,6 +29,7 @@ from advisor.service.measures import Measures
 from advisor.service.worker import LENGTH_BYTES, Frozen, Job, Plan, Read, framed
 
 WARM_TEXT = "warm .. up"
+WARM_AFTER_S = 1.0
 SOLVE_SLICE = 64  # components solved at a time, within 2 ms, before others have their turn
 Spec = str | Sequence[Mapping[str, Any]]
 
@@ -80,11 +81,12 @@ class Heavy:
         self._waiting_max = waiting_max
         self._deadline_s = deadline_s
         self._idle: list[Worker] = []
+        parse(WARM_TEXT)  # loads the grammar, 0.1 s: before anybody waits
         self.jobs = 0
 
     async def warm(self) -> None:
-        """Start a worker, and load the grammar here and there, so that the first request does not wait for it."""
-        parse(WARM_TEXT)
+        """Start a worker, so that the first request does not wait for it; clients that wait for the service come first."""
+        await anyio.sleep(WARM_AFTER_S)
         try:
             await self.components_of(WARM_TEXT)
         except WorkFailed as failure:

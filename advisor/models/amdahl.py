@@ -54,22 +54,24 @@ class Solutions:
     preferred: NDArray[np.int64]
 
 
-def solve(part: Table, form: str | None = None) -> Solutions:
+def solve(part: Table, timer_noise_s: float, form: str | None = None) -> Solutions:
     """Return the best model of each component of `part`; those without rows get zeros. Cost O(n), a few hundred operations.
 
     Parameters
     ----------
+    timer_noise_s : float
+        Curves may dip below zero by this much: the timer cannot tell.
     form : str, optional
         The name of one of `FORMS` to force it, without regard to evidence or positivity.
     """
     wanted = [i for i in range(len(FORMS)) if form is None or FORMS[i].name == form]
-    return _solve_many(part, wanted, form is not None) if part.size != 1 else _solve_one(part, wanted, form is not None)
+    if part.size == 1:
+        return _solve_one(Sums(part, timer_noise_s, many=False), wanted, form is not None)
+    return _solve_many(Sums(part, timer_noise_s, many=True), wanted, form is not None, part.size)
 
 
-def _solve_many(part: Table, wanted: list[int], forced: bool) -> Solutions:
-    sums = Sums(part, many=True)
+def _solve_many(sums: Sums, wanted: list[int], forced: bool, n: int) -> Solutions:
     found = [candidate(FORMS[i], sums) for i in wanted]
-    n = part.size
     spread = lambda value: np.broadcast_to(np.asarray(value, np.float64), (n,))  # noqa: E731
     scores = np.stack([criterion(spread(c.residual), sums.square, sums.evidence, spread(c.used)) for c in found])
     # With too few rows for any form, the simplest: the mean.
@@ -95,9 +97,8 @@ def _solve_many(part: Table, wanted: list[int], forced: bool) -> Solutions:
     )
 
 
-def _solve_one(part: Table, wanted: list[int], forced: bool) -> Solutions:
+def _solve_one(sums: Sums, wanted: list[int], forced: bool) -> Solutions:
     """Solve one component in floats, forms in the order of the best criterion they can reach; the hopeless are not refined."""
-    sums = Sums(part, many=False)
     queue = sorted((best_possible(FORMS[i], sums), i) for i in wanted)
     found: list[tuple[float, int, Candidate]] = []
     for possible, i in queue:

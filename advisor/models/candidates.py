@@ -76,7 +76,7 @@ class Candidate:
 class Sums:
     """The sums of `part` as entries: floats for one component, arrays for many; one code serves both."""
 
-    def __init__(self, part: Table, many: bool) -> None:
+    def __init__(self, part: Table, timer_noise_s: float, many: bool) -> None:
         entry = (lambda row: row) if many else (lambda row: float(row[0]))
         gram, right = part["gram"], part["right"]
         self.many = many
@@ -89,8 +89,10 @@ class Sums:
         self.low = entry(np.where(seen, (part["x_low"] - origin) / scale, 0.0))
         self.high = entry(np.where(seen, (part["x_high"] - origin) / scale, 0.0))
         self.offset = entry(origin / scale)  # x / scale = offset + u
-        self.floor = entry(np.where(seen, FLOOR_SHARE * part["t_low"], 0.0))
+        # A curve that dips below zero by less than the timer's noise is as good as zero there; prediction has a floor.
+        self.floor = entry(np.where(seen, FLOOR_SHARE * part["t_low"], 0.0) - timer_noise_s)
         self.p_high = entry(np.where(seen, part["p_high"], 1.0))
+        self.p_low = entry(np.where(seen, part["p_low"], 1.0))
         self.one_p = entry((part["p_low"] >= part["p_high"]) * 1.0)
         self.free = Elimination(*(free_normal(part) if many else _floats(*free_normal(part))))
 
@@ -125,7 +127,8 @@ def _joint(degree: int, sums: Sums) -> Candidate:
         a,
         residual,
         sum(system.used) + (1.0 - sums.one_p),
-        _least_on_range(solution, sums.low, sums.high) >= sums.floor,
+        # On the fewest cores seen, where runs are longest: on less than one core they are longer than S.
+        _least_on_range(solution, sums.low, sums.high) * (1.0 - a + a / sums.p_low) >= sums.floor,
     )
 
 
@@ -233,7 +236,7 @@ def _proportional(sums: Sums) -> Candidate:
         a,
         sums.square - b * ((1.0 - a) * r[0] + a * r[1]),
         2.0 - sums.one_p,
-        b * (o + sums.low) >= sums.floor,
+        b * (o + sums.low) * (1.0 - a + a / sums.p_low) >= sums.floor,
     )
 
 
@@ -242,16 +245,19 @@ def _free(degree: int, sums: Sums) -> Candidate:
     found = sums.free.solution(columns)
     zeros = [0.0 * found[0]] * (COEFFICIENTS - degree - 1)
     serial, parallel = found[0::2] + zeros, found[1::2] + zeros
-    at_most_cores = [a + b / sums.p_high for a, b in zip(serial, parallel, strict=True)]
-    least = [_least_on_range(c, sums.low, sums.high) for c in (serial, parallel, at_most_cores)]
+    # T is linear in 1/p: positive at both ends of the seen core counts, it is positive between them. A negative B is a
+    # run time that rises with p (threads cost small inputs more than they bring); prediction bounds it outside.
+    valid = sums.one_p == 0  # with one core count 1/p tells nothing apart from 1: the joint forms, which say so, answer
+    for p in (sums.p_low, sums.p_high):
+        curve = [a + b / p for a, b in zip(serial, parallel, strict=True)]
+        valid = valid & (_least_on_range(curve, sums.low, sums.high) >= sums.floor)
     return Candidate(
         serial,
         parallel,
         float("nan") + 0.0 * found[0],
         sums.square - sum(sums.free.gains[:columns]),
         sum(sums.free.used[:columns]),
-        # With one core count 1/p tells nothing apart from 1: the joint forms, which say so, answer.
-        (least[0] >= 0) & (least[1] >= 0) & (least[2] >= sums.floor) & (sums.one_p == 0),
+        valid,
     )
 
 

@@ -13,12 +13,15 @@ Floats = NDArray[np.float64]
 
 
 def expected_load(part: Table, serial: Floats, parallel: Floats) -> tuple[Floats, Floats]:
-    """Return E[A(u)] and E[B(u)] (n,) in seconds, expectations over the load sketch.
+    """Return (serial_s, parallel_s) (n,): E[A(u)] and E[B(u)] over the load sketch, as the planner can take them.
+
+    The planner's curves fall with p. One that rises (E[B] < 0) becomes the constant of its time on the fewest cores seen: more
+    would only cost. A negative E[A] is cut at 0: the time is then overestimated where cores are many.
 
     Parameters
     ----------
     serial, parallel : float64 arrays (4, n)
-        A_j and B_j. Their polynomials are positive on the seen range in sum; a negative one is cut at 0.
+        A_j and B_j.
     """
     x, share = sketch.points(part)
     scale = np.where(part["scale"] > 0, part["scale"], 1.0)
@@ -28,5 +31,8 @@ def expected_load(part: Table, serial: Floats, parallel: Floats) -> tuple[Floats
         value = np.zeros_like(u) + c[COEFFICIENTS - 1]
         for j in reversed(range(COEFFICIENTS - 1)):
             value = value * u + c[j]
-        found.append(np.maximum((value * share).sum(axis=0), 0.0))
-    return found[0], found[1]
+        found.append((value * share).sum(axis=0))
+    fewest = np.where(np.isfinite(part["p_low"]), part["p_low"], 1.0)
+    rises = found[1] < 0
+    serial_s = np.where(rises, found[0] + found[1] / fewest, found[0])
+    return np.maximum(serial_s, 0.0), np.where(rises, 0.0, found[1])

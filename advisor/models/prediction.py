@@ -1,8 +1,9 @@
 """A solved model of one component, and what it predicts: value, interval, distance outside what was seen.
 
-Inside the seen predictors the curve is T(x, p) = A(u) + B(u) / p. Beyond them it continues as a power of x with the log-slope
-at the edge, kept within 0 and 3. A prediction is positive by mechanism: never below half the smallest elapsed time that could
-have been measured.
+Inside what was seen the curve is T(x, p) = A(u) + B(u) / p. Beyond the seen core counts a curve that rises with p stays flat
+below, one that falls faster than 1/p falls as 1/p above. Beyond the seen predictors it continues as a power of x with the
+log-slope at the edge, kept within 0 and 3. A prediction is positive by mechanism: never below half the smallest elapsed time
+that could have been measured.
 
 One run's time has variance s^2 (T^2 + t0^2) and the curve's own adds s^2 J' M^-1 J, M being the information matrix, read from
 the sums, of the parameters and J the gradient. The interval is symmetric in log time, so its lower end is positive.
@@ -105,7 +106,7 @@ class Model:
 
 def models_of(part: Table, timer_noise_s: float, form: str | None = None) -> list[Model]:
     """Return the solved models of all components of `part`, in order. Cost O(n); batched."""
-    solutions = amdahl.solve(part, form)
+    solutions = amdahl.solve(part, timer_noise_s, form)
     return _assemble(part, solutions, timer_noise_s)
 
 
@@ -248,18 +249,34 @@ def _point(model: Model, x: float, p: float) -> tuple[float, float, float]:
     low, high = model.x_range
     edge = low if x < low else high if x > high else x
     u = (edge - model.origin) / model.scale
-    q = 1.0 / p
-    c3, c2, c1, c0 = (model.serial[j] + model.parallel[j] * q for j in (3, 2, 1, 0))
-    value = c0 + u * (c1 + u * (c2 + u * c3))
+    (a0, a1, a2, a3), (b0, b1, b2, b3) = model.serial, model.parallel
+    serial = a0 + u * (a1 + u * (a2 + u * a3))
+    parallel = b0 + u * (b1 + u * (b2 + u * b3))
+    q, scaling = _cores_term(model, serial, parallel, p)
+    value = (serial + parallel * q) * scaling
     log_outside = 0.0
     if edge != x:
         # Zero has no logarithm: both ends are lifted by the basis' resolution.
         lift = model.scale * LIFT
         ratio = (x + lift) / (edge + lift)
         log_outside = log2(ratio) * LN2
-        slope = (c1 + u * (2.0 * c2 + u * 3.0 * c3)) * edge / model.scale / value if value > 0 else 0.0
+        rise = a1 + u * (2.0 * a2 + u * 3.0 * a3) + (b1 + u * (2.0 * b2 + u * 3.0 * b3)) * q
+        slope = rise * scaling * edge / model.scale / value if value > 0 else 0.0
         value *= ratio ** min(max(slope, 0.0), float(DEGREE_MAX))
     return max(value, model.floor), u, log_outside
+
+
+def _cores_term(model: Model, serial: float, parallel: float, p: float) -> tuple[float, float]:
+    """Return (1 / p, factor) such that the curve stays positive outside the seen core counts.
+
+    A run time that rises with p stays flat below them; one that falls faster than 1/p falls as 1/p beyond them.
+    """
+    p_low, p_high = model.p_range
+    if parallel < 0 and p < p_low:
+        return 1.0 / p_low, 1.0
+    if serial < 0 and p > p_high:
+        return 1.0 / p_high, p_high / p
+    return 1.0 / p, 1.0
 
 
 def _spread(model: Model, value: float, u: float, q: float, log_outside: float) -> tuple[float, float]:
@@ -281,13 +298,18 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     """Return `_point` elementwise."""
     edge = np.clip(x, *model.x_range)
     u = (edge - model.origin) / model.scale
-    q = 1.0 / p
-    c = [a + b * q for a, b in zip(model.serial, model.parallel, strict=True)]
-    value = c[0] + u * (c[1] + u * (c[2] + u * c[3]))
+    (a0, a1, a2, a3), (b0, b1, b2, b3) = model.serial, model.parallel
+    serial = a0 + u * (a1 + u * (a2 + u * a3))
+    parallel = b0 + u * (b1 + u * (b2 + u * b3))
+    p_low, p_high = model.p_range
+    q = 1.0 / np.where(parallel < 0, np.maximum(p, p_low), np.where(serial < 0, np.minimum(p, p_high), p))
+    scaling = np.where(serial < 0, np.minimum(p_high / p, 1.0), 1.0)
+    value = (serial + parallel * q) * scaling
     lift = model.scale * LIFT
     ratio = (x + lift) / (edge + lift)
     positive = np.where(value > 0, value, np.inf)
-    slope = (c[1] + u * (2.0 * c[2] + u * 3.0 * c[3])) * edge / model.scale / positive
+    rise = a1 + u * (2.0 * a2 + u * 3.0 * a3) + (b1 + u * (2.0 * b2 + u * 3.0 * b3)) * q
+    slope = rise * scaling * edge / model.scale / positive
     value = value * ratio ** np.clip(slope, 0.0, float(DEGREE_MAX))
     return np.maximum(value, model.floor), u, np.log(ratio)
 

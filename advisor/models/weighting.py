@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.elimination import TINY
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
 from advisor.models.table import Table
 
@@ -36,6 +35,7 @@ COLUMNS = [
 FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: no row may weigh as if it took less
 TRUST = 30.0  # of log-normal noise of sd 1 one row in 3000 lies beyond: no measurable bias; see test_weighting.py
 SWEEPS = 10  # of coordinate descent: 8 to 60 weigh alike (errors within 0.2 %), each costs about 60 vector operations
+ROUNDING = 1e-11  # of a sum; the differences that make a column of the cone lose about as much
 ROOT_HALF = 0.7071067811865476  # between it and its double lies the nearest power of two
 FEATURES = slice(AT["w_coefficients"].start, AT["w_floor"].stop)  # one gather for all that an evaluation needs
 
@@ -109,7 +109,10 @@ def _not_negative(part: Table) -> Floats:
     gradient = np.array([_bernstein(list(r)) for r in part["right"].reshape(2, COEFFICIENTS, -1)]).reshape(
         matrix.shape[1:]
     )
-    roots = np.sqrt(np.maximum(matrix[range(len(COLUMNS)), range(len(COLUMNS))], TINY))
+    # A column that is zero to rounding, next to the sums it is a difference of, tells nothing: it gets the coefficient 0.
+    diagonal = matrix[range(len(COLUMNS)), range(len(COLUMNS))]
+    bound = np.array([gram[2 * q, 2 * j] for j, q in COLUMNS])
+    roots = np.sqrt(np.where(diagonal > ROUNDING * bound, diagonal, np.inf))
     matrix = matrix / roots[:, None] / roots
     gradient = gradient / roots
     found = np.zeros_like(gradient)

@@ -91,7 +91,7 @@ class Elimination:
             for j in range(i):
                 z_i = z_i - self._lower[i][j] * z[j]
             z.append(z_i)
-            total = total + z_i * z_i * self._inverse[i]
+            total = total + z_i * (z_i * self._inverse[i])  # of an empty column z_i is huge and its inverse 0
         return total
 
     def solve(self, right: list[Entry]) -> list[Entry]:

@@ -123,7 +123,12 @@ class AsyncClient:
         self._closed = True
         self._link.stop()
         group, self._group = self._group, None
-        return None if group is None else await group.__aexit__(kind, error, trace)
+        if group is None:
+            return None
+        if isinstance(error, Exception):  # the program's own: not to be wrapped in a group
+            await group.__aexit__(None, None, None)
+            return None
+        return await group.__aexit__(kind, error, trace)
 
     async def close(self, within_s: float | None = None) -> None:
         """Send what is held, for at most `close_s` seconds, and end. What is held still is counted in `stats`."""
@@ -350,7 +355,8 @@ class AsyncClient:
     def _why_silent(self, what: str) -> AdvisorError:
         failure = self._session.failure
         why = f"{what}: {failure.message}" if failure else what
-        return ConnectionFailed(why, field="address", value=str(self._address))
+        hint = failure.hint if failure else ""
+        return ConnectionFailed(why, field="address", value=str(self._address), hint=hint)
 
     def _tell(self, answer: Answered) -> None:
         waiting = self._answers.get(answer.call)

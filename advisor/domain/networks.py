@@ -86,6 +86,8 @@ class Network:
         The node of each key.
     choices : tuple of int
         The choices' nodes in text order, an outer one before those inside it: the numbering of `shares`.
+    once : tuple of int
+        The positions in `keys` of the boxes that run once.
 
     Raises
     ------
@@ -98,12 +100,16 @@ class Network:
     components: tuple[str, ...] = field(init=False, compare=False, repr=False)
     boxes: tuple[int, ...] = field(init=False, compare=False, repr=False)
     choices: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    once: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_tree(self.nodes)
         boxes, choices = _text_order(self.nodes)
         components = tuple(self.nodes[index].name for index in boxes)
-        derived = {"keys": _keys(components), "components": components, "boxes": boxes, "choices": choices}
+        once = tuple(row for row, index in enumerate(boxes) if self.nodes[index].once)
+        derived = {
+            "keys": _keys(components), "components": components, "boxes": boxes, "choices": choices, "once": once,
+        }  # fmt: skip
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
@@ -264,21 +270,23 @@ def box(name: str) -> Network:
 
 
 def series(*parts: Network | str) -> Network:
-    """Return the pipeline of the parts, ``a .. b``; a string is a box. Cost O(nodes)."""
+    """Return the pipeline of the parts, ``a .. b``; a string is a box, one part is itself. Cost O(nodes)."""
     return _joined(Node(SERIES), parts)
 
 
 def choice(*parts: Network | str, ordered: bool = False) -> Network:
-    """Return the choice between the parts, ``a | b``, or ``a || b`` if `ordered`; a string is a box. Cost O(nodes)."""
+    """Return the choice between the parts, ``a | b``, or ``a || b`` if `ordered`; else as `series`. Cost O(nodes)."""
     return _joined(Node(CHOICE, ordered=ordered), parts)
 
 
 def _joined(root: Node, parts: Sequence[Network | str]) -> Network:
+    branches = [box(part) if isinstance(part, str) else part for part in parts]
+    if len(branches) == 1:
+        return branches[0]
     nodes: list[Node] = []
     children: list[int] = []
-    for part in parts:
+    for branch in branches:
         offset = len(nodes)
-        branch = box(part) if isinstance(part, str) else part
         nodes += [replace(node, children=tuple(child + offset for child in node.children)) for node in branch.nodes]
         children.append(len(nodes) - 1)
     return Network((*nodes, replace(root, children=tuple(children))))

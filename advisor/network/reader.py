@@ -104,28 +104,20 @@ def _unsupported(token: Token) -> Unsupported:
 def _explained(error: UnexpectedInput, text: str, last: Token | None, accepted: Iterable[str]) -> NetworkSyntax:
     """Return the error in words: where, what stands there, what could have stood there."""
     accepted = set(accepted) - LATER.keys()
-    line, column, hint = error.line, error.column, ""
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        found = "the text ends"
-        line, column = _end(last) if last is not None else (1, 1)
-    elif isinstance(error, UnexpectedToken):
-        found = f"`{shorten(_text(error)[:40])}`"
-        if _text(error) in KEYWORDS and "ID" in accepted:
-            hint = f"{found} is a reserved word"
-    else:
-        rest = text[error.pos_in_stream or 0 :][:3]
-        unclosed = (words for opening, words in UNCLOSED.items() if rest.startswith(opening))
-        found = next(unclosed, f"`{shorten(rest[:1])}`")
-    return NetworkSyntax(f"{found}, expected {_words(accepted)}", line=line, column=column, hint=hint)
+        line, column = (last.end_line or 1, last.end_column or 1) if last is not None else (1, 1)
+        return NetworkSyntax(f"the text ends, expected {_words(accepted)}", line=line, column=column)
+    start = error.pos_in_stream or 0
+    found = _text(error)[:40] if isinstance(error, UnexpectedToken) else text[start : start + 1]
+    unclosed = (words for opening, words in UNCLOSED.items() if text.startswith(opening, start))
+    words = next(unclosed, f"`{shorten(found)}`")
+    hint = f"`{found}` is a reserved word" if found in KEYWORDS and "ID" in accepted else ""
+    return NetworkSyntax(f"{words}, expected {_words(accepted)}", line=error.line, column=error.column, hint=hint)
 
 
 def _text(error: UnexpectedToken) -> str:
     token: str = error.token
     return str(token)
-
-
-def _end(last: Token) -> tuple[int, int]:
-    return last.end_line or 1, last.end_column or 1
 
 
 def _words(accepted: Iterable[str]) -> str:

@@ -215,10 +215,10 @@ def _answer(problem: _Problem, request: Request, solution: Solution) -> Allocati
     if isinstance(solution, Grouping):
         cores, instances, used = solution.cores, solution.instances, int(solution.sizes.sum())
         period, slowest = solution.period_s, solution.slowest_members()
-        groups = tuple(
-            (int(size), tuple(keys[row] for row in np.flatnonzero(solution.group == number)))
-            for number, size in enumerate(solution.sizes)
-        )
+        members: list[list[str]] = [[] for _ in solution.sizes]
+        for key, number in zip(keys, solution.group.tolist(), strict=True):
+            members[number].append(key)
+        groups = tuple((size, tuple(some)) for size, some in zip(solution.sizes.tolist(), members, strict=True))
     else:
         cores, instances = solution
         used, groups = total_cores(cores, instances), ()

@@ -71,7 +71,7 @@ class Request:
     level: float = 0.9
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
+        if self.objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
             raise InvalidValue("objective", self.objective, f"one of {', '.join(OBJECTIVES)}")
         if self.cores is not None:
             object.__setattr__(self, "cores", whole("cores", self.cores, limits.ALLOCATE_CORES_MAX))

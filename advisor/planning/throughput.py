@@ -47,7 +47,7 @@ def least_cores(demand: Demand, period_s: float, *, ties: bool = False) -> tuple
     if demand.single:
         cores = fewest_within(demand, np.full(len(demand), period_s))
         return cores, np.ones_like(cores)
-    return _replicated(demand, period_s, ties=ties)
+    return _cheapest(demand, _narrowest(demand, period_s), period_s, ties=ties)
 
 
 def total_cores(cores: Ints, instances: Ints) -> int:
@@ -87,10 +87,16 @@ def _bisected(demand: Demand, seconds: Floats) -> Ints:
 def _single_period(demand: Demand, cores: int, lowest: float, highest: float) -> float:
     """Return the best period of single instances; `lowest` is not feasible, `highest` is."""
     many, few = (fewest_within(demand, np.full(len(demand), period)) for period in (lowest, highest))
+    guess = True
     while (many - few).sum() > THRESHOLDS_FEW + 2 * len(demand):
         if highest - lowest <= BRACKET * highest:
             return highest
+        # Cores fall with the period about like a power of it: guess by that, and halve every other time for certainty.
         middle = _between(lowest, highest)
+        if guess:
+            share = np.log(many.sum() / cores) / np.log(many.sum() / few.sum())
+            middle = min(max(lowest ** (1 - share) * highest**share, lowest), highest)
+        guess = not guess
         between = fewest_within(demand, np.full(len(demand), middle))
         if between.sum() <= cores:
             highest, few = middle, between
@@ -120,54 +126,70 @@ def _between(lowest: float, highest: float) -> float:
 def _period(demand: Demand, cores: int, lowest: float, highest: float) -> float:
     while highest - lowest > BRACKET * highest:
         middle = _between(lowest, highest)
-        # Every instance of p cores works D_c(p) a period: n p >= (p serial + parallel)/period, the cheap test first.
-        possible = ((demand.low * demand.serial_s + demand.parallel_s) / middle).sum() <= cores * (1 + TIE)
-        plan = least_cores(demand, middle) if possible else None
-        if plan is not None and total_cores(*plan) <= cores:
-            highest = min(middle, float(demand.period_s(*plan).max()))
+        shapes = _narrowest(demand, middle)
+        if total_cores(*shapes) > cores:
+            # Too dear as it is; cheaper shapes are worth looking for only where they can be cheap enough.
+            possible = int(_cost_bound(demand, shapes[0], middle).sum()) <= cores
+            shapes = _cheapest(demand, shapes, middle, ties=False) if possible else shapes
+        if total_cores(*shapes) <= cores:
+            highest = min(middle, float(demand.period_s(*shapes).max()))
         else:
             lowest = middle
     return highest
 
 
 def _instances_for(demand: Demand, cores: Ints, period_s: float) -> Ints:
-    """Return the fewest instances of `cores` cores that sustain the period, exact in floating point."""
+    """Return the fewest instances of `cores` cores that sustain the period, exact in floating point.
+
+    Where they are more than allowed, any number that is.
+    """
     seconds = demand.seconds(cores)
-    instances = np.maximum(np.ceil(seconds / period_s), 1).astype(np.int64)
+    instances = np.clip(np.ceil(seconds / period_s), 1, demand.instances_max + 1).astype(np.int64)
     instances += seconds / instances > period_s
     fewer = np.maximum(instances - 1, 1)
     return np.where(seconds / fewer <= period_s, fewer, instances)
 
 
-def _replicated(demand: Demand, period_s: float, *, ties: bool) -> tuple[Ints, Ints]:
-    """Return the cheapest (cores per instance, instances) that sustains the period.
-
-    The fewest cores per instance come first: from one core each, no other shape is cheaper, since n p >= (p serial +
-    parallel)/period grows with p. Otherwise a shape no dearer than n0 p0 has n or p at most its root: both are tried.
-    """
+def _narrowest(demand: Demand, period_s: float) -> tuple[Ints, Ints]:
+    """Return the shapes of the fewest cores per instance that sustain the period."""
     cores = fewest_within(demand, demand.instances_max.astype(np.float64) * period_s)
-    instances = _instances_for(demand, cores, period_s)
-    bound = np.ceil((cores * demand.serial_s + demand.parallel_s) / period_s * (1 - TIE))
-    open_rows = np.flatnonzero((instances > 1) & (ties | (cores * instances > bound)))
-    step = 1
-    while len(open_rows):
-        rest = demand.rows(open_rows)
-        for some_cores, some in _shapes(rest, cores[open_rows], step, period_s):
-            best_cores, best = cores[open_rows], instances[open_rows]
+    return cores, _instances_for(demand, cores, period_s)
+
+
+def _cost_bound(demand: Demand, cores: Ints, period_s: float) -> Ints:
+    """Return cores that no shape of at least `cores_c` per instance undercuts: n p >= (p serial + parallel)/period."""
+    return np.ceil((cores * demand.serial_s + demand.parallel_s) / period_s * (1 - TIE)).astype(np.int64)
+
+
+def _cheapest(demand: Demand, shapes: tuple[Ints, Ints], period_s: float, *, ties: bool) -> tuple[Ints, Ints]:
+    """Return the cheapest shapes (cores per instance, instances) that sustain the period, given the narrowest.
+
+    From one core per instance no other shape is cheaper, by `_cost_bound`. Otherwise a shape no dearer than n0 p0 has
+    n or p at most its root: both are tried, p only above p0, n only as far as allowed.
+    """
+    narrowest = shapes[0]
+    cores, instances = narrowest.copy(), shapes[1].copy()
+    is_open = (instances > 1) & (ties | (cores * instances > _cost_bound(demand, cores, period_s)))
+    rows, step = np.flatnonzero(is_open), 1
+    while len(rows):
+        rest = demand.rows(rows)
+        for some_cores, some in _shapes(rest, step, period_s):
+            best_cores, best = cores[rows], instances[rows]
             cost, best_cost = some_cores * some, best_cores * best
             valid = (some <= rest.instances_max) & (rest.seconds(some_cores) / some <= period_s)
             better = valid & ((cost < best_cost) | ((cost == best_cost) & (some_cores > best_cores)))
-            cores[open_rows] = np.where(better, some_cores, best_cores)
-            instances[open_rows] = np.where(better, some, best)
+            cores[rows] = np.where(better, some_cores, best_cores)
+            instances[rows] = np.where(better, some, best)
         step += 1
-        open_rows = open_rows[step * step <= cores[open_rows] * instances[open_rows]]
+        cost = cores[rows] * instances[rows]
+        rows = rows[(step * step <= cost) & ((step <= rest.instances_max) | (narrowest[rows] ** 2 < cost))]
     return cores, instances
 
 
-def _shapes(rest: Demand, cores: Ints, step: int, period_s: float) -> list[tuple[Ints, Ints]]:
+def _shapes(rest: Demand, step: int, period_s: float) -> list[tuple[Ints, Ints]]:
     """Return the two shapes that one step tries: `step` cores an instance, and `step` instances."""
-    narrow = np.clip(np.full_like(cores, step), rest.low, rest.high)
-    few = np.full_like(cores, step)
+    few = np.full(len(rest), step, np.int64)
+    narrow = np.clip(few, rest.low, rest.high)
     return [
         (narrow, _instances_for(rest, narrow, period_s)),
         (fewest_within(rest, few.astype(np.float64) * period_s), few),

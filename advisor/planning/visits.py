@@ -35,8 +35,7 @@ def visits_of(network: Network, request: Request) -> Floats:
         visits = _from_structure(network, shares)
     else:
         visits = np.ones(len(network.keys))
-    once = [row for row, index in enumerate(network.boxes) if network.nodes[index].once]
-    visits[once] = 0.0
+    visits[list(network.once)] = 0.0
     for row, value in given.items():
         visits[row] = value
     if (visits < 0).any():

@@ -175,6 +175,8 @@ def _request(message: Any) -> Request:
             "a message that is neither a request nor a notification", field="message", value=(parts or [message])[0],
             bound="[0, msgid, method, params] with msgid an integer below 2**32, or [2, method, params]",
         )  # fmt: skip
+    if isinstance(method, bytes):  # older libraries have one type for text and bytes; pynvim's session sends both
+        method = method.decode("utf-8", "replace")
     if not isinstance(method, str) or len(method) > METHOD_CHARACTERS_MAX:
         raise MalformedMessage("a method that is no short text", field="method", value=method, bound="text")
     if not isinstance(params, list):

@@ -56,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unfinished_since: float | None = None
         self._scheduled = False
         self._closing_since: float | None = None
+        self._arrived = 0.0
         self._draining = False  # takes no new requests
         self._ended = False  # the peer sends no more
         self.pending_bytes = 0
@@ -74,8 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._hub.join(self):
             self._transport.abort()
             return
-        if not self.trusted:
-            self._unfinished_since = time.monotonic()
+        self._arrived = time.monotonic()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the hub; answers not sent are dropped, what they acknowledge stays."""
@@ -94,8 +94,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hub.pending_changed(self, pending - self.pending_bytes)
             self.pending_bytes = pending
         if not pending:
-            if self.trusted:
-                self._unfinished_since = None
+            self._unfinished_since = None
         elif events or self._unfinished_since is None:
             self._unfinished_since = time.monotonic()
         if events:
@@ -145,6 +144,8 @@ class Connection(asyncio.BufferedProtocol):
         """Return since when the peer owes something: the rest of a message, a token, its reading; None if nothing."""
         if self._closing_since is not None or self._unsent_since is not None:
             return self._closing_since or self._unsent_since
+        if not self.trusted:
+            return self._arrived
         return None if self._held_back else self._unfinished_since
 
     def drop(self, reason: str) -> None:

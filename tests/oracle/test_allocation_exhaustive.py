@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from advisor.domain.curves import AmdahlCurves
-from advisor.domain.networks import Network, box, series
+from advisor.domain.networks import Network, series
 from advisor.errors import ImpossibleTarget
 from advisor.planning import Request, plan
 
@@ -36,7 +36,7 @@ class Case:
 
     @property
     def network(self) -> Network:
-        return series(*self.keys) if len(self.keys) > 1 else box(self.keys[0])
+        return series(*self.keys)
 
     def plan(self, **request: Any) -> Any:
         curves = AmdahlCurves(np.array(self.serial), np.array(self.parallel))

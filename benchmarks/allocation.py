@@ -1,0 +1,102 @@
+"""Allocation against a per-core greedy heap in Python, the textbook way, in the same run.
+
+    python benchmarks/allocation.py [--repeats 9] [--large]
+
+Repeats are interleaved (planner, baseline, planner, …), so that a busy machine slows both. The baseline gives one core
+at a time to the slowest component (throughput) or to the largest gain (latency); it knows no limits, visits, reasons or
+ties. The planner's time is the whole `plan`: visits, limits, allocation, reasons, answer; the network is already read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from advisor.domain.curves import AmdahlCurves
+from advisor.domain.networks import series
+from advisor.network import parse
+from advisor.planning import Request, plan
+
+
+def greedy_throughput(serial: list[float], parallel: list[float], cores: int) -> list[int]:
+    given = [1] * len(serial)
+    heap = [(-(s + q), row) for row, (s, q) in enumerate(zip(serial, parallel, strict=True))]
+    heapq.heapify(heap)
+    for _ in range(cores - len(serial)):
+        row = heap[0][1]
+        given[row] += 1
+        heapq.heapreplace(heap, (-(serial[row] + parallel[row] / given[row]), row))
+    return given
+
+
+def greedy_latency(serial: list[float], parallel: list[float], cores: int) -> list[int]:
+    given = [1] * len(serial)
+    heap = [(-q / 2, row) for row, q in enumerate(parallel)]
+    heapq.heapify(heap)
+    for _ in range(cores - len(serial)):
+        row = heap[0][1]
+        given[row] += 1
+        heapq.heapreplace(heap, (-parallel[row] / (given[row] * (given[row] + 1)), row))
+    return given
+
+
+def seconds(work: Callable[..., object], *arguments: object) -> float:
+    start = time.perf_counter()
+    work(*arguments)
+    return time.perf_counter() - start
+
+
+def spread(times: list[float]) -> str:
+    low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else (times[0],) * 3
+    return f"{statistics.median(times) * 1e3:10.2f} ms  [{low * 1e3:.2f} – {high * 1e3:.2f}]"
+
+
+def compare(components: int, cores: int, repeats: int, *, baseline: bool = True) -> None:
+    rng = np.random.default_rng(7)
+    network = series(*(f"c{row}" for row in range(components)))
+    curves = AmdahlCurves(rng.lognormal(-5, 1, components), rng.lognormal(0, 1, components))
+    serial, parallel = curves.serial_s.tolist(), curves.parallel_s.tolist()
+    greedy = {"throughput": greedy_throughput, "latency": greedy_latency}
+    for objective, request in {
+        "throughput": Request(cores=cores),
+        "latency": Request(cores=cores, objective="latency"),
+        "throughput, 8 instances": Request(cores=cores, instances_max=8),
+        "throughput, half the cores": Request(cores=components // 2),
+    }.items():
+        run = greedy.get(objective) if baseline else None
+        ours: list[float] = []
+        theirs: list[float] = []
+        for _ in range(repeats):
+            ours.append(seconds(plan, network, curves, request))
+            if run is not None:
+                theirs.append(seconds(run, serial, parallel, cores))
+        ratio = f"   {statistics.median(theirs) / statistics.median(ours):7.1f} x" if theirs else ""
+        print(f"{components:>7} components {cores:>8} cores  {objective:<27} plan     {spread(ours)}{ratio}")
+        if theirs:
+            print(f"{'':>7}            {'':>8}        {'':<27} baseline {spread(theirs)}")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--repeats", type=int, default=9)
+    arguments.add_argument("--large", action="store_true", help="also 100,000 components on 1,000,000 cores")
+    given = arguments.parse_args()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
+    print("median [quartiles]; the last column is baseline / plan")
+    compare(1_000, 10_000, given.repeats)
+    if given.large:
+        compare(100_000, 1_000_000, max(3, given.repeats // 3))
+    text = " .. ".join(f"c{row}" for row in range(1_000))
+    parse("a")  # builds the parser, once a process
+    print(f"reading 1000 components from text {spread([seconds(parse, text) for _ in range(given.repeats)])}")
+
+
+if __name__ == "__main__":
+    main()

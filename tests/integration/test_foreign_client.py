@@ -1,0 +1,31 @@
+"""A client that nobody here wrote: pynvim's MessagePack-RPC session talks to the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+from live import running
+
+PROGRAM = Path(__file__).parents[1] / "support" / "foreign_client.py"
+
+
+async def test_pynvim_talks_to_the_service(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state"):
+        client = await asyncio.create_subprocess_exec(
+            sys.executable, str(PROGRAM), str(tmp_path / "s"),
+            stdout=asyncio.subprocess.PIPE, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+        said, _ = await client.communicate()
+    heard = json.loads(said)
+    assert heard["hello"]["sequence"] == 0
+    assert heard["receipt"]["accepted"] == 90
+    assert math.isclose(heard["predict"]["elapsed_s"], 0.02, rel_tol=1e-6)
+    assert heard["choice"]["cores"] == 8
+    assert sum(heard["plan"]["cores"].values()) <= 12
+    assert heard["error"]  # it expects a pair where our error is a map, and raises; the session lives on
+    assert heard["status"]["totals"]["rows_accepted"] == 91

@@ -1,0 +1,134 @@
+"""The asynchronous client against a real socket."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from advisor import AsyncClient
+from advisor.errors import ConnectionFailed, Unavailable, UnknownComponent
+
+
+async def observe(client: AsyncClient, rows: int) -> None:
+    for i in range(rows):
+        assert await client.observe("c", predictor=1.0, cores=2, elapsed_s=float(i))
+
+
+async def test_rows_and_questions_share_a_connection(service) -> None:
+    async with AsyncClient(service.address, batch_rows=10) as client:
+        await observe(client, 105)
+        answers: list[int] = []
+
+        async def ask() -> None:
+            answers.append((await client.predict("m", 1.0, 2)).observations)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(ask)
+        stats = await client.flush()
+        assert (await client.forget("c", keep=0.5)) == {"component": "c"}
+    assert answers == [3] * 50
+    assert stats.rows_accepted == 105
+    assert stats.connections == 1
+    assert sorted(row[1] for row in service.rows) == [float(i) for i in range(105)]
+
+
+async def test_rows_that_do_not_fill_a_batch_go_by_themselves(service) -> None:
+    async with AsyncClient(service.address, linger_s=0.001) as client:
+        await observe(client, 3)
+        with anyio.fail_after(10):
+            while client.stats().rows_acknowledged < 3:
+                await client._link.progress.wait()
+    assert service.rows.total() == 3
+
+
+async def test_leaving_sends_what_is_held(service) -> None:
+    async with AsyncClient(service.address, linger_s=60) as client:
+        await observe(client, 3)
+    assert service.rows.total() == 3
+    with pytest.raises(ConnectionFailed, match="closed"):
+        await client.predict("m")
+
+
+async def test_the_program_goes_on_after_close(service) -> None:
+    async with AsyncClient(service.address) as client:
+        await observe(client, 3)
+        await client.close()
+        await anyio.lowlevel.checkpoint()
+        assert not await client.observe("c", 1, 1, 1.0)
+        with pytest.raises(ConnectionFailed, match="closed"):
+            await client.predict("m")
+    assert service.rows.total() == 3
+    assert client.stats().rows_dropped == 1
+
+
+async def test_an_error_of_the_program_leaves_at_once(tmp_path) -> None:
+    with pytest.raises(KeyError, match="mine"):  # noqa: PT012
+        async with AsyncClient(str(tmp_path / "nobody"), close_s=60) as client:
+            await observe(client, 3)
+            raise KeyError("mine")
+
+
+async def test_a_cancelled_program_leaves_at_once(tmp_path) -> None:
+    with anyio.move_on_after(0.01) as scope:
+        async with AsyncClient(str(tmp_path / "nobody"), close_s=60) as client:
+            await client.predict("m", timeout_s=60)
+    assert scope.cancelled_caught
+
+
+async def test_an_error_of_the_service_is_raised_as_its_own_kind(service) -> None:
+    async with AsyncClient(service.address) as client:
+        with pytest.raises(UnknownComponent) as caught:
+            await client.predict("unknown")
+    assert caught.value.field == "component"
+    assert not caught.value.retry
+
+
+async def test_a_question_is_asked_again_after_a_cut(service) -> None:
+    service.mute_after = [20]
+    async with AsyncClient(service.address) as client:
+        assert (await client.predict("m")).observations == 3
+        assert client.stats().connections == 2
+
+
+async def test_a_forgotten_component_is_forgotten_once_through_a_cut(service) -> None:
+    async with AsyncClient(service.address) as client:
+        size = len(str(await client.hello()))
+        service.stop()
+        service.mute_after = [size + 100]
+        service.start()
+        await client.forget("c")
+    assert service.forgotten == ["c"]
+
+
+async def test_a_full_buffer_drops_the_newest(tmp_path) -> None:
+    async with AsyncClient(str(tmp_path / "nobody"), buffer_rows=10, batch_rows=3, close_s=0.0) as client:
+        taken = [await client.observe("c", 1, 1, float(i)) for i in range(15)]
+        assert taken == [True] * 10 + [False] * 5
+        assert client.stats().rows_dropped == 5
+        assert await client.observe_rows([["c", 1, 1, 1.0]]) == 0
+
+
+async def test_a_full_buffer_drops_the_oldest(service) -> None:
+    service.stop()
+    async with AsyncClient(service.address, buffer_rows=10, batch_rows=2, when_full="drop_oldest") as client:
+        assert all([await client.observe("c", 1, 1, float(i)) for i in range(101)])
+        service.start()
+        stats = await client.flush()
+    assert [row[1] for row in service.rows] == [float(i) for i in range(100 - len(service.rows) + 1, 101)]
+    assert stats.rows_offered == 101 == stats.rows_dropped + stats.rows_accepted
+
+
+async def test_a_full_buffer_raises(tmp_path) -> None:
+    client = AsyncClient(str(tmp_path / "nobody"), buffer_rows=10, when_full="raise", close_s=0.0)
+    async with client:
+        await observe(client, 10)
+        with pytest.raises(Unavailable, match="buffer is full"):
+            await client.observe("c", 1, 1, 1.0)
+
+
+async def test_a_full_buffer_blocks(service) -> None:
+    async with AsyncClient(service.address, buffer_rows=10, batch_rows=2, when_full="block") as client:
+        await observe(client, 300)
+        await client.flush()
+    assert service.rows.total() == 300

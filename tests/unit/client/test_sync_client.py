@@ -1,0 +1,290 @@
+"""The synchronous client against a real socket that is cut, delayed and lied to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from array import array
+
+import numpy as np
+import pytest
+
+from advisor import SyncClient
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason
+from advisor.errors import ConnectionFailed, InvalidValue, StorageFailed, Unauthorized, Unavailable, UnknownComponent
+
+
+def adds_up(stats) -> bool:
+    return stats.rows_offered == stats.rows_acknowledged + stats.rows_rejected + stats.rows_dropped + stats.rows_held
+
+
+def observe(client: SyncClient, rows: int, first: int = 0) -> None:
+    for i in range(first, first + rows):
+        assert client.observe("c", predictor=1.0, cores=2, elapsed_s=float(i))
+
+
+def counted_once(service, rows: int) -> bool:
+    return dict(service.rows) == {("c", float(i)): 1 for i in range(rows)}
+
+
+def test_rows_arrive_once_and_in_order(service) -> None:
+    with SyncClient(service.address, batch_rows=100) as client:
+        observe(client, 1050)
+        stats = client.flush()
+    assert counted_once(service, 1050)
+    assert list(service.rows) == [("c", float(i)) for i in range(1050)]
+    assert stats.rows_accepted == stats.rows_acknowledged == 1050
+    assert stats.batches_resent == 0
+    assert adds_up(stats)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 50, 200, 3000, 5555])
+def test_a_cut_on_the_way_there_loses_and_doubles_nothing(service, cut: int) -> None:
+    service.cut_after = [cut, cut + 900, cut + 3000]
+    with SyncClient(service.address, batch_rows=20) as client:
+        observe(client, 500)
+        stats = client.flush()
+    assert counted_once(service, 500)
+    assert stats.connections >= 2
+    assert stats.rows_acknowledged == 500
+
+
+@pytest.mark.parametrize("mute", [0, 3, 60, 130, 500])
+def test_a_cut_on_the_way_back_loses_and_doubles_nothing(service, mute: int) -> None:
+    service.mute_after = [mute, mute + 77, mute + 333]
+    with SyncClient(service.address, batch_rows=20) as client:
+        observe(client, 500)
+        stats = client.flush()
+    assert counted_once(service, 500)
+    assert stats.connections >= 2
+    assert stats.rows_acknowledged == 500
+
+
+def test_answers_may_come_in_any_order(service) -> None:
+    service.hold_answers = True
+    with SyncClient(service.address, batch_rows=10, window=4) as client:
+        observe(client, 40)
+        with pytest.raises(ConnectionFailed, match="40 rows"):
+            client.flush(timeout_s=0.3)
+        service.let_go()
+        stats = client.flush()
+    assert counted_once(service, 40)
+    assert stats.rows_accepted == 40
+
+
+def test_a_service_that_lost_its_state_is_told_what_is_held_and_the_rest_is_reported(service) -> None:
+    with SyncClient(service.address, batch_rows=10) as client:
+        observe(client, 30)
+        client.flush()
+        service.stop()
+        service.forget_everything()
+        observe(client, 20, first=30)
+        service.start()
+        stats = client.flush()
+    assert dict(service.rows) == {("c", float(i)): 1 for i in range(30, 50)}
+    assert stats.rows_lost == 30
+    assert stats.batches_lost == 3
+    assert len({hello.incarnation for hello in service.greetings}) == 2
+
+
+def test_a_restart_that_keeps_its_state_goes_unnoticed(service) -> None:
+    with SyncClient(service.address, batch_rows=10) as client:
+        observe(client, 30)
+        client.flush()
+        service.stop()
+        observe(client, 30, first=30)
+        service.start()
+        stats = client.flush()
+    assert counted_once(service, 60)
+    assert stats.rows_lost == 0
+
+
+def test_a_batch_refused_for_ever_is_dropped_alone_and_counted(service) -> None:
+    service.errors = [InvalidValue("rows", "x", "y")]
+    with SyncClient(service.address, batch_rows=10, window=1) as client:
+        observe(client, 30)
+        stats = client.flush()
+    assert dict(service.rows) == {("c", float(i)): 1 for i in range(10, 30)}
+    assert stats.rows_rejected == 10
+    assert stats.last_error == "rows is 'x', must be y"
+    assert adds_up(stats)
+
+
+def test_a_batch_refused_for_now_is_sent_again(service) -> None:
+    service.errors = [StorageFailed("disk full"), StorageFailed("disk full")]
+    with SyncClient(service.address, batch_rows=10) as client:
+        observe(client, 50)
+        stats = client.flush()
+    assert counted_once(service, 50)
+    assert stats.batches_resent >= 2
+    assert stats.connections == 1
+
+
+def test_refused_rows_are_told(service) -> None:
+    with SyncClient(service.address) as client:
+        client.observe("c", 1, 1, -1.0)
+        client.observe("c", 1, 1, 0.0)
+        stats = client.flush()
+    assert (stats.rows_accepted, stats.rows_refused) == (1, 1)
+    assert stats.refused_by_code == {"invalid_elapsed_s": 1}
+    assert list(stats.last_refused) == [("invalid_elapsed_s", -1.0)]
+
+
+def test_every_verb_has_its_answer(service) -> None:
+    with SyncClient(service.address) as client:
+        assert client.hello()["version"] == "test"
+        assert client.predict("m", predictor=2.0, cores=4) == Prediction(1.0, 1.0, 1.0, "joint", ("n",), 3, 0.0)
+        assert client.predict("m", predictor=np.array([1.0, 2.0]), cores=np.int64(2)).elapsed_s == [1.0, 2.0]
+        assert isinstance(client.choose_cores("m", predictor=2.0, cores_max=16), CoreChoice)
+        allocation = client.allocate("net n connect a .. b;", cores=4)
+        assert isinstance(allocation, Allocation)
+        assert allocation.spare == 4
+        assert allocation.groups == ((1, ("a", "b")),)
+        assert allocation.why == (Reason("c", "a", 1.0, "t"),)
+        assert client.names(["a", "b"]) == 0
+        assert client.names(["c"]) == 2
+        assert client.observe_columns(index=[0, 1, 2], predictor=None, cores=array("d", [1, 2, 3]),
+                                      elapsed_s=np.ones(3, np.float32)) == 3  # fmt: skip
+        assert client.observe_rows([["r", 1.0, 1.0, 7.0], ("r", None, np.float64(1), 8.0, {"ok": True})]) == 2
+        assert client.forget("a") == {"component": "a"}
+        assert client.status()["rows"] == 5
+    assert service.names == ["a", "b", "c"]
+    assert service.forgotten == ["a"]
+    with pytest.raises(UnknownComponent), SyncClient(service.address) as client:
+        client.predict("unknown")
+
+
+def test_names_are_said_again_on_every_connection(service) -> None:
+    with SyncClient(service.address) as client:
+        client.names(["a", "b"])
+        client.observe_columns(index=[1], cores=[1.0], elapsed_s=[1.0])
+        client.flush()
+        service.stop()
+        service.names = []
+        service.start()
+        client.observe_columns(index=[0], cores=[1.0], elapsed_s=[1.0])
+        client.flush()
+    assert service.names == ["a", "b"]
+
+
+def test_nobody_there_costs_a_scheduler_nothing_but_rows(tmp_path) -> None:
+    client = SyncClient(str(tmp_path / "nobody"), buffer_rows=50, timeout_s=0.2, close_s=0.1)
+    taken = sum(client.observe("c", 1, 1, 1.0) for _ in range(50_000))
+    with pytest.raises(ConnectionFailed, match="is the service running") as caught:
+        client.predict("c")
+    assert caught.value.retry
+    stats = client.stats()
+    assert stats.rows_offered == 50_000
+    assert stats.rows_dropped == 50_000 - taken
+    assert stats.rows_held == taken
+    client.close()
+    assert not client.observe("c", 1, 1, 1.0)
+    assert adds_up(client.stats())
+    with pytest.raises(ConnectionFailed, match="closed"):
+        client.predict("c")
+
+
+def test_the_oldest_may_be_dropped_instead(service) -> None:
+    service.stop()
+    client = SyncClient(service.address, when_full="drop_oldest", buffer_rows=10)
+    client._start = lambda: None  # the thread comes late
+    for i in range(100):
+        assert client.observe("c", 1, 1, float(i))
+    del client._start
+    service.start()
+    stats = client.flush()
+    client.close()
+    assert dict(service.rows) == {("c", float(i)): 1 for i in range(90, 100)}
+    assert stats.rows_dropped == 90
+
+
+def test_a_full_buffer_may_raise(tmp_path) -> None:
+    client = SyncClient(str(tmp_path / "nobody"), when_full="raise", buffer_rows=10, close_s=0.0)
+    client._start = lambda: None
+    for _ in range(10):
+        client.observe("c", 1, 1, 1.0)
+    with pytest.raises(Unavailable, match="buffer is full"):
+        client.observe("c", 1, 1, 1.0)
+    client.close()
+
+
+def test_a_full_buffer_may_block_until_there_is_room(service) -> None:
+    with SyncClient(service.address, when_full="block", buffer_rows=10, batch_rows=5) as client:
+        observe(client, 500)
+        stats = client.flush()
+    assert counted_once(service, 500)
+    assert stats.rows_dropped == 0
+
+
+def test_many_threads_may_observe_at_once(service) -> None:
+    with SyncClient(service.address, batch_rows=50) as client:
+        threads = [threading.Thread(target=observe, args=(client, 500, 500 * i)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        client.flush()
+    assert counted_once(service, 4000)
+
+
+def test_a_wrong_token_is_told_at_once(service) -> None:
+    service.token = "right"
+    with SyncClient(service.address, token="wrong", close_s=0.0) as client, pytest.raises(Unauthorized):
+        client.predict("c", timeout_s=30)
+    with SyncClient(service.address, token="right") as client:
+        assert client.predict("c").observations == 3
+
+
+def test_the_child_of_a_fork_is_a_producer_of_its_own(service) -> None:
+    with SyncClient(service.address, batch_rows=10_000, linger_s=30.0) as client:
+        observe(client, 5)
+        client.hello()
+        child = os.fork()
+        if not child:  # pragma: no cover
+            try:
+                client.observe("c", 1, 1, 100.0)
+                stats = client.flush()
+                os._exit(0 if stats.rows_offered == 1 and stats.rows_acknowledged == 1 else 1)
+            except BaseException:
+                os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        observe(client, 5, first=5)
+        stats = client.flush()
+    assert service.rows.pop(("c", 100.0)) == 1
+    assert counted_once(service, 10)
+    assert stats.connections == 1
+    assert len({hello.incarnation for hello in service.greetings if hello.producer}) == 2
+
+
+def test_what_is_held_when_the_program_ends_is_sent(service) -> None:
+    program = (
+        "from advisor.client import SyncClient\n"
+        f"client = SyncClient({service.address!r}, linger_s=60)\n"
+        "client.observe('c', 1, 1, 0.0)\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert counted_once(service, 1)
+
+
+@pytest.mark.parametrize(
+    "options", [{"address": ""}, {"address": "tcp://host"}, {"address": "h:99999"}, {"address": "/s", "when_full": "x"}]
+)
+def test_what_is_wrong_with_the_options_is_said_at_once(options) -> None:
+    with pytest.raises(InvalidValue):
+        SyncClient(**options)
+
+
+def test_a_number_that_is_none_is_refused_where_it_stands() -> None:
+    client = SyncClient("/nowhere")
+    with pytest.raises(InvalidValue, match="elapsed_s is 'x', must be a number"):
+        client.observe("c", 1, 1, "x")
+    with pytest.raises(InvalidValue, match="cores is None"):
+        client.observe("c", 1, None, 1)
+
+
+def test_neither_numpy_nor_the_engine_is_loaded() -> None:
+    check = "import advisor.client, sys; assert 'numpy' not in sys.modules and 'advisor.engine' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True, timeout=60)

@@ -1,0 +1,119 @@
+"""Networks as flat lists: what is accepted, what is refused and by which name."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from advisor.domain import limits
+from advisor.domain.networks import Network, Node, box, choice, network_from_nodes, series
+from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownKey
+
+A, B = {"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}
+
+
+def test_keys_number_a_name_that_recurs_in_text_order() -> None:
+    network = series("a", choice("b", series("a", "c")), "a")
+    assert network.keys == ("a#1", "b", "a#2", "c", "a#3")
+    assert network.components == ("a", "b", "a", "c", "a")
+    assert [network.nodes[index].name for index in network.boxes] == list(network.components)
+
+
+def test_choices_are_numbered_in_text_order_outer_before_inner() -> None:
+    network = series(choice("a", choice("b", "c", ordered=True)), choice("d", "e"))
+    assert [network.nodes[index].ordered for index in network.choices] == [False, True, False]
+    assert network.choices == tuple(sorted(network.choices, key=lambda index: (index > 4, -index)))
+
+
+def test_nodes_go_out_and_come_back() -> None:
+    network = series("a", choice("b", "c", ordered=True), "d")
+    assert network_from_nodes(network.as_nodes()) == network
+    assert network_from_nodes(network.as_nodes()).keys == network.keys
+    assert pickle.loads(pickle.dumps(network)).keys == network.keys
+    assert network.as_nodes()[3] == {"kind": "choice", "children": [1, 2], "ordered": True}
+
+
+def test_children_need_not_stand_in_text_order() -> None:
+    assert network_from_nodes([B, A, {"kind": "series", "children": [1, 0]}]).keys == ("a", "b")
+
+
+def test_names_are_normalised() -> None:
+    assert network_from_nodes([{"kind": "box", "name": "e\u0301"}]).keys == ("\u00e9",)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error", "field"),
+    [
+        ("a .. b", InvalidValue, "network"),
+        ([], InvalidValue, "network"),
+        ([1], InvalidValue, "network[0]"),
+        ([{}], InvalidValue, "network[0].kind"),
+        ([{"kind": "star"}], InvalidValue, "network[0].kind"),
+        ([{"kind": ["box"]}], InvalidValue, "network[0].kind"),
+        ([{"kind": "box"}], InvalidValue, "network[0].name"),
+        ([{"kind": "box", "name": ""}], InvalidValue, "network[0].name"),
+        ([{"kind": "box", "name": "a\n"}], InvalidValue, "network[0].name"),
+        ([{"kind": "box", "name": "x" * 201}], InvalidValue, "network[0].name"),
+        ([{"kind": "box", "name": "a", "children": []}], UnknownKey, "network[0]"),
+        ([{"kind": "box", "name": "a", "cores": 3}], UnknownKey, "network[0]"),
+        ([{"kind": "box", "name": "a", 7: 3}], UnknownKey, "network[0]"),
+        ([{"kind": "box", "name": "a", "once": 1}], InvalidValue, "network[0].once"),
+        ([{"kind": "box", "name": "a", "line": -1}], InvalidValue, "network[0].line"),
+        ([{"kind": "box", "name": "a", "column": 2**40}], InvalidValue, "network[0].column"),
+        ([A, B, {"kind": "series"}], InvalidValue, "network[2].children"),
+        ([A, B, {"kind": "series", "children": 3}], InvalidValue, "network[2].children"),
+        ([A, {"kind": "series", "children": [0]}], InvalidValue, "network[1].children"),
+        ([A, B, {"kind": "series", "children": [0, 1.0]}], InvalidValue, "network[2].children"),
+        ([A, B, {"kind": "series", "children": [0, True]}], InvalidValue, "network[2].children"),
+        ([A, B, {"kind": "series", "children": [0, -1]}], InvalidValue, "network[2].children"),
+        ([A, B, {"kind": "series", "children": [0, 2]}], InvalidValue, "network[2].children"),
+        ([{"kind": "series", "children": [1, 2]}, A, B], InvalidValue, "network[0].children"),
+        ([A, B, {"kind": "series", "children": [0, 10**30]}], InvalidValue, "network[2].children"),
+        ([A, B, {"kind": "series", "children": [0, 0]}], InvalidValue, "network[2].children"),
+        ([A, B], InvalidValue, "network[0]"),
+        ([A, B, B, {"kind": "choice", "children": [0, 2]}], InvalidValue, "network[1]"),
+        ([A, B, {"kind": "choice", "children": [0, 1], "ordered": None}], InvalidValue, "network[2].ordered"),
+        ([A, B, {"kind": "series", "children": [0, 1], "ordered": True}], UnknownKey, "network[2]"),
+        ([A, A, {"kind": "box", "name": "a#1"}, {"kind": "series", "children": [0, 1, 2]}], InvalidValue, "network"),
+    ],
+)
+def test_what_is_no_tree_of_known_nodes_is_refused_by_name(nodes: Any, error: type[AdvisorError], field: str) -> None:
+    with pytest.raises(error) as raised:
+        network_from_nodes(nodes)
+    assert raised.value.field == field
+    assert str(raised.value)
+
+
+def nested(depth: int) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = [A]
+    for _ in range(depth - 1):
+        nodes += [B, {"kind": "series", "children": [len(nodes) - 1, len(nodes)]}]
+    return nodes
+
+
+def test_depth_is_bounded_without_recursion() -> None:
+    assert len(network_from_nodes(nested(limits.NETWORK_DEPTH_MAX)).keys) == limits.NETWORK_DEPTH_MAX
+    for depth in (limits.NETWORK_DEPTH_MAX + 1, 60_000):
+        with pytest.raises(TooLarge) as raised:
+            network_from_nodes(nested(depth))
+        assert (raised.value.field, raised.value.bound) == ("network depth", limits.NETWORK_DEPTH_MAX)
+
+
+def test_size_is_bounded() -> None:
+    with pytest.raises(TooLarge, match="network nodes"):
+        network_from_nodes([A] * (limits.NETWORK_NODES_MAX + 1))
+    wide = (Node("box", "a"),) * (limits.NETWORK_COMPONENTS_MAX + 1)
+    with pytest.raises(TooLarge, match="network components"):
+        Network((*wide, Node("series", children=tuple(range(len(wide))))))
+
+
+def test_constructors_build_what_the_flat_form_says() -> None:
+    assert box("a").as_nodes() == [A]
+    assert series("a", "b").as_nodes() == [A, B, {"kind": "series", "children": [0, 1]}]
+    assert series("a") == choice("a") == box("a")
+    with pytest.raises(InvalidValue):
+        series()
+    with pytest.raises(InvalidValue):
+        box("")

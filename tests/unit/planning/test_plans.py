@@ -1,0 +1,439 @@
+"""Plans: what they promise beyond being optimal, which `tests/oracle` shows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import AmdahlCurves
+from advisor.domain.networks import Network, series
+from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, MissingShares, TooLarge, Unsupported
+from advisor.network import parse
+from advisor.planning import Request, plan
+
+CHOICE = parse("a .. (b | c) .. d")
+CURVES = AmdahlCurves(np.array([0.1, 0.2, 0.1, 0.0]), np.array([1.0, 2.0, 4.0, 3.0]))
+SHARES = [[3, 1]]
+
+
+def curves(*pairs: tuple[float, float]) -> AmdahlCurves:
+    return AmdahlCurves(np.array([s for s, _ in pairs], float), np.array([q for _, q in pairs], float))
+
+
+def pipeline(n: int) -> Network:
+    return series(*(f"c{number}" for number in range(n)))
+
+
+def codes(answer: Allocation) -> list[str]:
+    return [reason.code for reason in answer.why]
+
+
+def text(answer: Allocation, code: str) -> str:
+    return next(reason.text for reason in answer.why if reason.code == code)
+
+
+class TestVisits:
+    def test_shares_are_normalised_and_multiply_down(self) -> None:
+        network = parse("a .. (b | (c || d)) .. (e | f)")
+        ones = curves(*[(1, 0)] * 6)
+        answer = plan(network, ones, Request(cores=6, shares=[[1, 3], [0.5, 0.5], [2, 0]]))
+        # 1 + 1/4 + 3/4 (1/2 + 1/2) + 1 + 0, each visit taking one second
+        assert answer.latency_s == pytest.approx(3.0)
+        assert [reason.component for reason in answer.why if reason.code == "unvisited"] == ["f"]
+
+    def test_a_choice_without_shares_is_named_with_its_place(self) -> None:
+        with pytest.raises(MissingShares) as raised:
+            plan(parse("a ..\n(b | c)"), curves((1, 0), (1, 0), (1, 0)), Request(cores=4))
+        assert "line 2, column 4" in str(raised.value)
+        assert (raised.value.field, raised.value.bound) == ("shares[0]", "2:4")
+
+    def test_the_second_choice_is_the_one_that_lacks_shares(self) -> None:
+        network = parse("(a | b) .. (c | d)")
+        with pytest.raises(MissingShares, match="line 1, column 15"):
+            plan(network, curves(*[(1, 0)] * 4), Request(cores=4, shares=[[1, 1], None]))  # type: ignore[list-item]
+
+    def test_visits_stand_in_for_shares_where_all_of_them_are_given(self) -> None:
+        given = Request(cores=16, visits={"b": 0.75, "c": 0.25})
+        assert plan(CHOICE, CURVES, given).cores == plan(CHOICE, CURVES, Request(cores=16, shares=SHARES)).cores
+        with pytest.raises(MissingShares):
+            plan(CHOICE, CURVES, Request(cores=16, visits={"b": 0.75}))
+
+    def test_no_shares_are_needed_below_a_branch_that_nothing_takes(self) -> None:
+        network = parse("a | (b | c)")
+        answer = plan(network, curves((1, 1), (1, 1), (1, 1)), Request(cores=9, shares=[[1, 0], None]))  # type: ignore[list-item]
+        assert answer.cores["b"] == answer.cores["c"] == 1
+
+    def test_a_component_without_visits_gets_its_minimum(self) -> None:
+        answer = plan(
+            pipeline(3), curves((0, 9), (0, 9), (0, 9)), Request(cores=12, visits={"c1": 0}, minimum={"c1": 2})
+        )
+        assert answer.cores == {"c0": 5, "c1": 2, "c2": 5}
+
+    def test_a_box_without_input_runs_once_and_not_once_a_record(self) -> None:
+        network = parse("box start (-> (a)); net m connect start .. work;")
+        answer = plan(network, curves((100, 100), (0, 6)), Request(cores=7))
+        assert answer.cores == {"start": 1, "work": 6}
+        assert plan(network, curves((100, 100), (0, 6)), Request(cores=7, visits={"start": 1})).cores["start"] == 6
+
+    @pytest.mark.parametrize(
+        ("given", "field"),
+        [
+            ({"shares": "ab"}, "shares"),
+            ({"shares": []}, "shares"),
+            ({"shares": [[1, 2], [3, 4]]}, "shares"),
+            ({"shares": [[1, 2, 3]]}, "shares[0]"),
+            ({"shares": [3]}, "shares[0]"),
+            ({"shares": [[0, 0]]}, "shares[0]"),
+            ({"shares": [[1, -1]]}, "shares[0][1]"),
+            ({"shares": [[1, float("nan")]]}, "shares[0][1]"),
+            ({"shares": [["1", 2]]}, "shares[0][0]"),
+            ({"shares": [[True, False]]}, "shares[0][0]"),
+            ({"shares": [[1e308, 1e308]]}, "shares[0]"),
+            ({"visits": {"z": 1}}, "visits"),
+            ({"visits": [1, 2]}, "visits"),
+            ({"visits": {"a": -1}}, "visits.a"),
+            ({"visits": {"a": float("inf")}}, "visits.a"),
+            ({"visits": {"a": 1e10}}, "visits.a"),
+            ({"visits": {"a": 10**400}}, "visits.a"),
+            ({"visits": dict.fromkeys("abcd", 0)}, "visits"),
+        ],
+    )
+    def test_what_is_no_share_or_visit_is_refused_by_name(self, given: dict[str, Any], field: str) -> None:
+        with pytest.raises(InvalidValue) as raised:
+            plan(CHOICE, CURVES, Request(cores=8, **given))
+        assert raised.value.field == field
+
+
+class TestRequests:
+    @pytest.mark.parametrize(
+        ("given", "error", "field"),
+        [
+            ({}, InvalidValue, "cores"),
+            ({"cores": 0}, InvalidValue, "cores"),
+            ({"cores": 4.0}, InvalidValue, "cores"),
+            ({"cores": True}, InvalidValue, "cores"),
+            ({"cores": "4"}, InvalidValue, "cores"),
+            ({"cores": 2**20 + 1}, TooLarge, "cores"),
+            ({"cores": 4, "objective": "speed"}, InvalidValue, "objective"),
+            ({"cores": 4, "objective": ["latency"]}, InvalidValue, "objective"),
+            ({"cores": 4, "target": {"latency_s": 1}}, InvalidValue, "target"),
+            ({"cores": 4, "objective": "fewest_cores"}, InvalidValue, "target"),
+            ({"objective": "fewest_cores", "target": {}}, InvalidValue, "target"),
+            ({"objective": "fewest_cores", "target": {"cores": 1}}, InvalidValue, "target"),
+            ({"objective": "fewest_cores", "target": {"latency_s": 1, "throughput_per_s": 1}}, InvalidValue, "target"),
+            ({"objective": "fewest_cores", "target": {"latency_s": 0}}, InvalidValue, "target.latency_s"),
+            ({"objective": "fewest_cores", "target": {"latency_s": 5e-324}}, InvalidValue, "target.latency_s"),
+            ({"objective": "fewest_cores", "target": {"latency_s": "1"}}, InvalidValue, "target.latency_s"),
+            ({"cores": 4, "level": 1.5}, InvalidValue, "level"),
+            ({"cores": 4, "minimum": {"a": 0}}, InvalidValue, "minimum.a"),
+            ({"cores": 4, "minimum": {"a": 1.5}}, InvalidValue, "minimum.a"),
+            ({"cores": 4, "minimum": {"z": 1}}, InvalidValue, "minimum"),
+            ({"cores": 4, "minimum": 3}, InvalidValue, "minimum"),
+            ({"cores": 4, "minimum": {"a": 3}, "maximum": {"a": 2}}, InvalidValue, "minimum.a"),
+            ({"cores": 4, "minimum": {"a": 2}}, InvalidValue, "minimum"),
+            ({"cores": 3, "minimum": {"a": 4}}, InvalidValue, "minimum"),
+            ({"cores": 4, "instances_max": 0}, InvalidValue, "instances_max"),
+            ({"cores": 4, "instances_max": {"a": 2**21}}, TooLarge, "instances_max.a"),
+        ],
+    )
+    def test_what_cannot_be_planned_is_refused_by_name(
+        self, given: dict[str, Any], error: type[AdvisorError], field: str
+    ) -> None:
+        with pytest.raises(error) as raised:
+            plan(CHOICE, CURVES, Request(**{"shares": SHARES, **given}))
+        assert raised.value.field == field
+
+    def test_numpy_integers_are_whole_numbers(self) -> None:
+        answer = plan(CHOICE, CURVES, Request(cores=np.int64(9), shares=SHARES))  # type: ignore[arg-type]
+        assert sum(answer.cores.values()) + answer.spare == 9
+
+    def test_there_is_one_curve_a_key(self) -> None:
+        with pytest.raises(InvalidValue, match="one curve a key"):
+            plan(CHOICE, curves((1, 1)), Request(cores=4, shares=SHARES))
+
+
+class TestTies:
+    def test_cores_that_gain_nothing_stay_free(self) -> None:
+        answer = plan(pipeline(2), curves((1, 0), (0, 4)), Request(cores=100))
+        assert (answer.cores, answer.spare) == ({"c0": 1, "c1": 4}, 95)
+        answer = plan(pipeline(2), curves((1, 0), (2, 0)), Request(cores=100, objective="latency"))
+        assert (answer.cores, answer.spare) == ({"c0": 1, "c1": 1}, 98)
+
+    def test_the_last_bit_of_a_double_buys_no_core(self) -> None:
+        # 0.1 + 0.2 is a bit above 0.3 = 0.6 / 2: the same period, for which nobody needs a third core.
+        answer = plan(pipeline(2), curves((0.1, 0.2), (0, 0.6)), Request(cores=4, maximum={"c1": 2}))
+        assert answer.cores == {"c0": 1, "c1": 2}
+        assert set(answer.bottleneck) == {"c0", "c1"}
+
+    def test_equal_gains_go_to_the_first_in_text_order(self) -> None:
+        answer = plan(pipeline(4), curves(*[(0, 1)] * 4), Request(cores=6, objective="latency"))
+        assert list(answer.cores.values()) == [2, 2, 1, 1]
+        answer = plan(pipeline(3), curves((0, 0.1 + 0.2), (0, 0.3), (0, 0.3)), Request(cores=4, objective="latency"))
+        assert list(answer.cores.values()) == [2, 1, 1]
+        answer = plan(pipeline(3), curves((0, 0.3), (0, 0.1 + 0.2), (0, 0.3)), Request(cores=4, objective="latency"))
+        assert list(answer.cores.values()) == [2, 1, 1]
+
+    def test_among_equally_few_cores_the_lower_latency_wins(self) -> None:
+        # Fully parallel: four instances of one core and one of four cores do the same work; one has the lower latency.
+        answer = plan(pipeline(1), curves((0, 4)), Request(cores=4, instances_max=4))
+        assert (answer.cores, answer.instances) == ({"c0": 4}, {"c0": 1})
+
+
+POSITIVE = st.floats(1e-6, 1e3)
+PAIRS = st.lists(st.tuples(st.just(0.0) | POSITIVE, POSITIVE), min_size=1, max_size=8)
+OWN_OBJECTIVES = st.sampled_from(["throughput", "latency"])
+
+
+class TestLaws:
+    @given(PAIRS, st.integers(0, 3000), st.integers(1, 500), OWN_OBJECTIVES, st.sampled_from([1, 3]))
+    @settings(max_examples=150, deadline=None)
+    def test_more_cores_never_hurt(self, pairs: Any, extra: int, more: int, objective: str, instances: int) -> None:
+        network, cores = pipeline(len(pairs)), len(pairs) + extra
+        few, many = (
+            plan(network, curves(*pairs), Request(cores=n, objective=objective, instances_max=instances))
+            for n in (cores, cores + more)
+        )
+        if objective == "throughput":
+            assert many.throughput_per_s >= few.throughput_per_s * (1 - 1e-9)
+        else:
+            assert many.latency_s <= few.latency_s * (1 + 1e-9)
+
+    @given(PAIRS, st.integers(0, 3000), OWN_OBJECTIVES, st.sampled_from([0.125, 64.0]), st.sampled_from([1, 4]))
+    @settings(max_examples=100, deadline=None)
+    def test_the_unit_of_time_does_not_matter(
+        self, pairs: Any, extra: int, objective: str, scale: float, instances: int
+    ) -> None:
+        request = Request(cores=len(pairs) + extra, objective=objective, instances_max=instances)
+        network = pipeline(len(pairs))
+        one = plan(network, curves(*pairs), request)
+        other = plan(network, curves(*[(s * scale, q * scale) for s, q in pairs]), request)
+        assert one.cores == other.cores
+        assert one.instances == other.instances
+        assert other.latency_s == pytest.approx(one.latency_s * scale)
+
+    @given(PAIRS, st.integers(0, 3000), st.sampled_from([1, 4]))
+    @settings(max_examples=100, deadline=None)
+    def test_the_throughput_reached_as_a_target_takes_no_more_cores(
+        self, pairs: Any, extra: int, instances: int
+    ) -> None:
+        network, cores = pipeline(len(pairs)), len(pairs) + extra
+        best = plan(network, curves(*pairs), Request(cores=cores, instances_max=instances))
+        target = {"throughput_per_s": best.throughput_per_s}
+        again = plan(
+            network,
+            curves(*pairs),
+            Request(cores=cores, objective="fewest_cores", target=target, instances_max=instances),
+        )
+        # Fewer where a core gains less than a tie is wide: then another such core may go.
+        assert again.spare >= best.spare
+        assert again.throughput_per_s >= best.throughput_per_s * (1 - 1e-11)
+        if again.spare == best.spare:
+            assert (again.cores, again.instances) == (best.cores, best.instances)
+
+    @given(PAIRS, st.integers(0, 3000))
+    @settings(max_examples=100, deadline=None)
+    def test_the_latency_reached_as_a_target_takes_no_more_cores(self, pairs: Any, extra: int) -> None:
+        network, cores = pipeline(len(pairs)), len(pairs) + extra
+        best = plan(network, curves(*pairs), Request(cores=cores, objective="latency"))
+        target = {"latency_s": best.latency_s}
+        again = plan(network, curves(*pairs), Request(cores=cores, objective="fewest_cores", target=target))
+        assert again.spare >= best.spare
+        assert again.latency_s <= best.latency_s * (1 + 1e-9)
+
+    @given(st.lists(st.tuples(st.just(0.0) | POSITIVE, POSITIVE), min_size=2, max_size=30), st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_sharing_stays_within_its_bound(self, pairs: Any, data: st.DataObject) -> None:
+        cores = data.draw(st.integers(1, len(pairs) - 1))
+        answer = plan(pipeline(len(pairs)), curves(*pairs), Request(cores=cores))
+        work = sum(s + q for s, q in pairs)
+        assert answer.throughput_per_s <= cores / work * (1 + 1e-9)
+        assert answer.throughput_per_s >= 1 / work * (1 - 1e-9)  # all on one core is always possible
+        assert sum(size for size, _ in answer.groups) + answer.spare == cores
+        assert sorted(key for _, keys in answer.groups for key in keys) == sorted(answer.cores)
+
+    def test_more_cores_to_share_never_hurt(self) -> None:
+        rng = np.random.default_rng(5)
+        pairs = list(zip(rng.lognormal(-2, 1, 9), rng.lognormal(0, 1, 9), strict=True))
+        rates = [plan(pipeline(9), curves(*pairs), Request(cores=cores)).throughput_per_s for cores in range(1, 9)]
+        assert all(few <= many * (1 + 1e-12) for few, many in pairwise(rates))
+
+
+class TestImpossible:
+    def test_a_serial_part_forbids_a_throughput(self) -> None:
+        request = Request(objective="fewest_cores", target={"throughput_per_s": 7}, shares=SHARES)
+        with pytest.raises(ImpossibleTarget) as raised:
+            plan(CHOICE, CURVES, request)
+        # a takes 0.1 s at least and b 0.75 * 0.2 s
+        assert raised.value.field == "b"
+        assert raised.value.bound == pytest.approx(1 / 0.15, rel=1e-4)
+        assert raised.value.hint
+
+    def test_a_maximum_forbids_a_throughput(self) -> None:
+        with pytest.raises(ImpossibleTarget) as raised:
+            plan(pipeline(2), curves((0, 1), (0, 8)), Request(
+                cores=99, maximum={"c1": 4}, objective="fewest_cores", target={"throughput_per_s": 0.51}))  # fmt: skip
+        assert (raised.value.field, raised.value.bound) == ("c1", 0.5)
+
+    def test_too_few_cores_forbid_a_throughput(self) -> None:
+        with pytest.raises(ImpossibleTarget) as raised:
+            plan(pipeline(2), curves((0, 1), (0, 8)), Request(
+                cores=8, objective="fewest_cores", target={"throughput_per_s": 0.9}))  # fmt: skip
+        assert (raised.value.field, raised.value.bound) == ("c1", 0.875)
+        assert "8 cores" in str(raised.value)
+
+    def test_serial_parts_forbid_a_latency(self) -> None:
+        with pytest.raises(ImpossibleTarget) as raised:
+            plan(pipeline(3), curves((1, 1), (3, 1), (0, 1)), Request(
+                objective="fewest_cores", target={"latency_s": 3.9}))  # fmt: skip
+        assert (raised.value.field, raised.value.bound) == ("c1", pytest.approx(4.0, rel=1e-4))
+
+    def test_many_components_that_share_are_impossible_beyond_the_bound_only(self) -> None:
+        rng = np.random.default_rng(0)
+        network, some = pipeline(40), curves(*zip(rng.lognormal(0, 1, 40), rng.lognormal(0, 1, 40), strict=True))
+        best = plan(network, some, Request(cores=7))
+        bound = 7 / float((some.serial_s + some.parallel_s).sum())
+
+        def target(rate: float) -> Allocation:
+            return plan(network, some, Request(cores=7, objective="fewest_cores", target={"throughput_per_s": rate}))
+
+        assert target(best.throughput_per_s * 0.5).spare >= 3
+        assert target(best.throughput_per_s * (1 - 1e-9)).spare >= 0
+        with pytest.raises(ImpossibleTarget) as raised:
+            target(bound * 1.001)
+        assert raised.value.bound == pytest.approx(bound)
+        assert best.throughput_per_s < bound * (1 - 1e-6)
+        with pytest.raises(Unsupported, match="is not decided"):
+            target(bound * (1 - 1e-9))
+
+
+class TestReasons:
+    def test_the_bottleneck_and_the_next_core(self) -> None:
+        answer = plan(CHOICE, CURVES, Request(cores=16, shares=SHARES))
+        assert answer.bottleneck == ("b", "c")
+        assert [reason.component for reason in answer.why if reason.code == "bottleneck"] == ["b", "c"]
+        assert (
+            text(answer, "next_core")
+            == "2 more cores, for b and 1 more, would raise the throughput to 2 records/s (+5 %)"
+        )
+        more = plan(CHOICE, CURVES, Request(cores=17, shares=SHARES))
+        assert more.throughput_per_s == pytest.approx(2.0)
+        assert "1 of 16 cores stay free" in text(answer, "spare")
+
+    def test_the_next_core_for_latency(self) -> None:
+        few, many = (plan(CHOICE, CURVES, Request(cores=n, shares=SHARES, objective="latency")) for n in (16, 17))
+        reason = next(reason for reason in few.why if reason.code == "next_core")
+        assert few.latency_s - many.latency_s == pytest.approx(reason.value)
+        assert reason.component == next(key for key in few.cores if few.cores[key] < many.cores[key])
+
+    def test_limits_that_bind_are_named(self) -> None:
+        request = {"cores": 12, "maximum": {"c0": 2}, "minimum": {"c1": 5}}
+        for objective in ("throughput", "latency"):
+            answer = plan(pipeline(3), curves((0, 9), (0, 1), (0, 9)), Request(**request, objective=objective))
+            named = {(reason.code, reason.component) for reason in answer.why}
+            assert {("maximum", "c0"), ("minimum", "c1")} <= named
+        free = plan(pipeline(3), curves((0, 9), (0, 1), (0, 9)), Request(cores=12))
+        assert not {"maximum", "minimum"} & set(codes(free))
+
+    def test_a_target_that_is_met(self) -> None:
+        answer = plan(CHOICE, CURVES, Request(
+            cores=20, shares=SHARES, objective="fewest_cores", target={"throughput_per_s": 1.5}))  # fmt: skip
+        assert text(answer, "target") == "12 cores reach 1.538 records/s; the target is 1.5 records/s"
+        assert answer.spare == 8
+
+    def test_sharing_and_its_gap(self) -> None:
+        small = plan(CHOICE, CURVES, Request(cores=3, shares=SHARES))
+        assert "4 components share 3 cores in 2 groups" in text(small, "sharing")
+        assert "gap" not in codes(small)
+        rng = np.random.default_rng(1)
+        large = plan(
+            pipeline(30), curves(*zip(rng.lognormal(0, 1, 30), rng.lognormal(0, 1, 30), strict=True)), Request(cores=9)
+        )
+        gap = next(reason.value for reason in large.why if reason.code == "gap")
+        assert gap is not None
+        assert 0 < gap < 0.2
+
+    def test_reasons_stay_few_for_many_components(self) -> None:
+        answer = plan(pipeline(500), curves(*[(1, 1)] * 500), Request(cores=700))
+        assert len(answer.why) < 20
+        assert "(and 497 more alike)" in answer.why[2].text
+        assert all(isinstance(reason.text, str) and reason.text for reason in answer.why)
+
+    def test_an_answer_is_plain_on_the_wire(self) -> None:
+        def plain(value: Any) -> bool:
+            if isinstance(value, dict):
+                return all(type(key) is str and plain(item) for key, item in value.items())
+            if isinstance(value, list):
+                return all(plain(item) for item in value)
+            return value is None or type(value) in (str, int, float, bool)
+
+        for request in (
+            {"cores": 16},
+            {"cores": 3},
+            {"cores": 16, "instances_max": 4},
+            {"cores": 16, "objective": "latency"},
+        ):
+            assert plain(plan(CHOICE, CURVES, Request(shares=SHARES, **request)).as_dict())
+        for target in ({"throughput_per_s": 100.0}, {"latency_s": 1e-3}):
+            for cores in (None, 3, 9):
+                with pytest.raises(ImpossibleTarget) as raised:
+                    plan(CHOICE, CURVES, Request(cores=cores, shares=SHARES, objective="fewest_cores", target=target))
+                assert plain(raised.value.as_dict())
+
+
+class TestExtremes:
+    """Robust where curves are flat, equal, huge or tiny, and where there is a great deal of everything."""
+
+    @pytest.mark.parametrize("objective", ["throughput", "latency"])
+    @pytest.mark.parametrize(
+        "pairs",
+        [
+            [(0.0, 1.0)] * 3,
+            [(1.0, 0.0)] * 3,
+            [(1.0, 1e-12)] * 3,
+            [(1e-9, 0), (1e9, 1e9), (0, 1e-9)],
+            [(1e9, 1e-9)] * 2 + [(0, 1e9)],
+            [(0, 1e-300), (1, 1), (0, 5e-324)],
+        ],
+    )
+    def test_curves_at_the_edge(self, pairs: Any, objective: str) -> None:
+        for cores in (3, 4, 1000, 2**20):
+            answer = plan(pipeline(3), curves(*pairs), Request(cores=cores, objective=objective))
+            assert sum(answer.cores.values()) + answer.spare == cores
+            assert 0 < answer.latency_s < float("inf")
+            assert 0 < answer.throughput_per_s < float("inf")
+
+    @pytest.mark.parametrize("equal", [True, False])
+    def test_a_hundred_thousand_components(self, equal: bool) -> None:
+        n, rng = 100_000, np.random.default_rng(0)
+        some = (
+            AmdahlCurves(np.full(n, 1.0), np.full(n, 1e-9))
+            if equal
+            else AmdahlCurves(rng.lognormal(0, 1, n) * 1e-2, rng.lognormal(0, 1, n))
+        )
+        network = pipeline(n)
+        for request in (
+            {"cores": 10**6},
+            {"cores": 2**20, "objective": "latency"},
+            {"cores": 10**6, "instances_max": 4},
+        ):
+            answer = plan(network, some, Request(**request))
+            total = sum(cores * answer.instances[key] for key, cores in answer.cores.items())
+            assert total + answer.spare == request["cores"]
+
+    def test_one_component_on_all_cores(self) -> None:
+        answer = plan(parse("a"), curves((0, 1)), Request(cores=2**20))
+        assert answer.cores == {"a": 2**20}
+        assert answer.throughput_per_s == pytest.approx(2.0**20)
+
+    def test_instances_without_end(self) -> None:
+        answer = plan(pipeline(3), curves((1, 1), (2, 0), (0, 5)), Request(cores=10_000, instances_max=2**20))
+        # 9 core-seconds a record when every instance has one core
+        assert answer.throughput_per_s == pytest.approx(10_000 / 9, rel=1e-3)
+        answer = plan(pipeline(3), curves((1, 1), (2, 0), (0, 5)), Request(cores=2, instances_max=2**20))
+        assert answer.throughput_per_s == pytest.approx(2 / 9)

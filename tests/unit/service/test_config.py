@@ -1,0 +1,109 @@
+"""Configuration: every key is checked, what is unknown is named, what is unsafe needs to be said aloud."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.errors import InvalidValue, StorageFailed, UnknownKey
+from advisor.service import KEYS, Address, load_config
+from advisor.service.config import parse_address
+
+
+def test_a_file_and_options_together_options_win(tmp_path: Path) -> None:
+    file = tmp_path / "advisor.toml"
+    file.write_text('socket = "/run/a"\nstall_s = 3\ncomponents_max = 5\nhttp = "127.0.0.1:9117"\n')
+    config = load_config(file, stall_s=4.0, state=None)
+    assert (config.socket, config.stall_s, config.components_max) == (Path("/run/a"), 4.0, 5)
+    assert config.http == Address("127.0.0.1", 9117)
+    assert config.state is None
+
+
+def test_an_unknown_key_is_named() -> None:
+    with pytest.raises(UnknownKey, match="'stal_s'") as caught:
+        load_config(socket="/s", stal_s=3)
+    assert "stall_s" in str(caught.value.bound)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("socket", ""),
+        ("socket", 5),
+        ("tcp", "localhost"),
+        ("tcp", ":80"),
+        ("tcp", "localhost:70000"),
+        ("tcp", "::1:80"),
+        ("http", 80),
+        ("http_hosts", "name"),
+        ("accept_damage", 1),
+        ("timer_noise_s", 0.0),
+        ("timer_noise_s", float("nan")),
+        ("components_max", 0),
+        ("components_max", True),
+        ("components_max", 1.5),
+        ("stall_s", "3"),
+        ("commit_share", 1.5),
+        ("log_level", "loud"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_bound(key: str, value: Any) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        load_config(**{"socket": "/s", key: value})
+    assert caught.value.field == key
+    assert caught.value.bound
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed):
+        load_config(tmp_path / "missing.toml")
+    (tmp_path / "bad.toml").write_text("socket = ")
+    with pytest.raises(InvalidValue, match="TOML"):
+        load_config(tmp_path / "bad.toml")
+
+
+def test_somewhere_to_listen_is_needed() -> None:
+    with pytest.raises(InvalidValue, match="socket"):
+        load_config(state="/state")
+
+
+def test_tcp_beyond_loopback_needs_token_and_tls_or_an_explicit_flag(tmp_path: Path) -> None:
+    load_config(tcp="127.0.0.1:0")
+    load_config(tcp="[::1]:0")
+    load_config(tcp="localhost:0")
+    token = tmp_path / "token"
+    with pytest.raises(InvalidValue, match="token"):
+        load_config(tcp="0.0.0.0:0")
+    with pytest.raises(InvalidValue, match="TLS"):
+        load_config(tcp="0.0.0.0:0", token_file=token)
+    with pytest.raises(InvalidValue, match="tls_key"):
+        load_config(tcp="127.0.0.1:0", tls_certificate=token)
+    load_config(tcp="0.0.0.0:0", token_file=token, allow_plaintext=True)
+    load_config(tcp="0.0.0.0:0", token_file=token, tls_certificate=token, tls_key=token)
+
+
+def test_a_token_is_secret_and_long_enough(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    config = load_config(tcp="127.0.0.1:0", token_file=token)
+    with pytest.raises(InvalidValue, match="No such file"):
+        config.token()
+    token.write_text("a secret of some length\n")
+    token.chmod(0o644)
+    with pytest.raises(InvalidValue, match="owner only"):
+        config.token()
+    token.chmod(0o600)
+    assert config.token() == b"a secret of some length"
+    token.write_text("short")
+    with pytest.raises(InvalidValue, match="16 to"):
+        config.token()
+
+
+def test_every_key_says_what_it_is_about() -> None:
+    assert all(len(about) > 10 for about in KEYS.values())
+
+
+@pytest.mark.parametrize("text", ["[::1]:80", "127.0.0.1:0", "example.org:65535"])
+def test_addresses_round_trip(text: str) -> None:
+    assert str(parse_address("tcp", text)) == text

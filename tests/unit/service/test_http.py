@@ -1,0 +1,105 @@
+"""The HTTP face: metrics that parse and count right, liveness, readiness; GET only, foreign hosts turned away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from live import Live, refused, rows_of, running
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+
+async def get(live: Live, path: str, **options: Any) -> httpx.Response:
+    async with httpx.AsyncClient() as client:
+        return await client.request(options.pop("method", "GET"), f"http://{live.bound.http}{path}", **options)
+
+
+def samples(text: str) -> dict[tuple[str, str], float]:
+    """Return (name, label values) -> value."""
+    return {
+        (sample.name, ",".join(sample.labels.values())): sample.value
+        for family in parse_text(text)
+        for sample in family.samples
+    }
+
+
+async def test_metrics_count_what_happened(tmp_path: Path) -> None:
+    async with running(tmp_path, http="127.0.0.1:0", state=tmp_path / "state") as live:
+        peer = await live.peer()
+        bad = [["c0", 1.0, 0.0, 1.0], ["", 1.0, 1.0, 1.0], ["", 1.0, 1.0, 1.0]]
+        batch = {"producer": "p", "sequence": 1, "rows": [*rows_of(50), *bad]}
+        await peer.call("observe_rows", batch)
+        await peer.call("observe_rows", batch)
+        await refused("sequence_gap", peer.call("observe_rows", batch | {"sequence": 9}))
+        await peer.call("predict", "c0", 1, 1)
+        await refused("unknown_method", peer.call("nothing"))
+        found = samples((await get(live, "/metrics")).text)
+        expected = {
+            ("advisor_rows_accepted_total", ""): 50,
+            ("advisor_rows_refused_total", "invalid_cores"): 1,
+            ("advisor_rows_refused_total", "invalid_name"): 2,
+            ("advisor_batches_replayed_total", ""): 1,
+            ("advisor_sequence_gaps_total", ""): 1,
+            ("advisor_components", ""): 3,
+            ("advisor_producers", ""): 1,
+            ("advisor_producers_live", ""): 1,
+            ("advisor_connections", ""): 1,
+            ("advisor_storage_healthy", ""): 1,
+            ("advisor_queue_depth", ""): 0,
+            ("advisor_errors_total", "sequence_gap"): 1,
+            ("advisor_errors_total", "unknown_method"): 1,
+            ("advisor_commit_seconds_count", ""): 1,
+            ("advisor_request_seconds_count", "predict"): 1,
+            ("advisor_request_seconds_count", "observe_rows"): 3,
+        }
+        assert {key: found[key] for key in expected} == expected
+        assert found["advisor_state_bytes", ""] > 0
+
+
+async def test_both_formats_of_metrics_parse(tmp_path: Path) -> None:
+    async with running(tmp_path, http="127.0.0.1:0") as live:
+        peer = await live.peer()
+        names = ['a"b', "a\\b", "ü {x}", "a" * 200]
+        await peer.call("observe_rows", {"rows": [[n, 1.0 + i, 1.0, 1.0 + i % 3] for n in names for i in range(40)]})
+        plain = await get(live, "/metrics")
+        worst = {label for (name, label) in samples(plain.text) if name == "advisor_worst_prediction_error_ratio"}
+        assert worst == set(names)
+        accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+        modern = await get(live, "/metrics", headers=accept)
+        assert modern.headers["content-type"].startswith("application/openmetrics-text")
+        families = {family.name: family for family in parse_openmetrics(modern.text)}
+        assert families["advisor_rows_accepted"].samples[0].value == 160
+
+
+async def test_no_label_a_component_but_for_the_worst(tmp_path: Path) -> None:
+    async with running(tmp_path, http="127.0.0.1:0", worst_components=3) as live:
+        peer = await live.peer()
+        rows = [[f"c{i % 500}", 1.0 + i // 500, 1.0, 1.0 + (i * 7919 % 13)] for i in range(20_000)]
+        await peer.call("observe_rows", {"rows": rows})
+        text = (await get(live, "/metrics")).text
+        assert text.count('component="') == 3
+        assert len(text) < 20_000
+
+
+async def test_liveness_and_readiness(tmp_path: Path) -> None:
+    async with running(tmp_path, http="127.0.0.1:0") as live:
+        assert (await get(live, "/healthz")).text == "alive\n"
+        assert (await get(live, "/readyz")).text == "ready\n"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_nothing_but_get(tmp_path: Path, method: str) -> None:
+    async with running(tmp_path, http="127.0.0.1:0") as live:
+        assert (await get(live, "/metrics", method=method)).status_code == 405
+        assert (await get(live, "/status")).status_code == 404
+
+
+async def test_a_foreign_host_is_turned_away(tmp_path: Path) -> None:
+    async with running(tmp_path, http="127.0.0.1:0", http_hosts=["Metrics.Example"]) as live:
+        for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", ""):
+            assert (await get(live, "/metrics", headers={"host": host})).status_code in (400, 421), host
+        for host in ("localhost", "LOCALHOST:9", "127.0.0.1:1", "[::1]:5", "metrics.example", "10.0.0.7:80"):
+            assert (await get(live, "/metrics", headers={"host": host})).status_code == 200, host

@@ -248,7 +248,8 @@ def _proportional(sums: Sums) -> Candidate:
         [a * s for s in solution],
         a,
         sums.square - b * ((1.0 - a) * r[0] + a * r[1]),
-        2.0 - sums.one_p,
+        # With one predictor value it is degree 0 written twice: one more column lets degree 0, which says so, answer.
+        2.0 - sums.one_p + (sums.low >= sums.high),
         b * (o + sums.low) * (1.0 - a + a / sums.p_low) >= sums.floor,
     )
 

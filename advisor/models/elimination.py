@@ -79,7 +79,8 @@ class Elimination:
 
     def quadratic(self, right: list[Entry]) -> Entry:
         """Return right' N**-1 right; `right` may hold entries of any shape where the system is one of floats."""
-        return sum(value * value * inverse for value, inverse in zip(self._forward(right), self._inverse, strict=True))
+        # Of an empty column the value is huge and its inverse 0: in this order the product stays finite.
+        return sum(z * (z * inverse) for z, inverse in zip(self._forward(right), self._inverse, strict=True))
 
     def solve(self, right: list[Entry]) -> list[Entry]:
         """Return N**-1 right for another right side."""

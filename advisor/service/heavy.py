@@ -22,7 +22,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from advisor.domain.curves import AmdahlCurves
 from advisor.engine import Advisor
-from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, from_dict
+from advisor.errors import InvalidValue, ServiceError, Unavailable, Unsupported, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import Measures
@@ -89,7 +89,7 @@ class Heavy:
         await anyio.sleep(WARM_AFTER_S)
         try:
             await self.components_of(WARM_TEXT)
-        except WorkFailed as failure:
+        except ServiceError as failure:  # clients that came first may have taken every place
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
     async def close(self) -> None:

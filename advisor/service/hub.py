@@ -387,4 +387,6 @@ class Hub:
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),
             "stopping": self.stopping,
+            "commits": sum(self.measures.commit_s.counts),
+            "commit_mean_s": self.measures.commit_s.mean,
         }

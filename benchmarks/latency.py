@@ -32,7 +32,7 @@ import numpy as np
 
 PROGRAM = "import sys, json; from advisor.service import load_config, run; run(load_config(**json.loads(sys.argv[1])))"
 ROWS, COMPONENTS = 10_000, 10_000
-WINDOW = 8  # batches on their way
+WINDOW = 64  # batches on their way: two commits of many components
 
 
 class Wire:

@@ -161,7 +161,7 @@ class Config:
         default=200_000, metadata=_key(_integer(1, 10**9), "rows after which a commit begins at once")
     )
     commit_share: float = field(
-        default=0.5, metadata=_key(_number(0.01, 1.0), "part of the time that may go into commits")
+        default=0.25, metadata=_key(_number(0.01, 1.0), "part of the time that may go into commits")
     )
     producer_idle_s: float = field(
         default=7 * 86_400.0,

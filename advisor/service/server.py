@@ -14,7 +14,7 @@ from anyio import to_thread
 from anyio.abc import TaskStatus
 
 from advisor import __version__
-from advisor.engine import Engine
+from advisor.engine import Engine, use_compiled
 from advisor.errors import AdvisorError
 from advisor.service import listeners
 from advisor.service.committer import Committer
@@ -135,6 +135,12 @@ def _hub(config: Config, store: Store | None) -> Hub:
     return Hub(config, engine, committer, Producers(engine.producers), heavy, measures)
 
 
+async def _compile() -> None:
+    """Load or compile the compiled folds beside the loop, seconds on a new machine; until then numpy folds."""
+    if await to_thread.run_sync(use_compiled, abandon_on_cancel=True):
+        event(logging.INFO, "folds are compiled")
+
+
 class _Service:
     """One run of a service."""
 
@@ -153,6 +159,8 @@ class _Service:
                 group.start_soon(self._hub.committer.run)
                 group.start_soon(self._sweep)
                 group.start_soon(self._hub.heavy.warm)
+                if self._config.compiled:
+                    group.start_soon(_compile)
                 self._hub.spawn = group.start_soon
                 if self._http is not None:
                     group.start_soon(self._http.run)

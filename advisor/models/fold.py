@@ -8,6 +8,7 @@ row that reaches it). Steady batches are one round.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,26 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+ROUNDS: list[Any] = []  # the compiled rounds, once `use_compiled` has been called
+
 CHUNK_ROWS = 16_384  # the temporaries of a round, about 20 vectors, stay within 3 MB; longer chunks gain nothing
 
 # Ranges: field, ufunc that keeps it, which value. Those of the cores are kept by two_step, whose sums restart with them.
 RANGES = (("x_low", np.minimum, "x"), ("x_high", np.maximum, "x"), ("t_low", np.minimum, "t"))
+
+
+def use_compiled() -> bool:
+    """Fold with compiled rounds from now on, in the whole process; False where the extra ``fast`` is not installed.
+
+    The states are the same to the byte. The first fold of a machine compiles for some seconds, later processes load a cache.
+    A fold of one row takes 6 microseconds instead of 140, a row of a large batch 0.4 to 0.7 times as long.
+    """
+    try:
+        compiled = import_module("advisor.models.compiled")
+    except ImportError:
+        return False
+    ROUNDS[:] = [compiled.fold_rows]
+    return True
 
 
 def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints | None, timer_noise_s: float) -> None:
@@ -54,6 +71,9 @@ def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints
 def _fold_chunk(
     table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats | None, timer_noise_s: float
 ) -> None:
+    if ROUNDS:
+        _fold_compiled(table, slots, x, p, t, np.ones(len(slots)) if count is None else count, timer_noise_s)
+        return
     while len(slots):
         misfit = _misfits(table, slots, x)
         waiting = _after_solve(table, slots)
@@ -79,6 +99,23 @@ def _fold_chunk(
             _accommodate(table, slots[movers], x[movers])
         slots, x, p, t = slots[rest], x[rest], p[rest], t[rest]
         count = None if count is None else count[rest]
+
+
+def _fold_compiled(
+    table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats, timer_noise_s: float
+) -> None:
+    integers, noise = table.words.view(np.int64), timer_noise_s * timer_noise_s
+    while len(slots):
+        waiting = np.empty(len(slots), np.int64)
+        waits = ROUNDS[0](table.words, integers, table.tally, slots, x, p, t, count, noise, waiting)
+        _solve_due(table, slots, timer_noise_s)
+        marked = waiting[:waits]
+        movers = ~marked[marked < 0]
+        if len(movers):
+            _accommodate(table, slots[movers], x[movers])
+        rest = np.where(marked < 0, ~marked, marked)
+        table.tally[slots[rest]] = 0
+        slots, x, p, t, count = slots[rest], x[rest], p[rest], t[rest], count[rest]
 
 
 def _misfits(table: Table, slots: Ints, x: Floats) -> Bools:

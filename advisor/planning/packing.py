@@ -1,7 +1,11 @@
-"""Many components on fewer cores: groups by balancing, then by moves and exchanges. Good, not proved best."""
+"""Many components on fewer cores: groups by balancing, by fitting turns into a period, then by moves and exchanges.
+
+Good, not proved best: `turns.period_bound` tells how good.
+"""
 
 from __future__ import annotations
 
+import bisect
 import heapq
 
 import numpy as np
@@ -13,6 +17,8 @@ from advisor.planning.turns import Grouping, cycles, grouping, period_bound, tur
 ALL_COUNTS = 24  # up to so many cores every number of groups is tried
 MANY = 20_000  # components beyond which fewer numbers of groups are tried and moves are not
 PAIRS_MAX = 2_000_000  # pairs of components looked at in one round of improvement
+FITS = 10  # of the bisection for the period into which turns are fitted: a thousandth of its bracket
+POLISHES = 4  # times that groups are improved for their cores and given cores anew
 ROUNDS_MAX = 300  # of improvement: each lowers one slowest group
 SIZE_STEPS = 40  # of the bisection for the groups' cores where no closed form exists: the bracket falls to 1e-12
 GAIN = 1e-9  # a move must shorten the slowest cycle by this share: no endless rounds over rounding
@@ -21,8 +27,9 @@ GAIN = 1e-9  # a move must shorten the slowest cycle by this share: no endless r
 def packed(demand: Demand, cores: int) -> Grouping:
     """Return a grouping on at most `cores` cores with a short period. Cost O(n log(n)) a number of groups tried."""
     best: tuple[float, Ints, Ints] | None = None
-    for count in _counts(demand, cores):
-        for width in _widths(demand, cores, count):
+    alone = fewest_within(demand, np.full(len(demand), period_bound(demand, cores))).clip(max=cores)
+    for count in _counts(alone, cores):
+        for width in _widths(demand, alone, cores // count):
             group = _balanced(turns(demand, width)[0], count)
             sizes = _sizes(demand, group, count, cores)
             if sizes is None:
@@ -33,32 +40,98 @@ def packed(demand: Demand, cores: int) -> Grouping:
     if best is None:  # minima too large for any other: one group of all cores always fits
         best = 0.0, np.zeros(len(demand), np.int64), np.array([cores])
     _, group, sizes = best
-    if len(demand) <= MANY:
-        group = _improved(demand, group, sizes)
-        again = _sizes(demand, group, len(sizes), cores)
-        sizes = sizes if again is None else again
-    return grouping(demand, group, sizes, exact=False)
+    found = grouping(demand, group, sizes, exact=False)
+    if len(demand) > MANY:
+        return found
+    fitted = _fitted(demand, cores, found.period_s)
+    return min((_polished(demand, cores, some) for some in (found, fitted) if some), key=lambda some: some.period_s)
 
 
-def _counts(demand: Demand, cores: int) -> list[int]:
-    """Return the numbers of groups to try: one core each, as many as large components leave, and ever fewer."""
-    if cores <= ALL_COUNTS and len(demand) <= MANY:
+def _polished(demand: Demand, cores: int, found: Grouping) -> Grouping:
+    """Return the grouping after improving the groups for their cores and giving them cores anew, in turn."""
+    for _ in range(POLISHES):
+        group = _improved(demand, found.group, found.sizes)
+        again = _sizes(demand, group, len(found.sizes), cores)
+        better = grouping(demand, group, found.sizes if again is None else again, exact=False)
+        if better.period_s >= found.period_s * (1 - GAIN):
+            break
+        found = better
+    return found
+
+
+def _fitted(demand: Demand, cores: int, period_s: float) -> Grouping | None:
+    """Return a grouping with a shorter period than the one given, found by fitting turns into periods, or None."""
+    best: Grouping | None = None
+    shortest, longest = period_bound(demand, cores), period_s * (1 - GAIN)
+    for _ in range(FITS):
+        middle = (shortest + longest) / 2
+        found = _fit(demand, cores, middle)
+        if found is None:
+            shortest = middle
+        else:
+            best, longest = grouping(demand, *found, exact=False), middle
+    return best
+
+
+def _fit(demand: Demand, cores: int, period_s: float) -> tuple[Ints, Ints] | None:
+    """Return groups and sizes whose cycles fit the period, or None when they take more cores than there are.
+
+    Widest first: each component goes where the least time is left after it, into the groups that wide components leave
+    open, then into those of one core, else into a group of its own.
+    """
+    rows = np.arange(len(demand))
+    widths = _least_sizes(demand, rows, demand.low, cores, period_s)
+    if widths is None:
+        return None
+    unique, kind = np.unique(widths, return_inverse=True)
+    seconds = _on_sizes(demand, unique)
+    group, sizes, spare = np.zeros(len(demand), np.int64), list[int](), cores
+    open_s, open_kind, open_group = np.zeros(cores), np.zeros(cores, np.int64), list[int]()  # of several cores each
+    narrow: list[tuple[float, int]] = []  # (seconds left, group) of one core each, sorted
+    for row in np.lexsort((-seconds[rows, kind], -widths)).tolist():
+        left = open_s[: len(open_group)] - seconds[row, open_kind[: len(open_group)]]
+        fits = np.where(left >= 0, left, np.inf)
+        place = int(fits.argmin()) if len(fits) else -1
+        needs, own = float(seconds[row, kind[row]]), int(widths[row])
+        if place >= 0 and np.isfinite(fits[place]):
+            group[row], open_s[place] = open_group[place], left[place]
+            continue
+        spot = bisect.bisect_left(narrow, (needs, -1)) if own == 1 else len(narrow)
+        if spot < len(narrow):
+            rest, group[row] = narrow.pop(spot)
+        else:
+            rest, group[row] = period_s, len(sizes)
+            sizes.append(own)
+            spare -= own
+            if spare < 0:
+                return None
+        if own == 1:
+            bisect.insort(narrow, (rest - needs, int(group[row])))
+        else:
+            open_s[len(open_group)], open_kind[len(open_group)] = rest - needs, kind[row]
+            open_group.append(int(group[row]))
+    return group, np.array(sizes)
+
+
+def _counts(alone: Ints, cores: int) -> list[int]:
+    """Return the numbers of groups to try: one core each, as many as large components leave, and ever fewer.
+
+    `alone` is how many cores each component would need for the period of the bound.
+    """
+    if cores <= ALL_COUNTS and len(alone) <= MANY:
         return list(range(cores, 0, -1))
-    period = period_bound(demand, cores)
-    large = fewest_within(demand, np.full(len(demand), period)).clip(max=cores)
-    left = cores - int((large - 1).sum())
+    left = cores - int((alone - 1).sum())
     counts = {cores, left, cores - cores // 16, cores - cores // 4, cores // 2, 1}
-    if len(demand) <= MANY:
-        counts |= {left - 1, left + 1, cores - cores // 8, cores // 4, cores // 8, cores // 32}
+    if len(alone) <= MANY:
+        counts |= {left - 1, left + 1, left - cores // 32, cores - cores // 8, cores // 4, cores // 8, cores // 32}
     return sorted((count for count in counts if 1 <= count <= cores), reverse=True)
 
 
-def _widths(demand: Demand, cores: int, count: int) -> list[Ints]:
+def _widths(demand: Demand, alone: Ints, width: int) -> list[Ints]:
     """Return the sizes of groups to balance for: all equal, and with larger ones for large components."""
-    equal = np.maximum(np.full(len(demand), cores // count, np.int64), demand.low)
-    period = period_bound(demand, cores)
-    large = np.maximum(equal, fewest_within(demand, np.full(len(demand), period)).clip(max=cores))
-    return [equal, large] if (large > equal).any() else [equal]
+    equal = np.maximum(demand.low, width)
+    larger = np.maximum(equal, alone)
+    return [equal, larger] if (larger > equal).any() else [equal]
 
 
 def _balanced(seconds: Floats, count: int) -> Ints:

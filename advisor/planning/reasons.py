@@ -11,7 +11,7 @@ from advisor.domain.answers import Reason
 from advisor.planning.demand import Demand, Ints
 from advisor.planning.requests import Request
 from advisor.planning.throughput import least_cores, total_cores
-from advisor.planning.turns import Grouping, period_bound
+from advisor.planning.turns import Grouping, period_bound, work_bound
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
 STEP = 1e-9  # a period shorter by this share is the next one, not this one with rounding
@@ -61,7 +61,7 @@ def _target(outcome: Outcome) -> Iterator[Reason]:
     for name, value in (outcome.request.target or {}).items():
         reached = 1 / outcome.period_s if name == "throughput_per_s" else outcome.demand.latency_s(outcome.cores)
         unit = "records/s" if name == "throughput_per_s" else "s"
-        text = f"{outcome.used} cores reach {reached:.4g} {unit}; the target is {value:.4g} {unit}"
+        text = f"{outcome.used} cores reach {_amount(reached)} {unit}; the target is {_amount(value)} {unit}"
         yield Reason("target", None, reached, text)
 
 
@@ -71,8 +71,8 @@ def _bottleneck(outcome: Outcome) -> Iterator[Reason]:
         n, cores = int(outcome.instances[row]), int(outcome.cores[row])
         where = f"{_plural(cores, 'core')}" if n == 1 else f"{n} instances of {_plural(cores, 'core')}"
         text = (
-            f"{outcome.keys[row]} bounds the throughput at {rate:.4g} records/s:"
-            f" {seconds[row]:.4g} s a record on {where}{more}"
+            f"{outcome.keys[row]} bounds the throughput at {_amount(rate)} records/s:"
+            f" {_amount(seconds[row])} s a record on {where}{more}"
         )
         yield Reason("bottleneck", outcome.keys[row], rate, text)
 
@@ -87,8 +87,8 @@ def _next_for_latency(outcome: Outcome) -> Iterator[Reason]:
     if gain[row] > 0:
         latency = outcome.demand.latency_s(outcome.cores)
         text = (
-            f"one more core, for {outcome.keys[row]}, would lower the latency by {gain[row]:.4g} s"
-            f" ({100 * gain[row] / latency:.2g} %)"
+            f"one more core, for {outcome.keys[row]}, would lower the latency by {_amount(gain[row])} s"
+            f" ({_amount(100 * gain[row] / latency)} %)"
         )
         yield Reason("next_core", outcome.keys[row], float(gain[row]), text)
 
@@ -111,7 +111,7 @@ def _next_for_throughput(outcome: Outcome) -> Iterator[Reason]:
         outcome.keys[row] if len(outcome.slowest) == 1 else f"{outcome.keys[row]} and {len(outcome.slowest) - 1} more"
     )
     what = "one more core" if more == 1 else f"{more} more cores"
-    text = f"{what}, for {whom}, would raise the throughput to {rate:.4g} records/s (+{gain:.2g} %)"
+    text = f"{what}, for {whom}, would raise the throughput to {_amount(rate)} records/s (+{_amount(gain)} %)"
     yield Reason("next_core", outcome.keys[row], rate, text)
 
 
@@ -172,11 +172,11 @@ def _sharing_bound(outcome: Outcome) -> Iterator[Reason]:
     """Say what turns on shared cores might reach, where that is much more than cores of one's own."""
     if outcome.for_latency or outcome.request.cores is None:
         return
-    bound = 1 / period_bound(outcome.demand, outcome.used)
+    bound = 1 / work_bound(outcome.demand, outcome.used)
     if bound * outcome.period_s > WORTH_SAYING:
         text = (
             "each component has cores of its own; taking turns on the same number of cores could reach at most"
-            f" {bound:.4g} records/s"
+            f" {_amount(bound)} records/s"
         )
         yield Reason("own_cores", None, bound, text)
 
@@ -198,8 +198,8 @@ def _shared_bottleneck(outcome: Outcome) -> Iterator[Reason]:
         members = int((outcome.solution.group == number).sum())
         size = _plural(int(outcome.solution.sizes[number]), "core")
         text = (
-            f"the group of {outcome.keys[row]} ({_plural(members, 'component')}) bounds the throughput at {rate:.4g}"
-            f" records/s: its turns take {outcome.period_s:.4g} s a record on {size}"
+            f"the group of {outcome.keys[row]} ({_plural(members, 'component')}) bounds the throughput at"
+            f" {_amount(rate)} records/s: its turns take {_amount(outcome.period_s)} s a record on {size}"
         )
         yield Reason("bottleneck", outcome.keys[row], rate, text)
 
@@ -214,8 +214,8 @@ def _gap(outcome: Outcome) -> Iterator[Reason]:
     bound = 1 / period_bound(outcome.demand, outcome.request.cores or outcome.used)
     gap = 1 - 1 / (outcome.period_s * bound)
     text = (
-        f"the grouping was found by balancing: at most {bound:.4g} records/s are possible, so it is at most"
-        f" {100 * gap:.2g} % below the best"
+        f"the grouping was found by balancing: at most {_amount(bound)} records/s are possible, so it is at most"
+        f" {_amount(100 * gap)} % below the best"
     )
     yield Reason("gap", None, gap, text)
 
@@ -226,6 +226,11 @@ def _first(rows: Ints) -> Iterator[tuple[int, str]]:
     for order, row in enumerate(shown):
         left = len(rows) - REASONS_MAX
         yield row, f" (and {left} more alike)" if left > 0 and order == REASONS_MAX - 1 else ""
+
+
+def _amount(value: float) -> str:
+    """Return a figure as people read it: four digits, and no exponent where it can be helped."""
+    return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
 
 
 def _plural(n: int, noun: str) -> str:

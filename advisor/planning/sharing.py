@@ -1,8 +1,9 @@
 """Fewer cores than components: which components share which cores.
 
 Up to EXACT_COMPONENTS components the best grouping is found by dynamic programming over all subsets. Beyond, groups are
-balanced greedily for several numbers of groups, given their cores as `throughput` gives cores to components, and
-improved by moves and exchanges; `period_bound` says how far from the best they can be at most.
+balanced greedily for several numbers of groups, given their cores as `throughput` gives cores to components, turns are
+fitted into ever shorter periods, and the groups improved by moves and exchanges; `period_bound` says how far from the
+best they can be at most.
 """
 
 from __future__ import annotations

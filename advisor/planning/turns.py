@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.planning.demand import TIE, Demand, Floats, Ints
+from advisor.planning.throughput import fewest_within
 
 # All numbers of instances up to here are tried in a turn, beside the most that fit: up to here the turn is optimal.
 # Many instances of few cores win with Amdahl curves, so beyond it the most that fit lose little.
 INSTANCES_TRIED = 16
+BOUND_STEPS = 30  # of the bisection for the bound: it is then sharp to a part in 10**8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def cycles(group: Ints, seconds: Floats, groups: int) -> Floats:
     return np.bincount(group, weights=seconds, minlength=groups).astype(np.float64, copy=False)
 
 
-def period_bound(demand: Demand, cores: int) -> float:
+def work_bound(demand: Demand, cores: int) -> float:
     """Return a period that no grouping on `cores` cores beats.
 
     Work of one record is at least sum_c D_c(1) core-seconds, since p D_c(p) >= D_c(1), and no turn is shorter than the
@@ -103,3 +105,25 @@ def period_bound(demand: Demand, cores: int) -> float:
         cores, fastest * demand.instances_max
     )
     return max(work, float(alone.max()))
+
+
+def period_bound(demand: Demand, cores: int) -> float:
+    """Return a longer period that no grouping on `cores` cores beats.
+
+    A turn within the period needs p_c cores at least, and then works p_c D_c(p_c) core-seconds: more than D_c(1) where
+    a component is too long for one core. The bound is where this work just fits. Cost O(n) a step, BOUND_STEPS steps.
+    """
+
+    def too_short(period_s: float) -> bool:
+        narrowest = fewest_within(demand, demand.instances_max * np.float64(period_s))
+        work = demand.serial_s * narrowest + demand.parallel_s
+        return float(work.sum()) > period_s * cores * (1 + TIE)
+
+    shortest = work_bound(demand, cores)
+    if not too_short(shortest):
+        return shortest
+    longest = float((demand.serial_s * demand.low + demand.parallel_s).sum())  # all in turn, each at its narrowest
+    for _ in range(BOUND_STEPS):
+        middle = (shortest * longest) ** 0.5
+        shortest, longest = (middle, longest) if too_short(middle) else (shortest, middle)
+    return shortest

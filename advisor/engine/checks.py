@@ -1,0 +1,43 @@
+"""Checking the values of a question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.observations import BOUNDS, bound_text
+from advisor.errors import InvalidValue, TooLarge
+
+
+def is_number(value: object) -> bool:
+    """Return True for a real number; a truth value is none."""
+    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+
+
+def checked(field: str, value: Any, code: str) -> Any:
+    """Return a float, or a float64 array, within the domain of `code` in `BOUNDS`.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+    """
+    _, low, high = BOUNDS[code]
+    if is_number(value):
+        if not low <= value <= high:
+            raise InvalidValue(field, value, bound_text(code))
+        return float(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(field, value, "a number or an array of numbers") from error
+    if array.dtype.kind not in "fiu" or array.size == 0:
+        raise InvalidValue(field, value, "a number or an array of numbers")
+    if array.size > limits.PREDICT_POINTS_MAX:
+        raise TooLarge(field, array.size, limits.PREDICT_POINTS_MAX, "ask in parts")
+    array = array.astype(np.float64)
+    if not (array.min() >= low and array.max() <= high):
+        bad = array[~((array >= low) & (array <= high))]
+        raise InvalidValue(field, float(bad.flat[0]), bound_text(code))
+    return array

@@ -1,0 +1,192 @@
+"""Merging keeps what each learner declares: counts exact, unweighted sums to rounding, weighted sums to rounding where the
+weights agree, answers close where they do not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.domain import limits
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.engine import Advisor
+from advisor.errors import Mismatch, TooLarge
+from advisor.models import basis, fold, weighting
+from advisor.models.table import Table
+
+UNWEIGHTED = ("least_gram", "least_right", "least_square", "cell_sum", "cell_square", "top_sum")
+WEIGHTED = ("gram", "right", "square")
+EXACT = ("cell_runs", "cell_exponent", "top_runs", "top_predictor")
+RANGES = ("x_low", "x_high", "p_low", "p_high", "t_low")
+ROUNDING = 1e-12
+
+
+def rows(seed: int, n: int, spread: str = "wide", noise: float = 0.05, components: int = 1) -> Columns:
+    rng = np.random.default_rng(seed)
+    x = {
+        "wide": 10.0 ** rng.uniform(0, 4, n),
+        "far": 1e9 + rng.integers(0, 10_000, n),
+        "grid": rng.integers(1, 9, n) * 50.0,
+    }[spread]
+    p = rng.choice([1.0, 2.0, 4.0, 8.0], n)
+    t = (
+        (1e-3 + 1e-6 * (x - (1e9 - 1.0 if spread == "far" else 0.0)))
+        * (0.1 + 0.9 / p)
+        * np.exp(noise * rng.standard_normal(n))
+    )
+    names = ComponentNames([f"c{i}" for i in range(components)])
+    return columns_of(names, rng.integers(0, components, n), x, p, t, count=rng.integers(1, 50, n))
+
+
+def shards(columns: Columns, cuts: list[int]) -> list[Columns]:
+    edges = [0, *sorted(cuts), len(columns)]
+    return [columns.take(slice(a, b)) for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def learned(columns: Columns) -> Advisor:
+    advisor = Advisor()
+    advisor.observe_columns(
+        components=columns.components.names, index=columns.index, predictor=columns.predictor, cores=columns.cores,
+        elapsed_s=columns.elapsed_s, count=columns.count,
+    )  # fmt: skip
+    return advisor
+
+
+def merged(columns: Columns, cuts: list[int]) -> Advisor:
+    total = Advisor()
+    for shard in shards(columns, cuts):
+        total.merge(learned(shard))
+    return total
+
+
+def in_one_basis(*advisors: Advisor) -> list[Table]:
+    """Return copies of the tables, slots in the order of names, re-expressed in one basis: sums compare only there."""
+    tables = []
+    for advisor in advisors:
+        names = sorted(advisor.components.names)
+        tables.append(advisor.components.table.gather(np.array([advisor.components.slot(n) for n in names])))
+    origin = np.minimum.reduce([t["origin"] for t in tables])
+    reach = np.maximum.reduce([t["x_high"] - origin for t in tables])
+    scale = np.maximum.reduce([*(t["scale"] for t in tables), basis.power_above(reach)])
+    for table in tables:
+        basis.relocate(table, origin, scale)
+    return tables
+
+
+def assert_equal_to_rounding(one: Table, other: Table, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        np.testing.assert_allclose(one[field], other[field], rtol=ROUNDING, atol=0, err_msg=field)
+
+
+@given(
+    st.integers(0, 2**32), st.integers(1, 300), st.sampled_from(["wide", "far", "grid"]), st.lists(st.integers(0, 300), max_size=4)
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_counts_ranges_and_unweighted_sums_merge_exactly_or_to_rounding(
+    seed: int, n: int, spread: str, cuts: list[int]
+) -> None:
+    columns = rows(seed, n, spread, components=3)
+    whole, together = learned(columns), merged(columns, [min(c, n) for c in cuts])
+    assert sorted(whole.components.names) == sorted(together.components.names)
+    assert whole.components.totals == together.components.totals
+    one, other = in_one_basis(whole, together)
+    for field in ("rows", "extra_runs", "failed", "unfinished", "start"):
+        np.testing.assert_array_equal(one.integers(field), other.integers(field), err_msg=field)
+    for field in (*EXACT, *RANGES):
+        np.testing.assert_array_equal(one[field], other[field], err_msg=field)
+    assert_equal_to_rounding(one, other, UNWEIGHTED)
+
+
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 15),
+    st.sampled_from(["wide", "far", "grid"]),
+    st.lists(st.integers(0, 15), max_size=3),
+)
+@settings(max_examples=60, deadline=None)
+def test_weighted_sums_of_young_shards_merge_to_rounding(seed: int, n: int, spread: str, cuts: list[int]) -> None:
+    columns = rows(seed, n, spread)
+    one, other = in_one_basis(learned(columns), merged(columns, [min(c, n) for c in cuts]))
+    assert_equal_to_rounding(one, other, WEIGHTED)
+
+
+def test_weighted_sums_merge_to_rounding_where_the_weights_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weighting, "solve", lambda part, timer_noise_s: None)
+    monkeypatch.setattr(fold, "_weights", lambda table, slots, x, p, t, noise: 1.0 / (1e-3 + 1e-6 * x) ** 2)
+    for spread in ("wide", "grid"):
+        columns = rows(3, 2000, spread)
+        one, other = in_one_basis(learned(columns), merged(columns, [10, 700, 701, 1500]))
+        assert_equal_to_rounding(one, other, WEIGHTED)
+
+
+@pytest.mark.parametrize("cuts", [[1000], [500, 1000, 1500], [30], [1985]])
+def test_answers_after_a_merge_are_those_of_one_state(cuts: list[int]) -> None:
+    columns = rows(8, 2000, "wide", noise=0.1)
+    whole, together = learned(columns), merged(columns, cuts)
+    x, p = np.meshgrid(10.0 ** np.linspace(0.2, 3.9, 12), [1.0, 3.0, 8.0])
+    here, there = (a.predict("c0", predictor=x, cores=p) for a in (whole, together))
+    # Measured: 0.1 to 0.4 % at 10 % noise; the fit's own error is about 0.5 %.
+    np.testing.assert_allclose(there.elapsed_s, here.elapsed_s, rtol=0.02)
+    np.testing.assert_allclose(there.elapsed_s, (1e-3 + 1e-6 * x) * (0.1 + 0.9 / p), rtol=0.04)
+    np.testing.assert_allclose(there.high_s / there.elapsed_s, here.high_s / here.elapsed_s, rtol=0.05)
+    assert there.observations == here.observations == columns.count.sum()  # type: ignore[union-attr]
+
+
+def test_the_order_of_a_merge_does_not_matter_much_and_the_other_is_not_changed() -> None:
+    columns = rows(4, 400, "grid")
+    a, b = (learned(s) for s in shards(columns, [150]))
+    before = b.to_bytes()
+    ab = learned(shards(columns, [150])[0])
+    ab.merge(b)
+    assert b.to_bytes() == before
+    b.merge(a)
+    one, other = in_one_basis(ab, b)
+    assert_equal_to_rounding(one, other, (*UNWEIGHTED, *WEIGHTED))
+
+
+def test_a_merge_with_nothing_changes_no_sum() -> None:
+    columns = rows(4, 10)
+    advisor = learned(columns)
+    before = advisor.components.table.words[:, :1].copy()
+    advisor.merge(Advisor())
+    np.testing.assert_array_equal(advisor.components.table.words[:, :1].view(np.uint64), before.view(np.uint64))
+    empty = Advisor()
+    empty.merge(advisor)
+    assert_equal_to_rounding(*in_one_basis(empty, advisor), (*UNWEIGHTED, *WEIGHTED))
+    failed = Advisor()
+    failed.observe("c0", elapsed_s=1.0, ok=False)
+    failed.merge(advisor)
+    assert_equal_to_rounding(*in_one_basis(failed, advisor), (*UNWEIGHTED, *WEIGHTED))
+    assert failed.components.table.integers("failed")[0] == 1
+
+
+def test_merging_goes_on_learning() -> None:
+    columns = rows(9, 300, "grid")
+    parts = shards(columns, [100, 200])
+    advisor = learned(parts[0])
+    advisor.merge(learned(parts[1]))
+    advisor.fold(parts[2])
+    assert advisor.components.table.integers("rows")[0] == 300
+    assert advisor.components.table.integers("solve_at")[0] == 512
+    assert advisor.predict("c0", predictor=200.0, cores=2).elapsed_s == pytest.approx(1.2e-3 * 0.55, rel=0.03)
+
+
+def test_states_that_do_not_fit_are_refused_and_nothing_is_changed() -> None:
+    advisor = Advisor(components_max=2)
+    advisor.observe("a", elapsed_s=1.0)
+    before = advisor.to_bytes()
+    other = Advisor(timer_noise_s=1e-3)
+    other.observe("b", elapsed_s=1.0)
+    with pytest.raises(Mismatch) as caught:
+        advisor.merge(other)
+    assert (caught.value.field, caught.value.value, caught.value.bound) == ("timer_noise_s", 1e-3, 1e-6)
+    many = Advisor()
+    for name in "xyz":
+        many.observe(name, elapsed_s=1.0)
+    with pytest.raises(TooLarge) as full:
+        advisor.merge(many)
+    assert (full.value.field, full.value.value, full.value.bound) == ("components", 4, 2)
+    assert advisor.to_bytes() == before
+    assert limits.COMPONENTS_MAX > 2

@@ -22,7 +22,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from advisor.domain.curves import AmdahlCurves
 from advisor.engine import Advisor
-from advisor.errors import InvalidValue, ServiceError, Unavailable, Unsupported, WorkFailed, from_dict
+from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import Measures
@@ -91,11 +91,7 @@ class Heavy:
             return  # somebody was faster
         try:
             await self.components_of(WARM_TEXT)
-<<<<<<< HEAD
-        except ServiceError as failure:  # clients that came first may have taken every place
-=======
         except (WorkFailed, Unavailable) as failure:
->>>>>>> service
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
     async def close(self) -> None:

@@ -2,4 +2,5 @@
 
 from advisor.cli import main
 
-main()
+if __name__ == "__main__":  # a worker process of the service reads this file again, under another name
+    main()

@@ -7,13 +7,14 @@ has no clock and no socket; a binding moves the bytes and decides when to try ag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from advisor.client.outbox import Batch, Outbox
 from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause
-from advisor.domain.limits import NAME_IDS_MAX
+from advisor.domain.limits import NAME_IDS_MAX, STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
+    InvalidValue,
     MalformedMessage,
     SequenceGap,
     TooLarge,
@@ -33,11 +34,6 @@ DISCONNECTED: Final = "disconnected"
 GREETING: Final = "greeting"  # hello is sent, not yet answered
 READY: Final = "ready"
 PAUSED: Final = "paused"  # the service asked to send batches again later: `resume` says when
-
-
-class _Call(NamedTuple):
-    method: str
-    params: Sequence[Any]
 
 
 class Session:
@@ -77,7 +73,7 @@ class Session:
         self._connection = ClientConnection()
         self._out = bytearray()
         self._last_id = 0
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, tuple[str, Sequence[Any]]] = {}  # not answered yet
         self._names: list[str] = []
         self._named = 0  # of them, on this connection
         # What is on its way on this connection, by msgid.
@@ -107,9 +103,23 @@ class Session:
         return first
 
     def call(self, method: str, params: Sequence[Any]) -> int:
-        """Ask; the answer comes as an `Answered` of the returned number. Asked again after a cut."""
+        """Ask; the answer comes as an `Answered` of the returned number. Asked again after a cut.
+
+        Raises
+        ------
+        TooLarge
+            When the question exceeds a message.
+        InvalidValue
+            When it holds what the wire has no form for.
+        """
         call = self._new_id()
-        self._calls[call] = _Call(method, params)
+        try:
+            size = len(encode_request(call, method, params))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidValue("params", str(error), "text, numbers, and lists and maps of them") from error
+        if size > STRUCTURE_BYTES_MAX:
+            raise TooLarge(f"bytes of {method}", size, STRUCTURE_BYTES_MAX, "ask in parts")
+        self._calls[call] = method, params
         if self.state in (READY, PAUSED):
             self._ask(call)
         return call
@@ -204,7 +214,7 @@ class Session:
     def _ask(self, call: int) -> None:
         msgid = self._new_id()
         self._asked[msgid] = call
-        self._out += encode_request(msgid, self._calls[call].method, self._calls[call].params)
+        self._out += encode_request(msgid, *self._calls[call])
 
     def _say_names(self) -> None:
         while self._named < len(self._names):

@@ -305,8 +305,13 @@ class Advisor:
         self, network: Network, components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
     ) -> AmdahlCurves:
         """Return the demand curve of each key of a network at its component's observed load, or at `load`'s predictor."""
+        return self.curves_of(network.components, components, load)
+
+    def curves_of(
+        self, boxes: Sequence[str], components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
+    ) -> AmdahlCurves:
+        """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
         components, load = components or {}, load or {}
-        boxes = network.components
         unknown = sorted((set(components) | set(load)) - set(boxes))
         if unknown:
             raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")

@@ -16,6 +16,7 @@ Proportional: the joint form with S(x) = b x, the boundary of a + b x with non-n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import mul, sub
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from advisor.models.criterion import criterion
 from advisor.models.elimination import PIVOT_MIN, Elimination
 from advisor.models.layout import COEFFICIENTS, MOMENTS
 from advisor.models.table import Table
-from advisor.models.weighting import free_normal
 
 Floats = NDArray[np.float64]
 Entry = Any
@@ -80,8 +80,10 @@ class Sums:
         entry = (lambda row: row) if many else (lambda row: float(row[0]))
         gram, right = part["gram"], part["right"]
         self.many = many
-        self.gram = [[entry(gram[MOMENTS * q + m]) for m in range(MOMENTS)] for q in range(3)]
-        self.right = [[entry(right[COEFFICIENTS * q + m]) for m in range(COEFFICIENTS)] for q in range(2)]
+        self.gram: list[list[Entry]] = [list(g) for g in gram.reshape(3, MOMENTS, -1)] if many else _cut(gram, MOMENTS)
+        self.right: list[list[Entry]] = (
+            [list(r) for r in right.reshape(2, COEFFICIENTS, -1)] if many else _cut(right, COEFFICIENTS)
+        )
         self.square, self.evidence = entry(part["square"]), entry(evidence(part))
         scale = np.where(part["scale"] > 0, part["scale"], 1.0)
         origin = np.where(np.isfinite(part["origin"]), part["origin"], 0.0)
@@ -94,19 +96,31 @@ class Sums:
         self.p_high = entry(np.where(seen, part["p_high"], 1.0))
         self.p_low = entry(np.where(seen, part["p_low"], 1.0))
         self.one_p = entry((part["p_low"] >= part["p_high"]) * 1.0)
-        self.free = Elimination(*(free_normal(part) if many else _floats(*free_normal(part))))
+        self.free = Elimination(*_free_normal(self.gram, self.right))
 
 
-def _floats(matrix: list[list[Floats]], right: list[Floats]) -> tuple[list[list[float]], list[float]]:
-    return [[float(entry[0]) for entry in row] for row in matrix], [float(entry[0]) for entry in right]
+def _cut(block: Floats, length: int) -> list[list[float]]:
+    """Return one component's block as lists of `length` floats."""
+    values = block[:, 0].tolist()
+    return [values[start : start + length] for start in range(0, len(values), length)]
 
 
-def _joint_normal(a: Entry, gram: list[list[Entry]], right: list[list[Entry]]) -> tuple[list[list[Entry]], list[Entry]]:
-    """Return N(a) and r(a) of the joint form of full degree."""
+def _free_normal(gram: list[list[Entry]], right: list[list[Entry]]) -> tuple[list[list[Entry]], list[Entry]]:
+    """Return the normal equations (8, 8) and (8,) of the free form in the order 1, 1/p, u, u/p, u^2, ..."""
+    columns = [(j, q) for j in range(COEFFICIENTS) for q in range(2)]
+    return [[gram[q + r][i + j] for j, r in columns] for i, q in columns], [right[q][j] for j, q in columns]
+
+
+def _joint_normal(
+    k: int, a: Entry, gram: list[list[Entry]], right: list[list[Entry]]
+) -> tuple[list[list[Entry]], list[Entry]]:
+    """Return N(a) (k, k) and r(a) (k,) of the joint form with k coefficients."""
     b = 1.0 - a
-    moments = [b * b * gram[0][m] + 2.0 * a * b * gram[1][m] + a * a * gram[2][m] for m in range(MOMENTS)]
-    matrix = [[moments[i + j] for j in range(COEFFICIENTS)] for i in range(COEFFICIENTS)]
-    return matrix, [b * right[0][m] + a * right[1][m] for m in range(COEFFICIENTS)]
+    c0, c1, c2 = b * b, 2.0 * a * b, a * a
+    moments = [c0 * g0 + c1 * g1 + c2 * g2 for g0, g1, g2 in zip(*(g[: 2 * k - 1] for g in gram), strict=True)]
+    return [moments[i : i + k] for i in range(k)], [
+        b * r0 + a * r1 for r0, r1 in zip(right[0][:k], right[1][:k], strict=True)
+    ]
 
 
 def candidate(form: Form, sums: Sums) -> Candidate:
@@ -133,8 +147,7 @@ def _joint(degree: int, sums: Sums) -> Candidate:
 
 
 def _joint_at(degree: int, a: Entry, sums: Sums) -> tuple[list[Entry], Elimination, Entry]:
-    matrix, right = _joint_normal(a, sums.gram, sums.right)
-    system = Elimination([row[: degree + 1] for row in matrix[: degree + 1]], right[: degree + 1])
+    system = Elimination(*_joint_normal(degree + 1, a, sums.gram, sums.right))
     return system.solution(degree + 1), system, sums.square - sum(system.gains)
 
 
@@ -154,18 +167,18 @@ def _newton(degree: int, sums: Sums) -> Any:
     done: Any = False
     g, r = sums.gram, sums.right
     k = degree + 1
-    second = [2.0 * (g[0][m] - 2.0 * g[1][m] + g[2][m]) for m in range(2 * k - 1)]
+    grams = [row[: 2 * k - 1] for row in g]
+    second = [2.0 * (g0 - 2.0 * g1 + g2) for g0, g1, g2 in zip(*grams, strict=True)]
     slope = [r[1][i] - r[0][i] for i in range(k)]
     for _ in range(NEWTON_STEPS):
         s, system, _ = _joint_at(degree, a, sums)
         c0, c1, c2 = 2.0 * (a - 1.0), 2.0 - 4.0 * a, 2.0 * a
-        first = [c0 * g[0][m] + c1 * g[1][m] + c2 * g[2][m] for m in range(2 * k - 1)]
-        moved = [sum(first[i + j] * s[j] for j in range(k)) for i in range(k)]
-        gap = [slope[i] - moved[i] for i in range(k)]
-        solved = system.solve(gap)
-        gradient = sum(s[i] * (moved[i] - 2.0 * slope[i]) for i in range(k))
-        bend = sum(s[i] * sum(second[i + j] * s[j] for j in range(k)) for i in range(k))
-        curvature = bend - 2.0 * sum(gap[i] * solved[i] for i in range(k))
+        first = [c0 * g0 + c1 * g1 + c2 * g2 for g0, g1, g2 in zip(*grams, strict=True)]
+        moved = [sum(map(mul, first[i:], s)) for i in range(k)]
+        gap = list(map(sub, slope, moved))
+        gradient = sum(map(mul, s, moved)) - 2.0 * sum(map(mul, s, slope))
+        bend = sum(s[i] * sum(map(mul, second[i:], s)) for i in range(k))
+        curvature = bend - 2.0 * system.quadratic(gap)
         if sums.many:
             # The root lies where the gradient points: the cell shrinks from that side, so a step never leaves it.
             low, high = np.where(gradient < 0, a, low), np.where(gradient > 0, a, high)

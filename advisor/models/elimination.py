@@ -11,6 +11,7 @@ before it; below `PIVOT_MIN` the column adds nothing that the sums can tell and 
 from __future__ import annotations
 
 from math import sqrt
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -58,22 +59,16 @@ class Elimination:
         inverse: list[Entry] = []  # 1 / d_i
         z: list[Entry] = []  # L z = right
         for i in range(k):
+            root, entries = roots[i], matrix[i]
             undivided: list[Entry] = []  # l_ij d_j
             row: list[Entry] = []
-            z_i = right[i] * roots[i]
-            pivot = matrix[i][i] * roots[i] * roots[i]
             for j in range(i):
-                entry = matrix[i][j] * roots[i] * roots[j]
-                for m in range(j):
-                    entry = entry - undivided[m] * lower[j][m]
-                divided = entry * inverse[j]
+                entry = entries[j] * root * roots[j] - sum(map(mul, undivided, lower[j]))
                 undivided.append(entry)
-                row.append(divided)
-                pivot = pivot - entry * divided
-                z_i = z_i - divided * z[j]
+                row.append(entry * inverse[j])
+            inverse.append(pivot_reciprocal(entries[i] * root * root - sum(map(mul, undivided, row))))
+            z.append(right[i] * root - sum(map(mul, row, z)))
             lower.append(row)
-            inverse.append(pivot_reciprocal(pivot))
-            z.append(z_i)
         self._roots, self._lower, self._inverse, self._z = roots, lower, inverse, z
         self.gains = [z[i] * z[i] * inverse[i] for i in range(k)]
         self.used = [(inverse[i] > 0) * 1.0 for i in range(k)]
@@ -84,28 +79,22 @@ class Elimination:
 
     def quadratic(self, right: list[Entry]) -> Entry:
         """Return right' N**-1 right; `right` may hold entries of any shape where the system is one of floats."""
-        z: list[Entry] = []
-        total: Entry = 0.0
-        for i, value in enumerate(right):
-            z_i = value * self._roots[i]
-            for j in range(i):
-                z_i = z_i - self._lower[i][j] * z[j]
-            z.append(z_i)
-            total = total + z_i * (z_i * self._inverse[i])  # of an empty column z_i is huge and its inverse 0
-        return total
+        # Of an empty column the value is huge and its inverse 0: in this order the product stays finite.
+        return sum(z * (z * inverse) for z, inverse in zip(self._forward(right), self._inverse, strict=True))
 
     def solve(self, right: list[Entry]) -> list[Entry]:
         """Return N**-1 right for another right side."""
+        return self._back(list(map(mul, self._forward(right), self._inverse)))
+
+    def _forward(self, right: list[Entry]) -> list[Entry]:
         z: list[Entry] = []
-        for i, value in enumerate(right):
-            z_i = value * self._roots[i]
-            for j in range(i):
-                z_i = z_i - self._lower[i][j] * z[j]
-            z.append(z_i)
-        return self._back([z[i] * self._inverse[i] for i in range(len(right))])
+        for value, root, row in zip(right, self._roots, self._lower, strict=True):
+            z.append(value * root - sum(map(mul, row, z)))
+        return z
 
     def _back(self, scaled: list[Entry]) -> list[Entry]:
         for i in reversed(range(len(scaled))):
-            for m in range(i + 1, len(scaled)):
-                scaled[i] = scaled[i] - self._lower[m][i] * scaled[m]
-        return [value * root for value, root in zip(scaled, self._roots, strict=False)]
+            value = scaled[i]
+            for m in range(i):
+                scaled[m] = scaled[m] - self._lower[i][m] * value
+        return list(map(mul, scaled, self._roots))

@@ -78,14 +78,6 @@ def trusted(m: Floats, t: Floats) -> Floats:
     return np.maximum(m, t * (1.0 / TRUST))
 
 
-def free_normal(part: Table) -> tuple[list[list[Floats]], list[Floats]]:
-    """Return the normal equations (8x8 lists of (n,)) of the free form in the order 1, 1/p, u, u/p, u**2, ..."""
-    gram, right = part["gram"], part["right"]
-    size = 2 * COEFFICIENTS
-    matrix = [[gram[MOMENTS * (i % 2 + j % 2) + i // 2 + j // 2] for j in range(size)] for i in range(size)]
-    return matrix, [right[COEFFICIENTS * (i % 2) + i // 2] for i in range(size)]
-
-
 def solve(part: Table, timer_noise_s: float) -> None:
     """Solve the weighting models of all slots of `part` from their sums, in place, and scale the sums. Cost O(n)."""
     coefficients = _not_negative(part)

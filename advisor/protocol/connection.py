@@ -55,17 +55,13 @@ class Reply(NamedTuple):
 class ServerConnection:
     """What one client sends, as events.
 
-    Parameters
-    ----------
-    gather_singles : bool
-        Hand consecutive `observe` notifications out as one `Singles`, at a third of the cost of a `Request` each.
+    Consecutive `observe` notifications come out as one `Singles`, at a third of the cost of a `Request` each.
     """
 
-    __slots__ = ("_dead", "_framing", "_gather")
+    __slots__ = ("_dead", "_framing")
 
-    def __init__(self, *, gather_singles: bool = False) -> None:
+    def __init__(self) -> None:
         self._framing = Framing()
-        self._gather = gather_singles
         self._dead = False
 
     @property
@@ -79,7 +75,7 @@ class ServerConnection:
             return []
         messages, fault, head = self._framing.take(data)
         events: list[Request | Singles | Violation] = []
-        if self._gather and (rows := _only_singles(messages)):
+        if rows := _only_singles(messages):
             events.append(Singles(rows))
             messages = []
         for message in messages:
@@ -89,7 +85,7 @@ class ServerConnection:
                 self._dead = True
                 events.append(Violation(encode_error(_msgid_of(message), error), error))
                 return events
-            if self._gather and request.msgid is None and request.method == "observe":
+            if request.msgid is None and request.method == "observe":
                 if events and isinstance(events[-1], Singles):
                     events[-1].rows.append(request.params)
                 else:
@@ -108,7 +104,7 @@ class ClientConnection:
     __slots__ = ("_framing",)
 
     def __init__(self) -> None:
-        self._framing = Framing()
+        self._framing = Framing(limits.MESSAGE_BYTES_MAX)  # an answer is as long as its question asked for
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[Reply]:
         """Return the replies that `data` completes.

@@ -32,6 +32,11 @@ def _map(field: str, value: Any, bound: str = "a map") -> dict[Any, Any]:
     return cast("dict[Any, Any]", value)
 
 
+def anything(field: str, value: Any) -> Any:
+    """Whatever it is: it is checked where it is used."""
+    return value
+
+
 def name(field: str, value: Any) -> str:
     """A component's or producer's name, normalised."""
     return checked_name(field, value)

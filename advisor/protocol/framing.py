@@ -78,11 +78,17 @@ class Framing:
     """The whole messages of a byte stream, decoded; memory is bounded by one message and one slice.
 
     After `take` has returned a fault the stream is lost: what follows cannot be told from garbage.
+
+    Parameters
+    ----------
+    structure_bytes_max : int
+        Bytes of a message outside the `bin` values of its parameters.
     """
 
-    __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_size")
+    __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_size", "_structure_bytes_max")
 
-    def __init__(self) -> None:
+    def __init__(self, structure_bytes_max: int = limits.STRUCTURE_BYTES_MAX) -> None:
+        self._structure_bytes_max = structure_bytes_max
         self._begin()
 
     def _begin(self) -> None:
@@ -149,7 +155,7 @@ class Framing:
 
     def _decode(self, stream: bytes, ends: Sequence[int]) -> tuple[list[Any], AdvisorError | None, bytes]:
         """Return the messages of `stream` that end at `ends`."""
-        if len(stream) <= limits.STRUCTURE_BYTES_MAX:  # so is every message in it
+        if len(stream) <= self._structure_bytes_max:  # so is every message in it
             try:
                 self._decoder.feed(stream if ends[-1] == len(stream) else stream[: ends[-1]])
                 return list(self._decoder), None, b""
@@ -160,7 +166,7 @@ class Framing:
         for start, end in zip((0, *ends), ends, strict=False):
             message = stream[start:end]
             try:
-                check_size(message)
+                check_size(message, self._structure_bytes_max)
                 decoder.feed(message)
                 messages.append(decoder.unpack())
             except (*_DECODE_ERRORS, TooLarge) as error:
@@ -169,8 +175,8 @@ class Framing:
         return messages, None, b""
 
 
-def check_size(message: bytes) -> None:
-    """Check a whole message against MESSAGE_BYTES_MAX, and what is not column payload against STRUCTURE_BYTES_MAX.
+def check_size(message: bytes, structure_bytes_max: int) -> None:
+    """Check a whole message against MESSAGE_BYTES_MAX, and what is not column payload against its own bound.
 
     Raises
     ------
@@ -178,7 +184,7 @@ def check_size(message: bytes) -> None:
     """
     if len(message) > limits.MESSAGE_BYTES_MAX:
         raise TooLarge("bytes of a message", len(message), limits.MESSAGE_BYTES_MAX, "cut the batch")
-    if len(message) <= limits.STRUCTURE_BYTES_MAX:
+    if len(message) <= structure_bytes_max:
         return
     walker = new_unpacker()
     walker.feed(message)
@@ -190,9 +196,9 @@ def check_size(message: bytes) -> None:
         if items and message[walker.tell()] & 0xF0 == _FIXARRAY:  # the parameters
             for _ in range(walker.read_array_header()):
                 payload += _payload_bytes(walker, message, PAYLOAD_DEPTH_MAX)
-    if len(message) - payload > limits.STRUCTURE_BYTES_MAX:
+    if len(message) - payload > structure_bytes_max:
         raise TooLarge(
-            "bytes of a message outside its columns", len(message) - payload, limits.STRUCTURE_BYTES_MAX,
+            "bytes of a message outside its columns", len(message) - payload, structure_bytes_max,
             "cut the batch, or send it as columns",
         )  # fmt: skip
 

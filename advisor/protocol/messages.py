@@ -120,13 +120,13 @@ class Allocate:
     network: str | list[dict[str, Any]] | int
     cores: int | None = None
     objective: str = "throughput"
-    target: float | dict[str, float] | None = None
+    target: dict[str, float] | None = None
     visits: dict[str, float] | None = None
-    shares: list[list[float]] | dict[str, list[float]] | None = None
+    shares: list[list[float]] | None = None
     minimum: dict[str, int] | None = None
     maximum: dict[str, int] | None = None
     instances_max: int | dict[str, int] = 1
-    load: dict[str, float | list[float]] | None = None
+    load: dict[str, float] | None = None
     components: dict[str, str] | None = None
     level: float = 0.9
 
@@ -234,8 +234,7 @@ _SEQUENCE: Mapping[str, f.Check] = {
 _U8, _U32, _F64 = f.or_nil(f.binary()), f.or_nil(f.binary(item_bytes=4)), f.or_nil(f.binary(item_bytes=8))
 _ONE_PREDICTOR = f.or_nil(f.number)
 _CORES_BY_KEY = f.or_nil(f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX)))
-_SHARES = f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX)
-_NODES = f.list_of(f.map_of(lambda _, value: value), limits.NETWORK_COMPONENTS_MAX)
+_NODES = f.list_of(f.map_of(f.anything), limits.NETWORK_NODES_MAX)  # what a node may hold is the planner's to check
 
 METHODS: Mapping[str, Method] = {
     "hello": Method(
@@ -261,7 +260,7 @@ METHODS: Mapping[str, Method] = {
             "predictor": f.or_nil(f.number_or_list),
             "cores": f.number,
             "elapsed_s": f.number,
-            "optional": f.or_nil(f.map_of(lambda _, value: value)),
+            "optional": f.or_nil(f.map_of(f.anything)),
         },
         positional=5, named=False, notification=True,
     ),
@@ -318,23 +317,16 @@ METHODS: Mapping[str, Method] = {
             ),
             "cores": f.or_nil(f.integer(1, limits.ALLOCATE_CORES_MAX)),
             "objective": f.one_of(*OBJECTIVES),
-            "target": f.either(
-                "a number, or a map with throughput_per_s or latency_s",
-                int=f.number, float=f.number, NoneType=lambda _, value: value,
-                dict=f.record_of(throughput_per_s=f.number, latency_s=f.number),
-            ),
+            "target": f.or_nil(f.record_of(throughput_per_s=f.number, latency_s=f.number)),
             "visits": f.or_nil(f.map_of(f.number)),
-            "shares": f.either(
-                "a list or map of lists of numbers",
-                list=_SHARES, dict=f.map_of(f.numbers), NoneType=lambda _, value: value,
-            ),
+            "shares": f.or_nil(f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX)),
             "minimum": _CORES_BY_KEY,
             "maximum": _CORES_BY_KEY,
             "instances_max": f.either(
                 "an integer, or a map of integers by component",
                 int=f.integer(1, limits.INSTANCES_MAX), dict=f.map_of(f.integer(1, limits.INSTANCES_MAX)),
             ),
-            "load": f.or_nil(f.map_of(f.number_or_list)),
+            "load": f.or_nil(f.map_of(f.number)),
             "components": f.or_nil(f.map_of(f.name)),
             "level": _level,
         },

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its requests is read or worked on
 OUT_BYTES_LOW = 2**16
+MEASURED_WHEN_ANSWERED = ("allocate",)  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 
 
@@ -47,7 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "unix"
         self.heavy_jobs = 0
         self._hub = hub
-        self._framing = ServerConnection(gather_singles=True)
+        self._framing = ServerConnection()
         self._transport = cast("asyncio.Transport", None)
         self._backlog: deque[Request | Singles | Violation] = deque()
         self._unanswered = 0
@@ -213,7 +214,8 @@ class Connection(asyncio.BufferedProtocol):
                     answers.append(answer)
                     answered_bytes += len(answer)
                 now = time.perf_counter()
-                hub.measures.request(message.method if message.method in METHODS else "unknown", now - last)
+                if answer is not None or message.method not in MEASURED_WHEN_ANSWERED:
+                    hub.measures.request(message.method if message.method in METHODS else "unknown", now - last)
                 last = now
             elif type(message) is Singles:
                 hub.fold_singles(self, message.rows)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from advisor import __version__
 from advisor.domain import limits
+from advisor.domain.networks import network_from_nodes
 from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, Unsupported
@@ -19,13 +20,26 @@ from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
+from advisor.service.heavy import Heavy, Spec, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
+# A text of this size is read and planned within 2 ms; larger ones go to a worker process.
+INLINE_TEXT_BYTES_MAX = 1024
+INLINE_NODES_MAX = 64
+HEAVY_JOBS_CONNECTION_MAX = 16
+LEVEL_ABSENT = m.Allocate("").level  # what the protocol fills in
+ALLOCATE_OPTIONS = (
+    "cores", "objective", "target", "visits", "shares", "minimum", "maximum", "instances_max", "load", "components",
+)  # fmt: skip
 FEATURES = {"learned": ["count"], "counted": ["ok", "running"], "carried": [*CARRIED_FIELDS]}
+
+
+def _nothing_runs(*_: object) -> None:
+    raise Unavailable("the service is starting")
 
 
 def _refuse_untrusted() -> None:
@@ -41,20 +55,34 @@ class Hub:
     engine : Engine
     committer : Committer
     producers : Producers
+    heavy : Heavy
     measures : Measures
+
+    Attributes
+    ----------
+    spawn : callable
+        Starts a coroutine in the background; set by whoever runs the hub.
     """
 
     def __init__(
-        self, config: Config, engine: Engine, committer: Committer, producers: Producers, measures: Measures
+        self,
+        config: Config,
+        engine: Engine,
+        committer: Committer,
+        producers: Producers,
+        heavy: Heavy,
+        measures: Measures,
     ) -> None:
         self.config = config
         self.engine = engine
         self.committer = committer
         self.producers = producers
+        self.heavy = heavy
         self.measures = measures
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
+        self.spawn: Callable[..., object] = _nothing_runs
         self.inbound_bytes = 0
         self._token = config.token()
         self._book = NameBook()
@@ -148,14 +176,18 @@ class Hub:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
         except Exception as error:  # a defect of ours must not cost other clients their service
-            event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
-            self.measures.errors["defect"] += 1
-            defect = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
-            defect.retry = False
+            defect = self._defect(method, connection, error)
             return b"" if msgid is None else encode_error(msgid, defect)
         if msgid is None:
             return b""
         return LATER if result is None else encode_response(msgid, result)
+
+    def _defect(self, method: str, connection: Connection, error: Exception) -> AdvisorError:
+        event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
+        self.measures.errors["defect"] += 1
+        defect = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
+        defect.retry = False
+        return defect
 
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
         """Fold the rows of consecutive `observe` notifications together."""
@@ -301,29 +333,42 @@ class Hub:
             tolerance=params.tolerance,
         ).as_dict()
 
-    def _allocate(self, _: Connection, params: m.Allocate, __: int | None) -> dict[str, Any]:
-        if not isinstance(params.network, str):
-            raise Unsupported(
-                "networks are given as S-Net text in this version", field="network", value=params.network,
-                bound="S-Net text",
+    def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
+        network = params.network
+        if isinstance(network, int):
+            raise Unsupported("networks are not kept by id in this version", field="network", value=network)
+        request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
+        if params.level != LEVEL_ABSENT:
+            request["level"] = params.level  # the engine says that it cannot plan for it
+        small = len(network) <= (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX)
+        if small:
+            read = network if isinstance(network, str) else network_from_nodes(network)
+            return self.engine.advisor.allocate(read, **request).as_dict()
+        if connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
+            raise Unavailable(
+                "too many large requests of one connection at a time", field="method",
+                bound=HEAVY_JOBS_CONNECTION_MAX, hint="wait for their answers",
             )  # fmt: skip
-        options = {
-            key: value
-            for key in (
-                "cores",
-                "objective",
-                "target",
-                "visits",
-                "shares",
-                "minimum",
-                "maximum",
-                "instances_max",
-                "load",
-                "components",
-            )
-            if (value := getattr(params, key)) is not None
-        }
-        return self.engine.advisor.allocate(params.network, **options).as_dict()
+        connection.heavy_jobs += 1
+        self.spawn(self._allocate_apart, connection, msgid, network, request)
+        return LATER
+
+    async def _allocate_apart(
+        self, connection: Connection, msgid: int | None, network: Spec, request: dict[str, Any]
+    ) -> None:
+        """Read and plan a large network in a worker process; only the curves are solved here, in slices."""
+        began = time.perf_counter()
+        result: dict[str, Any] | AdvisorError
+        try:
+            result = await planned_apart(self.engine.advisor, self.heavy, network, request)
+        except AdvisorError as error:
+            result = error
+        except Exception as error:
+            result = self._defect("allocate", connection, error)
+        finally:
+            connection.heavy_jobs -= 1
+        self.measures.request("allocate", time.perf_counter() - began)
+        connection.answer(msgid, result)
 
     def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:
         wanted = (

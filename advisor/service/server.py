@@ -15,10 +15,12 @@ from anyio.abc import TaskStatus
 
 from advisor import __version__
 from advisor.engine import Engine
+from advisor.errors import AdvisorError
 from advisor.service import listeners
 from advisor.service.committer import Committer
 from advisor.service.config import Address, Config
 from advisor.service.connection import Connection
+from advisor.service.heavy import Heavy
 from advisor.service.http import HttpFace
 from advisor.service.hub import Hub
 from advisor.service.logs import event, to_stderr
@@ -75,17 +77,23 @@ def run(config: Config) -> None:
 
     async def main() -> None:
         stop = anyio.Event()
-        async with anyio.create_task_group() as group:
-            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        failures: list[AdvisorError] = []
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
 
-                async def obey() -> None:
-                    async for number in signals:
-                        event(logging.INFO, "stopping", signal=signal.Signals(number).name)
-                        stop.set()
+            async def obey() -> None:
+                async for number in signals:
+                    event(logging.INFO, "stopping", signal=signal.Signals(number).name)
+                    stop.set()
 
+            async with anyio.create_task_group() as group:
                 group.start_soon(obey)
-                await serve(config, stop=stop)
+                try:
+                    await serve(config, stop=stop)
+                except AdvisorError as failure:  # raised below, by itself and not in a group
+                    failures.append(failure)
                 group.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
 
     anyio.run(main)
 
@@ -118,7 +126,13 @@ def _hub(config: Config, store: Store | None) -> Hub:
         share=config.commit_share,
         durable=dict(engine.producers),
     )
-    return Hub(config, engine, committer, Producers(engine.producers), measures)
+    heavy = Heavy(
+        measures,
+        jobs=config.heavy_jobs,
+        waiting_max=config.heavy_jobs_waiting,
+        deadline_s=config.heavy_deadline_s,
+    )
+    return Hub(config, engine, committer, Producers(engine.producers), heavy, measures)
 
 
 class _Service:
@@ -138,6 +152,8 @@ class _Service:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._hub.committer.run)
                 group.start_soon(self._sweep)
+                group.start_soon(self._hub.heavy.warm)
+                self._hub.spawn = group.start_soon
                 if self._http is not None:
                     group.start_soon(self._http.run)
                 self._log_start(bound)
@@ -149,6 +165,8 @@ class _Service:
                         await self._stop()
                     group.cancel_scope.cancel()
         finally:
+            with anyio.CancelScope(shield=True):
+                await self._hub.heavy.close()
             for server in self._servers:
                 server.close()
             for each in sockets:

@@ -61,7 +61,7 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
     Raises
     ------
     StateDamaged
-        When the structure itself, the root row or a ledger is damaged: row by row rescue is `salvage`'s.
+        When the structure itself or the root row is damaged: the rescue is `salvage`'s.
     sqlite3.Error
         When SQLite cannot read it.
     """
@@ -74,7 +74,7 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         rows = connection.execute("SELECT id, data, checksum FROM root").fetchall()
         if not rows:
             return _empty(connection)
-        root = _root(rows)
+        root = root_of(rows)
         ledgers = {row[0]: row[1:] for row in connection.execute("SELECT id, data, checksum FROM ledgers")}
         findings = _Findings()
         tables: list[TablePages] = []
@@ -82,7 +82,9 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         for name, (number, layout, words) in root["tables"].items():
             data, summed = ledgers.get(number, (None, None))
             if not _intact(data, number, summed):
-                raise StateDamaged(f"the ledger of table {name} is damaged", hint=_RESCUE_HINT)
+                findings.parts.append(f"the ledger of table {name}: whether rows have vanished cannot be told")
+                findings.rows.append(Quarantined("ledgers", number))
+                data = _ledger_of_rows(connection, Ledger.new(number, layout, words))
             kept[name], pages = _read_table(connection, name, Ledger.new(number, layout, words), data, findings)
             tables.append(pages)
         names, name_sums = _read_names(connection, root["names"], findings)
@@ -109,9 +111,10 @@ def _empty(connection: sqlite3.Connection) -> Contents:
     return Contents(None, None, {}, np.empty(0, np.int64), {}, Damage(), ())
 
 
-def _root(rows: list[Any]) -> dict[str, Any]:
-    key, data, summed = rows[0]
-    if len(rows) != 1 or key != ROOT_KEY or not _intact(data, key, summed):
+def root_of(rows: list[Any]) -> dict[str, Any]:
+    """Return what the root row says; raise StateDamaged unless it is one good row."""
+    key, data, summed = rows[0] if len(rows) == 1 else (None, None, None)
+    if key != ROOT_KEY or not _intact(data, key, summed):
         raise StateDamaged("the root row of the state file is damaged", hint=_RESCUE_HINT)
     root: dict[str, Any] = json.loads(data)
     if root["format"] != FORMAT:
@@ -156,6 +159,25 @@ def _read_table(
         findings.slots.setdefault(name, set()).update((known[at] * PAGE_SLOTS + slot).tolist())
     changed = np.packbits(held, axis=1, bitorder="little").view("<u8")[:, 0].astype(np.uint64)
     return ledger, TablePages(name, ledger.layout, known, words.astype(np.uint64, copy=False), changed)
+
+
+def _ledger_of_rows(connection: sqlite3.Connection, ledger: Ledger) -> bytes:
+    """Return the ledger that the rows themselves give, in the file's form, when the stored one is lost."""
+    first = ledger.number << NUMBER_BITS
+    span = (first, first + 2**NUMBER_BITS - 1)
+    for table, slots_a_row in (("pages", PAGE_SLOTS), ("slots", 1)):
+        query = f"SELECT id, data, checksum FROM {table} WHERE id BETWEEN ? AND ?"  # noqa: S608 (two fixed names)
+        for key, data, summed in connection.execute(query, span):
+            if not _intact(data, key, summed):
+                continue
+            page, slot = divmod((key - first) * slots_a_row, PAGE_SLOTS)
+            ledger = ledger.grown(page + 1)
+            if table == "pages":
+                ledger.page_sums[page] = summed
+            else:
+                ledger.slot_sums[page, slot] = summed
+                ledger.overridden[page, slot] = True
+    return ledger.encode()
 
 
 def _read_slots(

@@ -286,6 +286,67 @@ def test_any_flipped_bit_is_found_or_harmless(tmp_path: Path) -> None:
     assert found > 100
 
 
+def leaf_of(path: Path, table: str) -> int:
+    """The byte offset of a leaf page in the middle of a table's tree."""
+    query = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path"
+    try:
+        leaves = rows(path, query, table)
+    except sqlite3.OperationalError:
+        pytest.skip("this SQLite has no dbstat")
+    return (int(leaves[len(leaves) // 2][0]) - 1) * schema.PAGE_BYTES  # type: ignore[call-overload]
+
+
+def test_a_broken_structure_is_rebuilt_from_what_can_be_read_when_told(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    before = written(path, full_state(3000))
+    offset = leaf_of(path, "names")
+    damaged = bytearray(path.read_bytes())
+    damaged[offset : offset + 100] = bytes(100)
+    path.write_bytes(damaged)
+    with pytest.raises(StateDamaged, match="structure"):
+        Store.open(path, timer_noise_s=NOISE)
+    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+        assert "s.damaged-1" in store.damage.parts[0]
+        loaded = store.load()
+    assert loaded is not None
+    lost = [slot for slot, name in loaded.names if name.startswith("lost-name-")]
+    assert 0 < len(lost) < 1000
+    assert [name for slot, name in before.names if slot not in lost] == [
+        name for slot, name in loaded.names if slot not in lost
+    ]
+    assert words_by_slot(loaded) == words_by_slot(before)
+    assert dict(loaded.producers) == dict(before.producers)
+    assert (tmp_path / "s.damaged-1").read_bytes() == bytes(damaged)
+    with Store.open(path, timer_noise_s=NOISE) as store:
+        assert same(store.load(), loaded)
+
+
+def test_a_file_that_has_lost_its_root_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    written(path, full_state())
+    flip_blob_bit(path, "root", 1, 99)
+    with pytest.raises(StateDamaged, match="root"):
+        Store.open(path, timer_noise_s=NOISE)
+    before = path.read_bytes()
+    for accept_damage in (False, True):
+        with pytest.raises(StateDamaged, match="root"):
+            Store.open(path, timer_noise_s=NOISE, accept_damage=accept_damage)
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("*.damaged*"))
+
+
+def test_a_lost_ledger_is_made_again_from_the_rows_when_told(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    before = written(path, full_state(), snapshot(pages_of([3, 70, 200], 9)))
+    flip_blob_bit(path, "ledgers", 1, 99)
+    with pytest.raises(StateDamaged, match="ledger of table base"):
+        Store.open(path, timer_noise_s=NOISE)
+    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+        assert same(store.load(), before)
+    with Store.open(path, timer_noise_s=NOISE) as store:
+        assert same(store.load(), before)
+
+
 def test_no_database_is_told_from_a_state_file(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("component,x,p,t\n" * 100)
     with pytest.raises(StateDamaged):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -103,15 +104,14 @@ class Advisor:
         TooLarge
             When the component is new and there is no room for it.
         """
-        name = self.components.slot_of.get(component)
-        if name is None:
+        if not isinstance(component, str) or component not in self.components.slot_of:
             component = checked_name("component", component)
             if component not in self.components.slot_of:
                 pending = self._pending.new_names(self.components.slot_of)
                 if component not in pending and len(self.components) + len(pending) >= self.components.components_max:
                     raise TooLarge(
                         "components",
-                        len(self.components) + 1,
+                        len(self.components) + len(pending) + 1,
                         self.components.components_max,
                         "forget is no cure: raise components_max",
                     )
@@ -125,10 +125,17 @@ class Advisor:
             field, low, high = BOUNDS[code]
             if not _is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
+        if not isinstance(count, (int, np.integer)):
+            raise InvalidValue("count", count, "a whole number of runs")
+        for field, value in (("ok", ok), ("running", running)):
+            if not isinstance(value, (bool, np.bool_)):
+                raise InvalidValue(field, value, "true or false")
         for field, value in carried.items():
             if field not in CARRIED_FIELDS:
                 raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
-        if self._pending.add(component, float(x), float(cores), float(elapsed_s), int(count), ok, running, carried):
+        if self._pending.add(
+            component, float(x), float(cores), float(elapsed_s), int(count), bool(ok), bool(running), carried
+        ):
             self.flush()
 
     def observe_columns(
@@ -181,8 +188,10 @@ class Advisor:
 
         Raises
         ------
-        Mismatch, TooLarge
+        Mismatch, TooLarge, InvalidValue
         """
+        if not isinstance(other, Advisor):
+            raise InvalidValue("other", other, "an Advisor")
         self.flush()
         other.flush()
         self.components.merge(other.components)
@@ -213,11 +222,13 @@ class Advisor:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        if not _is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
-            raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
+        level = _checked_level(level)
         x = _checked("predictor", predictor, "invalid_predictor")
         p = _checked("cores", cores, "invalid_cores")
-        return prediction.predict(self.model(component, model), x, p, float(level))
+        _check_together(x, p)
+        if model is not None and not isinstance(model, str):
+            raise InvalidValue("model", model, "the name of a model")
+        return prediction.predict(self.model(component, model), x, p, level)
 
     def choose_cores(
         self,
@@ -250,7 +261,8 @@ class Advisor:
         x = _checked("predictor", predictor, "invalid_predictor")
         if not isinstance(x, float):
             raise InvalidValue("predictor", predictor, "one number")
-        return choose(self.model(component), x, cores_max, float(tolerance), float(level))
+        level = _checked_level(level)
+        return choose(self.model(component), x, cores_max, float(tolerance), level)
 
     def allocate(
         self,
@@ -341,6 +353,8 @@ class Advisor:
                 raise InvalidValue(field, value, "a whole number from 0")
         if limit > STATUS_COMPONENTS_MAX:
             raise TooLarge("limit", limit, STATUS_COMPONENTS_MAX, "page with offset")
+        if isinstance(components, (str, bytes)) or not (components is None or isinstance(components, Iterable)):
+            raise InvalidValue("components", components, "a list of names")
         chosen = (
             self.components.names if components is None else [checked_name("components", name) for name in components]
         )
@@ -433,7 +447,7 @@ class Advisor:
 
         Raises
         ------
-        StateDamaged, StateTooNew
+        StateDamaged, StateTooNew, InvalidValue
         """
         restored = cls()
         restored.components = state_bytes.load(data)
@@ -455,6 +469,25 @@ def _solve(part: Any, form: str | None, timer_noise_s: float) -> list[Model]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+
+
+def _checked_level(level: Any) -> float:
+    if not _is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
+        raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
+    return float(level)
+
+
+def _check_together(x: Any, p: Any) -> None:
+    """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for."""
+    if isinstance(x, float) and isinstance(p, float):
+        return
+    try:
+        shape = np.broadcast_shapes(np.shape(x), np.shape(p))
+    except ValueError as error:
+        bound = f"of a shape that broadcasts with predictor's, {np.shape(x)}"
+        raise InvalidValue("cores", str(np.shape(p)), bound) from error
+    if prod(shape) > limits.PREDICT_POINTS_MAX:
+        raise TooLarge("predictor", prod(shape), limits.PREDICT_POINTS_MAX, "ask in parts")
 
 
 def _checked(field: str, value: Any, code: str) -> Any:

@@ -14,6 +14,7 @@ def normalised_name(value: object) -> str | None:
     """Return the name in its one normal form (NFC), or None when it is no name."""
     if not isinstance(value, str):
         return None
+    value = str(value)  # a subclass may carry more than its characters
     if value.isascii():
         return value if value.isprintable() and 0 < len(value) <= NAME_BYTES_MAX else None
     if len(value) > NAME_BYTES_MAX:

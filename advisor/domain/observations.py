@@ -6,7 +6,7 @@ is an index into a list of names. Bad rows are refused one by one: accepted + re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.domain import limits
 from advisor.domain.answers import Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
-from advisor.errors import InvalidValue, TooLarge, Unsupported
+from advisor.errors import InvalidValue, TooLarge, Unsupported, shorten
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,11 +51,19 @@ class ComponentNames:
         return len(self.names)
 
     def extend(self, names: Sequence[object]) -> None:
-        """Append names. Cost O(n)."""
+        """Append names. Cost O(n).
+
+        Raises
+        ------
+        InvalidValue
+            When they are no list of names at all.
+        """
+        if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+            raise InvalidValue("components", names, "a list of names")
+        names = list(names)
         normal = [normalised_name(name) for name in names]
-        self.names += [
-            str(raw)[: limits.NAME_BYTES_MAX] if name is None else name for raw, name in zip(names, normal, strict=True)
-        ]
+        # What is no name is kept as it may be shown in an error.
+        self.names += [str(shorten(raw)) if name is None else name for raw, name in zip(names, normal, strict=True)]
         self.valid = np.concatenate([self.valid, np.array([name is not None for name in normal], np.bool_)])
         self.slots = np.concatenate([self.slots, np.full(len(normal), UNRESOLVED, np.int64)])
 
@@ -224,9 +232,9 @@ def columns_of(
         worst = rows.min() if rows.min() < 0 else rows.max()
         raise InvalidValue("index", int(worst), f"a component's number from 0 to {len(components) - 1}")
     dimensions = optional.pop("dimensions", None)
-    if dimensions not in (None, 1):
+    if dimensions is not None and not _all_one(dimensions):
         raise Unsupported(
-            f"dimensions is {dimensions!r}: vector predictors are not learned by this version",
+            f"dimensions is {shorten(dimensions)!r}: vector predictors are not learned by this version",
             field="dimensions", value=dimensions, bound=1, hint="send one predictor value a row",
         )  # fmt: skip
     count, ok, running = (optional.pop(key, None) for key in ("count", "ok", "running"))
@@ -246,7 +254,17 @@ def columns_of(
     )
 
 
+def _all_one(values: ArrayLike) -> bool:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError):
+        return False
+    return array.dtype.kind in "iu" and bool((array == 1).all())
+
+
 def _vector(name: str, values: ArrayLike, dtype: Any, length: int | None) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidValue(name, "a masked array", "a vector without a mask", "leave the masked rows out")
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:
@@ -259,6 +277,7 @@ def _vector(name: str, values: ArrayLike, dtype: Any, length: int | None) -> NDA
         raise InvalidValue(name, values, f"a vector of {wanted}")
     if length is not None and len(array) != length:
         raise InvalidValue(name, len(array), f"a vector of {length} values, as index has")
-    if array.dtype == np.uint64 and array.size and array.max() > np.uint64(2**63 - 1):
+    if dtype is np.int64 and array.dtype == np.uint64 and array.size and array.max() > np.uint64(2**63 - 1):
         raise InvalidValue(name, int(array.max()), "an integer below 2**63")
-    return np.ascontiguousarray(array, dtype)
+    with np.errstate(over="ignore"):  # a wider float beyond this one's range becomes infinite: its row is refused
+        return np.ascontiguousarray(array, dtype)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
@@ -26,7 +27,7 @@ from advisor.domain.observations import (
     columns_of,
 )
 from advisor.engine import state_bytes
-from advisor.engine.checks import checked, is_number
+from advisor.engine.checks import check_together, checked, checked_level, is_number
 from advisor.engine.choice import choose
 from advisor.engine.components import Components
 from advisor.engine.pending import Pending
@@ -100,15 +101,14 @@ class Advisor:
         TooLarge
             When the component is new and there is no room for it.
         """
-        name = self.components.slot_of.get(component)
-        if name is None:
+        if not isinstance(component, str) or component not in self.components.slot_of:
             component = checked_name("component", component)
             if component not in self.components.slot_of:
                 pending = self._pending.new_names(self.components.slot_of)
                 if component not in pending and len(self.components) + len(pending) >= self.components.components_max:
                     raise TooLarge(
                         "components",
-                        len(self.components) + 1,
+                        len(self.components) + len(pending) + 1,
                         self.components.components_max,
                         "forget is no cure: raise components_max",
                     )
@@ -122,10 +122,17 @@ class Advisor:
             field, low, high = BOUNDS[code]
             if not is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
+        if not isinstance(count, (int, np.integer)):
+            raise InvalidValue("count", count, "a whole number of runs")
+        for field, value in (("ok", ok), ("running", running)):
+            if not isinstance(value, (bool, np.bool_)):
+                raise InvalidValue(field, value, "true or false")
         for field, value in carried.items():
             if field not in CARRIED_FIELDS:
                 raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
-        if self._pending.add(component, float(x), float(cores), float(elapsed_s), int(count), ok, running, carried):
+        if self._pending.add(
+            component, float(x), float(cores), float(elapsed_s), int(count), bool(ok), bool(running), carried
+        ):
             self.flush()
 
     def observe_columns(
@@ -178,8 +185,10 @@ class Advisor:
 
         Raises
         ------
-        Mismatch, TooLarge
+        Mismatch, TooLarge, InvalidValue
         """
+        if not isinstance(other, Advisor):
+            raise InvalidValue("other", other, "an Advisor")
         self.flush()
         other.flush()
         self.components.merge(other.components)
@@ -210,11 +219,13 @@ class Advisor:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        if not is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
-            raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
+        level = checked_level(level)
         x = checked("predictor", predictor, "invalid_predictor")
         p = checked("cores", cores, "invalid_cores")
-        return prediction.predict(self.model(component, model), x, p, float(level))
+        check_together(x, p)
+        if model is not None and not isinstance(model, str):
+            raise InvalidValue("model", model, "the name of a model")
+        return prediction.predict(self.model(component, model), x, p, level)
 
     def choose_cores(
         self,
@@ -247,13 +258,14 @@ class Advisor:
         x = checked("predictor", predictor, "invalid_predictor")
         if not isinstance(x, float):
             raise InvalidValue("predictor", predictor, "one number")
-        return choose(self.model(component), x, cores_max, float(tolerance), float(level))
+        level = checked_level(level)
+        return choose(self.model(component), x, cores_max, float(tolerance), level)
 
     def allocate(
         self,
         network: str | Network | Sequence[Mapping[str, Any]],
         *,
-        cores: int,
+        cores: int | None = None,
         objective: str = "throughput",
         components: Mapping[str, str] | None = None,
         load: Mapping[str, float] | None = None,
@@ -266,7 +278,7 @@ class Advisor:
         network : str, Network or list of maps
             S-Net text, e.g. ``"read .. (small | large) .. write"``, or the flat list of nodes.
         cores : int
-            Cores to give out (an upper bound for ``fewest_cores``).
+            Cores to give out; for ``fewest_cores`` an upper bound, or None for as many as it takes.
         objective : str
             ``throughput``, ``latency`` or ``fewest_cores``; the last with `target`.
         components : mapping, optional
@@ -333,6 +345,8 @@ class Advisor:
                 raise InvalidValue(field, value, "a whole number from 0")
         if limit > STATUS_COMPONENTS_MAX:
             raise TooLarge("limit", limit, STATUS_COMPONENTS_MAX, "page with offset")
+        if isinstance(components, (str, bytes)) or not (components is None or isinstance(components, Iterable)):
+            raise InvalidValue("components", components, "a list of names")
         chosen = (
             self.components.names if components is None else [checked_name("components", name) for name in components]
         )
@@ -378,7 +392,7 @@ class Advisor:
 
         Raises
         ------
-        StateDamaged, StateTooNew
+        StateDamaged, StateTooNew, InvalidValue
         """
         restored = cls()
         restored.components = state_bytes.load(data)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import Receipt, Refusals
+from advisor.domain.names import checked_name
 from advisor.domain.observations import (
     UNRESOLVED,
     Bools,
@@ -49,9 +50,11 @@ class Components:
 
         Raises
         ------
-        UnknownComponent
+        UnknownComponent, InvalidValue
         """
-        found = self.slot_of.get(component)
+        found = self.slot_of.get(component) if isinstance(component, str) else None
+        if found is None:
+            found = self.slot_of.get(checked_name("component", component))
         if found is None:
             raise UnknownComponent(component)
         return found

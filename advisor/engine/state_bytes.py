@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from advisor.domain import limits
+from advisor.domain.names import normalised_name
 from advisor.engine.components import Components
-from advisor.errors import StateDamaged, StateTooNew
+from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
 
 MAGIC = b"ADVISOR\x00"
@@ -50,10 +52,23 @@ def load(data: bytes) -> Components:
     StateTooNew
         When a later version wrote them.
     """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise InvalidValue("data", data, "bytes that to_bytes gave")
+    data = bytes(data)
     if len(data) < len(MAGIC) + 8 or not data.startswith(MAGIC):
         raise StateDamaged("these bytes are no advisor state", hint="give what to_bytes or `advisor export` wrote")
     if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
         raise StateDamaged("the checksum of the state does not match: it was cut or changed", hint="export it again")
+    try:
+        return _load(data)
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidValue) as error:
+        raise StateDamaged(
+            f"the state does not read: {type(error).__name__} {error}",
+            hint="give what to_bytes or `advisor export` wrote",
+        ) from error
+
+
+def _load(data: bytes) -> Components:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     start = len(MAGIC) + 4
     header: dict[str, Any] = json.loads(data[start : start + length])
@@ -62,9 +77,16 @@ def load(data: bytes) -> Components:
             f"state of format {header['format']}, layout {header['layout']}; this version reads format {FORMAT}, {LAYOUT}",
             field="format", value=header["format"], bound=FORMAT, hint="use the version that wrote it",
         )  # fmt: skip
-    components = Components(header["timer_noise_s"], header["components_max"])
+    noise, totals = header["timer_noise_s"], header["totals"]
     names: list[str] = header["names"]
-    components.restore(dict(enumerate(names)), header["totals"])
+    if not limits.TIMER_NOISE_MIN_S <= noise <= limits.TIMER_NOISE_MAX_S:
+        raise ValueError(f"timer_noise_s is {noise!r}")
+    if any(normalised_name(name) != name for name in names) or any(type(n) is not int for n in totals.values()):
+        raise ValueError("names or totals are none")
+    if header["slots"] != len(names):
+        raise ValueError(f"{header['slots']} slots for {len(names)} names")
+    components = Components(float(noise), int(header["components_max"]))
+    components.restore(dict(enumerate(names)), totals)
     words = np.frombuffer(data, "<u8", WORDS * header["slots"], start + length).reshape(WORDS, header["slots"])
     components.table.words.view(np.uint64)[:, : header["slots"]] = words
     components.table.changed[: header["slots"]] = True

@@ -34,7 +34,7 @@ Entry = Any
 # Of the serial fraction 1 - a: at 2**20 cores, the most that are legal, a serial fraction of 2**-20 still doubles the time.
 SERIAL_MIN = 2.0**-22
 NEWTON_STEPS = 12  # from the free form's fraction two or three suffice; a flat minimum bisects the rest
-STEP_ENOUGH = 1e-4  # of the serial fraction: after a step this small the next would be its square, about 1e-8 of it
+STEP_ENOUGH = 1e-4  # of the serial fraction: after a Newton step this small the next is its square, about 1e-8 of it
 START_MARGIN = 1e-4  # the search starts this far inside [0, 1]: at the ends themselves a bracket would be empty
 FRACTION_UNKNOWN = (
     0.5  # parallel fraction assumed while all rows have one core count: says "more cores may help"; noted
@@ -155,8 +155,9 @@ def _newton(degree: int, sums: Sums) -> Any:
     """Return the parallel fraction that minimises R(a) on [0, 1], where there are two core counts or more.
 
     R' = -2 r'.s + s'N's and R'' = s'N''s - 2 d'N^-1 d, d = r' - N's, with N s = r (envelope theorem). The sign of R' keeps
-    a bracket about the minimum (there is one; tests compare with a fine grid); a step that leaves it becomes a bisection of
-    the serial fraction, geometric, since at many cores its ratio matters and not its difference.
+    a bracket about the minimum (one, but for noise of more than a factor 2; tests compare with a fine grid); a step that
+    leaves it becomes a bisection of the serial fraction, geometric, since at many cores its ratio matters and not its
+    difference.
     """
     if not sums.many and sums.one_p:
         return FRACTION_UNKNOWN
@@ -187,19 +188,17 @@ def _newton(degree: int, sums: Sums) -> Any:
             middle = 1.0 - np.sqrt((1.0 - low) * np.maximum(1.0 - high, SERIAL_MIN))
             new = np.where(direct, np.clip(step, low, high), np.where(gradient == 0, a, np.clip(middle, low, high)))
             new = np.where(done, a, new)  # one that has arrived rests: rounding would send it bisecting
-            done = done | (np.abs(new - a) <= STEP_ENOUGH * (1.0 - a))
+            done = done | ((direct | (gradient == 0)) & (np.abs(new - a) <= STEP_ENOUGH * (1.0 - a)))
             if done.all():
                 return np.where(sums.one_p > 0, FRACTION_UNKNOWN, new)
         else:
             low, high = (a, high) if gradient < 0 else (low, a) if gradient > 0 else (low, high)
             step = a - gradient / curvature if curvature > 0 else np.nan
             ends = (step <= low == 0.0) or (step >= high == 1.0)
-            if ends or low < step < high:
-                new = _clip(step, low, high)
-            else:
-                middle = 1.0 - ((1.0 - low) * max(1.0 - high, SERIAL_MIN)) ** 0.5
-                new = a if gradient == 0 else _clip(middle, low, high)
-            if abs(new - a) <= STEP_ENOUGH * (1.0 - a):
+            direct = ends or low < step < high
+            middle = 1.0 - ((1.0 - low) * max(1.0 - high, SERIAL_MIN)) ** 0.5
+            new = a if gradient == 0 and not direct else _clip(step if direct else middle, low, high)
+            if (direct or gradient == 0) and abs(new - a) <= STEP_ENOUGH * (1.0 - a):
                 return new
         a = new
     return np.where(sums.one_p > 0, FRACTION_UNKNOWN, a) if sums.many else a

@@ -23,7 +23,7 @@ from advisor.domain.answers import Prediction
 from advisor.models import amdahl, counts, two_step_fit
 from advisor.models.candidates import FORMS, FRACTION_UNKNOWN, Form
 from advisor.models.demand import expected_load
-from advisor.models.elimination import Elimination
+from advisor.models.elimination import TINY, Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
 from advisor.models.student import quantile
 from advisor.models.table import Table
@@ -76,7 +76,7 @@ class Model:
     floor: float
     noise_s: float
     bias: float  # sum w (t - f) / sum w f
-    gram: tuple[float, ...]
+    gram: tuple[float, ...]  # of weights whose mean is that of 1 / (f^2 + t0^2)
     load: tuple[float, float] | None = None
     information: Elimination | None = None
 
@@ -117,7 +117,8 @@ def two_step_models(part: Table, timer_noise_s: float, degree: int | None) -> li
 
 def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, two_step: bool = False) -> list[Model]:
     freedom = counts.evidence(part) - solved.used
-    variance = solved.residual / np.maximum(freedom, 1.0)
+    weight = _mean_weight(part, solved, timer_noise_s)
+    variance = solved.residual / weight / np.maximum(freedom, 1.0)
     bias = _bias(part, solved)
     found: list[Model] = []
     for i in range(part.size):
@@ -148,7 +149,7 @@ def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, tw
                 floor=0.5 * min(timer_noise_s, t_low),
                 noise_s=timer_noise_s,
                 bias=float(bias[i]),
-                gram=tuple(record[AT["gram"]].tolist()),
+                gram=tuple((record[AT["gram"]] / weight[i]).tolist()),
             )
         )
     return found
@@ -160,6 +161,16 @@ def add_loads(part: Table, models: Sequence[Model]) -> None:
     pairs = zip(*(values.tolist() for values in expected_load(part, *coefficients)), strict=True)
     for model, pair in zip(models, pairs, strict=True):
         model.load = pair
+
+
+def _mean_weight(part: Table, solved: amdahl.Solutions, timer_noise_s: float) -> Floats:
+    """Return the mean of w (f^2 + t0^2) over the runs (n,): 1 where each is weighed by what it is predicted to take.
+
+    The sums carry weights up to a factor (see `weighting`); a relative deviation must not.
+    """
+    runs = np.maximum(part["cell_runs"].sum(axis=0), TINY)
+    explained = np.maximum(part["square"] - solved.residual, 0.0) + timer_noise_s * timer_noise_s * part["gram"][0]
+    return np.where(explained > 0, explained / runs, 1.0)
 
 
 def _bias(part: Table, solved: amdahl.Solutions) -> Floats:

@@ -7,6 +7,7 @@ however the rows are cut, the state is the same to the last bit.
 from __future__ import annotations
 
 import copy
+import itertools
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import NotEnoughData, UnknownComponent
-from advisor.models import counts
+from advisor.models import counts, prediction
 from advisor.models.layout import FIELDS, WORDS
 
 NAMES = ["alpha", "beta", "gamma"]
@@ -84,7 +85,7 @@ def fresh(columns: Columns) -> Columns:
 
 def parts(columns: Columns, cuts: list[int]) -> Iterator[Columns]:
     edges = [0, *sorted({cut % (len(columns) + 1) for cut in cuts}), len(columns)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         if stop > start:
             yield columns.take(slice(start, stop))
 
@@ -309,8 +310,6 @@ def test_one_point_many_points_and_a_batch_of_components_give_one_answer(columns
 
 
 def _times(model: Any, x: np.ndarray, p: np.ndarray) -> np.ndarray:
-    from advisor.models import prediction
-
     return prediction.values(model, np.clip(x, *model.x_range), np.clip(p, *model.p_range))
 
 
@@ -431,10 +430,8 @@ def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Col
     advisor = Advisor()
 
     def feed(n: int) -> None:
-        face(
-            advisor,
-            columns_of(ComponentNames(NAMES), rng.integers(0, 3, n), rng.random(n) * 1e6, rng.choice([1.0, 4.0], n), rng.random(n) + 0.1),
-        )  # fmt: skip
+        index, x, t = rng.integers(0, 3, n), rng.random(n) * 1e6, rng.random(n) + 0.1
+        face(advisor, columns_of(ComponentNames(NAMES), index, x, rng.choice([1.0, 4.0], n), t))
         for name in NAMES:
             advisor.predict(name, predictor=5.0)
 

@@ -4,6 +4,8 @@ weights agree, answers close where they do not.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,7 +44,7 @@ def rows(seed: int, n: int, spread: str = "wide", noise: float = 0.05, component
 
 def shards(columns: Columns, cuts: list[int]) -> list[Columns]:
     edges = [0, *sorted(cuts), len(columns)]
-    return [columns.take(slice(a, b)) for a, b in zip(edges, edges[1:], strict=False)]
+    return [columns.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
 
 
 def learned(columns: Columns) -> Advisor:
@@ -80,9 +82,10 @@ def assert_equal_to_rounding(one: Table, other: Table, fields: tuple[str, ...]) 
         np.testing.assert_allclose(one[field], other[field], rtol=ROUNDING, atol=0, err_msg=field)
 
 
-@given(
-    st.integers(0, 2**32), st.integers(1, 300), st.sampled_from(["wide", "far", "grid"]), st.lists(st.integers(0, 300), max_size=4)
-)  # fmt: skip
+SPREADS = st.sampled_from(["wide", "far", "grid"])
+
+
+@given(st.integers(0, 2**32), st.integers(1, 300), SPREADS, st.lists(st.integers(0, 300), max_size=4))
 @settings(max_examples=60, deadline=None)
 def test_counts_ranges_and_unweighted_sums_merge_exactly_or_to_rounding(
     seed: int, n: int, spread: str, cuts: list[int]

@@ -1,0 +1,75 @@
+"""Expectations over the load sketch against the mean over the rows themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.engine import Advisor
+from advisor.models import sketch
+from advisor.models.demand import expected_load
+
+LOADS = {
+    "log-normal, sd 0.5": lambda rng, n: 1000 * np.exp(0.5 * rng.standard_normal(n)),
+    "log-normal, sd 1": lambda rng, n: 1000 * np.exp(rng.standard_normal(n)),
+    "uniform": lambda rng, n: rng.random(n) * 2500,
+    "two sizes": lambda rng, n: rng.choice([10.0, 2000.0], n, p=[0.9, 0.1]),
+    "exponential": lambda rng, n: rng.exponential(300.0, n),
+    "one value": lambda rng, n: np.full(n, 77.0),
+    "far": lambda rng, n: 1e9 + rng.integers(0, 10_000, n),
+}
+
+
+def learn(x: np.ndarray, t: np.ndarray, p: np.ndarray, **extra: np.ndarray) -> Advisor:
+    advisor = Advisor()
+    advisor.observe_columns(components=["c"], index=np.zeros(len(x), int), predictor=x, cores=p, elapsed_s=t, **extra)
+    return advisor
+
+
+@pytest.mark.parametrize("load", sorted(LOADS))
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+def test_the_expected_time_is_that_of_the_rows_or_up_to_two_percent_less(load: str, degree: int) -> None:
+    rng = np.random.default_rng(3)
+    x, p = LOADS[load](rng, 20_000), rng.choice([1.0, 2.0, 8.0], 20_000)
+    sequential = 1e-3 + 1e-4 * ((x - x.min()) / 1000.0) ** degree
+    advisor = learn(x, sequential * (0.2 + 0.8 / p), p)
+    (model,) = advisor.models(["c"], with_load=True)
+    assert model.load is not None
+    truth = (0.2 * sequential.mean(), 0.8 * sequential.mean())
+    for found, expected in zip(model.load, truth, strict=True):
+        assert -0.02 <= found / expected - 1 <= 1e-4, f"{found / expected - 1:+.2%}"
+
+
+def test_moments_to_the_second_are_exact() -> None:
+    rng = np.random.default_rng(4)
+    count = rng.integers(1, 9, 5000)
+    x = rng.exponential(40.0, 5000)
+    part = learn(x, np.ones(5000), np.ones(5000), count=count).components.table.gather(np.array([0]))
+    points, share = sketch.points(part)
+    weight = count / count.sum()
+    assert share.sum() == pytest.approx(1.0)
+    assert (points * share).sum() == pytest.approx(float(x @ weight), rel=1e-4)
+    assert (points**2 * share).sum() == pytest.approx(float(x**2 @ weight), rel=1e-3)
+    assert points.min() >= x.min()
+    assert points.max() <= x.max()
+
+
+def test_a_quadratic_of_any_sign_is_expected_to_rounding() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.random(3000) * 512
+    part = learn(x, np.ones(3000), np.ones(3000)).components.table.gather(np.array([0]))
+    u = (x - part["origin"][0]) / part["scale"][0]
+    c = np.array([[3.0], [-2.0], [1.5], [0.0]])
+    serial, parallel = expected_load(part, c, 0.0 * c)
+    assert serial[0] == pytest.approx(float((3.0 - 2.0 * u + 1.5 * u * u).mean()), rel=1e-3)
+    assert parallel[0] == 0.0
+
+
+def test_the_load_is_that_of_all_rows_and_not_of_the_heavy_weights() -> None:
+    """Weighted moments describe the small inputs: 28 s would become 0.002 s."""
+    x = np.tile([10.0, 10_000.0], 500)
+    p = np.repeat([1.0, 4.0], 500)
+    t = 1e-12 * x**3 * (0.5 + 0.5 / p) + 1e-6
+    (model,) = learn(x, t, p).models(["c"], with_load=True)
+    assert model.load is not None
+    assert sum(model.load) == pytest.approx(0.5 * (1.0 + 1e-9), rel=1e-3)

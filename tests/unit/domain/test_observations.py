@@ -1,0 +1,254 @@
+"""Rows as columns: what is refused row by row, what refuses a batch, and how each is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.domain import limits
+from advisor.domain.names import NAME_BOUND, checked_name, normalised_name
+from advisor.domain.observations import BOUNDS, ComponentNames, bad_rows, bound_text, columns_of, refusals_of
+from advisor.errors import InvalidValue, TooLarge, Unsupported
+
+
+def columns(**changes: Any) -> Any:
+    given = {
+        "components": ["a", "b"],
+        "index": [0, 1],
+        "predictor": [1.0, 2.0],
+        "cores": [1, 2],
+        "elapsed_s": [1.0, 2.0],
+    }
+    given |= changes
+    return columns_of(ComponentNames(given.pop("components")), **given)
+
+
+# -- names ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "matmul<float, 3>", "x" * 200, "é" * 100, "日本語", "a b", "😀" * 50])
+def test_a_name_of_up_to_200_printable_bytes_is_kept(name: str) -> None:
+    assert normalised_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "x" * 201,
+        "é" * 101,
+        "😀" * 51,
+        "a\nb",
+        "\t",
+        "a\x00",
+        "a\x7f",
+        "\x85",
+        "\ud800",
+        "a\udfff",
+        "\u202e",
+        "\ue000",
+        "\u0378",
+    ],
+)
+def test_what_is_no_name_is_refused_with_field_value_and_bound(name: str) -> None:
+    assert normalised_name(name) is None
+    with pytest.raises(InvalidValue) as caught:
+        checked_name("component", name)
+    assert (caught.value.field, caught.value.bound) == ("component", NAME_BOUND)
+    assert str(caught.value).isprintable(), "an error is safe in a log"
+    json.dumps(caught.value.as_dict()).encode()
+
+
+@pytest.mark.parametrize("value", [None, 5, 1.5, b"bytes", ["a"], {"a": 1}, True])
+def test_what_is_no_text_is_no_name(value: object) -> None:
+    assert normalised_name(value) is None
+
+
+def test_names_that_look_alike_to_unicode_are_one() -> None:
+    assert normalised_name("cafe\u0301") == normalised_name("caf\u00e9") == "caf\u00e9"
+    assert normalised_name("\u212b") == "\u00c5"
+    assert normalised_name("e" + "\u0301" * 1) != normalised_name("e")
+
+
+def test_length_counts_after_normalisation() -> None:
+    assert normalised_name("e\u0301" * 100) == "\u00e9" * 100  # 300 bytes as written, 200 as kept
+
+
+def test_a_string_subclass_becomes_a_string() -> None:
+    assert type(normalised_name(np.str_("plain"))) is str
+
+
+# -- rows refused one by one ------------------------------------------------------------------------------------------------
+
+BAD = {
+    "predictor": [np.nan, np.inf, -np.inf, -1e-300, -1.0, np.nextafter(2.0**60, np.inf), 1e300],
+    "cores": [np.nan, np.inf, 0.0, -1.0, np.nextafter(2.0**-10, 0.0), np.nextafter(2.0**20, np.inf)],
+    "elapsed_s": [np.nan, np.inf, 0.0, -1.0, np.nextafter(1e-9, 0.0), np.nextafter(1e9, np.inf)],
+    "count": [0, -1, 2**32 + 1, -(2**63), 2**63 - 1],
+}
+GOOD = {
+    "predictor": [0.0, -0.0, 5e-324, 1.0, 2.0**60],
+    "cores": [2.0**-10, 0.5, 1.0, 2.0**20],
+    "elapsed_s": [1e-9, 1.0, 1e9],
+    "count": [1, 2**32],
+}
+
+
+@pytest.mark.parametrize("field", sorted(BAD))
+def test_values_outside_their_domain_are_refused_and_those_at_its_ends_are_not(field: str) -> None:
+    values = [v for pair in zip(BAD[field], (GOOD[field] * 3)[: len(BAD[field])], strict=True) for v in pair]
+    n = len(values)
+    batch = columns(
+        components=["a"], index=np.zeros(n, int),
+        **({"predictor": np.ones(n), "cores": np.ones(n), "elapsed_s": np.ones(n)} | {field: np.array(values)}),
+    )  # fmt: skip
+    masks = bad_rows(batch)
+    assert list(masks) == [f"invalid_{field}"]
+    assert masks[f"invalid_{field}"].tolist() == [True, False] * (n // 2)
+    refused = refusals_of(masks, batch)
+    assert refused.count == n // 2
+    for (row, code, value), expected in zip(refused.first, BAD[field], strict=False):
+        assert (row % 2, code) == (0, f"invalid_{field}")
+        assert value == expected or (value != value and expected != expected)
+    low, high = BOUNDS[f"invalid_{field}"][1:]
+    assert f"{low:g}" in bound_text(f"invalid_{field}")
+    assert f"{high:g}" in bound_text(f"invalid_{field}")
+
+
+def test_a_row_counts_once_under_the_first_code_it_earns() -> None:
+    batch = columns(
+        components=["good", "bad\n"], index=[1, 0, 0, 1], predictor=[-1, -1, 1, 1], cores=[0, 0, 0, 1],
+        elapsed_s=[0.0, 0.0, 0.0, 1.0], count=[0, 0, 0, 1],
+    )  # fmt: skip
+    masks = bad_rows(batch)
+    assert {code: int(m.sum()) for code, m in masks.items()} == {
+        "invalid_name": 2,
+        "invalid_predictor": 1,
+        "invalid_cores": 1,
+    }
+    assert (np.sum(list(masks.values()), axis=0) == 1).all()
+    assert refusals_of(masks, batch).as_dict() == {
+        "count": 4,
+        "by_code": {"invalid_name": 2, "invalid_predictor": 1, "invalid_cores": 1},
+        "first": [
+            [0, "invalid_name", "bad\\u000a"], [1, "invalid_predictor", -1.0], [2, "invalid_cores", 0.0],
+            [3, "invalid_name", "bad\\u000a"],
+        ],
+    }  # fmt: skip
+
+
+def test_only_the_first_refusals_are_told_and_all_are_counted() -> None:
+    n = 1000
+    batch = columns(components=["a"], index=np.zeros(n, int), predictor=None, cores=np.zeros(n), elapsed_s=np.ones(n))
+    refused = refusals_of(bad_rows(batch), batch)
+    assert refused.count == n
+    assert [row for row, _, _ in refused.first] == list(range(limits.FIRST_REFUSALS))
+
+
+def test_a_hostile_name_is_told_in_bounded_printable_text() -> None:
+    names = ["\ud800", "x" * 10**6, b"\x00" * 10**6, ["nested"], "\x1b[2J"]
+    batch = columns(
+        components=names,
+        index=range(len(names)),
+        predictor=None,
+        cores=np.ones(len(names)),
+        elapsed_s=np.ones(len(names)),
+    )
+    for _, code, value in refusals_of(bad_rows(batch), batch).first:
+        assert code == "invalid_name"
+        assert value.isprintable()
+        assert len(value.encode()) <= 300
+
+
+# -- batches refused as a whole -----------------------------------------------------------------------------------------------
+
+WRONG_COLUMNS: list[tuple[dict[str, Any], str]] = [
+    ({"index": [0, 2]}, "index"),
+    ({"index": [0, -1]}, "index"),
+    ({"index": [0.0, 1.0]}, "index"),
+    ({"index": [True, False]}, "index"),
+    ({"index": "ab"}, "index"),
+    ({"index": np.array([0, 2**63], np.uint64)}, "index"),
+    ({"index": [[0, 1]]}, "index"),
+    ({"cores": [1]}, "cores"),
+    ({"cores": [1, 2, 3]}, "cores"),
+    ({"cores": 1}, "cores"),
+    ({"cores": None}, "cores"),
+    ({"cores": ["1", "2"]}, "cores"),
+    ({"cores": [[1, 2]]}, "cores"),
+    ({"cores": [[1], [1, 2]]}, "cores"),
+    ({"cores": [True, True]}, "cores"),
+    ({"cores": [1, None]}, "cores"),
+    ({"cores": [1, 10**400]}, "cores"),
+    ({"elapsed_s": [1j, 2.0]}, "elapsed_s"),
+    ({"elapsed_s": {1.0, 2.0}}, "elapsed_s"),
+    ({"elapsed_s": np.array(["2026-01-01", "2026-01-02"], "M8[D]")}, "elapsed_s"),
+    ({"elapsed_s": np.ma.masked_array([1.0, 2.0], [True, False])}, "elapsed_s"),
+    ({"predictor": "xy"}, "predictor"),
+    ({"count": [1.0, 2.0]}, "count"),
+    ({"count": [1]}, "count"),
+    ({"ok": [1, 0]}, "ok"),
+    ({"running": ["yes", "no"]}, "running"),
+    ({"machine_name": [1, 2]}, "machine_name"),
+    ({"components": "ab"}, "components"),
+    ({"components": None}, "components"),
+    ({"components": 5}, "components"),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"), WRONG_COLUMNS, ids=[f"{f}={v!r:.30}" for c, f in WRONG_COLUMNS for v in [c[f]]]
+)
+def test_a_column_of_the_wrong_shape_or_type_refuses_the_batch_and_names_itself(
+    change: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        columns(**change)
+    assert caught.value.field == field
+    assert caught.value.bound
+    assert not caught.value.retry
+
+
+@pytest.mark.parametrize("dimensions", [2, [1, 2], np.array([2, 2]), "one", 1.0, [[1], [1, 1]]])
+def test_vector_predictors_are_refused_as_unsupported(dimensions: Any) -> None:
+    with pytest.raises(Unsupported) as caught:
+        columns(dimensions=dimensions)
+    assert (caught.value.field, caught.value.bound) == ("dimensions", 1)
+
+
+@pytest.mark.parametrize("dimensions", [None, 1, [1, 1], np.array([1, 1], np.uint8)])
+def test_one_dimension_is_what_is_learned(dimensions: Any) -> None:
+    assert len(columns(dimensions=dimensions)) == 2
+
+
+def test_a_batch_beyond_its_limit_is_too_large() -> None:
+    n = limits.ROWS_BATCH_MAX + 1
+    with pytest.raises(TooLarge) as caught:
+        columns(index=np.zeros(n, int), predictor=None, cores=np.ones(n), elapsed_s=np.ones(n))
+    assert (caught.value.field, caught.value.value, caught.value.bound) == ("rows", n, limits.ROWS_BATCH_MAX)
+
+
+@pytest.mark.parametrize("kind", ["f2", "<f4", ">f8", "i1", "u8", "longdouble"])
+def test_any_real_dtype_and_byte_order_is_read(kind: str) -> None:
+    batch = columns(elapsed_s=np.array([1, 2], kind))
+    assert batch.elapsed_s.dtype == np.float64
+    assert batch.elapsed_s.tolist() == [1.0, 2.0]
+
+
+def test_numbers_beyond_a_double_are_refused_row_by_row() -> None:
+    batch = columns(predictor=np.array([1, 2**64 - 1], np.uint64), elapsed_s=np.array([1, "1e400"], np.longdouble))
+    masks = bad_rows(batch)
+    assert masks["invalid_predictor"].tolist() == [False, True]
+
+
+def test_no_predictor_means_one() -> None:
+    assert columns(predictor=None).predictor.tolist() == [1.0, 1.0]
+
+
+def test_an_empty_batch_is_a_batch() -> None:
+    batch = columns(index=[], predictor=[], cores=[], elapsed_s=[])
+    assert len(batch) == 0
+    assert bad_rows(batch) == {}

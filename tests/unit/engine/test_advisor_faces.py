@@ -1,0 +1,423 @@
+"""The advisor's faces against hostile callers: exact errors, counted refusals, nothing lost, nothing half done."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.domain import limits
+from advisor.engine import Advisor
+from advisor.engine.pending import PENDING_ROWS_MAX
+from advisor.errors import (
+    CallerError,
+    InvalidValue,
+    NotEnoughData,
+    StateDamaged,
+    StateTooNew,
+    TooLarge,
+    UnknownComponent,
+)
+
+NO_NUMBERS: list[Any] = [
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    -1,
+    True,
+    "3",
+    1 + 2j,
+    10**400,
+    [1],
+    b"1",
+    np.array([1.0]),
+    {},
+]
+NO_NAMES: list[Any] = [None, 5, b"x", [], {}, ["a"], "", "a\nb", "a\ud800", "x" * 201, "é" * 101, "\u202e", "a\x00"]
+
+
+@pytest.fixture
+def advisor() -> Advisor:
+    made = Advisor()
+    for cores in (1, 2, 4):
+        for x in (10.0, 20.0, 40.0):
+            made.observe("known", predictor=x, cores=cores, elapsed_s=x * (0.2 + 0.8 / cores))
+    return made
+
+
+# -- observe --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["predictor", "cores", "elapsed_s", "count"])
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda v: f"{v!r:.20}")
+def test_observe_refuses_what_is_no_number_of_the_domain(advisor: Advisor, field: str, value: Any) -> None:
+    before = advisor.to_bytes()
+    with pytest.raises(InvalidValue) as caught:
+        advisor.observe("known", **({"predictor": 1.0, "cores": 1, "elapsed_s": 1.0} | {field: value}))
+    assert caught.value.field == field
+    assert "number" in str(caught.value.bound)
+    json.dumps(caught.value.as_dict(), default=str)
+    assert advisor.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"count": 2.5}, "count"),
+        ({"count": 2.0}, "count"),
+        ({"ok": "no"}, "ok"),
+        ({"ok": None}, "ok"),
+        ({"running": 1}, "running"),
+        ({"cores": 0}, "cores"),
+        ({"cores": None}, "cores"),
+        ({"elapsed_s": None}, "elapsed_s"),
+        ({"elapsed_s": 0.0}, "elapsed_s"),
+        ({"predictor": 2**60 + 2**10}, "predictor"),
+        ({"label": "x"}, "label"),
+    ],
+)
+def test_observe_names_the_field_that_is_wrong(advisor: Advisor, change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        advisor.observe("known", **({"elapsed_s": 1.0} | change))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("name", NO_NAMES, ids=lambda v: f"{v!r:.20}")
+def test_no_face_takes_what_is_no_name(advisor: Advisor, name: Any) -> None:
+    faces: list[Callable[[], Any]] = [
+        lambda: advisor.observe(name, elapsed_s=1.0),
+        lambda: advisor.predict(name),
+        lambda: advisor.choose_cores(name, cores_max=2),
+        lambda: advisor.forget(name),
+        lambda: advisor.model(name),
+        lambda: advisor.status(components=[name]),
+    ]
+    for face in faces:
+        with pytest.raises(InvalidValue) as caught:
+            face()
+        assert caught.value.field in {"component", "components"}
+    receipt = advisor.observe_columns(components=[name, "fine"], index=[0, 1], cores=[1, 1], elapsed_s=[1.0, 1.0])
+    assert (receipt.accepted, receipt.refused.by_code) == (1, {"invalid_name": 1})
+
+
+def test_names_equal_to_unicode_are_one_component_at_every_face() -> None:
+    advisor = Advisor()
+    advisor.observe("cafe\u0301", elapsed_s=1.0)
+    advisor.observe("caf\u00e9", elapsed_s=1.0)
+    advisor.observe_columns(components=["cafe\u0301", "caf\u00e9"], index=[0, 1], cores=[1, 1], elapsed_s=[1.0, 1.0])
+    for name in ("cafe\u0301", "caf\u00e9"):
+        assert advisor.predict(name).observations == 4
+        assert advisor.status(components=[name])["components"][0]["component"] == "caf\u00e9"
+    assert advisor.components.names == ["caf\u00e9"]
+    assert advisor.forget("cafe\u0301")["rows"] == 4
+
+
+def test_numpy_scalars_are_numbers(advisor: Advisor) -> None:
+    advisor.observe(
+        "known", predictor=np.float32(3), cores=np.int8(2), elapsed_s=np.longdouble(1), count=np.uint16(3), ok=np.True_
+    )
+    assert (
+        advisor.predict("known", predictor=np.float32(3), cores=np.int64(2), level=np.float64(0.5)).observations == 12
+    )
+
+
+# -- limits -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_component_beyond_the_limit_is_refused_by_name_and_the_known_go_on() -> None:
+    advisor = Advisor(components_max=2)
+    advisor.observe("a", elapsed_s=1.0)
+    advisor.observe("b", elapsed_s=1.0)
+    with pytest.raises(TooLarge) as caught:
+        advisor.observe("c", elapsed_s=1.0)
+    assert (caught.value.field, caught.value.value, caught.value.bound) == ("components", 3, 2)
+    receipt = advisor.observe_columns(
+        components=["c", "a", "d", "bad\n"], index=[0, 1, 2, 3, 1, 0], cores=[1] * 6, elapsed_s=[1.0] * 5 + [-1.0]
+    )
+    assert receipt.accepted == 2
+    assert receipt.refused.by_code == {"invalid_name": 1, "invalid_elapsed_s": 1, "too_many_components": 2}
+    assert receipt.refused.first == (
+        (0, "too_many_components", "c"),
+        (2, "too_many_components", "d"),
+        (3, "invalid_name", "bad\\u000a"),
+        (5, "invalid_elapsed_s", -1.0),
+    )
+    assert advisor.components.names == ["a", "b"]
+    assert advisor.components.totals["refused.too_many_components"] == 2
+    assert advisor.predict("a").observations == 3
+
+
+def test_a_refused_row_gives_no_slot() -> None:
+    advisor = Advisor(components_max=1)
+    receipt = advisor.observe_columns(components=["spoiled", "good"], index=[0, 1], cores=[0, 1], elapsed_s=[1.0, 1.0])
+    assert receipt.accepted == 1
+    assert advisor.components.names == ["good"]
+
+
+def test_waiting_rows_of_new_names_count_against_the_limit() -> None:
+    advisor = Advisor(components_max=3)
+    for i in range(3):
+        advisor.observe(f"c{i}", elapsed_s=1.0)
+    for _ in range(2):
+        with pytest.raises(TooLarge):
+            advisor.observe("c3", elapsed_s=1.0)
+        advisor.observe("c2", elapsed_s=1.0)
+    assert advisor.status()["components_known"] == 3
+    assert advisor.components.totals == {"rows_accepted": 5}
+
+
+def test_waiting_rows_are_folded_when_they_are_many_and_at_any_question() -> None:
+    advisor = Advisor()
+    for _ in range(PENDING_ROWS_MAX - 1):
+        advisor.observe("c", elapsed_s=1.0)
+    assert advisor.components.totals["rows_accepted"] == 0
+    advisor.observe("c", elapsed_s=1.0)
+    assert advisor.components.totals["rows_accepted"] == PENDING_ROWS_MAX
+    questions: list[Callable[[], Any]] = [
+        lambda: advisor.predict("c"),
+        lambda: advisor.choose_cores("c", cores_max=2),
+        advisor.status,
+        advisor.to_bytes,
+        lambda: advisor.forget("c", 0.5),
+        lambda: advisor.merge(Advisor()),
+        lambda: Advisor().merge(advisor),
+        lambda: advisor.observe_columns(components=["c"], index=[], cores=[], elapsed_s=[]),
+    ]
+    for number, ask in enumerate(questions, 1):
+        advisor.observe("c", elapsed_s=1.0)
+        ask()
+        assert advisor.components.totals["rows_accepted"] == PENDING_ROWS_MAX + number
+
+
+def test_what_is_carried_and_not_learned_is_counted() -> None:
+    advisor = Advisor()
+    advisor.observe("c", elapsed_s=1.0, machine="m1", record=7)
+    advisor.observe_columns(components=["c"], index=[0, 0], cores=[1, 1], elapsed_s=[1.0, 1.0], machine=["a", "b"])
+    totals = advisor.status()["totals"]
+    assert (totals["carried.machine"], totals["carried.record"]) == (3, 1)
+
+
+# -- questions ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"predictor": "x"}, "predictor"),
+        ({"predictor": True}, "predictor"),
+        ({"predictor": []}, "predictor"),
+        ({"predictor": [1.0, np.nan]}, "predictor"),
+        ({"predictor": [1, [2]]}, "predictor"),
+        ({"predictor": -1}, "predictor"),
+        ({"predictor": None}, "predictor"),
+        ({"cores": 0}, "cores"),
+        ({"cores": [1, 2**21]}, "cores"),
+        ({"cores": [True]}, "cores"),
+        ({"predictor": [1.0, 2.0], "cores": [1, 2, 3]}, "cores"),
+        ({"level": 0.0}, "level"),
+        ({"level": 1.0}, "level"),
+        ({"level": float("nan")}, "level"),
+        ({"level": "high"}, "level"),
+        ({"model": 5}, "model"),
+        ({"model": []}, "model"),
+        ({"model": "quartic"}, "model"),
+        ({"model": "two_step degree 4"}, "model"),
+        ({"model": "two_step degree 22"}, "model"),
+        ({"model": "joint degree ²"}, "model"),
+    ],
+)
+def test_predict_names_the_argument_that_is_wrong(advisor: Advisor, change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        advisor.predict("known", **change)
+    assert caught.value.field == field
+
+
+def test_predict_bounds_the_points_of_one_question(advisor: Advisor) -> None:
+    n = limits.PREDICT_POINTS_MAX
+    assert advisor.predict("known", predictor=np.ones(n)).elapsed_s.shape == (n,)
+    for x, p in ((np.ones(n + 1), 1), (1.0, np.ones(n + 1)), (np.ones((n // 10, 1)), np.ones((1, 11)))):
+        with pytest.raises(TooLarge) as caught:
+            advisor.predict("known", predictor=x, cores=p)
+        assert caught.value.bound == n
+
+
+def test_predict_broadcasts_and_keeps_the_shape(advisor: Advisor) -> None:
+    answer = advisor.predict("known", predictor=np.array([[10.0], [20.0]]), cores=[1, 2, 4])
+    assert answer.elapsed_s.shape == answer.low_s.shape == answer.extrapolates.shape == (2, 3)
+    one = advisor.predict("known", predictor=20, cores=4)
+    assert isinstance(one.elapsed_s, float)
+    assert one.elapsed_s == pytest.approx(answer.elapsed_s[1, 2], rel=1e-12)
+    json.dumps(answer.as_dict())
+    json.dumps(one.as_dict())
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"cores_max": 0}, "cores_max"),
+        ({"cores_max": 2.0}, "cores_max"),
+        ({"cores_max": True}, "cores_max"),
+        ({"cores_max": 2**20 + 1}, "cores_max"),
+        ({"tolerance": -0.1}, "tolerance"),
+        ({"tolerance": float("nan")}, "tolerance"),
+        ({"tolerance": "x"}, "tolerance"),
+        ({"predictor": [1.0]}, "predictor"),
+        ({"level": 2.0}, "level"),
+        ({"level": "x"}, "level"),
+    ],
+)
+def test_choose_cores_names_the_argument_that_is_wrong(advisor: Advisor, change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        advisor.choose_cores("known", **({"cores_max": 4} | change))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("keep", [1.0, -0.1, float("nan"), True, "x", None, 2])
+def test_forget_keeps_a_share_from_zero_to_below_one(advisor: Advisor, keep: Any) -> None:
+    before = advisor.to_bytes()
+    with pytest.raises(InvalidValue) as caught:
+        advisor.forget("known", keep)
+    assert caught.value.field == "keep"
+    with pytest.raises(UnknownComponent):
+        advisor.forget("never")
+    assert advisor.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "field"),
+    [
+        ({"limit": True}, InvalidValue, "limit"),
+        ({"limit": -1}, InvalidValue, "limit"),
+        ({"offset": 1.0}, InvalidValue, "offset"),
+        ({"limit": 10**6}, TooLarge, "limit"),
+        ({"components": "known"}, InvalidValue, "components"),
+        ({"components": 5}, InvalidValue, "components"),
+        ({"components": ["never"]}, UnknownComponent, "component"),
+    ],
+)
+def test_status_names_the_argument_that_is_wrong(
+    advisor: Advisor, arguments: dict[str, Any], error: type[CallerError], field: str
+) -> None:
+    with pytest.raises(error) as caught:
+        advisor.status(**arguments)
+    assert caught.value.field == field
+
+
+def test_status_tells_counts_ranges_and_pages(advisor: Advisor) -> None:
+    advisor.observe("failing", elapsed_s=1.0, ok=False)
+    advisor.observe("known", predictor=10, elapsed_s=10.0, count=5)
+    answer = advisor.status()
+    assert answer["components_known"] == 2
+    known, failing = answer["components"]
+    assert (known["rows"], known["runs"], known["predictor_range"], known["cores_range"]) == (
+        10,
+        14,
+        [10.0, 40.0],
+        [1.0, 4.0],
+    )
+    assert known["parallel_fraction"] == pytest.approx(0.8)
+    assert failing == {
+        "component": "failing",
+        "rows": 0,
+        "runs": 0,
+        "failed": 1,
+        "unfinished": 0,
+        "prediction_error": None,
+    }
+    assert [c["component"] for c in advisor.status(offset=1, limit=1)["components"]] == ["failing"]
+    assert advisor.status(limit=0)["components"] == []
+    json.dumps(answer)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "x", True, 1e4, None])
+def test_timer_noise_is_checked(value: Any) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        Advisor(timer_noise_s=value)
+    assert caught.value.field == "timer_noise_s"
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "x", True, None])
+def test_components_max_is_checked(value: Any) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        Advisor(components_max=value)
+    assert caught.value.field == "components_max"
+
+
+def test_what_is_no_advisor_cannot_be_merged(advisor: Advisor) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        advisor.merge(b"state")  # type: ignore[arg-type]
+    assert caught.value.field == "other"
+
+
+# -- state bytes ---------------------------------------------------------------------------------------------------------
+
+
+def test_any_changed_or_missing_byte_is_seen(advisor: Advisor) -> None:
+    state = advisor.to_bytes()
+    assert Advisor.from_bytes(bytearray(state)).to_bytes() == state
+    rng = np.random.default_rng(0)
+    for at in (0, 7, 8, 11, 12, len(state) - 1, *rng.integers(0, len(state), 60).tolist()):
+        spoiled = bytearray(state)
+        spoiled[at] ^= 1 << int(rng.integers(0, 8))
+        with pytest.raises(StateDamaged):
+            Advisor.from_bytes(bytes(spoiled))
+    for length in (0, 1, 8, 12, len(state) // 2, len(state) - 1):
+        with pytest.raises(StateDamaged):
+            Advisor.from_bytes(state[:length])
+    with pytest.raises(StateDamaged):
+        Advisor.from_bytes(state + b"\0")
+
+
+@pytest.mark.parametrize("data", [None, 5, "text", [1, 2]])
+def test_what_is_no_bytes_is_no_state(data: Any) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        Advisor.from_bytes(data)
+    assert caught.value.field == "data"
+
+
+def crafted(**changes: Any) -> bytes:
+    """Return a state with a right checksum over a wrong header: what only an enemy or a bug writes."""
+    header = {
+        "format": 1, "layout": "base-1", "timer_noise_s": 1e-6, "components_max": 10, "names": [], "totals": {},
+        "words": 0, "slots": 0,
+    }  # fmt: skip
+    header |= changes
+    text = json.dumps({k: v for k, v in header.items() if v is not ...}).encode()
+    body = b"ADVISOR\x00" + struct.pack("<I", len(text)) + text
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "1"}, {"format": ...}, {"timer_noise_s": "x"}, {"timer_noise_s": -1.0}, {"timer_noise_s": None},
+        {"names": ["a"]}, {"names": ["a\n"], "slots": 1}, {"names": [1]}, {"names": 7}, {"names": ["a", "a"]},
+        {"slots": 10**9}, {"slots": -1},
+        {"totals": []}, {"totals": {"rows_accepted": "many"}}, {"components_max": "x"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_header_that_does_not_read_is_damage_and_no_crash(changes: dict[str, Any]) -> None:
+    with pytest.raises(StateDamaged):
+        Advisor.from_bytes(crafted(**changes))
+
+
+@pytest.mark.parametrize("changes", [{"format": 2}, {"layout": "base-9"}])
+def test_a_newer_state_is_refused_with_words(changes: dict[str, Any]) -> None:
+    with pytest.raises(StateTooNew, match="this version reads"):
+        Advisor.from_bytes(crafted(**changes))
+
+
+def test_equal_streams_give_equal_bytes_and_an_empty_state_is_a_state() -> None:
+    assert Advisor.from_bytes(Advisor().to_bytes()).to_bytes() == Advisor().to_bytes()
+    assert Advisor.from_bytes(crafted()).components.names == []
+    failing = Advisor()
+    failing.observe("c", elapsed_s=1.0, ok=False)
+    restored = Advisor.from_bytes(failing.to_bytes())
+    with pytest.raises(NotEnoughData):
+        restored.predict("c")

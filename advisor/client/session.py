@@ -81,7 +81,7 @@ class Session:
         self._asked: dict[int, int] = {}
         self._naming: set[int] = set()
         self._in_flight: dict[int, Batch] = {}
-        self._unanswered: list[Batch] = []  # numbered calls that were in flight when a connection ended
+        self._unanswered: dict[Batch, int] = {}  # numbered calls that were sent, on any connection
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
         self._pause: AdvisorError | None = None
@@ -147,7 +147,6 @@ class Session:
         self.stats.connections += 1
         self._connection = ClientConnection()
         self._out.clear()
-        self._unanswered += [batch for batch in self._in_flight.values() if batch.call is not None]
         self._in_flight.clear()
         self._asked.clear()
         self._naming.clear()
@@ -176,6 +175,8 @@ class Session:
             while not self._rewind and len(self._in_flight) < self._window and (batch := self.outbox.next_batch()):
                 msgid = self._new_id()
                 self._in_flight[msgid] = batch
+                if batch.call is not None:
+                    self._unanswered[batch] = batch.call
                 self._out += encode_numbered(msgid, batch.body, self._producer, self._incarnation, batch.sequence)
         out = bytes(self._out)
         self._out.clear()
@@ -261,9 +262,8 @@ class Session:
         self.failure = None
         for call in self._calls:
             self._ask(call)
-        late = [batch.call for batch in self._unanswered if batch.durable and batch.call is not None]
-        self._unanswered = [batch for batch in self._unanswered if not batch.durable]
-        return [Answered(call, None, None) for call in late]
+        late = [batch for batch in self._unanswered if batch.durable]
+        return [Answered(self._unanswered.pop(batch), None, None) for batch in late]
 
     def _settled(self, batch: Batch, reply: Reply) -> list[Outcome]:
         """A batch has its answer."""
@@ -273,9 +273,8 @@ class Session:
             self._rewinds = 0
             self.outbox.acknowledge(batch.sequence)
             self.outbox.count(reply.result)
-            if batch.call is not None:
-                outcomes.append(Answered(batch.call, None, reply.result))
-                batch.call = None
+            if batch in self._unanswered:
+                outcomes.append(Answered(self._unanswered.pop(batch), None, reply.result))
         elif batch.durable:
             pass  # a later one was acknowledged, and this one with it
         elif isinstance(error, SequenceGap):
@@ -292,8 +291,8 @@ class Session:
             return [GiveUp(error)]
         else:
             self._rewind = True
-            if batch.call is not None:
-                outcomes.append(Answered(batch.call, error, None))
+            if batch in self._unanswered:
+                outcomes.append(Answered(self._unanswered.pop(batch), error, None))
             self.outbox.refuse_for_ever(batch, error)
         if self._rewind and not self._in_flight:
             outcomes += self._go_back(error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -167,8 +168,8 @@ def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
 
 
 def _offending(columns: Columns, row: int, code: str) -> Any:
-    if columns.misread is not None and code in columns.misread.codes:
-        return columns.misread.values.get(row)
+    if columns.misread is not None and row in columns.misread.values:
+        return columns.misread.values[row]
     if code in BOUNDS:
         values = getattr(columns, BOUNDS[code][0])
         return None if values is None else values[row].item()
@@ -180,7 +181,7 @@ def bad_rows(columns: Columns) -> dict[str, Bools]:
 
     The masks are disjoint: a row counts under the first code it earns.
     """
-    checks: dict[str, Bools] = {} if columns.misread is None else dict(columns.misread.codes)
+    checks: dict[str, Bools] = {}
     if not columns.components.valid.all():
         checks["invalid_name"] = ~columns.components.valid[columns.index]
     for code, (name, low, high) in BOUNDS.items():
@@ -191,11 +192,17 @@ def bad_rows(columns: Columns) -> dict[str, Bools]:
         if not (values.min() >= low and values.max() <= high):
             with np.errstate(invalid="ignore"):
                 checks[code] = ~((values >= low) & (values <= high))
+    if not checks and columns.misread is None:
+        return {}
     seen = np.zeros(len(columns), np.bool_)
-    for code, mask in checks.items():
-        checks[code] = mask & ~seen
+    found: dict[str, Bools] = {}
+    misread: Mapping[str, Bools] = {} if columns.misread is None else columns.misread.codes
+    for code, mask in chain(misread.items(), checks.items()):
+        new = mask & ~seen
         seen |= mask
-    return {code: mask for code, mask in checks.items() if mask.any()}
+        if new.any():
+            found[code] = found[code] | new if code in found else new
+    return found
 
 
 def columns_of(

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from math import prod
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.names import checked_name
-from advisor.domain.networks import Network
+from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import (
     BOUNDS,
     CARRIED_FIELDS,
@@ -28,22 +26,20 @@ from advisor.domain.observations import (
     columns_of,
 )
 from advisor.engine import state_bytes
+from advisor.engine.checks import check_kinds, check_together, checked, checked_level, is_number
 from advisor.engine.choice import choose
 from advisor.engine.components import Components
 from advisor.engine.pending import Pending
 from advisor.engine.report import component_status
-from advisor.errors import InvalidValue, NotEnoughData, TooLarge, Unsupported
-from advisor.models import counts, prediction
+from advisor.engine.solved import SolvedModels
+from advisor.errors import InvalidValue, TooLarge, Unsupported
+from advisor.models import prediction
 from advisor.models.prediction import LEVEL, Model
 from advisor.network import parse
 from advisor.planning import Request, plan
 
-MODELS_KEPT = (
-    4_096  # solved models kept for reuse, about 3 KB each; the oldest is dropped and solved again when asked for
-)
 NETWORKS_KEPT = 64  # network texts kept parsed, by their text
 STATUS_COMPONENTS_MAX = 1_000  # a page of status: each component on it is solved for its bias
-TWO_STEP = "two_step"
 
 
 class Advisor:
@@ -70,13 +66,13 @@ class Advisor:
 
     def __init__(self, timer_noise_s: float = 1e-6, components_max: int = limits.COMPONENTS_MAX) -> None:
         low, high = limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S
-        if not _is_number(timer_noise_s) or not low <= timer_noise_s <= high:
+        if not is_number(timer_noise_s) or not low <= timer_noise_s <= high:
             raise InvalidValue("timer_noise_s", timer_noise_s, f"a number from {low:g} to {high:g} (seconds)")
         if isinstance(components_max, bool) or not isinstance(components_max, int) or components_max < 1:
             raise InvalidValue("components_max", components_max, "a whole number from 1")
         self.components = Components(float(timer_noise_s), components_max)
         self._pending = Pending()
-        self._models: OrderedDict[tuple[int, str | None], Model] = OrderedDict()
+        self._solved = SolvedModels(self.components)
         self._networks: OrderedDict[str, Network] = OrderedDict()
 
     # -- learning ---------------------------------------------------------------------------------------------------------
@@ -123,13 +119,9 @@ class Advisor:
             ("invalid_count", count),
         ):
             field, low, high = BOUNDS[code]
-            if not _is_number(value) or not low <= value <= high:
+            if not is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
-        if not isinstance(count, (int, np.integer)):
-            raise InvalidValue("count", count, "a whole number of runs")
-        for field, value in (("ok", ok), ("running", running)):
-            if not isinstance(value, (bool, np.bool_)):
-                raise InvalidValue(field, value, "true or false")
+        check_kinds(count, ok=ok, running=running)
         for field, value in carried.items():
             if field not in CARRIED_FIELDS:
                 raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
@@ -178,7 +170,7 @@ class Advisor:
         """
         self.flush()
         slot = self.components.forget(component, keep)
-        self._drop_models()
+        self._solved.drop()
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
 
     def merge(self, other: Advisor) -> None:
@@ -195,7 +187,7 @@ class Advisor:
         self.flush()
         other.flush()
         self.components.merge(other.components)
-        self._drop_models()
+        self._solved.drop()
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
@@ -222,10 +214,10 @@ class Advisor:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        level = _checked_level(level)
-        x = _checked("predictor", predictor, "invalid_predictor")
-        p = _checked("cores", cores, "invalid_cores")
-        _check_together(x, p)
+        level = checked_level(level)
+        x = checked("predictor", predictor, "invalid_predictor")
+        p = checked("cores", cores, "invalid_cores")
+        check_together(x, p)
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
         return prediction.predict(self.model(component, model), x, p, level)
@@ -256,17 +248,17 @@ class Advisor:
             or not 1 <= cores_max <= limits.ALLOCATE_CORES_MAX
         ):
             raise InvalidValue("cores_max", cores_max, f"a whole number from 1 to {limits.ALLOCATE_CORES_MAX}")
-        if not _is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
+        if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
             raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
-        x = _checked("predictor", predictor, "invalid_predictor")
+        x = checked("predictor", predictor, "invalid_predictor")
         if not isinstance(x, float):
             raise InvalidValue("predictor", predictor, "one number")
-        level = _checked_level(level)
+        level = checked_level(level)
         return choose(self.model(component), x, cores_max, float(tolerance), level)
 
     def allocate(
         self,
-        network: str | Network,
+        network: str | Network | Sequence[Mapping[str, Any]],
         *,
         cores: int,
         objective: str = "throughput",
@@ -278,8 +270,8 @@ class Advisor:
 
         Parameters
         ----------
-        network : str or Network
-            S-Net text, e.g. ``"read .. (small | large) .. write"``.
+        network : str, Network or list of maps
+            S-Net text, e.g. ``"read .. (small | large) .. write"``, or the flat list of nodes.
         cores : int
             Cores to give out (an upper bound for ``fewest_cores``).
         objective : str
@@ -301,11 +293,20 @@ class Advisor:
                 field="level", hint="leave level out; predict answers intervals",
             )  # fmt: skip
         request = Request(cores=cores, objective=objective, **options)
-        structure = self.network(network) if isinstance(network, str) else network
+        structure = self.network(network)
         return plan(structure, self.curves(structure, components or {}, load or {}), request)
 
-    def network(self, text: str) -> Network:
-        """Return the network of a text; the last texts are kept parsed."""
+    def network(self, text: str | Network | Sequence[Mapping[str, Any]]) -> Network:
+        """Return the network of a text or of a flat list of nodes; the last texts are kept parsed.
+
+        Raises
+        ------
+        NetworkSyntax, Unsupported, InvalidValue, TooLarge
+        """
+        if isinstance(text, Network):
+            return text
+        if not isinstance(text, str):
+            return network_from_nodes(text)
         found = self._networks.get(text)
         if found is None:
             found = self._networks[text] = parse(text)
@@ -323,22 +324,8 @@ class Advisor:
         self, boxes: Sequence[str], components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
     ) -> AmdahlCurves:
         """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
-        components, load = components or {}, load or {}
-        unknown = sorted((set(components) | set(load)) - set(boxes))
-        if unknown:
-            raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
-        solved = self.models([components.get(box, box) for box in boxes], with_load=True)
-        at: list[tuple[float, float]] = []
-        for box, model in zip(boxes, solved, strict=True):
-            if box in load:
-                x = _checked(f"load[{box}]", load[box], "invalid_predictor")
-                single, _, _, _ = prediction.predict_one(model, x, 1.0, LEVEL)
-                serial, _, _, _ = prediction.predict_one(model, x, limits.CORES_MAX, LEVEL)
-                at.append((min(serial, single), max(single - serial, 0.0)))
-            else:
-                at.append(model.load or (0.0, 0.0))
-        pairs = np.array(at, np.float64).reshape(-1, 2)
-        return AmdahlCurves(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+        self.flush()
+        return self._solved.curves(boxes, components or {}, load or {})
 
     def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:
         """Return totals and a page of components: counts, ranges, model, bias and prediction error.
@@ -369,70 +356,23 @@ class Advisor:
             "prediction_error": error if scored else None,
             "predictions_scored": scored,
             "offset": offset,
-            "components": component_status(
-                self.components, slots, self._solved([(slot, None) for slot in slots if self._learned(slot)])
-            ),
+            "components": component_status(self.components, slots, self._solved.of_slots(slots)),
         }
 
-    # -- models -----------------------------------------------------------------------------------------------------------
-
     def model(self, component: str, form: str | None = None) -> Model:
-        """Return the solved model of a component; solved again only when rows came since. Cost O(1)."""
+        """Return the solved model of a component: its form, coefficients and parallel fraction, for who wants to look inside.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
         self.flush()
-        slot = self.components.slot(component)
-        found = self._models.get((slot, form))
-        if found is not None and found.rows == self.components.table.integers("rows")[slot]:
-            return found
-        self._require_rows([slot])
-        return self._solved([(slot, form)])[slot]
+        return self._solved.one(component, form)
 
-    def models(self, names: Sequence[str], *, with_load: bool = False) -> list[Model]:
-        """Return the solved models of several components; those that need it are solved in one batch."""
+    def models(self, components: Sequence[str]) -> list[Model]:
+        """Return the solved models of several components, with their demand under the observed load; solved in one batch."""
         self.flush()
-        slots = [self.components.slot(name) for name in names]
-        self._require_rows(slots)
-        solved = self._solved([(slot, None) for slot in slots])
-        if with_load:
-            bare = [slot for slot, model in solved.items() if model.load is None]
-            if bare:
-                prediction.add_loads(
-                    self.components.table.gather(np.array(bare, np.int64)), [solved[slot] for slot in bare]
-                )
-        return [solved[slot] for slot in slots]
-
-    def _learned(self, slot: int) -> bool:
-        return bool(counts.evidence(self.components.table, slot) > 0)
-
-    def _require_rows(self, slots: Sequence[int]) -> None:
-        for slot in slots:
-            if not self._learned(slot):
-                name = self.components.names[slot]
-                raise NotEnoughData(
-                    f"component {name!r} has no learned run", field="component", value=name,
-                    hint="failed and running rows are counted only; observe a finished run",
-                )  # fmt: skip
-
-    def _solved(self, wanted: Sequence[tuple[int, str | None]]) -> dict[int, Model]:
-        rows = self.components.table.integers("rows")
-        found: dict[int, Model] = {}
-        stale: dict[str | None, list[int]] = {}
-        for key in wanted:
-            model = self._models.get(key)
-            if model is not None and model.rows == rows[key[0]]:
-                found[key[0]] = model
-            else:
-                stale.setdefault(key[1], []).append(key[0])
-        for form, slots in stale.items():
-            distinct = list(dict.fromkeys(slots))
-            part = self.components.table.gather(np.array(distinct, np.int64))
-            for slot, model in zip(distinct, _solve(part, form, self.components.timer_noise_s), strict=True):
-                found[slot] = self._models[slot, form] = model
-        while len(self._models) > MODELS_KEPT:
-            self._models.popitem(last=False)
-        return found
-
-    def _drop_models(self) -> None:
-        self._models.clear()
+        return self._solved.many(components)
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
@@ -451,62 +391,5 @@ class Advisor:
         """
         restored = cls()
         restored.components = state_bytes.load(data)
+        restored._solved = SolvedModels(restored.components)
         return restored
-
-
-def _solve(part: Any, form: str | None, timer_noise_s: float) -> list[Model]:
-    if form is None:
-        return prediction.models_of(part, timer_noise_s)
-    if form == TWO_STEP:
-        return prediction.two_step_models(part, timer_noise_s, None)
-    if form.startswith(f"{TWO_STEP} degree ") and form[-1] in "0123" and len(form) == len(TWO_STEP) + 9:
-        return prediction.two_step_models(part, timer_noise_s, int(form[-1]))
-    names = prediction.form_names()
-    if form not in names:
-        raise InvalidValue("model", form, f"one of {TWO_STEP}, {TWO_STEP} degree 0 to 3, {', '.join(names)}")
-    return prediction.models_of(part, timer_noise_s, form)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
-
-
-def _checked_level(level: Any) -> float:
-    if not _is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
-        raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
-    return float(level)
-
-
-def _check_together(x: Any, p: Any) -> None:
-    """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for."""
-    if isinstance(x, float) and isinstance(p, float):
-        return
-    try:
-        shape = np.broadcast_shapes(np.shape(x), np.shape(p))
-    except ValueError as error:
-        bound = f"of a shape that broadcasts with predictor's, {np.shape(x)}"
-        raise InvalidValue("cores", str(np.shape(p)), bound) from error
-    if prod(shape) > limits.PREDICT_POINTS_MAX:
-        raise TooLarge("predictor", prod(shape), limits.PREDICT_POINTS_MAX, "ask in parts")
-
-
-def _checked(field: str, value: Any, code: str) -> Any:
-    """Return a float or float64 array within its domain."""
-    _, low, high = BOUNDS[code]
-    if _is_number(value):
-        if not low <= value <= high:
-            raise InvalidValue(field, value, bound_text(code))
-        return float(value)
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise InvalidValue(field, value, "a number or an array of numbers") from error
-    if array.dtype.kind not in "fiu" or array.size == 0:
-        raise InvalidValue(field, value, "a number or an array of numbers")
-    if array.size > limits.PREDICT_POINTS_MAX:
-        raise TooLarge(field, array.size, limits.PREDICT_POINTS_MAX, "ask in parts")
-    array = array.astype(np.float64)
-    if not (array.min() >= low and array.max() <= high):
-        bad = array[~((array >= low) & (array <= high))]
-        raise InvalidValue(field, float(bad.flat[0]), bound_text(code))
-    return array

@@ -110,7 +110,8 @@ class Components:
             return slots, None
         # In the order of first rows, so that a cut batch gives the same slots.
         numbers, first = np.unique(columns.index[missing], return_index=True)
-        for number in numbers[np.argsort(first)].tolist():
+        ordered: list[int] = numbers[np.argsort(first)].tolist()
+        for number in ordered:
             known.slots[number] = self._give_slot(known.names[number])
         self.table.grow(len(self.names), self.components_max)
         slots = known.slots[columns.index]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits
-from advisor.domain.names import normalised_name
 from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, Misread, bound_text
-from advisor.errors import CallerError, InvalidValue, TooLarge, UnknownNameId, Unsupported
+from advisor.errors import CallerError, InvalidValue, TooLarge, UnknownKey, UnknownNameId, Unsupported
 from advisor.protocol import fields as f
 from advisor.protocol import messages
 
@@ -55,7 +56,7 @@ class NameBook:
             When a new name is longer than any name may be: it is not worth remembering.
         """
         try:
-            return np.array([self._ids[name] for name in names], np.int64)
+            return np.fromiter(map(self._ids.__getitem__, names), np.int64, len(names))
         except KeyError:
             new = dict.fromkeys(name for name in names if name not in self._ids)
         if max(map(len, new)) > limits.NAME_BYTES_MAX:
@@ -222,56 +223,76 @@ def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook
     """
     rows = params.rows if isinstance(params, messages.ObserveRows) else params
     book = NameBook() if book is None else book
+    misread: dict[int, CallerError] = {}
+    plain = _plain_rows(rows, book)
+    if plain is None:
+        plain = _rows_one_by_one(rows, book, misread)
+    optional = _optional_fields(rows, misread) if plain.maps else {}
+    return Columns(
+        plain.names,
+        plain.index,
+        plain.predictor,
+        plain.cores,
+        plain.elapsed_s,
+        count=_scattered(optional.get("count"), len(rows), 1, np.int64),
+        ok=_scattered(optional.get("ok"), len(rows), True, np.bool_),
+        running=_scattered(optional.get("running"), len(rows), False, np.bool_),
+        carried={key: len(optional[key]) for key in CARRIED_FIELDS if key in optional},
+        misread=_misread(misread, len(rows)) if misread else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """The values that every row has; `maps` says that some rows have more."""
+
+    names: ComponentNames
+    index: NDArray[np.int64]
+    predictor: NDArray[np.float64]
+    cores: NDArray[np.float64]
+    elapsed_s: NDArray[np.float64]
+    maps: bool
+
+
+def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
+    """Return the rows' plain values, all at once; None when one of them needs a closer look."""
     try:
-        names, predictor, cores, elapsed_s = zip(*rows, strict=True)
-        if {*map(type, rows)} == {list} and {*map(type, names)} == {str}:
-            index = book.index_of(names)
-            x = np.ones(len(rows)) if {*predictor} == {None} else _floats(predictor)
-            return Columns(book.names, index, x, _floats(cores), _floats(elapsed_s))
-    except (TypeError, ValueError):  # no rows, or not all of four plain values
-        pass
-    return _columns_row_by_row(rows, book)
+        widths = {*map(len, rows)}
+        if 5 in widths and widths <= {4, 5}:
+            if {*map(type, rows)} != {list}:
+                return None
+            values = list(chain.from_iterable([row[:4] for row in rows]))
+        elif widths == {4}:
+            values = list(chain.from_iterable(rows))  # of what is no list, too: its parts are no name and three numbers
+        else:
+            return None
+        names, predictor = values[0::4], values[1::4]
+        if {*map(type, names)} != {str}:
+            return None
+        index = book.index_of(names)
+        x = np.ones(len(rows)) if predictor[0] is None and {*predictor} == {None} else _floats(predictor)
+        return _Plain(book.names, index, x, _floats(values[2::4]), _floats(values[3::4]), maps=5 in widths)
+    except (TypeError, ValueError):
+        return None
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
     if not f.NUMBER_TYPES.issuperset(map(type, values)):
         raise TypeError("not numbers throughout")
-    return np.array(values, np.float64)
+    return np.fromiter(values, np.float64, len(values))
 
 
-def _columns_row_by_row(rows: Sequence[Any], book: NameBook) -> Columns:
-    n = len(rows)
-    names = [""] * n  # no name; of the rows that cannot be read
-    numbers = np.ones((3, n))  # good values, so that such a row is refused for one reason only
-    optional: dict[str, dict[int, Any]] = {}
-    codes: dict[str, NDArray[np.bool_]] = {}
-    values: dict[int, Any] = {}
+def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, CallerError]) -> _Plain:
+    """Return the rows' plain values; rows that cannot be read go to `misread`, and have good values in their place."""
+    names = [""] * len(rows)
+    numbers = np.ones((3, len(rows)))
     for i, row in enumerate(rows):
         try:
-            names[i], numbers[0, i], numbers[1, i], numbers[2, i] = _plain_row(row)
-            given = _optional_fields(row[4]) if len(row) > 4 else {}
+            names[i], *numbers[:, i] = _plain_row(row)
         except CallerError as error:
-            names[i], numbers[:, i] = "", 1.0
-            codes.setdefault(_CODES.get(error.code, error.code), np.zeros(n, np.bool_))[i] = True
-            if len(values) < limits.FIRST_REFUSALS:
-                values[i] = error.value
-            continue
-        for key, value in given.items():
-            optional.setdefault(key, {})[i] = value
+            misread[i] = error
     index = book.index_of(names)
-    return Columns(
-        book.names,
-        index,
-        *numbers,
-        count=_scattered(optional.get("count"), n, 1, np.int64),
-        ok=_scattered(optional.get("ok"), n, True, np.bool_),
-        running=_scattered(optional.get("running"), n, False, np.bool_),
-        carried={key: len(optional[key]) for key in CARRIED_FIELDS if key in optional},
-        misread=Misread(codes, values) if codes else None,
-    )
-
-
-_CODES = {"invalid": "invalid_row", "too_large": "invalid_row"}  # of an error, as the reason of a row's refusal
+    return _Plain(book.names, index, *numbers, maps=True)
 
 
 def _plain_row(row: Any) -> tuple[str, float, float, float]:
@@ -287,8 +308,8 @@ def _plain_row(row: Any) -> tuple[str, float, float, float]:
     component, predictor, cores, elapsed_s = parts[:4]
     if not isinstance(component, str):
         raise InvalidValue("component", component, "text")
-    if normalised_name(component) is None and len(component) > limits.NAME_BYTES_MAX:
-        raise InvalidValue("component", component, bound_text("invalid_name"))
+    if len(component) > limits.NAME_BYTES_MAX:
+        raise InvalidValue("name", component, bound_text("invalid_name"))
     if isinstance(predictor, list):
         point = f.numbers("predictor", predictor)
         if len(point) not in _DIMENSIONS:
@@ -300,17 +321,35 @@ def _plain_row(row: Any) -> tuple[str, float, float, float]:
     return component, x, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
 
 
-def _optional_fields(fields: Any) -> dict[str, Any]:
-    """Return the optional fields of a row, checked; nil is absent.
-
-    Raises
-    ------
-    UnknownKey, InvalidValue, TooLarge, Unsupported
-    """
-    return {key: value for key, value in _OPTIONAL_FIELDS("row", fields).items() if value is not None}
+def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> dict[str, dict[int, Any]]:
+    """Return key -> row -> value of the rows' maps; rows whose map is wrong go to `misread`; nil is absent."""
+    optional: dict[str, dict[int, Any]] = {}
+    for i, row in enumerate(rows):
+        if i in misread or len(row) == 4:
+            continue
+        try:
+            given = _OPTIONAL_FIELDS("row", row[4])
+        except CallerError as error:
+            misread[i] = error
+            continue
+        for key, value in given.items():
+            if value is not None:
+                optional.setdefault(key, {})[i] = value
+    return optional
 
 
 _OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
+
+
+def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
+    """Return what could not be read, as the refusals know it."""
+    codes: dict[str, NDArray[np.bool_]] = {}
+    for row, error in errors.items():
+        code = {"name": "invalid_name"}.get(error.field or "", "invalid_row")
+        if isinstance(error, (UnknownKey, Unsupported)):
+            code = error.code
+        codes.setdefault(code, np.zeros(rows, np.bool_))[row] = True
+    return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
 
 
 def _scattered(by_row: dict[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:

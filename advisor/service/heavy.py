@@ -87,9 +87,11 @@ class Heavy:
     async def warm(self) -> None:
         """Start a worker, so that the first request does not wait for it; clients that wait for the service come first."""
         await anyio.sleep(WARM_AFTER_S)
+        if self.jobs or self._idle:
+            return  # somebody was faster
         try:
             await self.components_of(WARM_TEXT)
-        except WorkFailed as failure:
+        except (WorkFailed, Unavailable) as failure:
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
     async def close(self) -> None:

@@ -342,8 +342,10 @@ class Hub:
             request["level"] = params.level  # the engine says that it cannot plan for it
         small = len(network) <= (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX)
         if small:
-            read = network if isinstance(network, str) else network_from_nodes(network)
-            return self.engine.advisor.allocate(read, **request).as_dict()
+            read = self.engine.advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
+            # Sharing cores is a search of up to 0.1 s, however small the network.
+            if params.cores is None or params.cores >= len(read.components):
+                return self.engine.advisor.allocate(read, **request).as_dict()
         if connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
             raise Unavailable(
                 "too many large requests of one connection at a time", field="method",
@@ -387,4 +389,6 @@ class Hub:
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),
             "stopping": self.stopping,
+            "commits": sum(self.measures.commit_s.counts),
+            "commit_mean_s": self.measures.commit_s.mean,
         }

@@ -26,6 +26,11 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    @property
+    def mean(self) -> float:
+        """Mean of the values, 0 where there are none."""
+        return self.total / max(1, sum(self.counts))
+
     def cumulative(self) -> list[tuple[str, float]]:
         """Return (upper bound as text, values up to it), the last bound being +Inf."""
         running, found = 0, list[tuple[str, float]]()

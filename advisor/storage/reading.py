@@ -113,7 +113,7 @@ def _empty(connection: sqlite3.Connection) -> Contents:
 
 def root_of(rows: list[Any]) -> dict[str, Any]:
     """Return what the root row says; raise StateDamaged unless it is one good row."""
-    key, data, summed = rows[0] if len(rows) == 1 else (None, None, None)
+    key, data, summed = rows[0] if len(rows) == 1 else (None, b"", None)
     if key != ROOT_KEY or not _intact(data, key, summed):
         raise StateDamaged("the root row of the state file is damaged", hint=_RESCUE_HINT)
     root: dict[str, Any] = json.loads(data)

@@ -127,7 +127,7 @@ BAD_ROWS = {
     "long": (["c0", 1.0, 1.0, 1.0, {}, 1], "invalid_row"),
     "a name that is a number": ([5, 1.0, 1.0, 1.0], "invalid_row"),
     "an empty name": (["", 1.0, 1.0, 1.0], "invalid_name"),
-    "a name of 201 bytes": (["x" * 201, 1.0, 1.0, 1.0], "invalid_row"),
+    "a name of 201 bytes": (["x" * 201, 1.0, 1.0, 1.0], "invalid_name"),
     "a name with a control character": (["a\nb", 1.0, 1.0, 1.0], "invalid_name"),
     "a predictor of NaN": (["c0", float("nan"), 1.0, 1.0], "invalid_predictor"),
     "a predictor below zero": (["c0", -1.0, 1.0, 1.0], "invalid_predictor"),

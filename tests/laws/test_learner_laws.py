@@ -277,7 +277,7 @@ def test_any_legal_rows_give_finite_positive_predictions(
             assert (answer.extrapolates >= 0).all()
     choice = advisor.choose_cores("c", predictor=float(x[0]), cores_max=2**20)
     assert 1 <= choice.cores <= 2**20
-    (solved,) = advisor.models(["c"], with_load=True)
+    (solved,) = advisor.models(["c"])
     assert solved.load is not None
     assert all(np.isfinite(part) and part >= 0 for part in solved.load)
     assert sum(solved.load) > 0
@@ -301,7 +301,7 @@ def test_one_point_many_points_and_a_batch_of_components_give_one_answer(columns
             assert getattr(one, field) == pytest.approx(getattr(many, field)[i], rel=1e-9, abs=1e-12), field
     if model is None:
         alone = [advisor.model(name) for name in learned]
-        advisor._drop_models()
+        advisor._solved.drop()
         if len(learned) > 1:
             for name, single, together in zip(learned, alone, advisor.models(learned), strict=True):
                 # Forms that are one curve written twice may answer for each other; the times may not differ.

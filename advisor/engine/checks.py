@@ -1,0 +1,73 @@
+"""Checking the values of a question."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.observations import BOUNDS, bound_text
+from advisor.errors import InvalidValue, TooLarge
+
+
+def is_number(value: object) -> bool:
+    """Return True for a real number; a truth value is none."""
+    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+
+
+def checked(field: str, value: Any, code: str) -> Any:
+    """Return a float, or a float64 array, within the domain of `code` in `BOUNDS`.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+    """
+    _, low, high = BOUNDS[code]
+    if is_number(value):
+        if not low <= value <= high:
+            raise InvalidValue(field, value, bound_text(code))
+        return float(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(field, value, "a number or an array of numbers") from error
+    if array.dtype.kind not in "fiu" or array.size == 0:
+        raise InvalidValue(field, value, "a number or an array of numbers")
+    if array.size > limits.PREDICT_POINTS_MAX:
+        raise TooLarge(field, array.size, limits.PREDICT_POINTS_MAX, "ask in parts")
+    array = array.astype(np.float64)
+    if not (array.min() >= low and array.max() <= high):
+        bad = array[~((array >= low) & (array <= high))]
+        raise InvalidValue(field, float(bad.flat[0]), bound_text(code))
+    return array
+
+
+def checked_level(level: Any) -> float:
+    """Return the level of an interval within its bounds."""
+    if not is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
+        raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
+    return float(level)
+
+
+def check_together(x: Any, p: Any) -> None:
+    """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for."""
+    if isinstance(x, float) and isinstance(p, float):
+        return
+    try:
+        shape = np.broadcast_shapes(np.shape(x), np.shape(p))
+    except ValueError as error:
+        bound = f"of a shape that broadcasts with predictor's, {np.shape(x)}"
+        raise InvalidValue("cores", str(np.shape(p)), bound) from error
+    if prod(shape) > limits.PREDICT_POINTS_MAX:
+        raise TooLarge("predictor", prod(shape), limits.PREDICT_POINTS_MAX, "ask in parts")
+
+
+def check_kinds(count: object, **flags: object) -> None:
+    """Refuse a count of runs that is no whole number, and flags that are not true or false."""
+    if not isinstance(count, (int, np.integer)):
+        raise InvalidValue("count", count, "a whole number of runs")
+    for field, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise InvalidValue(field, value, "true or false")

@@ -74,26 +74,6 @@ def checked(field: str, value: Any, code: str) -> Any:
     return array
 
 
-def checked_level(level: Any) -> float:
-    """Return the level of an interval within its bounds."""
-    if not is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
-        raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
-    return float(level)
-
-
-def check_together(x: Any, p: Any) -> None:
-    """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for."""
-    if isinstance(x, float) and isinstance(p, float):
-        return
-    try:
-        shape = np.broadcast_shapes(np.shape(x), np.shape(p))
-    except ValueError as error:
-        bound = f"of a shape that broadcasts with predictor's, {np.shape(x)}"
-        raise InvalidValue("cores", str(np.shape(p)), bound) from error
-    if prod(shape) > limits.PREDICT_POINTS_MAX:
-        raise TooLarge("predictor", prod(shape), limits.PREDICT_POINTS_MAX, "ask in parts")
-
-
 def check_kinds(count: object, **flags: object) -> None:
     """Refuse a count of runs that is no whole number, and flags that are not true or false."""
     if not isinstance(count, (int, np.integer)):

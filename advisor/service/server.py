@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -30,6 +31,9 @@ from advisor.storage import Store
 
 SWEEPS_PER_STALL = 4  # a stalled peer is dropped at most a quarter of `stall_s` late
 SWEEP_MAX_S = 5.0
+# A read is decoded into ten thousand lists that live for a millisecond: to look for cycles among them, as Python does after
+# each 700, costs more than to decode them (coalesced singles 1.4 instead of 3.4 times the per-row service).
+GC_OBJECTS = 100_000
 DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
 
 
@@ -74,6 +78,8 @@ async def serve(
 def run(config: Config) -> None:
     """Run a service in this process until SIGTERM or SIGINT; logs go to standard error. Raises as `serve`."""
     to_stderr(config.log_level)
+    gc.freeze()
+    gc.set_threshold(GC_OBJECTS, 20, 20)
 
     async def main() -> None:
         stop = anyio.Event()

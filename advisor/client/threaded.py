@@ -17,7 +17,7 @@ import anyio
 from advisor.client import requests
 from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient, WhenFull, check_policy
 from advisor.client.outcomes import Stats
-from advisor.client.session import BATCH_ROWS
+from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
 from advisor.domain.answers import Allocation, CoreChoice, Prediction
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
@@ -25,7 +25,7 @@ from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 Answer = TypeVar("Answer")
 
 GATHER_S = 0.005  # rows gather so long before the thread takes them: one wake-up for many rows
-AHEAD_ROWS = 20_000  # taken out of the queue ahead of their sending: two windows
+AHEAD_ROWS = 2 * BATCH_ROWS * WINDOW_BATCHES  # taken out of the queue ahead of their sending: two windows
 SLICE_ROWS = 1_000  # taken at a time: then the thread looks after its connection
 GRACE_S = 2.0  # beyond `close_s`, for the thread to end
 

@@ -260,7 +260,7 @@ class Advisor:
         self,
         network: str | Network | Sequence[Mapping[str, Any]],
         *,
-        cores: int,
+        cores: int | None = None,
         objective: str = "throughput",
         components: Mapping[str, str] | None = None,
         load: Mapping[str, float] | None = None,
@@ -273,7 +273,7 @@ class Advisor:
         network : str, Network or list of maps
             S-Net text, e.g. ``"read .. (small | large) .. write"``, or the flat list of nodes.
         cores : int
-            Cores to give out (an upper bound for ``fewest_cores``).
+            Cores to give out; for ``fewest_cores`` an upper bound, or None for as many as it takes.
         objective : str
             ``throughput``, ``latency`` or ``fewest_cores``; the last with `target`.
         components : mapping, optional

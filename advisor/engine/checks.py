@@ -17,6 +17,36 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
 
 
+def checked_level(level: Any) -> float:
+    """Return the level of an interval.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    if not is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
+        raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
+    return float(level)
+
+
+def check_together(x: Any, p: Any) -> None:
+    """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+    """
+    if isinstance(x, float) and isinstance(p, float):
+        return
+    try:
+        shape = np.broadcast_shapes(np.shape(x), np.shape(p))
+    except ValueError as error:
+        bound = f"of a shape that broadcasts with predictor's, {np.shape(x)}"
+        raise InvalidValue("cores", str(np.shape(p)), bound) from error
+    if prod(shape) > limits.PREDICT_POINTS_MAX:
+        raise TooLarge("predictor", prod(shape), limits.PREDICT_POINTS_MAX, "ask in parts")
+
+
 def checked(field: str, value: Any, code: str) -> Any:
     """Return a float, or a float64 array, within the domain of `code` in `BOUNDS`.
 
@@ -42,26 +72,6 @@ def checked(field: str, value: Any, code: str) -> Any:
         bad = array[~((array >= low) & (array <= high))]
         raise InvalidValue(field, float(bad.flat[0]), bound_text(code))
     return array
-
-
-def checked_level(level: Any) -> float:
-    """Return the level of an interval within its bounds."""
-    if not is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
-        raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
-    return float(level)
-
-
-def check_together(x: Any, p: Any) -> None:
-    """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for."""
-    if isinstance(x, float) and isinstance(p, float):
-        return
-    try:
-        shape = np.broadcast_shapes(np.shape(x), np.shape(p))
-    except ValueError as error:
-        bound = f"of a shape that broadcasts with predictor's, {np.shape(x)}"
-        raise InvalidValue("cores", str(np.shape(p)), bound) from error
-    if prod(shape) > limits.PREDICT_POINTS_MAX:
-        raise TooLarge("predictor", prod(shape), limits.PREDICT_POINTS_MAX, "ask in parts")
 
 
 def check_kinds(count: object, **flags: object) -> None:

@@ -200,7 +200,7 @@ class Method:
     into : type
         The dataclass of its parameters; a field without default is required, in the order of a positional call.
     keys : mapping of str to check
-        Its parameters.
+        Its parameters. One that need not be given may be nil, which is the same as absent.
     positional : int
         Parameters may be an array of values, the first so many keys in order; 0: they are one map.
     named : bool
@@ -227,13 +227,12 @@ class Method:
 
 _WORD = f.text(64)
 _SEQUENCE: Mapping[str, f.Check] = {
-    "producer": f.or_nil(f.name),
+    "producer": f.name,
     "incarnation": f.binary(16),
-    "sequence": f.or_nil(f.integer(1, SEQUENCE_MAX)),
+    "sequence": f.integer(1, SEQUENCE_MAX),
 }
-_U8, _U32, _F64 = f.or_nil(f.binary()), f.or_nil(f.binary(item_bytes=4)), f.or_nil(f.binary(item_bytes=8))
-_ONE_PREDICTOR = f.or_nil(f.number)
-_CORES_BY_KEY = f.or_nil(f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX)))
+_U8, _U32, _U64, _F64 = f.binary(), f.binary(item_bytes=4), f.binary(item_bytes=8), f.binary(item_bytes=8)
+_CORES_BY_KEY = f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX))
 _NODES = f.list_of(f.map_of(f.anything), limits.NETWORK_NODES_MAX)  # what a node may hold is the planner's to check
 
 METHODS: Mapping[str, Method] = {
@@ -241,10 +240,10 @@ METHODS: Mapping[str, Method] = {
         Hello,
         {
             "protocol": f.integer(0, 2**32 - 1),
-            "token": f.or_nil(f.text(TOKEN_BYTES_MAX)),
-            "producer": f.or_nil(f.name),
+            "token": f.text(TOKEN_BYTES_MAX),
+            "producer": f.name,
             "incarnation": f.binary(16),
-            "resume_at": f.or_nil(f.integer(0, SEQUENCE_MAX)),
+            "resume_at": f.integer(0, SEQUENCE_MAX),
         },
         rule=_introduced,
     ),
@@ -260,7 +259,7 @@ METHODS: Mapping[str, Method] = {
             "predictor": f.or_nil(f.number_or_list),
             "cores": f.number,
             "elapsed_s": f.number,
-            "optional": f.or_nil(f.map_of(f.anything)),
+            "optional": f.map_of(f.anything),
         },
         positional=5, named=False, notification=True,
     ),
@@ -269,22 +268,22 @@ METHODS: Mapping[str, Method] = {
         ObserveColumns,
         {
             **_SEQUENCE,
-            "components": f.or_nil(f.texts(limits.ARRAY_ITEMS_MAX)),
-            "index": f.binary(item_bytes=4),
+            "components": f.texts(limits.ARRAY_ITEMS_MAX),
+            "index": _U32,
             "predictor": _F64,
-            "cores": f.binary(item_bytes=8),
-            "elapsed_s": f.binary(item_bytes=8),
+            "cores": _F64,
+            "elapsed_s": _F64,
             "dimensions": f.integer(1, 4),
             "count": _U32,
             "ok": _U8,
             "running": _U8,
             "network": _U32,
-            "record": _F64,
+            "record": _U64,
             "entered": _U8,
             "machine": _U32,
             "active_cores": _F64,
-            "measures": f.or_nil(f.record_of(**dict.fromkeys(MEASURES, f.binary(item_bytes=8)))),
-            "labels": f.or_nil(f.texts(limits.ARRAY_ITEMS_MAX)),
+            "measures": f.record_of(**dict.fromkeys(MEASURES, f.binary(item_bytes=8))),
+            "labels": f.texts(limits.ARRAY_ITEMS_MAX),
         },
         rule=_numbered,
     ),
@@ -292,10 +291,10 @@ METHODS: Mapping[str, Method] = {
         Predict,
         {
             "component": f.name,
-            "predictor": f.or_nil(f.number_or_list),
+            "predictor": f.number_or_list,
             "cores": f.number_or_list,
             "level": _level,
-            "model": f.or_nil(_WORD),
+            "model": _WORD,
         },
         positional=3, rule=_one_length,
     ),
@@ -303,7 +302,7 @@ METHODS: Mapping[str, Method] = {
         ChooseCores,
         {
             "component": f.name,
-            "predictor": _ONE_PREDICTOR,
+            "predictor": f.number,
             "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
             "tolerance": f.number,
         },
@@ -315,19 +314,19 @@ METHODS: Mapping[str, Method] = {
                 "S-Net text, a list of nodes, or a network's id",
                 str=f.text(limits.NETWORK_TEXT_BYTES_MAX), list=_NODES, int=f.integer(0, 2**63 - 1),
             ),
-            "cores": f.or_nil(f.integer(1, limits.ALLOCATE_CORES_MAX)),
+            "cores": f.integer(1, limits.ALLOCATE_CORES_MAX),
             "objective": f.one_of(*OBJECTIVES),
-            "target": f.or_nil(f.record_of(throughput_per_s=f.number, latency_s=f.number)),
-            "visits": f.or_nil(f.map_of(f.number)),
-            "shares": f.or_nil(f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX)),
+            "target": f.record_of(throughput_per_s=f.number, latency_s=f.number),
+            "visits": f.map_of(f.number),
+            "shares": f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX),
             "minimum": _CORES_BY_KEY,
             "maximum": _CORES_BY_KEY,
             "instances_max": f.either(
                 "an integer, or a map of integers by component",
                 int=f.integer(1, limits.INSTANCES_MAX), dict=f.map_of(f.integer(1, limits.INSTANCES_MAX)),
             ),
-            "load": f.or_nil(f.map_of(f.number)),
-            "components": f.or_nil(f.map_of(f.name)),
+            "load": f.map_of(f.number),
+            "components": f.map_of(f.name),
             "level": _level,
         },
     ),
@@ -380,7 +379,8 @@ def check_params(method: str, params: Sequence[Any], *, notification: bool = Fal
     for key in spec.required:
         if key not in given:
             raise InvalidValue(key, None, "given", f"{method} needs {', '.join(spec.required)}")
-    checked = spec.into(**{key: spec.keys[key](key, value) for key, value in given.items()})
+    there = {key: value for key, value in given.items() if value is not None or key in spec.required}
+    checked = spec.into(**{key: spec.keys[key](key, value) for key, value in there.items()})
     if spec.rule is not None:
         spec.rule(checked)
     return checked

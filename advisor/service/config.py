@@ -160,6 +160,10 @@ class Config:
     commit_rows: int = field(
         default=200_000, metadata=_key(_integer(1, 10**9), "rows after which a commit begins at once")
     )
+    compiled: bool = field(
+        default=True,
+        metadata=_key(_flag, "compile the folds where the extra `fast` is installed; answers are the same"),
+    )
     commit_share: float = field(
         default=0.25, metadata=_key(_number(0.01, 1.0), "part of the time that may go into commits")
     )

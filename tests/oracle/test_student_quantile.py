@@ -31,8 +31,16 @@ def test_the_quantile_is_the_printed_one(freedom: int) -> None:
 
 # What the docstring states: freedom and relative error.
 STATED = {
-    1.0: 1e-9, 1.3: 0.05, 1.7: 0.05, 2.0: 1e-9, 2.2: 1e-3, 2.7: 1e-3,
-    3.5: 1e-5, 7.3: 1e-5, 55.5: 1e-5, 9e5: 1e-5,
+    1.0: 1e-9,
+    1.3: 0.05,
+    1.7: 0.05,
+    2.0: 1e-9,
+    2.2: 1e-3,
+    2.7: 1e-3,
+    3.5: 1e-5,
+    7.3: 1e-5,
+    55.5: 1e-5,
+    9e5: 1e-5,
 }
 
 

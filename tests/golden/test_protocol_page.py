@@ -1,0 +1,154 @@
+"""Every frame and every number of docs/protocol.md: the page is the contract, so it is held to be true."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from advisor import errors
+from advisor.client.outcomes import Answered
+from advisor.client.requests import given as as_params
+from advisor.client.session import Session
+from advisor.domain import limits
+from advisor.domain.observations import BOUNDS, bound_text
+from advisor.protocol.connection import ClientConnection, Request, ServerConnection, Singles
+from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
+from advisor.protocol.messages import METHODS, RESERVED, check_params
+
+PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+WORDS = {"nil": "None", "true": "True", "false": "False"}
+INCARNATION = bytes(range(16))
+
+
+def literal(text: str) -> object:
+    text = re.sub(r"h'([0-9a-f]*)'", lambda match: repr(bytes.fromhex(match[1])), text)
+    return ast.literal_eval(re.sub(r"\b(nil|true|false)\b", lambda match: WORDS[match[1]], text))
+
+
+FRAMES = [
+    (side, literal(message), bytes.fromhex("".join(data.split())))
+    for side, message, data in re.findall(r"```frame\n(client|service): (.*)\n((?:  [0-9a-f ]+\n)+)```", PAGE)
+]
+CLIENT = [(message, data) for side, message, data in FRAMES if side == "client"]
+
+
+def section(number: int) -> str:
+    return PAGE.split(f"\n## {number}. ")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize(("side", "message", "data"), FRAMES, ids=lambda value: str(value)[:40])
+def test_a_frame_is_its_message(side: str, message: list, data: bytes) -> None:
+    assert msgpack.packb(message) == data
+    if side == "service":
+        (reply,) = ClientConnection().receive(data)
+        assert (reply.msgid, reply.result) == (message[1], message[3])
+        assert (reply.error and reply.error.as_dict()) == message[2]
+        return
+    (event,) = ServerConnection().receive(data)
+    if isinstance(event, Singles):
+        assert event.rows == [message[2]]
+    else:
+        assert event == Request(*message[1:])
+        check_params(event.method, event.params)
+
+
+def test_there_is_a_frame_for_every_method() -> None:
+    assert {message[-2] for message, _ in CLIENT} == set(METHODS)
+
+
+def sent_by_our_client() -> set[bytes]:
+    """What the client says, where the page has the same."""
+    session = Session("node7", lambda: INCARNATION)
+    session.connected()
+    said = [session.outgoing()]
+    session.receive(msgpack.packb([1, 1, None, {"sequence": 0}]))
+    session.declare(["matmul", "sort"])
+    said.append(session.outgoing())
+    numbered = [
+        (3, bodies_of_rows([["matmul", 1024.0, 4.0, 0.5], ["sort", None, 1.0, 0.25, {"count": 3}]], 9)[0], 1),
+        (4, bodies_of_columns({"index": [1, 0], "cores": [1, 4], "elapsed_s": [0.25, -1]}, 9)[0], 2),
+        (5, EMPTY, 9),
+    ]
+    said += [encode_numbered(msgid, body, "node7", INCARNATION, number) for msgid, body, number in numbered]
+    for msgid, method, params in (
+        (7, "choose_cores", as_params(component="matmul", predictor=2048, cores_max=16)),
+        (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
+        (9, "status", as_params(components=True, limit=10)),
+    ):
+        session._last_id = msgid - 2
+        session.call(method, [params])
+        said.append(session.outgoing())
+    return set(said)
+
+
+def test_our_client_says_what_the_page_says() -> None:
+    ours = sent_by_our_client()
+    page = {data for message, data in CLIENT if message[-2] not in ("observe", "predict", "forget")}
+    assert ours == page
+
+
+def test_our_client_understands_what_the_page_answers() -> None:
+    session = Session("node7", lambda: INCARNATION)
+    answers = {message[1]: (message, data) for side, message, data in FRAMES if side == "service"}
+    session.connected()
+    session.receive(answers[1][1])
+    session.declare(["matmul", "sort"])
+    session.outgoing()
+    session.receive(answers[2][1])
+    session.outbox.submit(bodies_of_rows([["matmul", 1024.0, 4.0, 0.5], ["sort", None, 1.0, 0.25]], 9)[0])
+    session.outbox.submit(bodies_of_columns({"index": [1, 0], "cores": [1, 4], "elapsed_s": [0.25, -1]}, 9)[0])
+    call = session.call_numbered(body_of("forget", {"component": "sort"}))
+    session._last_id = 2
+    session.outgoing()
+    session.receive(answers[3][1])
+    session.receive(answers[4][1])
+    stats = session.stats
+    assert (stats.rows_acknowledged, stats.rows_accepted, stats.rows_refused) == (4, 3, 1)
+    assert session.receive(answers[5][1]) == []  # a gap is no failure: sent again
+    session.outgoing()
+    assert session.receive(msgpack.packb([1, session._last_id, None, {"rows": 1}])) == [
+        Answered(call, None, {"rows": 1})
+    ]
+
+
+def test_the_limits_are_the_limits() -> None:
+    stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
+    assert len(stated) == 12
+    assert stated == {name: getattr(limits, name) for name in stated}
+    assert f"the first {limits.FIRST_REFUSALS} " in section(4)
+
+
+def test_every_error_that_may_be_answered_is_listed() -> None:
+    listed = {
+        code: retry
+        for codes, retry in re.findall(r"^\| (`.*?`) \| (no|yes|either) \|", section(7), re.MULTILINE)
+        for code in re.findall(r"`(\w+)`", codes)
+    }
+    families = (errors.CallerError, errors.ServiceError)
+    ours = {code: cls for code, cls in errors.BY_CODE.items() if issubclass(cls, families) and code != "caller"}
+    assert set(listed) == set(ours)
+    for code, retry in listed.items():
+        assert retry == "either" or ours[code].retry == (retry == "yes"), code
+
+
+def test_every_refusal_is_listed() -> None:
+    table = section(4).split("### Receipts")[1]
+    listed = {
+        code for line in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for code in re.findall(r"`(\w+)`", line)
+    }
+    codes = {*BOUNDS, "invalid_row", "invalid_name", "unknown_key", "unsupported", "too_many_components"}
+    assert listed == codes
+    assert all(bound_text(code) != code for code in codes)
+
+
+def test_every_key_and_reserved_method_is_mentioned() -> None:
+    for name, method in METHODS.items():
+        assert f"### {name}\n" in PAGE
+        for key in method.keys:
+            assert f"`{key}`" in PAGE or re.search(rf"[\[{{ ]{key}[,\]}}]", PAGE), (name, key)
+    reserved = section(6).split("### Reserved")[1]
+    assert set(re.findall(r"`(\w+)`", reserved)) - {"unsupported"} == RESERVED

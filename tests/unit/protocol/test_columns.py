@@ -1,0 +1,327 @@
+"""Batches: what a client encodes is what the service reads, in rows and in columns; bad rows are refused alone."""
+
+from __future__ import annotations
+
+from array import array
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.domain import limits
+from advisor.domain.observations import (
+    CARRIED_FIELDS,
+    COUNTED_FIELDS,
+    LEARNED_FIELDS,
+    OPTIONAL_FIELDS,
+    bad_rows,
+    refusals_of,
+)
+from advisor.errors import InvalidValue, TooLarge, UnknownNameId, Unsupported
+from advisor.protocol import columns as reading
+from advisor.protocol import encoding
+from advisor.protocol.columns import ConnectionNames, NameBook, columns_of_bins, columns_of_rows
+from advisor.protocol.connection import Request, ServerConnection
+from advisor.protocol.messages import METHODS, Names, ObserveColumns, check_params
+
+FULL = {
+    "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,
+    "machine": "m", "active_cores": 2.5, "measures": {"peak_bytes": 1, "energy_j": 2.0},
+}  # fmt: skip
+
+
+def over_the_wire(body: encoding.Body) -> object:
+    """Return the checked parameters at the service."""
+    data = encoding.encode_numbered(9, body, "p", bytes(16), 4)
+    (request,) = ServerConnection().receive(data)
+    assert isinstance(request, Request)
+    assert request.msgid == 9
+    params = check_params(request.method, request.params)
+    assert (params.producer, params.sequence) == ("p", 4)
+    return params
+
+
+def refused(rows: list) -> dict:
+    columns = columns_of_rows(rows)
+    assert len(columns) == len(rows)
+    return refusals_of(bad_rows(columns), columns).as_dict()
+
+
+def test_the_optional_fields_are_the_domains() -> None:
+    assert set(FULL) == set(OPTIONAL_FIELDS) == set(reading._OPTIONAL)
+    assert set(OPTIONAL_FIELDS) <= set(METHODS["observe_columns"].keys)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "é", "with space"]),
+        st.none() | st.floats(0, 2**60) | st.integers(0, 2**60),
+        st.floats(2**-10, 2**20) | st.integers(1, 2**20),
+        st.floats(1e-9, 1e9),
+    ).map(list),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(ROWS, st.integers(1, 40))
+def test_rows_and_columns_say_the_same(rows: list, rows_max: int) -> None:
+    from_rows = [columns_of_rows(over_the_wire(body)) for body in encoding.bodies_of_rows(rows, rows_max)]
+    names = sorted({row[0] for row in rows})
+    given = {
+        "components": names,
+        "index": [names.index(row[0]) for row in rows],
+        "predictor": [1.0 if row[1] is None else row[1] for row in rows],
+        "cores": [row[2] for row in rows],
+        "elapsed_s": [row[3] for row in rows],
+    }
+    from_bins = [
+        columns_of_bins(over_the_wire(body), ConnectionNames()) for body in encoding.bodies_of_columns(given, rows_max)
+    ]
+    for batches in (from_rows, from_bins):
+        assert [name for b in batches for name in np.array(b.components.names)[b.index]] == [row[0] for row in rows]
+        for field, values in given.items():
+            if field not in ("components", "index"):
+                assert np.concatenate([getattr(b, field) for b in batches]).tolist() == [
+                    float(value) for value in values
+                ]
+        assert all(len(batch) <= rows_max for batch in batches)
+        assert all(batch.misread is None and not bad_rows(batch) for batch in batches)
+
+
+def test_every_optional_field_is_read_in_rows() -> None:
+    batch = columns_of_rows([["a", 1, 1, 1, FULL], ["a", 1, 1, 1], ["a", 1, 1, 1, dict.fromkeys(FULL)]])
+    assert batch.misread is None
+    assert batch.count.tolist() == [3, 1, 1]
+    assert batch.ok.tolist() == [True, True, True]
+    assert batch.running.tolist() == [False, False, False]
+    assert batch.carried == dict.fromkeys(CARRIED_FIELDS, 1)
+
+
+def test_every_optional_field_is_read_in_columns() -> None:
+    nan = float("nan")
+    batch = columns_of_bins(
+        over_the_wire(
+            encoding.bodies_of_columns(
+                {
+                    "components": ["a"], "index": [0, 0, 0], "cores": [1, 1, 1], "elapsed_s": [1, 1, 1],
+                    "count": [3, 1, 2**32 - 1], "ok": [True, False, True], "running": [0, 0, 1], "dimensions": 1,
+                    "network": ["n", None, "o"], "machine": ["n", "n", "m"], "record": [1, 2**64 - 1, 3],
+                    "entered": [1, 0, 0], "active_cores": [1.0, nan, nan],
+                    "measures": {"peak_bytes": [1, nan, nan], "energy_j": [nan, nan, 1]},
+                },
+                10,
+            )[0]
+        ),
+        ConnectionNames(),
+    )  # fmt: skip
+    assert batch.count.tolist() == [3, 1, 2**32 - 1]
+    assert batch.ok.tolist() == [True, False, True]
+    assert batch.running.tolist() == [False, False, True]
+    assert batch.carried == {
+        "network": 2, "machine": 3, "record": 2, "entered": 1, "active_cores": 1, "measures": 2,
+    }  # fmt: skip
+    assert set(batch.carried) == set(CARRIED_FIELDS)
+    assert {"count", "ok", "running"} == {*LEARNED_FIELDS, *COUNTED_FIELDS}
+
+
+BAD = [
+    (5, "invalid_row", 5),
+    ("abcd", "invalid_row", "abcd"),
+    ({"a": 1, "b": 2, "c": 3, "d": 4}, "invalid_row", "dict"),
+    ([], "invalid_row", "list"),
+    (["a", 1, 1], "invalid_row", "list"),
+    (["a", 1, 1, 1, {}, {}], "invalid_row", "list"),
+    ([None, 1, 1, 1], "invalid_row", None),
+    (["a", True, 1, 1], "invalid_row", True),
+    (["a", 1, None, 1], "invalid_row", None),
+    (["a", 1, 1, "1"], "invalid_row", "1"),
+    (["a", [], 1, 1], "invalid_row", 0),
+    (["a", [1, 2], 1, 1], "unsupported", 2),
+    (["a", [1] * 5, 1, 1], "invalid_row", 5),
+    (["x" * 201, 1, 1, 1], "invalid_name", "x" * 201),
+    (["", 1, 1, 1], "invalid_name", ""),
+    (["a", 1, 1, 1, 5], "invalid_row", 5),
+    (["a", 1, 1, 1, {"cuont": 1}], "unknown_key", "cuont"),
+    (["a", 1, 1, 1, {"count": 1.0}], "invalid_row", 1.0),
+    (["a", 1, 1, 1, {"count": 0}], "invalid_count", 0),
+    (["a", 1, 1, 1, {"count": 2**40}], "invalid_count", 2**40),
+    (["a", 1, 1, 1, {"count": 2**63}], "invalid_row", 2**63),
+    (["a", 1, 1, 1, {"ok": 1}], "invalid_row", 1),
+    (["a", 1, 1, 1, {"dimensions": 2}], "unsupported", 2),
+    (["a", 1, 1, 1, {"network": ""}], "invalid_row", ""),
+    (["a", 1, 1, 1, {"record": -1}], "invalid_row", -1),
+    (["a", 1, 1, 1, {"active_cores": "2"}], "invalid_row", "2"),
+    (["a", 1, 1, 1, {"measures": {"joules": 1}}], "unknown_key", "joules"),
+    (["a", -1, 1, 1], "invalid_predictor", -1.0),
+]
+
+
+@pytest.mark.parametrize(("row", "code", "value"), BAD)
+def test_a_bad_row_is_refused_alone(row: object, code: str, value: object) -> None:
+    good = ["a", 1.0, 1, 1]
+    answer = refused([good, row, good])
+    assert answer == {"count": 1, "by_code": {code: 1}, "first": [[1, code, value]]}
+    columns = columns_of_rows([good, row, good])
+    assert columns.components.names[columns.index[0]] == columns.components.names[columns.index[2]] == "a"
+
+
+def test_bad_rows_of_all_kinds_are_counted_by_code_and_the_first_are_told() -> None:
+    answer = refused([row for row, _, _ in BAD])
+    assert answer["count"] == len(BAD)
+    assert answer["by_code"] == {code: [c for _, c, _ in BAD].count(code) for _, code, _ in BAD}
+    assert answer["first"] == [[i, code, value] for i, (_, code, value) in enumerate(BAD[: limits.FIRST_REFUSALS])]
+
+
+@given(st.lists(st.one_of(ROWS.map(lambda rows: rows[0]), st.sampled_from([row for row, _, _ in BAD])), max_size=12))
+def test_all_at_once_and_one_by_one_agree(rows: list) -> None:
+    together = columns_of_rows(rows)
+    for i, row in enumerate(rows):
+        alone = columns_of_rows([row])
+        for field in ("predictor", "cores", "elapsed_s"):
+            assert getattr(alone, field).tolist() == getattr(together, field)[i : i + 1].tolist() or alone.misread
+        codes = {code for code, mask in bad_rows(together).items() if mask[i]}
+        assert codes == set(bad_rows(alone))
+
+
+def test_rows_do_not_run_into_each_other() -> None:
+    assert refused([["a", 1, 1], [1, "a", 1, 1, 1]])["by_code"] == {"invalid_row": 2}
+
+
+def test_a_book_of_names_serves_many_batches_and_starts_anew_when_it_is_full() -> None:
+    book = NameBook(names_max=3)
+    first = columns_of_rows([["a", 1, 1, 1], ["b", 1, 1, 1]], book)
+    second = columns_of_rows([["b", 1, 1, 1], ["c", 1, 1, 1]], book)
+    assert first.components is second.components
+    assert second.index.tolist() == [1, 2]
+    third = columns_of_rows([["d", 1, 1, 1], ["b", 1, 1, 1]], book)
+    assert third.components.names == ["d", "b"]
+    assert [first.components.names[i] for i in first.index] == ["a", "b"]
+
+
+def test_names_are_numbered_per_connection() -> None:
+    names = ConnectionNames()
+    assert names.learn(Names(0, ["a", "b"])) == 2
+    assert names.learn(Names(1, ["b", "c"])) == 3
+    assert names.numbered.names == ["a", "b", "c"]
+    with pytest.raises(InvalidValue, match="first_id is 4, must be at most 3"):
+        names.learn(Names(4, ["x"]))
+    with pytest.raises(InvalidValue, match="'b', which has number 1"):
+        names.learn(Names(1, ["x"]))
+    with pytest.raises(TooLarge):
+        names.learn(Names(3, ["x"] * limits.NAME_IDS_MAX))
+    assert names.of(None) is names.numbered
+    assert names.of(["x"]) is names.of(["x"])
+    assert names.of(["y"]) is not names.of(["x"])
+
+
+def test_an_index_without_a_name_refuses_the_batch_for_now() -> None:
+    params = ObserveColumns(index=array("I", [0, 2]).tobytes(), cores=bytes(16), elapsed_s=bytes(16))
+    names = ConnectionNames()
+    names.learn(Names(0, ["a", "b"]))
+    with pytest.raises(UnknownNameId, match="index 2 has no name") as caught:
+        columns_of_bins(params, names)
+    assert caught.value.retry
+    names.learn(Names(2, ["c"]))
+    assert columns_of_bins(params, names).index.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "field"),
+    [
+        ({"cores": bytes(8)}, InvalidValue, "cores"),
+        ({"predictor": bytes(24)}, InvalidValue, "predictor"),
+        ({"ok": b"\0\2"}, InvalidValue, "ok"),
+        ({"count": bytes(4)}, InvalidValue, "count"),
+        ({"network": bytes(8)}, InvalidValue, "network"),
+        ({"measures": {"energy_j": bytes(8)}}, InvalidValue, "measures.energy_j"),
+        ({"dimensions": 2}, Unsupported, "dimensions"),
+        ({"components": []}, UnknownNameId, "index"),
+        (
+            {
+                key: bytes(width * (limits.ROWS_BATCH_MAX + 1))
+                for key, width in (("index", 4), ("cores", 8), ("elapsed_s", 8))
+            },
+            TooLarge,
+            "rows",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_refuse_the_batch(change: dict, error: type, field: str) -> None:
+    whole = {"components": ["a"], "index": bytes(8), "cores": bytes(16), "elapsed_s": bytes(16)}
+    with pytest.raises(error) as caught:
+        columns_of_bins(ObserveColumns(**whole | change), ConnectionNames())
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0, 1, 2], (0, 1, 2), array("I", [0, 1, 2]), array("q", [0, 1, 2]), np.array([0, 1, 2]), np.arange(3, dtype=np.uint8),
+     np.arange(0, 6, 2) // 2, b"\0\0\0\0\1\0\0\0\2\0\0\0"],
+)  # fmt: skip
+def test_a_column_may_be_given_in_any_form(values: object) -> None:
+    assert encoding.column_bytes("index", values, "I") == b"\0\0\0\0\1\0\0\0\2\0\0\0"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [-1],
+        [2**32],
+        [1.5],
+        ["1"],
+        5,
+        np.array([-1]),
+        np.array([2**32]),
+        np.array([1.5]),
+        np.array([[1]]),
+        np.array(["1"]),
+    ],
+)
+def test_a_column_that_does_not_fit_is_refused_at_the_client(values: object) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        encoding.column_bytes("index", values, "I")
+    assert caught.value.field == "index"
+
+
+@pytest.mark.parametrize(
+    ("columns", "field"),
+    [
+        ({"index": [0], "cores": [1]}, "elapsed_s"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1, 2]}, "elapsed_s"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "core": [1]}, "columns"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"joules": [1]}}, "measures"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"energy_j": []}}, "energy_j"),
+    ],
+)
+def test_what_is_no_batch_is_refused_at_the_client(columns: dict, field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        encoding.bodies_of_columns(columns, 10)
+    assert caught.value.field == field
+
+
+def test_rows_are_cut_to_fit_a_message() -> None:
+    rows = [["x" * 200, 1.0, 1.0, 1.0, {"network": "y" * 200, "machine": "z" * 200}] for _ in range(3000)]
+    bodies = encoding.bodies_of_rows(rows, 5000)
+    assert len(bodies) > 1
+    assert sum(body.rows for body in bodies) == 3000
+    for body in bodies:
+        assert len(over_the_wire(body).rows) == body.rows
+    with pytest.raises(TooLarge, match="bytes of a row"):
+        encoding.bodies_of_rows([["x" * 2**20, 1, 1, 1]], 10)
+    with pytest.raises(InvalidValue):
+        encoding.bodies_of_rows([[object(), 1, 1, 1]], 10)
+
+
+def test_too_many_names_for_a_message_are_refused_at_the_client() -> None:
+    with pytest.raises(TooLarge, match="number them with `names`"):
+        encoding.bodies_of_columns({"components": ["x" * 200] * 6000, "index": [], "cores": [], "elapsed_s": []}, 10)
+
+
+def test_the_empty_batch_is_one() -> None:
+    params = over_the_wire(encoding.EMPTY)
+    assert params.rows == []
+    assert msgpack.unpackb(b"\x81" + encoding.EMPTY.data) == {"rows": []}
+    assert len(columns_of_rows(params)) == 0

@@ -36,10 +36,10 @@ def median_error(component: Component, rows: int, seed: int, model: str | None =
 
 
 # -- accuracy of the default ------------------------------------------------------------------------------------------
-# 2.2 % and 0.5 % (worst 1.3 %), blocked 7.0 % and 0.7 % (1.2 %), filter 2.1 % and 0.6 % (1.0 %), reduce 0.7 % and 0.3 %.
+
 
 # Median error after 30 and after 1000 rows: the median over seeds, and the worst of 20 seeds after 1000. Measured: multiply
-# 2.2 % and 0.5 % (worst 1.3 %), blocked 7.0 % and 0.7 % (1.2 %), filter 2.1 % and 0.6 % (1.0 %), reduce 0.7 % and 0.3 % (0.4 %).
+# 2.2 % and 0.5 % (worst 1.3 %), blocked 7.0 % and 0.7 % (1.2 %), filter 2.1 % and 0.6 % (1.0 %), reduce 0.7 % and 0.3 %.
 # The goal, 5 % and 3 %, is for the paper's component; `blocked` misses the first: at most sizes and core counts it takes about
 # as long as the noise.
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
@@ -27,7 +26,7 @@ from advisor.domain.observations import (
     columns_of,
 )
 from advisor.engine import state_bytes
-from advisor.engine.checks import check_together, checked, checked_level, is_number
+from advisor.engine.checks import check_kinds, check_together, checked, checked_level, is_number
 from advisor.engine.choice import choose
 from advisor.engine.components import Components
 from advisor.engine.pending import Pending
@@ -122,11 +121,7 @@ class Advisor:
             field, low, high = BOUNDS[code]
             if not is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
-        if not isinstance(count, (int, np.integer)):
-            raise InvalidValue("count", count, "a whole number of runs")
-        for field, value in (("ok", ok), ("running", running)):
-            if not isinstance(value, (bool, np.bool_)):
-                raise InvalidValue(field, value, "true or false")
+        check_kinds(count, ok=ok, running=running)
         for field, value in carried.items():
             if field not in CARRIED_FIELDS:
                 raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")

@@ -72,3 +72,12 @@ def checked(field: str, value: Any, code: str) -> Any:
         bad = array[~((array >= low) & (array <= high))]
         raise InvalidValue(field, float(bad.flat[0]), bound_text(code))
     return array
+
+
+def check_kinds(count: object, **flags: object) -> None:
+    """Refuse a count of runs that is no whole number, and flags that are not true or false."""
+    if not isinstance(count, (int, np.integer)):
+        raise InvalidValue("count", count, "a whole number of runs")
+    for field, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise InvalidValue(field, value, "true or false")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain.limits import ELAPSED_MIN_S
 from advisor.models import sketch
+from advisor.models.candidates import FLOOR_SHARE
 from advisor.models.layout import COEFFICIENTS
 from advisor.models.table import Table
 
@@ -35,4 +37,7 @@ def expected_load(part: Table, serial: Floats, parallel: Floats) -> tuple[Floats
     fewest = np.where(np.isfinite(part["p_low"]), part["p_low"], 1.0)
     rises = found[1] < 0
     serial_s = np.where(rises, found[0] + found[1] / fewest, found[0])
-    return np.maximum(serial_s, 0.0), np.where(rises, 0.0, found[1])
+    serial_s, parallel_s = np.maximum(serial_s, 0.0), np.where(rises, 0.0, found[1])
+    # A curve below the timer's noise everywhere is as short as a run can have been.
+    shortest = FLOOR_SHARE * np.where(np.isfinite(part["t_low"]), part["t_low"], ELAPSED_MIN_S)
+    return np.where(serial_s + parallel_s > 0, serial_s, shortest), parallel_s

@@ -148,7 +148,11 @@ def _only_singles(messages: list[Any]) -> list[Any]:
     except (TypeError, ValueError):  # not three each, or nothing at all
         return []
     n = len(messages)
-    if kinds.count(NOTIFICATION) == n == methods.count("observe") and {*map(type, params)} == {list}:
+    if (
+        kinds.count(NOTIFICATION) == n == methods.count("observe")
+        and {*map(type, kinds)} == {int}  # 2.0 is no 2
+        and {*map(type, params)} == {list}
+    ):
         return list(params)
     return []
 

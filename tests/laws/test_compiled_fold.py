@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,13 +11,6 @@ from advisor.engine import Advisor, use_compiled
 from advisor.models import fold
 
 pytest.importorskip("numba", reason="the extra `fast` is not installed: compiled and plain folds are not compared")
-
-
-@pytest.fixture(autouse=True)
-def _plain_afterwards() -> Iterator[None]:
-    before = list(fold.ROUNDS)
-    yield
-    fold.ROUNDS[:] = before
 
 
 def stream(seed: int, rows: int, components: int, order: str) -> dict[str, np.ndarray]:

@@ -33,7 +33,7 @@ def test_the_expected_time_is_that_of_the_rows_or_up_to_two_percent_less(load: s
     x, p = LOADS[load](rng, 20_000), rng.choice([1.0, 2.0, 8.0], 20_000)
     sequential = 1e-3 + 1e-4 * ((x - x.min()) / 1000.0) ** degree
     advisor = learn(x, sequential * (0.2 + 0.8 / p), p)
-    (model,) = advisor.models(["c"], with_load=True)
+    (model,) = advisor.models(["c"])
     assert model.load is not None
     truth = (0.2 * sequential.mean(), 0.8 * sequential.mean())
     for found, expected in zip(model.load, truth, strict=True):
@@ -70,6 +70,6 @@ def test_the_load_is_that_of_all_rows_and_not_of_the_heavy_weights() -> None:
     x = np.tile([10.0, 10_000.0], 500)
     p = np.repeat([1.0, 4.0], 500)
     t = 1e-12 * x**3 * (0.5 + 0.5 / p) + 1e-6
-    (model,) = learn(x, t, p).models(["c"], with_load=True)
+    (model,) = learn(x, t, p).models(["c"])
     assert model.load is not None
     assert sum(model.load) == pytest.approx(0.5 * (1.0 + 1e-9), rel=1e-3)

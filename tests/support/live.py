@@ -115,7 +115,8 @@ async def running(directory: Path, **options: Any) -> AsyncIterator[Live]:
 
         async def run(*, task_status: Any) -> None:
             try:
-                await serve(load_config(**options), stop=stop, task_status=task_status)
+                # Compiled folds are of the whole process, and so of every later test.
+                await serve(load_config(**{"compiled": False} | options), stop=stop, task_status=task_status)
             finally:
                 finished.set()
 

@@ -1,0 +1,230 @@
+"""The engine under any sequence of batches, replays, gaps, forks, forgets, commits, failed commits and crashes.
+
+The model of it is a dict of counts. Whatever happens: a row that was answered is counted once; what was committed is what a
+restart finds; a restored engine goes on to the same bytes as one that never stopped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.engine import Engine
+from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
+from advisor.errors import SequenceGap, TooLarge, UnknownComponent
+from advisor.models.layout import LAYOUT, WORDS
+
+NAMES = [f"c{i}" for i in range(70)]  # two pages
+PRODUCERS = [("one", bytes(16)), ("one", bytes([1] * 16)), ("two", bytes(16))]
+COMPONENTS_MAX, PRODUCERS_MAX = 68, 2
+
+ROW = st.tuples(
+    st.integers(0, len(NAMES) - 1) | st.sampled_from([0, 1, 66]),
+    st.sampled_from([0.0, 1.0, 50.0, 3e6, 1e9, -1.0]),
+    st.sampled_from([1.0, 2.0, 8.0, 0.0]),
+    st.floats(1e-6, 10.0) | st.sampled_from([float("nan")]),
+    st.booleans(),
+)
+ROWS = st.lists(ROW, min_size=0, max_size=25)
+
+
+def as_columns(rows: list[tuple[int, float, float, float, bool]]) -> Columns:
+    index, x, p, t, ok = (np.array(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [], [])
+    return columns_of(ComponentNames(NAMES), index, x, p, t, ok=ok if rows else None)
+
+
+class Storage:
+    """The words that commits have made durable, with names, numbers and totals: what a restart finds."""
+
+    def __init__(self) -> None:
+        self.words: dict[int, np.ndarray] = {}
+        self.names: dict[int, str] = {}
+        self.producers: dict[tuple[str, bytes], int] = {}
+        self.totals: dict[str, int] = {}
+
+    def commit(self, snapshot: Snapshot) -> None:
+        for table in snapshot.tables:
+            for page, words, changed in zip(table.pages.tolist(), table.words, table.changed.tolist(), strict=True):
+                for bit in (b for b in range(PAGE_SLOTS) if changed >> b & 1):
+                    self.words[page * PAGE_SLOTS + bit] = words[:, bit].copy()
+        self.names |= dict(snapshot.names)
+        self.producers |= snapshot.producers
+        for key in snapshot.producers_gone:
+            self.producers.pop(key, None)
+        self.totals = dict(snapshot.totals)
+
+    def restart(self) -> Engine:
+        pages = sorted({slot // PAGE_SLOTS for slot in self.words})
+        words = np.zeros((len(pages), WORDS, PAGE_SLOTS), np.uint64)
+        changed = np.zeros(len(pages), np.uint64)
+        for slot, record in self.words.items():
+            at = pages.index(slot // PAGE_SLOTS)
+            words[at, :, slot % PAGE_SLOTS] = record
+            changed[at] |= np.uint64(1 << slot % PAGE_SLOTS)
+        tables = (TablePages("base", LAYOUT, np.array(pages, np.int64), words, changed),) if pages else ()
+        whole = Snapshot(1e-6, tables, tuple(self.names.items()), dict(self.producers), (), dict(self.totals))
+        return Engine.restore(whole, components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.engine = Engine(components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX)
+        self.storage = Storage()
+        self.counted: Counter[tuple[str, str]] = Counter()  # (component, rows | failed)
+        self.accepted = self.refused = self.sent = self.replayed = self.gaps = 0
+        self.applied: dict[tuple[str, bytes], int] = {}
+        self.sent_batches: dict[tuple[tuple[str, bytes], int], list[Any]] = {}
+        self.durable: dict[str, Any] = self.state()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "counted": self.counted.copy(), "applied": dict(self.applied), "bytes": self.engine.advisor.to_bytes(),
+            "sums": (self.accepted, self.refused, self.sent, self.replayed, self.gaps),
+        }  # fmt: skip
+
+    def room_for(self, key: tuple[str, bytes]) -> bool:
+        return key in self.applied or len(self.applied) < PRODUCERS_MAX
+
+    def fold(self, rows: list[Any], receipt: Any) -> None:
+        """Do to the model what the engine should have done."""
+        accepted = 0
+        known = {name for name, _ in self.counted}
+        valid = [r for r in rows if r[1] >= 0 and r[2] > 0 and r[3] == r[3]]
+        for component, _, _, _, ok in valid:
+            name = NAMES[component]
+            if name not in known and len(known) >= COMPONENTS_MAX:
+                continue
+            known.add(name)
+            self.counted[name, "rows" if ok else "failed"] += 1
+            accepted += 1
+        assert receipt.accepted == accepted
+        assert receipt.accepted + receipt.refused.count == len(rows)
+        self.accepted += accepted
+        self.refused += len(rows) - accepted
+        self.sent += len(rows)
+
+    # -- events -----------------------------------------------------------------------------------------------------------
+
+    @rule(rows=ROWS)
+    def observe(self, rows: list[Any]) -> None:
+        self.fold(rows, self.engine.observe(as_columns(rows)))
+
+    @rule(key=st.sampled_from(PRODUCERS), rows=ROWS)
+    def next_batch(self, key: tuple[str, bytes], rows: list[Any]) -> None:
+        number = self.applied.get(key, 0) + 1
+        if not self.room_for(key):
+            with pytest.raises(TooLarge):
+                self.engine.observe_batch(*key, number, as_columns(rows))
+            return
+        receipt = self.engine.observe_batch(*key, number, as_columns(rows))
+        assert (receipt.sequence, receipt.replayed) == (number, False)
+        self.fold(rows, receipt)
+        self.applied[key] = number
+        self.sent_batches[key, number] = rows
+
+    @precondition(lambda self: self.applied)
+    @rule(data=st.data())
+    def replay(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.applied)))
+        number = data.draw(st.integers(0, self.applied[key]))
+        rows = self.sent_batches.get((key, number), [])
+        receipt = self.engine.observe_batch(*key, number, as_columns(rows))
+        assert (receipt.accepted, receipt.refused.count, receipt.replayed) == (0, 0, True)
+        self.replayed += 1
+
+    @rule(key=st.sampled_from(PRODUCERS), ahead=st.integers(2, 2**40))
+    def gap(self, key: tuple[str, bytes], ahead: int) -> None:
+        if not self.room_for(key):
+            return
+        expected = self.applied.get(key, 0) + 1
+        with pytest.raises(SequenceGap) as caught:
+            self.engine.observe_batch(*key, expected - 1 + ahead, as_columns([(0, 1.0, 1.0, 1.0, True)]))
+        assert caught.value.bound == expected
+        self.gaps += 1
+
+    @rule(key=st.sampled_from(PRODUCERS), component=st.sampled_from(NAMES[:3]), keep=st.sampled_from([0.0, 0.5]))
+    def forget(self, key: tuple[str, bytes], component: str, keep: float) -> None:
+        if not self.room_for(key):
+            return
+        number = self.applied.get(key, 0) + 1
+        if component not in {name for name, _ in self.counted}:
+            with pytest.raises(UnknownComponent):
+                self.engine.forget_batch(*key, number, component, keep)
+            return  # the number is not consumed
+        answer = self.engine.forget_batch(*key, number, component, keep)
+        assert answer["rows"] == self.counted[component, "rows"]
+        self.applied[key] = number
+        before = self.engine.advisor.to_bytes()
+        assert self.engine.forget_batch(*key, number, component, keep)["replayed"]
+        self.replayed += 1
+        words = self.engine.advisor.components.table.words[:, : len(self.engine.advisor.components)]
+        assert before[-4 - words.nbytes : -4] == words.tobytes(), "a replayed forget forgets nothing more"
+
+    @precondition(lambda self: self.applied)
+    @rule(data=st.data())
+    def evict(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.applied)))
+        self.engine.evict_producers([key, ("never", bytes(16))])
+        del self.applied[key]
+        self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[0] != key}
+
+    # -- commits ----------------------------------------------------------------------------------------------------------
+
+    @rule(rows=ROWS)
+    def commit(self, rows: list[Any]) -> None:
+        snapshot, state = self.engine.snapshot(), self.state()
+        self.observe(rows)  # what comes while the commit is in flight belongs to the next one
+        self.storage.commit(snapshot)
+        self.durable = state
+
+    @rule(rows=ROWS)
+    def commit_that_fails(self, rows: list[Any]) -> None:
+        snapshot = self.engine.snapshot()
+        self.observe(rows)
+        self.engine.mark_changed(snapshot)
+
+    @rule()
+    def crash(self) -> None:
+        self.engine = self.storage.restart()
+        self.counted, self.applied = self.durable["counted"].copy(), dict(self.durable["applied"])
+        self.accepted, self.refused, self.sent, self.replayed, self.gaps = self.durable["sums"]
+        self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[1] <= self.applied.get(k[0], 0)}
+        assert self.engine.advisor.to_bytes() == self.durable["bytes"]
+        assert self.engine.snapshot().empty
+
+    # -- laws ---------------------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def every_row_counts_once(self) -> None:
+        components = self.engine.advisor.components
+        for slot, name in enumerate(components.names):
+            assert components.table.integers("rows")[slot] == self.counted[name, "rows"]
+            assert components.table.integers("failed")[slot] == self.counted[name, "failed"]
+        assert set(components.names) == {name for name, _ in self.counted}
+
+    @invariant()
+    def totals_add_up(self) -> None:
+        totals = self.engine.totals
+        assert totals["rows_accepted"] == self.accepted == sum(self.counted.values())
+        assert totals["rows_refused"] == self.refused
+        assert self.accepted + self.refused == self.sent
+        assert sum(n for key, n in totals.items() if key.startswith("refused.")) == self.refused
+        assert (totals["batches_replayed"], totals["gaps"]) == (self.replayed, self.gaps)
+
+    @invariant()
+    def numbers_are_those_applied(self) -> None:
+        assert self.engine.producers == self.applied
+        for key in PRODUCERS:
+            assert self.engine.applied(*key) == self.applied.get(key, 0)
+
+
+EngineMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestEngineMachine = EngineMachine.TestCase

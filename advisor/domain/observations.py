@@ -35,20 +35,28 @@ UNRESOLVED = -1  # a name that no slot has been given yet
 class ComponentNames:
     """A growing list of component names, numbered from 0, with the slot each has in one engine.
 
-    `slots` is a cache that the engine fills: a name is resolved once per list, not once per row. A list belongs to one
-    engine. A name that is no name keeps its number; its rows are refused.
+    `slots` is a cache that the engine fills: a name is resolved once per list, not once per row. The cache is of the engine
+    that filled it, `owner`; another one begins it anew. A name that is no name keeps its number; its rows are refused.
     """
 
-    __slots__ = ("names", "slots", "valid")
+    __slots__ = ("names", "owner", "slots", "valid")
 
     def __init__(self, names: Sequence[object] = ()) -> None:
         self.names: list[str] = []
+        self.owner: object = None
         self.slots: Ints = np.empty(0, np.int64)
         self.valid: Bools = np.empty(0, np.bool_)
         self.extend(names)
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def slots_of(self, owner: object) -> Ints:
+        """Return the cache of `owner`'s slots, to be filled by it."""
+        if self.owner is not owner:
+            self.owner = owner
+            self.slots = np.full(len(self.names), UNRESOLVED, np.int64)
+        return self.slots
 
     def extend(self, names: Sequence[object]) -> None:
         """Append names. Cost O(n).

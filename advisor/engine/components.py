@@ -102,7 +102,8 @@ class Components:
     def _resolve(self, columns: Columns, good: Bools | None) -> tuple[Ints, Bools | None]:
         """Return the slot of each row, and the mask of rows whose component finds no room (None when all do)."""
         known = columns.components
-        slots = known.slots[columns.index]
+        cache = known.slots_of(self)
+        slots = cache[columns.index]
         missing = slots == UNRESOLVED
         if good is not None:
             missing &= good
@@ -112,9 +113,9 @@ class Components:
         numbers, first = np.unique(columns.index[missing], return_index=True)
         ordered: list[int] = numbers[np.argsort(first)].tolist()
         for number in ordered:
-            known.slots[number] = self._give_slot(known.names[number])
+            cache[number] = self._give_slot(known.names[number])
         self.table.grow(len(self.names), self.components_max)
-        slots = known.slots[columns.index]
+        slots = cache[columns.index]
         full = slots == UNRESOLVED
         if good is not None:
             full &= good

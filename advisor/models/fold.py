@@ -28,6 +28,8 @@ ROUNDS: list[Any] = []  # the compiled rounds, once `use_compiled` has been call
 
 CHUNK_ROWS = 16_384  # the temporaries of a round, about 20 vectors, stay within 3 MB; longer chunks gain nothing
 
+NO_CELLS = -1000.0  # exponent of an empty sketch, for reckoning: it reaches nowhere
+
 # Ranges: field, ufunc that keeps it, which value. Those of the cores are kept by two_step, whose sums restart with them.
 RANGES = (("x_low", np.minimum, "x"), ("x_high", np.maximum, "x"), ("t_low", np.minimum, "t"))
 
@@ -127,8 +129,8 @@ def _fold_compiled(
 def _misfits(table: Table, slots: Ints, x: Floats) -> Bools:
     """Return the rows whose predictor lies outside the basis or the sketch of their component."""
     origin = table["origin"][slots]
-    reach = np.ldexp(1.0, np.where(table["cell_exponent"] > -np.inf, table["cell_exponent"], -1000.0).astype(np.int32))
-    return (x < origin) | (x - origin > table["scale"][slots]) | (x >= CELLS * reach[slots])
+    reach = np.ldexp(float(CELLS), np.maximum(table["cell_exponent"][slots], NO_CELLS).astype(np.int32))
+    return (x < origin) | (x - origin > table["scale"][slots]) | (x >= reach)
 
 
 def _accommodate(table: Table, slots: Ints, x: Floats) -> None:

@@ -31,7 +31,9 @@ from advisor.models.table import Table
 Floats = NDArray[np.float64]
 
 SLOPE_SD = 0.1  # of the continued log-slope: 10 % a factor e outside, added to the interval
-FEW_ROWS_SD = 0.5  # relative deviation assumed while the rows leave none to estimate: a factor 2 either way is common
+# Relative deviation assumed while the rows leave none to estimate: a factor 2 either way is common. Each further row that
+# agrees halves what it may still be, so that two equal runs are no certainty.
+FEW_ROWS_SD = 0.5
 SD_MAX = 20.0  # of log time: keeps exp() of it finite; at that point the interval says "unknown"
 LIFT = 2.0**-20  # of the scale, added to both ends of a ratio of predictors: zero has no logarithm
 LN2 = 0.6931471805599453
@@ -126,8 +128,8 @@ def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, tw
         form = FORMS[int(solved.form[i])]
         notes = _notes(part, solved, i, form)
         deviation = sqrt(float(variance[i]))
-        if freedom[i] < 1.0 and not two_step:
-            deviation = max(deviation, FEW_ROWS_SD)
+        if not two_step:
+            deviation = max(deviation, FEW_ROWS_SD * 0.5 ** max(float(freedom[i]), 0.0))
         t_low = float(record[AT["t_low"].start])
         found.append(
             Model(

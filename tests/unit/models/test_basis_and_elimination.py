@@ -13,7 +13,7 @@ from advisor.models import basis
 from advisor.models.criterion import criterion
 from advisor.models.elimination import Elimination
 from advisor.models.layout import AT, FIELDS, INTEGERS, WORDS, empty_record
-from advisor.models.table import GROWTH_SLOTS, Table
+from advisor.models.table import GROWTH_SLOTS, STAGGER_SLOTS, Table
 
 # -- layout and table -----------------------------------------------------------------------------------------------------
 
@@ -40,13 +40,14 @@ def test_a_table_grows_by_pages_and_keeps_what_it_held() -> None:
     for size in (2, 64, 65, 1000, 1001, 20_000, 20_001):
         table.grow(size)
         assert table.size == size
-        assert table.words.shape[1] % GROWTH_SLOTS == 0
+        # Whole pages fit, and the rows of the matrix lie an odd number of cache lines apart.
+        assert table.words.shape[1] % GROWTH_SLOTS == STAGGER_SLOTS
         np.testing.assert_array_equal(table.words[:, 0], kept)
         np.testing.assert_array_equal(table.words[:, size - 1].view(np.uint64), empty_record().view(np.uint64))
         waste.append(table.words.shape[1] / size)
     assert waste[-1] < 1.07
     table.grow(20_050, capacity_max=20_050)
-    assert table.words.shape[1] <= 20_050 + GROWTH_SLOTS
+    assert table.words.shape[1] <= 20_050 + GROWTH_SLOTS + STAGGER_SLOTS
 
 
 def test_gathered_slots_are_copies_and_scatter_puts_them_back() -> None:

@@ -12,6 +12,6 @@ from advisor.models import fold
 @pytest.fixture(autouse=True)
 def _folds_in_numpy() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     """Each test begins with numpy folds; one that wants compiled ones says so (tests/laws/test_compiled_fold.py)."""
-    fold.ROUNDS.clear()
+    fold.COMPILED.clear()
     yield
-    fold.ROUNDS.clear()
+    fold.COMPILED.clear()

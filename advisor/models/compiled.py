@@ -1,7 +1,7 @@
-"""The fold's rounds, compiled: the same arithmetic as `fold`, row by row, on numba (the extra ``fast``).
+"""The fold, compiled: the same arithmetic as `fold`, row by row, on numba (the extra ``fast``).
 
 Optional, and never a different answer: tests hold the two to the same bytes. `fold` explains the steps; here they stand in the
-order in which one row takes them.
+order in which one row takes them, and no rounds are needed. `compiled_events` has what happens to a component between rows.
 """
 
 # numba has no types of its own to offer.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit  # type: ignore[import-not-found]
 
+from advisor.models.compiled_events import accommodate, solve_weighting
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS
 from advisor.models.weighting import TRUST
 
@@ -40,41 +41,24 @@ compiled = njit(cache=True, error_model="numpy", nogil=True)
 
 
 @compiled
-def fold_rows(words, integers, stopped, slots, x, p, t, count, noise, waiting):
-    """Fold the rows up to each component's next event; return (rows that wait, components that move).
+def fold_rows(words, integers, slots, x, p, t, count, noise):
+    """Fold rows in their order, with every event at the very row that asks for it.
 
     Parameters
     ----------
     words, integers : float64 and int64 views of the table (WORDS, capacity)
-    stopped : int32 array (capacity,)
-        All zero; 1 for components with rows that wait, until the caller clears it.
     noise : float
         t0**2.
-    waiting : int64 array (n,)
-        Filled from the front with the rows that wait, in order; those whose component has to move first are negated, ~row.
     """
-    waits = 0
     for i in range(len(slots)):
         s = slots[i]
-        if stopped[s]:
-            waiting[waits] = i
-            waits += 1
-            continue
-        rows = integers[ROWS, s]
-        if rows == integers[SOLVE_AT, s]:
-            stopped[s] = 1
-            waiting[waits] = i
-            waits += 1
-            continue
         origin, exponent = words[ORIGIN, s], words[CELL_EXPONENT, s]
         reach = CELLS * POWERS[int(max(exponent, -POWER_ZERO)) + POWER_ZERO]
         if x[i] < origin or x[i] - origin > words[SCALE, s] or x[i] >= reach:
-            stopped[s] = 1
-            waiting[waits] = ~i
-            waits += 1
-            continue
+            accommodate(words, s, x[i])
         fold_row(words, integers, s, x[i], p[i], t[i], count[i], noise)
-    return waits
+        if integers[ROWS, s] == integers[SOLVE_AT, s]:
+            solve_weighting(words, integers, s, noise)
 
 
 @compiled

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-ROUNDS: list[Any] = []  # the compiled rounds, once `use_compiled` has been called
+COMPILED: list[Any] = []  # the compiled fold, once `use_compiled` has been called
 
 CHUNK_ROWS = 16_384  # the temporaries of a round, about 20 vectors, stay within 3 MB; longer chunks gain nothing
 
@@ -35,7 +35,7 @@ RANGES = (("x_low", np.minimum, "x"), ("x_high", np.maximum, "x"), ("t_low", np.
 
 
 def use_compiled() -> bool:
-    """Fold with compiled rounds from now on, in the whole process; False where the extra ``fast`` is not installed.
+    """Fold with compiled rows from now on, in the whole process; False where the extra ``fast`` is not installed.
 
     The states are the same to the byte. The first fold of a machine compiles for some seconds, later processes load a cache.
     A fold of one row takes 6 microseconds instead of 140, a row of a large batch 0.4 to 0.7 times as long.
@@ -46,11 +46,8 @@ def use_compiled() -> bool:
         return False
     # Compiled on a table of its own, so that whoever folds meanwhile does not wait.
     table, one = Table(1), np.ones(1)
-    waiting = np.empty(1, np.int64)
-    compiled.fold_rows(
-        table.words, table.words.view(np.int64), table.tally, np.zeros(1, np.int64), one, one, one, one, 1e-12, waiting
-    )
-    ROUNDS[:] = [compiled.fold_rows]
+    compiled.fold_rows(table.words, table.words.view(np.int64), np.zeros(1, np.int64), one, one, one, one, 1e-12)
+    COMPILED[:] = [compiled.fold_rows]
     return True
 
 
@@ -79,8 +76,9 @@ def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints
 def _fold_chunk(
     table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats | None, timer_noise_s: float
 ) -> None:
-    if ROUNDS:
-        _fold_compiled(table, slots, x, p, t, np.ones(len(slots)) if count is None else count, timer_noise_s)
+    if COMPILED:
+        one = np.ones(len(slots)) if count is None else count
+        COMPILED[0](table.words, table.words.view(np.int64), slots, x, p, t, one, timer_noise_s * timer_noise_s)
         return
     while len(slots):
         misfit = _misfits(table, slots, x)
@@ -107,23 +105,6 @@ def _fold_chunk(
             _accommodate(table, slots[movers], x[movers])
         slots, x, p, t = slots[rest], x[rest], p[rest], t[rest]
         count = None if count is None else count[rest]
-
-
-def _fold_compiled(
-    table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats, timer_noise_s: float
-) -> None:
-    integers, noise = table.words.view(np.int64), timer_noise_s * timer_noise_s
-    while len(slots):
-        waiting = np.empty(len(slots), np.int64)
-        waits = ROUNDS[0](table.words, integers, table.tally, slots, x, p, t, count, noise, waiting)
-        _solve_due(table, slots, timer_noise_s)
-        marked = waiting[:waits]
-        movers = ~marked[marked < 0]
-        if len(movers):
-            _accommodate(table, slots[movers], x[movers])
-        rest = np.where(marked < 0, ~marked, marked)
-        table.tally[slots[rest]] = 0
-        slots, x, p, t, count = slots[rest], x[rest], p[rest], t[rest], count[rest]
 
 
 def _misfits(table: Table, slots: Ints, x: Floats) -> Bools:

@@ -47,7 +47,7 @@ def learned(columns: dict[str, np.ndarray], components: int, cuts: list[int]) ->
 )
 def test_same_bytes(seed: int, rows: int, components: int, order: str, cuts: list[int]) -> None:
     columns = stream(seed, rows, components, order)
-    fold.ROUNDS.clear()
+    fold.COMPILED.clear()
     plain = learned(columns, components, [])
     assert use_compiled()
     assert learned(columns, components, cuts) == plain

@@ -116,7 +116,7 @@ def test_weighted_sums_of_young_shards_merge_to_rounding(seed: int, n: int, spre
 
 
 def test_weighted_sums_merge_to_rounding_where_the_weights_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "ROUNDS", [])  # plain rounds: what is replaced here is compiled there
+    monkeypatch.setattr(fold, "COMPILED", [])  # folds in numpy: what is replaced here is compiled there
     monkeypatch.setattr(weighting, "solve", lambda part, timer_noise_s: None)
     monkeypatch.setattr(fold, "_weights", lambda table, slots, x, p, t, noise: 1.0 / (1e-3 + 1e-6 * x) ** 2)
     for spread in ("wide", "grid"):

@@ -35,7 +35,7 @@ def times(x: Floats, p: Floats, degree: int, a: float, noise: float, rng: np.ran
 @pytest.fixture
 def frozen_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weigh a row by a known function of it: the oracle can then weigh the rows alike."""
-    monkeypatch.setattr(fold, "ROUNDS", [])  # plain rounds: what is replaced here is compiled there
+    monkeypatch.setattr(fold, "COMPILED", [])  # folds in numpy: what is replaced here is compiled there
     monkeypatch.setattr(weighting, "solve", lambda part, timer_noise_s: None)
     monkeypatch.setattr(fold, "_weights", lambda table, slots, x, p, t, noise: known_weights(t))
 

@@ -1,0 +1,204 @@
+"""The fold's events, compiled: moving a component's basis and sketch, solving its weighting model.
+
+The same arithmetic, in the same order, as `basis`, `sketch` and `weighting`, for one component; tests hold them to the same
+bytes. `compiled` has the rows.
+"""
+
+# numba has no types of its own to offer.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false, reportMissingImports=false
+
+from __future__ import annotations
+
+from math import frexp, ldexp, sqrt
+
+import numpy as np
+from numba import njit  # type: ignore[import-not-found]
+
+from advisor.models import basis, sketch
+from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, MOMENTS
+from advisor.models.weighting import FLOOR_SHARE, ROOT_HALF, ROUNDING, SWEEPS
+
+ROWS, START, SOLVE_AT = (AT[name].start for name in ("rows", "start", "solve_at"))
+X_LOW, X_HIGH, T_LOW = (AT[name].start for name in ("x_low", "x_high", "t_low"))
+ORIGIN, SCALE, GRAM, RIGHT, SQUARE = (AT[name].start for name in ("origin", "scale", "gram", "right", "square"))
+W_COEFFICIENTS, W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR = (
+    AT[name].start for name in ("w_coefficients", "w_origin", "w_scale", "w_low", "w_high", "w_floor")
+)
+CELL_EXPONENT, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
+    AT[name].start for name in ("cell_exponent", "cell_runs", "cell_sum", "cell_square")
+)
+LEAST_GRAM, LEAST_RIGHT = AT["least_gram"].start, AT["least_right"].start
+BLOCKS = (  # of sums over powers of u: first word, powers
+    *((GRAM + MOMENTS * q, MOMENTS) for q in range(3)),
+    *((RIGHT + COEFFICIENTS * q, COEFFICIENTS) for q in range(2)),
+    (LEAST_GRAM, MOMENTS),
+    (LEAST_RIGHT, COEFFICIENTS),
+)
+BLOCK_STARTS, BLOCK_POWERS = (np.array(column) for column in zip(*BLOCKS, strict=True))
+BINOMIAL = np.array([row + [0.0] * (MOMENTS - len(row)) for row in basis.BINOMIAL])
+COLUMNS = 2 * COEFFICIENTS
+BAND, SMALLEST, MARGIN = basis.RELATIVE_BAND, basis.SMALLEST_EXPONENT, basis.MARGIN
+CELLS_EXPONENT, CELL_SMALLEST = sketch.CELLS_EXPONENT, sketch.SMALLEST_EXPONENT
+
+compiled = njit(cache=True, error_model="numpy", nogil=True)
+
+
+@compiled
+def accommodate(words, s, x):
+    """Move the basis and the sketch of a component so that x lies within them."""
+    scale, origin = words[SCALE, s], words[ORIGIN, s]
+    fresh = scale == 0.0
+    if fresh:
+        scale = ldexp(1.0, max(frexp(x)[1] + BAND, SMALLEST))
+        origin = np.inf
+    if x < origin:
+        origin = max(0.0, x - MARGIN * scale)
+    reach = max(x, x if fresh else words[X_HIGH, s]) - origin
+    mantissa, exponent = frexp(reach)
+    if mantissa == 0.5:
+        exponent -= 1
+    relocate(words, s, origin, max(scale, ldexp(1.0, max(exponent, SMALLEST))))
+    coarsen(words, s, max(frexp(x)[1] - float(CELLS_EXPONENT), CELL_SMALLEST, words[CELL_EXPONENT, s]))
+
+
+@compiled
+def relocate(words, s, origin, scale):
+    """Re-express all sums in another basis, see `basis.relocate`."""
+    old = words[SCALE, s]
+    shrink = 1.0 if old == 0.0 else old / scale
+    shift = (words[ORIGIN, s] - origin if np.isfinite(words[ORIGIN, s]) else 0.0) / scale
+    powers = np.ones(MOMENTS)
+    for m in range(1, MOMENTS):
+        powers[m] = powers[m - 1] * shift
+    for block in range(len(BLOCK_STARTS)):
+        first, count = BLOCK_STARTS[block], BLOCK_POWERS[block]
+        factor = 1.0
+        for m in range(count):
+            words[first + m, s] *= factor
+            factor = factor * shrink
+        if shift != 0.0:
+            for back in range(count):
+                m = count - 1 - back
+                total = words[first + m, s]
+                for j in range(m):
+                    total += BINOMIAL[m, j] * powers[m - j] * words[first + j, s]
+                words[first + m, s] = total
+    words[ORIGIN, s] = origin
+    words[SCALE, s] = scale
+
+
+@compiled
+def coarsen(words, s, exponent):
+    """Raise the width of a component's cells, see `sketch.coarsen`."""
+    if not np.isfinite(words[CELL_EXPONENT, s]):
+        words[CELL_EXPONENT, s] = exponent
+    while words[CELL_EXPONENT, s] < exponent:
+        width = ldexp(1.0, int(words[CELL_EXPONENT, s]))
+        bare = True
+        for c in range(CELLS // 2):
+            even, odd = 2 * c, 2 * c + 1
+            runs = words[CELL_RUNS + odd, s]
+            total = words[CELL_SUM + odd, s]
+            odd_sum = total + runs * width
+            odd_square = words[CELL_SQUARE + odd, s] + 2.0 * width * total + runs * (width * width)
+            merged = words[CELL_RUNS + even, s] + runs
+            bare = bare and merged == 0.0
+            words[CELL_RUNS + c, s] = merged
+            words[CELL_SUM + c, s] = words[CELL_SUM + even, s] + odd_sum
+            words[CELL_SQUARE + c, s] = words[CELL_SQUARE + even, s] + odd_square
+        for c in range(CELLS // 2, CELLS):
+            words[CELL_RUNS + c, s] = 0.0
+            words[CELL_SUM + c, s] = 0.0
+            words[CELL_SQUARE + c, s] = 0.0
+        words[CELL_EXPONENT, s] += 1.0
+        if bare:
+            words[CELL_EXPONENT, s] = max(words[CELL_EXPONENT, s], exponent)
+
+
+@compiled
+def solve_weighting(words, integers, s, noise):
+    """Solve the weighting model of a component that is old enough, and set when it is solved next."""
+    age = integers[ROWS, s] - integers[START, s]
+    if age >= FIRST_SOLVE:
+        fit_cone(words, s)
+        words[W_ORIGIN, s] = words[ORIGIN, s]
+        words[W_SCALE, s] = words[SCALE, s]
+        words[W_LOW, s] = words[X_LOW, s]
+        words[W_HIGH, s] = words[X_HIGH, s]
+        words[W_FLOOR, s] = FLOOR_SHARE * words[T_LOW, s]
+        normalise(words, s, age, noise)
+    integers[SOLVE_AT, s] = integers[START, s] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
+
+
+@compiled
+def to_bernstein(v):
+    """Replace the moments of u^0 .. u^3 by those of u^i (1-u)^(3-i)."""
+    d0, d1, d2 = v[0] - v[1], v[1] - v[2], v[2] - v[3]
+    v[0], v[1], v[2] = (d0 - d1) - (d1 - d2), d1 - d2, d2
+
+
+@compiled
+def fit_cone(words, s):
+    """Fill the weighting model's coefficients, see `weighting._not_negative`."""
+    blocks = np.empty((3, COEFFICIENTS, COEFFICIENTS))
+    for q in range(3):
+        for i in range(COEFFICIENTS):
+            for j in range(COEFFICIENTS):
+                blocks[q, i, j] = words[GRAM + MOMENTS * q + i + j, s]
+            to_bernstein(blocks[q, i])
+        for j in range(COEFFICIENTS):
+            to_bernstein(blocks[q, :, j])
+    gradient = np.empty(COLUMNS)
+    roots = np.empty(COLUMNS)
+    matrix = np.empty((COLUMNS, COLUMNS))
+    for q in range(2):
+        part = gradient[COEFFICIENTS * q : COEFFICIENTS * (q + 1)]
+        for j in range(COEFFICIENTS):
+            part[j] = words[RIGHT + COEFFICIENTS * q + j, s]
+            diagonal = blocks[2 * q, j, j]
+            bound = words[GRAM + MOMENTS * 2 * q + 2 * j, s]
+            roots[COEFFICIENTS * q + j] = sqrt(diagonal) if diagonal > ROUNDING * bound else np.inf
+        to_bernstein(part)
+    for a in range(COLUMNS):
+        gradient[a] /= roots[a]
+        for b in range(COLUMNS):
+            entry = blocks[a // COEFFICIENTS + b // COEFFICIENTS, a % COEFFICIENTS, b % COEFFICIENTS]
+            matrix[a, b] = entry / roots[a] / roots[b]
+    found = np.zeros(COLUMNS)
+    for sweep in range(SWEEPS):
+        for turn in range(COLUMNS):
+            column = turn if sweep % 2 == 0 else COLUMNS - 1 - turn
+            step = max(gradient[column], -found[column])
+            found[column] += step
+            for row in range(COLUMNS):
+                gradient[row] -= matrix[row, column] * step
+    for q in range(2):
+        c = found[COEFFICIENTS * q : COEFFICIENTS * (q + 1)] / roots[COEFFICIENTS * q : COEFFICIENTS * (q + 1)]
+        at = W_COEFFICIENTS + COEFFICIENTS * q
+        words[at, s] = c[0]
+        words[at + 1, s] = c[1] - 3.0 * c[0]
+        words[at + 2, s] = c[2] - 2.0 * c[1] + 3.0 * c[0]
+        words[at + 3, s] = c[3] - c[2] + c[1] - c[0]
+
+
+@compiled
+def normalise(words, s, age, noise):
+    """Scale the weighted sums, see `weighting._normalise`."""
+    runs = 0.0
+    for c in range(CELLS):
+        runs += words[CELL_RUNS + c, s]
+    explained = 0.0
+    for column in range(COLUMNS):
+        explained = explained + words[W_COEFFICIENTS + column, s] * words[RIGHT + column, s]
+    total = explained + noise * words[GRAM, s]
+    square = words[SQUARE, s]
+    share = explained / (square if square > 0.0 else 1.0)
+    if age < 2 * FIRST_SOLVE:
+        runs = runs * min(share * share, 1.0)
+    if not (total > 0.0 and runs > 0.0):
+        return
+    mantissa, exponent = frexp(runs / total)
+    factor = ldexp(1.0, exponent - 1 if mantissa < ROOT_HALF else exponent)
+    for word in range(GRAM, SQUARE + 1):
+        words[word, s] *= factor

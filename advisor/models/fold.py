@@ -28,6 +28,10 @@ COMPILED: list[Any] = []  # the compiled fold, once `use_compiled` has been call
 
 CHUNK_ROWS = 16_384  # the temporaries of a round, about 20 vectors, stay within 3 MB; longer chunks gain nothing
 
+# Compiled, a row touches about 75 cache lines of its component, each of which it shares with seven neighbours: in the order of
+# slots they are still in the cache. Components keep the order of their rows, so the bytes are the same. Measured: 200 instead
+# of 346 ns a row for 10,000 rows on 10,000 components; nothing is gained where the table fits the cache or rows are few.
+SORTED_ROWS, SORTED_SLOTS = 2_048, 2_048
 NO_CELLS = -1000.0  # exponent of an empty sketch, for reckoning: it reaches nowhere
 
 # Ranges: field, ufunc that keeps it, which value. Those of the cores are kept by two_step, whose sums restart with them.
@@ -67,6 +71,15 @@ def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints
     """
     x = np.where(x < PREDICTOR_RESOLUTION, 0.0, x)
     weight = None if count is None else count.astype(np.float64)
+    if COMPILED:
+        one = np.ones(len(slots)) if weight is None else weight
+        columns = (slots, x, p, t, one)
+        if len(slots) >= SORTED_ROWS and table.size >= SORTED_SLOTS:
+            order = _by_slot(slots)
+            columns = tuple(column[order] for column in columns)
+        COMPILED[0](table.words, table.words.view(np.int64), *columns, timer_noise_s * timer_noise_s)
+        table.changed[slots] = True
+        return
     for start in range(0, len(slots), CHUNK_ROWS):
         cut = slice(start, start + CHUNK_ROWS)
         _fold_chunk(table, slots[cut], x[cut], p[cut], t[cut], None if weight is None else weight[cut], timer_noise_s)
@@ -76,10 +89,6 @@ def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints
 def _fold_chunk(
     table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats | None, timer_noise_s: float
 ) -> None:
-    if COMPILED:
-        one = np.ones(len(slots)) if count is None else count
-        COMPILED[0](table.words, table.words.view(np.int64), slots, x, p, t, one, timer_noise_s * timer_noise_s)
-        return
     while len(slots):
         misfit = _misfits(table, slots, x)
         waiting = _after_solve(table, slots)
@@ -105,6 +114,14 @@ def _fold_chunk(
             _accommodate(table, slots[movers], x[movers])
         slots, x, p, t = slots[rest], x[rest], p[rest], t[rest]
         count = None if count is None else count[rest]
+
+
+def _by_slot(slots: Ints) -> Ints:
+    """Return the stable order of rows by slot: 16 bits at a time, which numpy sorts in linear time."""
+    order = np.argsort(slots.astype(np.uint16), kind="stable")
+    for shift in range(16, int(slots.max()).bit_length(), 16):
+        order = order[np.argsort((slots[order] >> shift).astype(np.uint16), kind="stable")]
+    return order
 
 
 def _misfits(table: Table, slots: Ints, x: Floats) -> Bools:

@@ -41,7 +41,7 @@ def learned(columns: dict[str, np.ndarray], components: int, cuts: list[int]) ->
 @given(
     seed=st.integers(0, 2**32),
     rows=st.integers(1, 3000),
-    components=st.sampled_from([1, 2, 30, 1000]),
+    components=st.sampled_from([1, 2, 30, 1000, 5000]),
     order=st.sampled_from(["random", "rising", "falling"]),
     cuts=st.lists(st.integers(0, 3000), max_size=4).map(sorted),
 )

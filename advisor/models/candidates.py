@@ -303,6 +303,7 @@ def best_possible(form: Form, sums: Sums) -> float:
     residual = sums.square - sum(sums.free.gains[: 2 * (form.degree + 1)])
     used = sum(sums.free.used[: 2 * (form.degree + 1)])
     if form.family == "joint":
-        # A joint form cannot use more columns than its own, nor fewer than half the free form's.
-        used = max(0.5 * used, 1.0)
+        # Where the free form could determine all its columns, so can the joint one; else no fewer than half of what it could.
+        full = used == 2 * (form.degree + 1)
+        used = form.degree + 2.0 - sums.one_p if full else max(0.5 * used, 1.0)
     return criterion(residual, sums.square, sums.evidence, used)

@@ -173,8 +173,8 @@ def run_real(
         _warm_up(workers, every, rng)
         for number, side in enumerate(_sides(rng, learned)):
             _learn(client, record(side, rng), counts, number, workers)
+            client.flush()  # the service folds on a core of this machine: not while the next record is measured
             tick()
-        client.flush()
         answers: list[tuple[float, Invocation]] = []
         for side in _sides(rng, judged):
             answers += _judge(client, record(side, rng), counts, workers, rng)

@@ -33,9 +33,12 @@ Every error carries typed fields and words itself. `as_dict` is its shape on the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import Repr
 from typing import Any, ClassVar
 
 WIRE_KEYS = ("code", "message", "field", "value", "bound", "retry", "hint")
+_BOUNDED = Repr()  # of lists and maps: their first items only, to a depth of 2
+_BOUNDED.maxlevel = 2
 TEXT_CHARACTERS_MAX = 300  # of a hostile value, repeated in an error: enough to recognise it, too little to hurt a log
 
 
@@ -48,9 +51,7 @@ def shorten(value: object) -> object:
     # Strings and bytes are cut before repr: the repr of 8 MiB costs more than the answer.
     text = value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else None
     if text is None:
-        text = repr(value[:64]) if isinstance(value, (bytes, bytearray)) else type(value).__name__
-        if not isinstance(value, (bytes, bytearray, list, tuple, dict, set)):
-            text = repr(value)[:TEXT_CHARACTERS_MAX]
+        text = repr(value[:64]) if isinstance(value, (bytes, bytearray)) else _BOUNDED.repr(value)
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)[:TEXT_CHARACTERS_MAX]
 
 

@@ -169,7 +169,8 @@ def record_of(**keys: Check) -> Check:
         for key in items:
             if key not in keys:
                 raise UnknownKey(
-                    f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(keys)
+                    f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(keys),
+                    hint=closest(str(key), tuple(keys)),
                 )  # fmt: skip
         return {key: keys[key](f"{field}.{key}", item) for key, item in items.items()}
 
@@ -194,8 +195,8 @@ def number_or_list(field: str, value: Any) -> float | list[float]:
 
 
 def closest(key: str, known: Sequence[str]) -> str:
-    """Return a hint that names the known key most like `key`, or nothing."""
+    """Return a hint that names the known key most like `key`, or all of them where none is like it."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a request that is wrong already
 
     found = get_close_matches(key[:64], known, n=1)
-    return f"did you mean {found[0]!r}?" if found else ""
+    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(known)}"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.errors import InvalidValue, StorageFailed, UnknownKey
+from advisor.errors import InvalidValue, UnknownKey
+from advisor.protocol.fields import closest
 
 PORT_MAX = 65_535
 TOKEN_BYTES_MIN = 16  # a shorter secret can be tried out over a network
@@ -236,15 +237,16 @@ def load_config(file: Path | str | None = None, **options: Any) -> Config:
     UnknownKey
         Naming a key that there is not.
     InvalidValue
-        Naming the key, its value and its bound.
-    StorageFailed
-        When the file cannot be read.
+        Naming the key, its value and its bound; or the file, where it cannot be read.
     """
     given = _from_file(Path(file)) if file is not None else {}
     given |= {key: value for key, value in options.items() if value is not None}
     unknown = sorted(given.keys() - KEYS.keys())
     if unknown:
-        raise UnknownKey(f"there is no key {unknown[0]!r}", field="config", value=unknown[0], bound=", ".join(KEYS))
+        raise UnknownKey(
+            f"the configuration has no key {unknown[0]!r}", field="config", value=unknown[0], bound=", ".join(KEYS),
+            hint=closest(unknown[0], tuple(KEYS)),
+        )  # fmt: skip
     checked = {
         each.name: each.metadata["check"](each.name, given[each.name]) for each in fields(Config) if each.name in given
     }
@@ -255,9 +257,7 @@ def _from_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise StorageFailed(
-            f"the configuration cannot be read: {error.strerror}", field="config", value=str(file)
-        ) from error
+        raise InvalidValue("config", str(file), "a file that can be read", error.strerror or "") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidValue("config", str(file), f"TOML ({error})") from error
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.errors import InvalidValue, StorageFailed, UnknownKey
+from advisor.errors import InvalidValue, UnknownKey
 from advisor.service import KEYS, Address, load_config
 from advisor.service.config import parse_address
 
@@ -25,6 +25,7 @@ def test_an_unknown_key_is_named() -> None:
     with pytest.raises(UnknownKey, match="'stal_s'") as caught:
         load_config(socket="/s", stal_s=3)
     assert "stall_s" in str(caught.value.bound)
+    assert "did you mean 'stall_s'?" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_a_bad_value_is_named_with_its_bound(key: str, value: Any) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StorageFailed):
+    with pytest.raises(InvalidValue, match=r"missing\.toml.*No such file"):
         load_config(tmp_path / "missing.toml")
     (tmp_path / "bad.toml").write_text("socket = ")
     with pytest.raises(InvalidValue, match="TOML"):

@@ -94,7 +94,13 @@ class HttpFace:
     def __init__(self, hub: Hub, sockets: list[socket.socket]) -> None:
         self._sockets = sockets
         self._ended = anyio.Event()
-        options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
+        options: dict[str, Any] = {
+            "lifespan": "off",
+            "log_config": None,
+            "log_level": "warning",
+            "access_log": False,
+            "server_header": False,
+        }
         self._server = _Server(
             uvicorn.Config(
                 application(hub),

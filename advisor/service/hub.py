@@ -385,6 +385,7 @@ class Hub:
         return {
             "version": __version__,
             "connections": len(self.connections),
+            "producers": len(self.engine.producers),
             "producers_live": len(self.producers),
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),

@@ -31,7 +31,8 @@ class JsonLines(logging.Formatter):
         if record.name != log.name:
             line["logger"] = record.name
         for key, value in getattr(record, "fields", {}).items():
-            line[key] = value if isinstance(value, (int, float, bool)) else str(value)[:VALUE_CHARACTERS_MAX]
+            plain = value is None or isinstance(value, (int, float))
+            line[key] = value if plain else str(value)[:VALUE_CHARACTERS_MAX]
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)[-4000:]
         return json.dumps(line)

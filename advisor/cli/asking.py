@@ -49,7 +49,7 @@ def choose_cores_command(component: str, predictor: float, cores_max: int, toler
 
 @click.command("allocate", cls=options.Command)
 @click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--cores", type=int, required=True, help="Cores to give out; at most so many for fewest_cores.")
+@click.option("--cores", type=int, help="Cores to give out; for fewest_cores at most so many, or absent.")
 @click.option(
     "--objective", type=click.Choice(["throughput", "latency", "fewest_cores"]), default="throughput", show_default=True
 )
@@ -68,7 +68,7 @@ def choose_cores_command(component: str, predictor: float, cores_max: int, toler
 @options.as_json
 def allocate_command(
     network: Path,
-    cores: int,
+    cores: int | None,
     objective: str,
     throughput_per_s: float | None,
     latency_s: float | None,

@@ -14,7 +14,9 @@ from advisor.cli.source import steps
 @click.command("demo", cls=options.Command)
 @click.option("--part", type=click.Choice(["a", "b"]), help="Run one part only: a, real, or b, the paper's setting.")
 @click.option("--out", type=click.Path(path_type=Path), default=".", show_default=True, help="Folder of the pictures.")
-@click.option("--seed", default=1, show_default=True, help="Seed of sizes, noise and order.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of sizes, noise and order."
+)
 @options.as_json
 def demo_command(part: str | None, out: Path, seed: int, as_json: bool) -> None:
     """Stream real and generated measurements to a service of its own, follow its advice, and print what that brought.

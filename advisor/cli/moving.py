@@ -41,7 +41,7 @@ def import_command(exported: Path, state: Path, as_json: bool) -> None:
 
     if state.exists():
         raise InvalidValue("state", str(state), "a file that is not there yet", "an import never changes a state")
-    advisor = stored(exported)
+    advisor = stored(exported, "exported")
     engine = Engine(timer_noise_s=advisor.components.timer_noise_s)
     engine.advisor = advisor
     with Store.open(state, timer_noise_s=advisor.components.timer_noise_s) as store:

@@ -35,9 +35,14 @@ def seconds(value: float | None) -> str:
     return f"{value / scale:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} s"
 
 
+def several(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def percent(value: float | None) -> str:
     """Return a share as a percentage."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.1%}"
+    return "–" if value is None or not math.isfinite(value) else f"{value:z.1%}"
 
 
 def prediction(
@@ -54,7 +59,9 @@ def prediction(
         shown = f"{outside:.1f} doublings" if outside else "no"
         rows.add_row(f"{size:g}", f"{cores:g}", seconds(elapsed), seconds(low), seconds(high), shown)
     _print(rows)
-    _say(f"{component}: {found.model}, {found.observations} runs; low to high holds one run in {level:.0%} of cases")
+    _say(
+        f"{component}: {found.model}, {several(found.observations, 'run')}; low to high holds one run in {level:.0%} of cases"
+    )
     _notes(found.notes)
 
 
@@ -63,12 +70,12 @@ def choice(component: str, predictor: float, found: CoreChoice, *, as_json: bool
     if as_json:
         _json({"component": component, "predictor": predictor} | found.as_dict())
         return
-    _say(f"{found.cores} cores for {component} at {predictor:g}", style="bold")
+    _say(f"{several(found.cores, 'core')} for {component} at {predictor:g}", style="bold")
     _say(f"expected {seconds(found.elapsed_s)}, from {seconds(found.low_s)} to {seconds(found.high_s)} ({found.model})")
     _notes((found.why,))
 
 
-def allocation(objective: str, cores: int, found: Allocation, *, as_json: bool) -> None:
+def allocation(objective: str, cores: int | None, found: Allocation, *, as_json: bool) -> None:
     """Show an allocation."""
     if as_json:
         _json({"objective": objective} | found.as_dict())
@@ -79,12 +86,11 @@ def allocation(objective: str, cores: int, found: Allocation, *, as_json: bool) 
         cells = [escape(key), str(count), *([str(found.instances[key])] if replicated else [])]
         rows.add_row(*cells, "bottleneck" if key in found.bottleneck else "")
     _print(rows)
+    used = sum(count for count, _ in found.groups) or sum(n * found.instances[key] for key, n in found.cores.items())
     for count, keys in found.groups:
-        _say(f"{count} cores shared by {', '.join(keys)}")
-    _say(
-        f"{found.throughput_per_s:.4g} records/s, latency {seconds(found.latency_s)}; "
-        f"{cores - found.spare} of {cores} cores used"
-    )
+        _say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
+    of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
+    _say(f"{_rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
     _notes(reason.text for reason in found.why)
 
 
@@ -137,12 +143,13 @@ def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:
         )  # fmt: skip
     _print(rows)
     if len(shown) < len(entries):
-        _say(f"{len(entries) - len(shown)} more components: --limit 0 shows all", style="dim")
+        _say(f"{several(len(entries) - len(shown), 'more component')}: --limit 0 shows all", style="dim")
     scored = sorted(entry["online_error"] for entry in entries if entry["scored"])
     if scored:
         middle = 0.5 * (scored[(len(scored) - 1) // 2] + scored[len(scored) // 2])
         _say(
-            f"{result['rows']} rows, {len(entries)} components; online error of the median component {percent(middle)}"
+            f"{several(result['rows'], 'row')}, {several(len(entries), 'component')}; "
+            f"online error of the median component {percent(middle)}"
         )
     if "plot" in result:
         _say(f"picture: {result['plot']}")
@@ -153,7 +160,7 @@ def moved(target: str, status: Mapping[str, Any], size: int, *, as_json: bool) -
     if as_json:
         _json({"file": target, "bytes": size, "components": status["components_known"], "totals": status["totals"]})
     else:
-        _say(f"{target}: {status['components_known']} components, {size:,} bytes")
+        _say(f"{target}: {several(status['components_known'], 'component')}, {size:,} bytes")
 
 
 def _json(value: Any) -> None:
@@ -176,6 +183,10 @@ def _cell(key: str, value: Any) -> str:
     return (
         "–" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     )
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
 
 
 def _span(pair: Sequence[float] | None) -> str:

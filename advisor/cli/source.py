@@ -51,8 +51,8 @@ def asked(options: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
             yield client
 
 
-def stored(path: Path) -> Advisor:
-    """Return what a state file or an exported file holds; the file is read only, a service may be using it."""
+def stored(path: Path, field: str = "state") -> Advisor:
+    """Return what a state file or an exported file holds; the file is only read, a service may be using it."""
     from advisor import Advisor
     from advisor.engine.state_bytes import MAGIC
 
@@ -61,7 +61,7 @@ def stored(path: Path) -> Advisor:
             exported = file.read(len(MAGIC)) == MAGIC
             data = MAGIC + file.read() if exported else b""
     except OSError as error:
-        raise InvalidValue("state", str(path), "a file that can be read", error.strerror or "") from error
+        raise InvalidValue(field, str(path), "a file that can be read", error.strerror or "") from error
     if exported:
         return Advisor.from_bytes(data)
     from advisor.domain.limits import COMPONENTS_MAX
@@ -71,7 +71,7 @@ def stored(path: Path) -> Advisor:
     with Store.open(path, read_only=True) as store:
         snapshot = store.load()
     if snapshot is None:
-        raise InvalidValue("state", str(path), "a state file that something was committed to")
+        raise InvalidValue(field, str(path), "a state file that something was committed to")
     return Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names))).advisor
 
 
@@ -114,7 +114,7 @@ def tell_refused(reader: TableReader) -> None:
         errors_console.print(f"{reader.name}, {cell}", markup=False, highlight=False, soft_wrap=True)
     more = reader.refused - len(reader.first_refused)
     tail = f", {more} more than shown" if more else ""
-    errors_console.print(f"{reader.name}: {reader.refused} rows refused{tail}, {reader.rows} learned", markup=False)
+    errors_console.print(f"{reader.name}: rows refused: {reader.refused}{tail}, learned: {reader.rows}", markup=False)
 
 
 def _token(path: Path | None) -> str | None:

@@ -32,7 +32,8 @@ def choose(model: Model, x: float, cores_max: int, tolerance: float, level: floa
         why = f"{best} is the fastest predicted of 1 to {cores_max}"
     else:
         loss = elapsed[fewest] / elapsed[fastest] - 1.0
-        why = f"{cores} cores take {loss:.1%} longer than the fastest, {best}, within the tolerance of {tolerance:.1%}"
+        taken = "1 core takes" if cores == 1 else f"{cores} cores take"
+        why = f"{taken} {loss:.1%} longer than the fastest, {best}, within the tolerance of {tolerance:.1%}"
     return CoreChoice(
         cores, value, low, high, model.name, int(counts[fastest]), float(elapsed[fastest]), outside, why
     )  # fmt: skip

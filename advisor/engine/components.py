@@ -31,7 +31,8 @@ class Components:
     ----------
     totals : Counter
         Exact counts over all components: ``rows_accepted``, ``rows_refused``, ``refused.CODE``, ``rows_failed``,
-        ``rows_unfinished``, ``carried.FIELD``. They never go back.
+        ``rows_unfinished``, ``carried.FIELD``, ``forgets``; and what the engine counts of its producers: ``batches_replayed``,
+        ``gaps``, ``producers_resumed``. They never go back.
     """
 
     def __init__(self, timer_noise_s: float, components_max: int) -> None:

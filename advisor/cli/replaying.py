@@ -9,12 +9,11 @@ import click
 
 from advisor.cli import options, show
 from advisor.cli.source import progress, tell_refused
+from advisor.domain.limits import STATUS_PAGE_MAX
 
 if TYPE_CHECKING:
     from advisor import Advisor
     from advisor.files import ComponentScore
-
-STATUS_PAGE = 1_000  # components asked for at a time
 
 
 @click.command("replay", cls=options.Command)
@@ -50,9 +49,9 @@ def replay_command(table: str, plot: Path | None, limit: int, timer_noise_s: flo
 def _components(advisor: Advisor, scores: dict[str, ComponentScore]) -> list[dict[str, Any]]:
     names = sorted(scores, key=lambda name: (-scores[name].rows, name))
     found: list[dict[str, Any]] = []
-    for start in range(0, len(names), STATUS_PAGE):
-        page = names[start : start + STATUS_PAGE]
-        for entry in advisor.status(components=page, limit=STATUS_PAGE)["components"]:
+    for start in range(0, len(names), STATUS_PAGE_MAX):
+        page = names[start : start + STATUS_PAGE_MAX]
+        for entry in advisor.status(components=page, limit=STATUS_PAGE_MAX)["components"]:
             score = scores[entry["component"]]
             found.append(entry | {"scored": score.scored, "online_error": score.error, "online_bias": score.bias})
     return found

@@ -31,7 +31,7 @@ PRODUCERS_MAX = 10_000  # (name, incarnation) pairs remembered for exactly-once
 CONNECTIONS_MAX = 1_000  # open at a time; each may hold one message of MESSAGE_BYTES_MAX
 NAME_IDS_MAX = 200_000  # names one connection may number: twice the components
 UNANSWERED_MAX = 1_024  # requests of one connection whose answer is not yet sent; then its reading stops
-STATUS_PAGE_MAX = 1_000  # components of one status answer: its text stays below half a megabyte
+STATUS_PAGE_MAX = 1_000  # components of one status answer, each solved for it: its text stays below half a megabyte
 
 # Networks.
 NETWORK_TEXT_BYTES_MAX = 2**20  # far above any hand-written program; 20,000 boxes

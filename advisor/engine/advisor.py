@@ -39,7 +39,6 @@ from advisor.network import parse
 from advisor.planning import Request, plan
 
 NETWORKS_KEPT = 64  # network texts kept parsed, by their text
-STATUS_COMPONENTS_MAX = 1_000  # a page of status: each component on it is solved for its bias
 
 
 class Advisor:
@@ -338,8 +337,8 @@ class Advisor:
         for field, value in (("offset", offset), ("limit", limit)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InvalidValue(field, value, "a whole number from 0")
-        if limit > STATUS_COMPONENTS_MAX:
-            raise TooLarge("limit", limit, STATUS_COMPONENTS_MAX, "page with offset")
+        if limit > limits.STATUS_PAGE_MAX:
+            raise TooLarge("limit", limit, limits.STATUS_PAGE_MAX, "page with offset")
         if isinstance(components, (str, bytes)) or not (components is None or isinstance(components, Iterable)):
             raise InvalidValue("components", components, "a list of names")
         chosen = (

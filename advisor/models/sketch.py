@@ -14,9 +14,6 @@ from advisor.models.table import Table
 
 Floats = NDArray[np.float64]
 
-FIRST_CELL = (
-    3  # 2**3 = 8: the first predictor falls in the upper half of the cells, so one doubling leaves it in the lower
-)
 SMALLEST_EXPONENT = -64.0  # with it the cells reach 2**-60, below which predictors count as 0
 CELLS_EXPONENT = 4  # 2**4 = CELLS
 

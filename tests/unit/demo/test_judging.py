@@ -75,11 +75,13 @@ class Listener:
     def __init__(self) -> None:
         self.observed: list[tuple[str, float, float, float]] = []
         self.asked: list[tuple[str, float]] = []
+        self.flushed_at: list[int] = []
 
     def observe(self, component: str, *, predictor: float, cores: float, elapsed_s: float) -> None:
         self.observed.append((component, predictor, cores, elapsed_s))
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        self.flushed_at.append(len(self.observed))
 
     def choose_cores(self, component: str, *, predictor: float, cores_max: int, tolerance: float) -> CoreChoice:
         self.asked.append((component, predictor))
@@ -106,6 +108,8 @@ def test_advice_is_asked_and_followed_for_every_invocation_and_measured_runs_are
         assert {c for component, _, c, _ in learned if component == name} == set(candidates(cores))
     assert [(c, x, p) for c, x, p, _ in followed] == [(r.component, r.side, r.advised) for r in judged.invocations]
     assert all(t > 0 for *_, t in listener.observed)
+    # No record is measured while the service still learns the one before: it would take a core from it.
+    assert listener.flushed_at == [len(KERNELS) * record for record in range(1, 11)]
 
 
 @pytest.fixture(scope="module")

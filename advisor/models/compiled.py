@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit  # type: ignore[import-not-found]
 
-from advisor.models.compiled_events import accommodate, solve_weighting
+from advisor.models.compiled_events import EVENT_KERNELS, accommodate, solve_weighting
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS
 from advisor.models.weighting import TRUST
 
@@ -162,3 +162,9 @@ def two_step(words, s, x, p, t, u, count):
         if x == words[TOP_PREDICTOR, s]:
             words[TOP_RUNS, s] += count
             words[TOP_SUM, s] += t * count
+
+
+def recompile() -> None:
+    """Compile every kernel afresh and replace what is cached of it; callers last, since they hold what they call."""
+    for kernel in (*EVENT_KERNELS, weigh, add_sums, add_to_sketch, two_step, fold_row, fold_rows):
+        kernel.recompile()

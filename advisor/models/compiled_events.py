@@ -202,3 +202,6 @@ def normalise(words, s, age, noise):
     factor = ldexp(1.0, exponent - 1 if mantissa < ROOT_HALF else exponent)
     for word in range(GRAM, SQUARE + 1):
         words[word, s] *= factor
+
+
+EVENT_KERNELS = (coarsen, relocate, accommodate, to_bernstein, fit_cone, normalise, solve_weighting)

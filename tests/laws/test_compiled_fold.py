@@ -51,3 +51,10 @@ def test_same_bytes(seed: int, rows: int, components: int, order: str, cuts: lis
     plain = learned(columns, components, [])
     assert use_compiled()
     assert learned(columns, components, cuts) == plain
+
+
+def test_kernels_that_compute_something_else_are_found_out() -> None:
+    """A stale cache of compiled code must never reach a state: `use_compiled` compares before it switches."""
+    assert not fold.agrees(lambda *_: None)
+    assert use_compiled()
+    assert fold.agrees(fold.COMPILED[0])

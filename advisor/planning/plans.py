@@ -111,7 +111,7 @@ def _cores_for_throughput(problem: _Problem) -> Solution:
         cores, instances = int(demand.high[worst]), int(demand.instances_max[worst])
         raise problem.impossible(
             worst, "throughput_per_s", float(1 / fastest[worst]),
-            f"{problem.keys[worst]} on {cores} cores takes {demand.seconds(demand.high)[worst]:.6g} s a record"
+            f"{problem.keys[worst]} on {_most(cores)} takes {demand.seconds(demand.high)[worst]:.6g} s a record"
             f" and may have {_counted(instances, 'instance')}, so at most {1 / fastest[worst]:.6g} records/s",
         )  # fmt: skip
     found = least_cores(demand, problem.target * (1 + TIE), ties=True)
@@ -204,6 +204,11 @@ PLANNERS: Mapping[tuple[str, str, bool], Callable[[_Problem], Solution]] = {
 
 def _ones(cores: Ints) -> tuple[Ints, Ints]:
     return cores, np.ones_like(cores)
+
+
+def _most(cores: int) -> str:
+    """Return how many cores one instance was given at most: the largest legal number is nobody's limit."""
+    return f"{cores} cores" if cores < limits.ALLOCATE_CORES_MAX else "as many cores as there may be"
 
 
 def _counted(n: int, noun: str) -> str:

@@ -1,0 +1,292 @@
+"""Support points: what a component's rows looked like, in a bounded number of cells of log predictors and log cores.
+
+A row is a point z = (log2 x_1, .., log2 x_d, log2 p) with the value y = log2 t. The space of z is cut into cells of a lattice; a
+cell keeps sums of its rows, so it stands for them at their centroid. When more than `POINTS` cells are taken, the axis that is
+cut into most pieces is cut half as finely and cells merge: few settings are remembered exactly, many of them coarsely, in the
+same space. All forms of `advisor.models.process` are fitted to these points; nothing else of a row is kept.
+
+A record is one row of `words`: unlike the base table's, one fold touches most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+POINTS = (
+    48  # a solve costs O(POINTS**3) a form: 48 keep it below a millisecond; 64 gained nothing on public measurements
+)
+AXES_MAX = 5  # four predictors and the cores
+SCORES = 64  # latest scores kept, for intervals: at 90 % six of them lie outside
+KEY_BITS = 12  # of an axis in a cell's key: five axes and a machine fit 63 bits
+FINEST = 5  # cells are 2**-5 wide in log2 at first: 2 %, so that 15 and 16 cores are two cells
+LOWEST = -64.0  # below every log2 of a predictor or of cores: keys are positive. 128 / 2**-5 fit KEY_BITS
+MACHINES_MAX = 8  # machines a component tells apart: three bits of a key; the last stands for all further ones
+SLOTS_GROWN = 16  # records grow by whole steps of 16 and by 1/8: 60 KB at least
+KEPT_RUNS = (
+    8  # what old points count together after a change of level: a shape to lean on, outweighed within a few rows
+)
+
+
+def fields_of(axes: int) -> tuple[tuple[str, int, str, float], ...]:
+    """Return (field, words, kind, empty value) of a record over `axes` axes; kinds "f" float64 and "i" int64."""
+    return (
+        ("seen", 1, "i", 0),  # rows since the points began, by which rows are sampled
+        ("points", 1, "i", 0),  # cells in use
+        ("scores", 1, "i", 0),  # rows predicted before they were learned
+        ("covered", 1, "i", 0),  # of them, those within the 90 % interval
+        ("pin", 1, "i", 0),  # form that answers: 0 the evidence's choice, else 1 + its place in `process.PINS`
+        ("machines", 1, "i", 0),  # machines told apart
+        ("error", 1, "f", 0),  # sum |t - prediction| / t over the scored rows
+        ("bias", 1, "f", 0),  # sum (prediction - t) / t over them
+        ("coarseness", axes, "i", 0),  # an axis' cells are 2**(coarseness - FINEST) wide
+        ("machine", MACHINES_MAX, "i", -1),  # numbers of the machines told apart
+        ("key", POINTS, "i", -1),  # of a cell: its place on the lattice and its machine
+        ("runs", POINTS, "f", 0),
+        ("y", POINTS, "f", 0),  # sum of y
+        ("yy", POINTS, "f", 0),  # sum of y**2
+        ("low", POINTS, "f", np.inf),  # least y
+        ("high", POINTS, "f", -np.inf),
+        ("z", POINTS * axes, "f", 0),  # sums of z, axis by axis
+        ("score", SCORES, "f", 0),  # the latest scores (y - prediction) / sd, a ring by `scores`
+    )
+
+
+class SupportTable:
+    """Records of `size` components over the same number of axes. Cost of a component: `words_a_record` * 8 bytes."""
+
+    __slots__ = ("at", "axes", "changed", "fields", "size", "words", "words_a_record")
+
+    def __init__(self, axes: int, size: int = 0) -> None:
+        self.axes = axes
+        self.fields = fields_of(axes)
+        found: dict[str, slice] = {}
+        start = 0
+        for name, words, _, _ in self.fields:
+            found[name] = slice(start, start + words)
+            start += words
+        self.at: Mapping[str, slice] = found
+        self.words_a_record = start
+        self.size = 0
+        self.words: Floats = np.empty((0, start))
+        self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
+        self.grow(size)
+
+    @property
+    def layout(self) -> str:
+        """Fingerprint of the meaning of the words."""
+        return f"support-1-{self.axes}"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the table holds."""
+        return self.words.nbytes + self.changed.nbytes
+
+    def floats(self, field: str) -> Floats:
+        """Return the view (capacity, words) of a field of float64."""
+        return self.words[:, self.at[field]]
+
+    def integers(self, field: str) -> Ints:
+        """Return the view (capacity, words) of a field of int64."""
+        return self.words.view(np.int64)[:, self.at[field]]
+
+    def count(self, field: str) -> Ints:
+        """Return the view (capacity,) of a field of one int64."""
+        return self.words.view(np.int64)[:, self.at[field].start]
+
+    def empty_record(self) -> Floats:
+        """Return the words of a component that has seen nothing."""
+        record = np.zeros(self.words_a_record)
+        for name, _, kind, value in self.fields:
+            if kind == "i":
+                record.view(np.int64)[self.at[name]] = int(value)
+            else:
+                record[self.at[name]] = value
+        return record
+
+    def grow(self, size: int) -> None:
+        """Make room for `size` records; new ones are empty."""
+        capacity = len(self.words)
+        if size > capacity:
+            capacity = -(-max(size, capacity + capacity // 8) // SLOTS_GROWN) * SLOTS_GROWN
+            words = np.empty((capacity, self.words_a_record))
+            words[: self.size] = self.words[: self.size]
+            words[self.size :] = self.empty_record()
+            changed = np.zeros(capacity, np.bool_)
+            changed[: self.size] = self.changed[: self.size]
+            self.words, self.changed = words, changed
+        self.size = max(self.size, size)
+
+
+def keys_of(z: Floats, coarseness: Ints, machine: Ints) -> Ints:
+    """Return the cells (n,) of points z (n, axes) on lattices of the given coarseness (n, axes), for machines (n,)."""
+    place = np.floor(np.ldexp(z - LOWEST, (FINEST - coarseness).astype(np.int32))).astype(np.int64)
+    key = machine.copy()
+    for axis in range(z.shape[1]):
+        key = (key << KEY_BITS) | place[:, axis]
+    return key
+
+
+def coarsen(table: SupportTable, slot: int) -> None:
+    """Cut the axis that is cut into most pieces half as finely, and merge the cells that become one. Cost O(POINTS).
+
+    Sums are added in the order of the cells, so that the bytes do not depend on how rows were batched.
+    """
+    axes, used = table.axes, int(table.count("points")[slot])
+    keys = table.integers("key")[slot]
+    shifts = [KEY_BITS * (axes - 1 - axis) for axis in range(axes)]
+    mask = (1 << KEY_BITS) - 1
+    pieces = [len(set(((keys[:used] >> shift) & mask).tolist())) for shift in shifts]
+    axis = int(np.argmax(pieces))
+    table.integers("coarseness")[slot, axis] += 1
+    place = (keys[:used] >> shifts[axis]) & mask
+    keys[:used] += ((place >> 1) - place) << shifts[axis]
+    _merge_equal(table, slot)
+
+
+def _merge_equal(table: SupportTable, slot: int) -> None:
+    used = int(table.count("points")[slot])
+    keys = table.integers("key")[slot]
+    into: dict[int, int] = {}
+    home = np.array([into.setdefault(key, len(into)) for key in keys[:used].tolist()], np.int64)
+    left = len(into)
+    _, first = np.unique(home, return_index=True)
+    keys[:left] = keys[:used][first]
+    keys[left:used] = -1
+    z = table.floats("z")[slot].reshape(table.axes, POINTS)
+    for sums in (table.floats("runs")[slot], table.floats("y")[slot], table.floats("yy")[slot], *z):
+        merged = np.zeros(POINTS)
+        np.add.at(merged, home, sums[:used])
+        sums[:] = merged
+    for field, keep, empty in (("low", np.minimum, np.inf), ("high", np.maximum, -np.inf)):
+        values = table.floats(field)[slot]
+        merged = np.full(POINTS, empty)
+        keep.at(merged, home, values[:used])
+        values[:] = merged
+    table.count("points")[slot] = left
+
+
+def shift_level(table: SupportTable, slot: int, log2_ratio: float) -> None:
+    """Carry the points of a component to a new level, t becoming t * 2**log2_ratio, and let them count `KEPT_RUNS` together.
+
+    The shape that was learned stays as long as nothing speaks against it; the next rows are all sampled.
+    """
+    runs, y, yy = (table.floats(field)[slot] for field in ("runs", "y", "yy"))
+    yy += log2_ratio * (2.0 * y + log2_ratio * runs)
+    y += log2_ratio * runs
+    table.floats("low")[slot] += log2_ratio
+    table.floats("high")[slot] += log2_ratio
+    total = float(runs.sum())
+    if total > KEPT_RUNS:
+        _weigh(table, slot, KEPT_RUNS / total)
+    table.count("seen")[slot] = 0
+    table.changed[slot] = True
+
+
+def forget(table: SupportTable, slot: int, keep: float) -> None:
+    """Keep the share `keep` of what was learned; at 0 the record begins anew, but for its pin."""
+    if keep > 0.0:
+        _weigh(table, slot, keep)
+        table.count("seen")[slot] = 0
+    else:
+        pin = int(table.count("pin")[slot])
+        table.words[slot] = table.empty_record()
+        table.count("pin")[slot] = pin
+    table.changed[slot] = True
+
+
+def _weigh(table: SupportTable, slot: int, share: float) -> None:
+    for field in ("runs", "y", "yy", "z"):
+        table.floats(field)[slot] *= share
+
+
+def merge(table: SupportTable, slot: int, other: SupportTable, there: int) -> None:
+    """Add the points of another table's record: exact where both lattices are equally fine, else to the coarser one's cells.
+
+    Scores and pins stay this table's; a record that has none takes the other's.
+    """
+    if not int(table.count("seen")[slot]):
+        pin = int(table.count("pin")[slot])
+        table.words[slot] = other.words[there]
+        if pin:
+            table.count("pin")[slot] = pin
+        table.changed[slot] = True
+        return
+    axes = table.axes
+    target = np.maximum(table.integers("coarseness")[slot], other.integers("coarseness")[there])
+    _coarsen_to(table, slot, target)
+    used = int(other.count("points")[there])
+    sums = {field: other.floats(field)[there][:used] for field in ("runs", "y", "yy", "low", "high")}
+    z = other.floats("z")[there].reshape(axes, POINTS)[:, :used]
+    machines = _machines_met(table, slot, other, there, used)
+    for point in range(used):
+        centre = (z[:, point] / sums["runs"][point])[None]
+        _add_point(
+            table, slot, centre, {k: float(v[point]) for k, v in sums.items()}, z[:, point], int(machines[point])
+        )
+    table.count("seen")[slot] += other.count("seen")[there]
+    table.changed[slot] = True
+
+
+def _coarsen_to(table: SupportTable, slot: int, target: Ints) -> None:
+    axes = table.axes
+    keys = table.integers("key")[slot]
+    used = int(table.count("points")[slot])
+    mask = (1 << KEY_BITS) - 1
+    for axis in range(axes):
+        by = int(target[axis] - table.integers("coarseness")[slot, axis])
+        shift = KEY_BITS * (axes - 1 - axis)
+        place = (keys[:used] >> shift) & mask
+        keys[:used] += ((place >> by) - place) << shift
+    table.integers("coarseness")[slot] = target
+    _merge_equal(table, slot)
+
+
+def _machines_met(table: SupportTable, slot: int, other: SupportTable, there: int, used: int) -> Ints:
+    """Return this record's numbers for the machines of the other's points."""
+    index = other.integers("key")[there][:used] >> (KEY_BITS * table.axes)
+    known = other.integers("machine")[there]
+    return np.array([0 if i == 0 else machine_index(table, slot, int(known[i])) for i in index.tolist()], np.int64)
+
+
+def machine_index(table: SupportTable, slot: int, number: int) -> int:
+    """Return the place of machine `number` in a record, 1 .. MACHINES_MAX - 1, giving it one; the last is shared when full."""
+    row = table.integers("machine")[slot]
+    used = int(table.count("machines")[slot])
+    for place in range(1, used + 1):
+        if row[place] == number:
+            return place
+    if used + 1 < MACHINES_MAX:
+        row[used + 1] = number
+        table.count("machines")[slot] = used + 1
+        return used + 1
+    return MACHINES_MAX - 1
+
+
+def _add_point(
+    table: SupportTable, slot: int, centre: Floats, sums: Mapping[str, float], z: Floats, machine: int
+) -> None:
+    while True:
+        key = int(keys_of(centre, table.integers("coarseness")[slot][None], np.array([machine], np.int64))[0])
+        used = int(table.count("points")[slot])
+        keys = table.integers("key")[slot]
+        at = np.flatnonzero(keys[:used] == key)
+        if len(at):
+            place = int(at[0])
+            break
+        if used < POINTS:
+            place = used
+            keys[place] = key
+            table.count("points")[slot] += 1
+            break
+        coarsen(table, slot)
+    for field in ("runs", "y", "yy"):
+        table.floats(field)[slot, place] += sums[field]
+    table.floats("low")[slot, place] = min(table.floats("low")[slot, place], sums["low"])
+    table.floats("high")[slot, place] = max(table.floats("high")[slot, place], sums["high"])
+    table.floats("z")[slot].reshape(table.axes, POINTS)[:, place] += z

@@ -1,17 +1,19 @@
 """What a component's support points say of its run times: a mixture of forms, each weighed by its evidence.
 
-In log time, with z the logs of predictors and cores, a form is a Gaussian process: a mean, and a covariance that says how far and
-how smoothly the truth may leave it. Two families stand side by side.
+In log time, with z the logs of predictors and cores, a form is a Gaussian process: a mean, and a covariance that says how
+far and how smoothly the truth may leave it. Two families stand side by side.
 
-- *Smooth*: the mean is the prior of somebody who knows nothing but that work grows with its input and shrinks with cores: log-slopes
-  of 1/2 in each predictor and -1/2 in cores, each give or take 1/2, so between constant and proportional. On top: Amdahl's saturation
-  log(f + (1-f)/p), the squares of a log-log quadratic, and a Matern 3/2 covariance that corrects near support points.
-- *Shapes*: the mean is one of `advisor.models.shapes` or the base tier's own model, fitted; the covariance corrects it by a few
-  percent near the points.
+- *Smooth*: the mean is the prior of somebody who knows nothing but that work grows with its input and shrinks with cores:
+  log-slopes of 1/2 in each predictor and -1/2 in cores, each give or take 1/2, so between constant and proportional. On
+  top: Amdahl's saturation log(f + (1-f)/p), the squares of a log-log quadratic, and a Matern 3/2 covariance that corrects
+  near support points.
+- *Shapes*: the mean is one of `advisor.models.shapes` or the base tier's own model, fitted; the covariance corrects it by a
+  few percent near the points.
 
-The noise of one run comes from repeats in the points, from the fit where there are none. Weights are the marginal likelihoods, for
-a fitted mean with the usual price of its coefficients. Points whose leave-one-out error is beyond `WILD` standard deviations are
-believed no more than that error allows. The posterior is a sum of Gaussians in log time. It keeps at most `EXPERTS` of them.
+The noise of one run comes from repeats in the points, from the fit where there are none. Weights are the marginal
+likelihoods, for a fitted mean with the usual price of its coefficients. Points whose leave-one-out error is beyond `WILD`
+standard deviations are believed no more than that error allows. The posterior is a sum of Gaussians in log time. It keeps
+at most `EXPERTS` of them.
 
 All figures below are beliefs about run times in general, in natural log units; none is fitted to a data set.
 """

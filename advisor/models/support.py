@@ -1,9 +1,10 @@
 """Support points: what a component's rows looked like, in a bounded number of cells of log predictors and log cores.
 
-A row is a point z = (log2 x_1, .., log2 x_d, log2 p) with the value y = log2 t. The space of z is cut into cells of a lattice; a
-cell keeps sums of its rows, so it stands for them at their centroid. When more than `POINTS` cells are taken, the axis that is
-cut into most pieces is cut half as finely and cells merge: few settings are remembered exactly, many of them coarsely, in the
-same space. All forms of `advisor.models.process` are fitted to these points; nothing else of a row is kept.
+A row is a point z = (log2 x_1, .., log2 x_d, log2 p) with the value y = log2 t. The space of z is cut into cells of a
+lattice; a cell keeps sums of its rows, so it stands for them at their centroid. When more than `POINTS` cells are taken,
+the axis that is cut into most pieces is cut half as finely and cells merge: few settings are remembered exactly, many of
+them coarsely, in the same space. All forms of `advisor.models.process` are fitted to these points; nothing else of a row is
+kept.
 
 A record is one row of `words`: unlike the base table's, one fold touches most of it.
 """

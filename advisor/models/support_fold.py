@@ -1,9 +1,8 @@
 """The fold of rows into support points: a counter-chosen sample, in row order, the same bytes however a batch is cut.
 
-Of a component's rows the first 2 * `SAMPLED` are taken, then every 2nd, 4th, .. up to every `THINNEST`-th as their number doubles:
-about `SAMPLED` rows a doubling, so that a fold costs O(log rows) points at first and a fixed share of the rows for ever. Every
-second sampled row is predicted before it is learned, when the table's credit allows: see `Credit`.
-"""
+Of a component's rows the first 2 * `SAMPLED` are taken, then every 2nd, 4th, .. up to every `THINNEST`-th as their number
+doubles: about `SAMPLED` rows a doubling, so that a fold costs O(log rows) points at first and a fixed share of the rows for
+ever. Every second sampled row is predicted before it is learned, when the table's credit allows: see `Credit`."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ KEPT_RUNS = (
 def fields_of(axes: int) -> tuple[tuple[str, int, str, float], ...]:
     """Return (field, words, kind, empty value) of a record over `axes` axes; kinds "f" float64 and "i" int64."""
     return (
+        ("component", 1, "i", -1),  # slot in the base table that the record belongs to; -1: free
         ("seen", 1, "i", 0),  # rows since the points began, by which rows are sampled
         ("points", 1, "i", 0),  # cells in use
         ("scores", 1, "i", 0),  # rows predicted before they were learned
@@ -195,9 +196,10 @@ def forget(table: SupportTable, slot: int, keep: float) -> None:
         _weigh(table, slot, keep)
         table.count("seen")[slot] = 0
     else:
-        pin = int(table.count("pin")[slot])
+        kept = {field: int(table.count(field)[slot]) for field in ("component", "pin")}
         table.words[slot] = table.empty_record()
-        table.count("pin")[slot] = pin
+        for field, value in kept.items():
+            table.count(field)[slot] = value
     table.changed[slot] = True
 
 
@@ -212,10 +214,10 @@ def merge(table: SupportTable, slot: int, other: SupportTable, there: int) -> No
     Scores and pins stay this table's; a record that has none takes the other's.
     """
     if not int(table.count("seen")[slot]):
-        pin = int(table.count("pin")[slot])
+        component, pin = (int(table.count(field)[slot]) for field in ("component", "pin"))
         table.words[slot] = other.words[there]
-        if pin:
-            table.count("pin")[slot] = pin
+        table.count("component")[slot] = component
+        table.count("pin")[slot] = pin or int(other.count("pin")[there])
         table.changed[slot] = True
         return
     axes = table.axes

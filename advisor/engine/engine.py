@@ -19,6 +19,7 @@ from advisor.engine.advisor import Advisor
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import InvalidValue, SequenceGap, StateTooNew, TooLarge
 from advisor.models.layout import LAYOUT, WORDS
+from advisor.models.upgrade import READABLE, upgraded
 
 TABLE = "base"
 Producer = tuple[str, bytes]
@@ -209,7 +210,7 @@ class Engine:
         components.restore(dict(snapshot.names), snapshot.totals)
         n = len(components)
         for pages in snapshot.tables:
-            if (pages.table, pages.layout) != (TABLE, LAYOUT):
+            if pages.table != TABLE or pages.layout not in READABLE:
                 raise StateTooNew(
                     f"table {pages.table!r} of layout {pages.layout!r}; this version reads {TABLE!r} of {LAYOUT!r}",
                     field="layout", value=pages.layout, bound=LAYOUT, hint="use the version that wrote it",
@@ -218,11 +219,14 @@ class Engine:
                 raise InvalidValue("pages", int(pages.pages.max()), f"below {-(-n // PAGE_SLOTS)}, as there are names")
             blocks = components.table.words.view(np.uint64)
             bits = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, PAGE_SLOTS)
-            for page, words, held in zip(pages.pages.tolist(), pages.words, bits.astype(np.bool_), strict=True):
+            now = upgraded(pages.words, pages.layout)
+            for page, words, held in zip(pages.pages.tolist(), now, bits.astype(np.bool_), strict=True):
                 # A slot without its bit was lost by the storage, or never written: it begins anew.
                 block = blocks[:, page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
                 np.copyto(block, words[:, : block.shape[1]], where=held[: block.shape[1]])
+        # Of another layout, all pages go into the next commit: a table has one layout.
         components.table.changed[:] = False
+        components.table.changed[:n] = any(pages.layout != LAYOUT for pages in snapshot.tables)
         engine.producers = dict(snapshot.producers)
         engine._names_taken = n
         return engine

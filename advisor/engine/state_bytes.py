@@ -18,6 +18,7 @@ from advisor.domain.names import normalised_name
 from advisor.engine.components import Components
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
+from advisor.models.upgrade import READABLE, upgraded, words_of
 
 MAGIC = b"ADVISOR\x00"
 FORMAT = 1
@@ -72,7 +73,7 @@ def _load(data: bytes) -> Components:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     start = len(MAGIC) + 4
     header: dict[str, Any] = json.loads(data[start : start + length])
-    if header["format"] > FORMAT or header["layout"] != LAYOUT:
+    if header["format"] > FORMAT or header["layout"] not in READABLE:
         raise StateTooNew(
             f"state of format {header['format']}, layout {header['layout']}; this version reads format {FORMAT}, {LAYOUT}",
             field="format", value=header["format"], bound=FORMAT, hint="use the version that wrote it",
@@ -87,7 +88,8 @@ def _load(data: bytes) -> Components:
         raise ValueError(f"{header['slots']} slots for {len(names)} names")
     components = Components(float(noise), int(header["components_max"]))
     components.restore(dict(enumerate(names)), totals)
-    words = np.frombuffer(data, "<u8", WORDS * header["slots"], start + length).reshape(WORDS, header["slots"])
-    components.table.words.view(np.uint64)[:, : header["slots"]] = words
+    shape = words_of(header["layout"]), header["slots"]
+    words = np.frombuffer(data, "<u8", shape[0] * shape[1], start + length).reshape(shape)
+    components.table.words.view(np.uint64)[:, : header["slots"]] = upgraded(words, header["layout"])
     components.table.changed[: header["slots"]] = True
     return components

@@ -1,0 +1,260 @@
+"""Changes of speed and wild measurements, found in each row's ratio to what the weighting model expected.
+
+e = log2(t / m) of a row within the predictors and cores that the model m was solved on; z = (e - centre) / scale, in whole
+256ths. Two sums, each the CUSUM of Page (1954), restart at 0:
+
+    rise = max(0, rise + min(z, CLIP) - SLACK)        fall = max(0, fall + min(-z, CLIP) - SLACK)
+
+One that reaches `ALARM` is a change, at that very row. All of it is integers, so sums over rows sorted by component give the
+recursion exactly (S_i = C_i - min(0, C_1 .. C_i), C the sums without restarts), however a batch is cut.
+
+Centre and scale stand still between the solves of the weighting model and are estimated at each from the rows since the last,
+so a component is tested from its 32nd row on. At a change the old sums are carried to the new level and count as few rows.
+A row beyond `REACH` scales is learned at that bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.models import counts
+from advisor.models.counts import ALL
+from advisor.models.layout import FIRST_SOLVE
+from advisor.models.logarithm import exp2, log2
+from advisor.models.table import Table, by_slot
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+UNIT = 256  # of z: an error of 1/512 scale a row is far below the error of the scale
+# Chosen by simulation of log-normal and Student noise, see docs/decisions/0011-drift.md.
+SLACK = UNIT  # 1 scale: a model that is wrong by less than its residuals, for however long, raises no alarm
+CLIP = 5 * UNIT // 2  # no single row brings a change nearer by more than 1.5 of the 6 scales: it takes 4 at least
+ALARM = 6 * UNIT
+REACH_SCALES = 6.0
+REACH = (
+    6 * UNIT
+)  # a residual beyond is learned at it. More than one in 36 widen the scale instead: such rows are no exception
+
+ROWS_MIN = 8  # scored rows that an estimate of centre and scale needs
+SCALE_MIN = 0.1  # log2: changes below some 10 % are left to averaging, also where rows repeat to the last digit
+INFLATION = 1.0  # of the scale, by 1 / sqrt(rows): about twice its standard error
+# A young model's own level is worth this many rows: E[t / m] = 1 at each solve, so that E[e] is about -(ln 2 / 2) scale**2.
+PRIOR_ROWS = 64.0
+HALF_LN2 = 0.34657359027997264
+SPREAD_MAX = 1.0  # the scale up to which that expansion is used
+
+KEPT_ROWS = 8.0  # what the sums of before a change count as: the shape stays until 8 new rows outweigh it
+RATIO_MAX = 8.0  # log2 of one change; larger ones are several
+
+E_UNIT = 1024.0  # of the sums of e since a level left 0
+ROWS_BITS = 20  # of such a word: the rows; above them the sum
+ROWS_MASK = (1 << ROWS_BITS) - 1
+RISE_BITS, FALL_BITS = 48, 32  # of the levels' word; below them the rows scored since the last solve
+LEVEL_MASK, SCORED_MASK = (1 << 16) - 1, (1 << 32) - 1
+APART = 1 << 32  # between the sums of one component and the next: above what CHUNK_ROWS rows can add
+
+
+class Scores(NamedTuple):
+    """Scored rows: their places among the rows given, slots, z, E_UNIT e, their slots' levels, whether they are tested, and
+    whether they lie beyond `REACH`.
+    """
+
+    rows: Ints
+    slots: Ints
+    z: Ints
+    e: Ints
+    levels: Ints
+    tested: Bools
+    beyond: Bools
+
+    def where(self, keep: Bools) -> Scores:
+        """Return the scores of some of the rows given (places as they were)."""
+        mine = keep[self.rows]
+        return Scores(*(column[mine] for column in self))
+
+
+class Walk(NamedTuple):
+    """Where the levels of the components that moved stand after the rows, or after their first row that found a change;
+    and these rows' places among the scored.
+    """
+
+    slots: Ints
+    rise: Ints
+    fall: Ints
+    rise_word: Ints
+    fall_word: Ints
+    alarms: Ints
+
+
+FIELDS = ("drift_centre", "drift_scale", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square")
+NOWHERE = np.zeros(0, np.int64)
+STILL = Walk(*[NOWHERE] * 6)
+
+
+def score(table: Table, slots: Ints, m: Floats, t: Floats, known: Bools) -> tuple[Scores, Floats]:
+    """Return the scores of the rows (n,) that are known, and the times (n,) to learn. Cost O(n).
+
+    Parameters
+    ----------
+    m, t : float64 arrays (n,)
+        What the weighting model expects, and the elapsed times.
+    known : bool array (n,)
+        Whether the row lies within what the model was solved on.
+    """
+    rows, learned = np.flatnonzero(known), t
+    if len(rows) < len(slots):
+        slots, m, t = slots[rows], m[rows], t[rows]
+    centre, scale = table["drift_centre"][slots], table["drift_scale"][slots]
+    tested = scale > 0
+    e = log2(t / m)
+    z = np.rint((e - centre) / np.where(tested, scale, 1.0) * UNIT).astype(np.int64)
+    beyond = (np.abs(z) > REACH) & tested
+    wild = np.flatnonzero(beyond)
+    if len(wild):
+        bound = np.where(z[wild] > 0, REACH_SCALES, -REACH_SCALES)
+        learned = learned.copy()
+        learned[rows[wild]] = m[wild] * exp2(centre[wild] + bound * scale[wild])
+    z = np.minimum(np.maximum(z, -REACH), REACH)
+    units = np.rint(e * E_UNIT).astype(np.int64)
+    return Scores(rows, slots, z, units, table.integers("drift_levels")[slots], tested, beyond), learned
+
+
+def walk(table: Table, scores: Scores) -> Walk:
+    """Return how far the levels rise and fall. Cost O(n); components at rest, with small residuals, cost nothing more."""
+    moves = scores.tested & ((scores.levels >> FALL_BITS != 0) | (np.abs(scores.z) > SLACK))
+    moving = scores.slots[moves]
+    if not len(moving):
+        return STILL
+    table.tally[moving] = 1
+    rows = np.flatnonzero(table.tally[scores.slots])
+    table.tally[moving] = 0
+    rows = rows[by_slot(scores.slots[rows])]
+    slots = scores.slots[rows]
+    starts = np.flatnonzero(np.diff(slots, prepend=-1))
+    ends = np.append(starts[1:], len(rows)) - 1
+    owners = slots[starts]
+    levels = scores.levels[rows[starts]]
+    z = np.minimum(np.maximum(scores.z[rows], -CLIP), CLIP)
+    component = np.repeat(np.arange(len(starts)), ends + 1 - starts)
+    rise = _levels(z - SLACK, levels >> RISE_BITS, starts, component)
+    fall = _levels(-z - SLACK, levels >> FALL_BITS & LEVEL_MASK, starts, component)
+    found = np.flatnonzero((rise >= ALARM) | (fall >= ALARM))
+    if len(found):
+        found = found[np.diff(component[found], prepend=-1) > 0]
+        ends[component[found]] = found
+    added = np.cumsum((scores.e[rows] << ROWS_BITS) + 1)
+    words = [
+        _since(level, added, table.integers(field)[owners], starts, ends)
+        for level, field in ((rise, "drift_rise"), (fall, "drift_fall"))
+    ]
+    return Walk(owners, rise[ends], fall[ends], *words, rows[found])
+
+
+def _levels(steps: Ints, level: Ints, starts: Ints, component: Ints) -> Ints:
+    """Return S_i = max(0, S_(i-1) + step_i) of each component's rows, from its level on."""
+    total = np.cumsum(steps)
+    total += (level - total[starts] + steps[starts])[component]
+    # The minimum of a component's own rows so far: each component lies below all before it.
+    depth = component * APART
+    least = np.minimum.accumulate(np.minimum(total, 0) - depth)
+    least += depth
+    return total - least
+
+
+def _since(level: Ints, added: Ints, word: Ints, starts: Ints, ends: Ints) -> Ints:
+    """Return the sums of `added`, of which the running total is given, since the level was last 0, at each end."""
+    last = np.maximum.accumulate(np.where(level == 0, np.arange(len(level)), -1))[ends]
+    before = np.where(starts > 0, added[starts - 1], 0) - word
+    return added[ends] - np.where(last >= starts, added[last], before)
+
+
+def commit(table: Table, scores: Scores, moved: Walk) -> None:
+    """Write what the rows did to their components' record. Cost O(n)."""
+    slots = scores.slots
+    levels = table.integers("drift_levels")
+    np.add.at(levels, slots, np.ones(len(slots), np.int64))
+    np.add.at(table.integers("drift_sum"), slots, scores.z)
+    np.add.at(table.integers("drift_square"), slots, scores.z * scores.z)
+    wild = slots[scores.beyond]
+    if len(wild):
+        np.add.at(table.integers("outliers"), wild, np.ones(len(wild), np.int64))
+    if len(moved.slots):
+        slots = moved.slots
+        levels[slots] = moved.rise << RISE_BITS | moved.fall << FALL_BITS | levels[slots] & SCORED_MASK
+        table.integers("drift_rise")[slots] = moved.rise_word
+        table.integers("drift_fall")[slots] = moved.fall_word
+
+
+def settle(part: Table) -> None:
+    """Estimate centre and scale of all slots of `part`, whose weighting models were solved, and begin to count again."""
+    scored = part.integers("drift_levels") & SCORED_MASK
+    enough = scored >= ROWS_MIN
+    n = np.maximum(scored, ROWS_MIN).astype(np.float64)
+    centre, scale = part["drift_centre"], part["drift_scale"]
+    mean = part.integers("drift_sum").astype(np.float64) / UNIT / n
+    square = part.integers("drift_square").astype(np.float64) / (UNIT * UNIT) / n
+    unit = np.where(scale > 0, scale, 1.0)
+    spread = unit * np.sqrt(np.maximum(square - mean * mean, 0.0) * (n / (n - 1.0)))
+    spread = np.maximum(spread, SCALE_MIN) * (1.0 + INFLATION / np.sqrt(n))
+    share = n / (n + PRIOR_ROWS)
+    bounded = np.minimum(spread, SPREAD_MAX)
+    level = share * (centre + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
+    scale[:] = np.where(enough, spread, scale)
+    centre[:] = np.where(enough, level, centre)
+    levels = part.integers("drift_levels")
+    levels[:] = np.where(enough, 0, scored)
+    for field in ("drift_sum", "drift_square"):
+        part.integers(field)[enough] = 0
+    for field in ("drift_rise", "drift_fall"):
+        part.integers(field)[:] = 0
+
+
+def restart(part: Table, at: Any = ALL) -> None:
+    """Forget centre, scale and levels; the next solve but one brings a test again."""
+    for field in FIELDS:
+        part[field][at] = 0
+
+
+def change(part: Table) -> Floats:
+    """Carry all components of `part`, each just found to have changed, to their new level; return the log2 ratios (n,).
+
+    With r the geometric mean of t / m since the level left 0, against the centre, the weighting model is multiplied by r. The
+    sums hold those rows already, at their new level: a share of n of N rows, so they are carried by f = r / (1 + n/N (r - 1)),
+    w = 1 / m**2 and all, and discounted to `KEPT_ROWS` rows. The component is then of age 32: the model is solved
+    again after 16 more rows, and then at 64, 128, ...
+    """
+    risen = part.integers("drift_levels") >> RISE_BITS >= ALARM
+    word = np.where(risen, part.integers("drift_rise"), part.integers("drift_fall"))
+    n = np.maximum(word & ROWS_MASK, 1).astype(np.float64)
+    reach = REACH_SCALES * part["drift_scale"]
+    ratio = (word >> ROWS_BITS).astype(np.float64) / (n * E_UNIT) - part["drift_centre"]
+    ratio = np.minimum(np.maximum(ratio, -RATIO_MAX), RATIO_MAX)
+    learned = exp2(np.minimum(np.maximum(ratio, -reach), reach))
+    rows = part.integers("rows").copy()
+    evidence = np.maximum(counts.evidence(part), 1.0)
+    r = exp2(ratio)
+    f = r / (1.0 + np.minimum(n / evidence, 1.0) * (learned - 1.0))
+    keep = np.minimum(KEPT_ROWS / evidence, 1.0)
+    for fields, factor in (
+        (("gram",), keep / (f * f)),
+        (("right",), keep / f),
+        (("square", "least_gram", "top_runs", "cell_runs", "cell_sum", "cell_square"), keep),
+        (("least_right", "top_sum"), keep * f),
+        (("least_square",), keep * (f * f)),
+        (("w_coefficients", "w_floor", "t_low"), r),
+    ):
+        for field in fields:
+            part[field][...] *= factor
+    part["forgotten"][:] = rows - keep * evidence
+    part.integers("start")[:] = rows - FIRST_SOLVE
+    part.integers("solve_at")[:] = rows + FIRST_SOLVE
+    part.integers("changes")[:] += 1
+    part.integers("changed_at")[:] = rows
+    part["changed_by"][:] = ratio
+    restart(part)
+    return ratio

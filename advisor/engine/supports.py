@@ -37,25 +37,28 @@ class Supports:
     ----------
     memory_bytes : int
         Budget of all records together.
-    tables : dict of int to SupportTable
-    axes, place : int64 arrays (capacity,)
-        Per base slot, the axes of its record's table and its place there; 0 and -1 where it has none.
+    tables : dict of str to SupportTable
+        By name: ``support-2`` for one predictor and the cores, ``support-2-peak_bytes`` for what is measured beside time. What
+        shares no table shares no credit and no places, so the order in which a batch is worked through does not show.
     """
 
     def __init__(self, memory_bytes: int, totals: Counter[str]) -> None:
         self.memory_bytes = memory_bytes
         self.totals = totals
-        self.tables: dict[int, SupportTable] = {}
-        self.axes: Ints = np.zeros(0, np.int64)
-        self.place: Ints = np.full(0, NONE, np.int64)
+        self.tables: dict[str, SupportTable] = {}
+        self._ordered: list[SupportTable] = []
+        # By base slot: the table of its record, as a number in the order above, its axes, and its place there.
+        self._home: Ints = np.full(0, NONE, np.int64)
+        self._axes: Ints = np.zeros(0, np.int64)
+        self._place: Ints = np.full(0, NONE, np.int64)
 
     # -- records ----------------------------------------------------------------------------------------------------------
 
     def find(self, slot: int) -> tuple[SupportTable, int] | None:
         """Return the table and place of a component's record, or None."""
-        if slot >= len(self.place) or self.place[slot] == NONE:
+        if slot >= len(self._place) or self._place[slot] == NONE:
             return None
-        return self.tables[int(self.axes[slot])], int(self.place[slot])
+        return self._ordered[self._home[slot]], int(self._place[slot])
 
     @property
     def bytes(self) -> int:
@@ -67,35 +70,49 @@ class Supports:
         """Bytes of the records in use, which the budget bounds."""
         return sum(table.size * table.words_a_record * 8 for table in self.tables.values())
 
-    def promote(self, slot: int, axes: int) -> bool:
+    def table(self, axes: int, kind: str) -> SupportTable:
+        """Return the table of components over `axes` axes of a kind ("" for time), made where there is none."""
+        name = f"support-{axes}-{kind}" if kind else f"support-{axes}"
+        found = self.tables.get(name)
+        if found is None:
+            found = self.tables[name] = SupportTable(axes)
+            self._ordered.append(found)
+        return found
+
+    def promote(self, slot: int, axes: int, kind: str) -> bool:
         """Give a component a record; False when the budget does not allow it."""
-        table = self.tables.get(axes) or SupportTable(axes)
+        table = self.table(axes, kind)
         if self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
             self.totals["promotions_refused"] += 1
             return False
-        self.tables[axes] = table
         place = table.size
         table.grow(place + 1)
         table.count("component")[place] = slot
         table.changed[place] = True
-        self._reserve(slot + 1)
-        self.axes[slot], self.place[slot] = axes, place
+        self._adopt(table, np.array([slot]), np.array([place]))
         self.totals["promotions"] += 1
         return True
 
+    def _adopt(self, table: SupportTable, slots: Ints, places: Ints) -> None:
+        self._reserve(int(slots.max()) + 1)
+        self._home[slots] = next(i for i, one in enumerate(self._ordered) if one is table)
+        self._axes[slots] = table.axes
+        self._place[slots] = places
+
     def _reserve(self, slots: int) -> None:
-        more = slots - len(self.place)
+        more = slots - len(self._place)
         if more > 0:
-            more = max(more, len(self.place) // 8)
-            self.axes = np.concatenate([self.axes, np.zeros(more, np.int64)])
-            self.place = np.concatenate([self.place, np.full(more, NONE, np.int64)])
+            more = max(more, len(self._place) // 8)
+            self._axes = np.concatenate([self._axes, np.zeros(more, np.int64)])
+            self._home = np.concatenate([self._home, np.full(more, NONE, np.int64)])
+            self._place = np.concatenate([self._place, np.full(more, NONE, np.int64)])
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
     def wrong_axes(self, slots: Ints, axes: Ints) -> NDArray[np.bool_]:
         """Return the rows (n,) whose number of predictors is not that of their component's first row."""
         self._reserve(int(slots.max()) + 1 if len(slots) else 0)
-        known = self.axes[slots]
+        known = self._axes[slots]
         return (known > 0) & (known != axes)
 
     def fold(
@@ -107,6 +124,7 @@ class Supports:
         count: Ints | None,
         machine: Ints | None,
         first_rows: Ints,
+        kind: str = "",
     ) -> None:
         """Fold rows into the records of their components; components that come for the first time are promoted.
 
@@ -123,22 +141,24 @@ class Supports:
         axes = 1 + np.count_nonzero(~np.isnan(predictors), axis=1) if predictors.shape[1] > 1 else None
         for row in first_rows.tolist():
             slot = int(slots[row])
-            if self.place[slot] == NONE:
-                self.promote(slot, 2 if axes is None else int(axes[row]))
-        for number, table in self.tables.items():
-            rows = np.flatnonzero((self.axes[slots] == number) & (self.place[slots] != NONE))
+            if self._place[slot] == NONE:
+                self.promote(slot, 2 if axes is None else int(axes[row]), kind)
+        home = self._home[slots]
+        for number, table in enumerate(self._ordered):
+            rows = np.flatnonzero(home == number)
             if not len(rows):
                 continue
-            z = coordinates(predictors[rows, : number - 1], cores[rows])
+            z = coordinates(predictors[rows, : table.axes - 1], cores[rows])
             self._fold_table(
-                table, self.place[slots[rows]], z, elapsed[rows],
+                table, f"{table.axes}{kind and '.'}{kind}", self._place[slots[rows]], z, elapsed[rows],
                 None if count is None else count[rows].astype(np.float64), None if machine is None else machine[rows],
             )  # fmt: skip
 
     def _fold_table(
-        self, table: SupportTable, place: Ints, z: Floats, elapsed: Floats, count: Floats | None, machine: Ints | None
-    ) -> None:
-        rows_key, spent_key = f"scores.credit_rows.{table.axes}", f"scores.spent.{table.axes}"
+        self, table: SupportTable, name: str, place: Ints, z: Floats, elapsed: Floats,
+        count: Floats | None, machine: Ints | None,
+    ) -> None:  # fmt: skip
+        rows_key, spent_key = f"scores.saved.{name}", f"scores.spent.{name}"
         credit = Credit(spent=self.totals[spent_key])
         if rows_key in self.totals:
             credit.rows = self.totals[rows_key]
@@ -157,28 +177,26 @@ class Supports:
         if found is not None:
             support.forget(*found, keep)
 
-    def merge(self, slots: Ints, other: Supports) -> None:
-        """Add another's records; its component i is ours at slots[i]."""
-        for there, slot in enumerate(slots.tolist()):
+    def merge(self, slots: Ints, other: Supports, kinds: list[str]) -> None:
+        """Add another's records; its component i, of the given kind, is ours at slots[i]."""
+        for there, (slot, kind) in enumerate(zip(slots.tolist(), kinds, strict=True)):
             theirs = other.find(there)
             if theirs is None:
                 continue
             table, place = theirs
-            if self.find(slot) is None and not self.promote(slot, table.axes):
+            if self.find(slot) is None and not self.promote(slot, table.axes, kind):
                 continue
             mine = self.find(slot)
             if mine is not None and mine[0].axes == table.axes:
                 support.merge(*mine, table, place)
 
     def restore(self) -> None:
-        """Find each component's record again, from what the records say. A record that was lost is left empty and free."""
-        for axes, table in self.tables.items():
+        """Find each component's record again, from what the records say. A record that was lost is empty and nobody's."""
+        for table in self._ordered:
             owners = table.count("component")[: table.size]
             taken = np.flatnonzero(owners >= 0)
-            if not len(taken):
-                continue
-            self._reserve(int(owners.max()) + 1)
-            self.axes[owners[taken]], self.place[owners[taken]] = axes, taken
+            if len(taken):
+                self._adopt(table, owners[taken], taken)
 
 
 def coordinates(predictors: Floats, cores: Floats) -> Floats:
@@ -205,5 +223,3 @@ def latest_scores(table: SupportTable, place: int) -> Floats:
     """Return the scores that are kept."""
     made = min(int(table.count("scores")[place]), support.SCORES)
     return table.floats("score")[place, :made]
-
-

@@ -117,6 +117,10 @@ class Columns:
     running: Bools | None = None
     carried: Mapping[str, int] = field(default_factory=dict[str, int])
     misread: Misread | None = None
+    further: Floats | None = None
+    machine: Ints | None = None
+    machines: tuple[str, ...] = ()
+    measures: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
 
     def __len__(self) -> int:
         return len(self.index)

@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt, Suggestion
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
@@ -32,6 +32,7 @@ from advisor.engine.components import TIME, Components
 from advisor.engine.pending import Pending
 from advisor.engine.report import component_status
 from advisor.engine.solved import SolvedModels
+from advisor.engine.suggestion import suggest
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 from advisor.models.prediction import LEVEL, Model
@@ -190,6 +191,51 @@ class Advisor:
         slot = self.components.forget(component, keep)
         self._drop()
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
+
+    def pin(self, component: str, model: str | None) -> dict[str, Any]:
+        """Hold a component to one model from now on, whatever the evidence says; None lets the evidence choose again.
+
+        Parameters
+        ----------
+        model : str or None
+            As for `predict`: ``two_step``, a form of the base tier, ``smooth``, the name of a shape, ``mixture``.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        TooLarge
+            When the component has no support points and the budget allows none: the pin has nowhere to stand.
+        """
+        self.flush()
+        self._asking.pin(component, model)
+        self._drop()
+        return {"component": component, "model": model}
+
+    def suggest(
+        self,
+        component: str,
+        *,
+        predictor: Any = None,
+        cores: Any = None,
+        cores_max: int = 64,
+        candidates: Sequence[tuple[float, float]] | None = None,
+        limit: int = 3,
+    ) -> list[Suggestion]:
+        """Suggest which (predictor, cores) to run next: those that narrow the answers most for what they cost.
+
+        Parameters
+        ----------
+        predictor, cores : optional
+            The point whose answer should narrow; absent: all of the component's observed load on 1 to `cores_max` cores.
+        candidates : sequence of (predictor, cores), optional
+            What can be run; absent: predictors of the observed load on powers of two of cores up to `cores_max`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        return suggest(self._asking, self.components, component, predictor, cores, cores_max, candidates, limit)
 
     def merge(self, other: Advisor) -> None:
         """Add what another advisor has learned; `other` is only flushed.

@@ -1,4 +1,4 @@
-"""What a component is predicted to take: the mixture where it has support points, the base tier's form where not, a prior else."""
+"""What a component is predicted to take: by its mixture, without support points by the base tier's form, or by a prior."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import Point, choose
-from advisor.engine.components import MEASURE_SCALES, TIME, Components
+from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
 from advisor.engine.mixtures import FORMS, MIXTURE, Mixture, Mixtures
 from advisor.engine.prior import prior_of
 from advisor.engine.solved import TWO_STEP, SolvedModels
 from advisor.engine.supports import machine_number
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, TooLarge
 from advisor.models import prediction
 from advisor.models.prediction import Model
 from advisor.models.support import MACHINES_MAX

@@ -89,7 +89,7 @@ class Mixture:
         self, predictors: tuple[float, ...], cores: float, level: float, place: int
     ) -> tuple[float, float, float, float]:
         """Return `predict` of one point, in plain numbers: a few numpy calls."""
-        z = tuple(max(log2(x), -62.0) if x > 0 else -62.0 for x in predictors) + (log2(cores),)
+        z = (*(max(log2(x), -62.0) if x > 0 else -62.0 for x in predictors), log2(cores))
         mean, variance, noise = self.posterior.one(tuple(c * LN2 for c in z), place)
         spread = sqrt(variance + noise)
         down, up = self.reach(level)

@@ -1,7 +1,8 @@
 """The rich tier: which components have support points, under a budget of bytes, and the fold of rows into them.
 
-A component is given a record with its first learned row as long as the budget lasts, in the order of first rows; the others stay
-in the base tier, and say so. A record is made and changed in the same fold, so the same commit, as the base words of its rows.
+A component is given a record with its first learned row as long as the budget lasts, in the order of first rows; the others
+stay in the base tier, and say so. A record is made and changed in the same fold, so the same commit, as the base words of its
+rows.
 """
 
 from __future__ import annotations

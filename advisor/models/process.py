@@ -176,6 +176,21 @@ class Posterior:
             np.full(len(z), float(self.share @ self.noise)),
         )
 
+    def covariance(self, z: Floats, others: Floats) -> Floats:
+        """Return the covariances (n, m) of log time at points (n, axes) with those (m, axes), the mixture's mean ones."""
+        left, right = (self.frame.basis(at, self.points.z)[0] for at in (z, others))
+        between, _ = self.frame.basis(z, others)
+        found = np.zeros((len(z), len(others)))
+        for share, scale, inverse in zip(self.share, self._scale, self._inverse, strict=True):
+            one, two = np.tensordot(scale, left, 1), np.tensordot(scale, right, 1)
+            found += share * (np.tensordot(scale, between, 1) - one @ inverse @ two.T)
+        return found
+
+    def one(self, z: tuple[float, ...], machine: int = 0) -> tuple[float, float, float]:
+        """Return `at` of one point, in plain numbers."""
+        mean, variance, noise = self.at(np.array([z]), machine)
+        return float(mean[0]), float(variance[0]), float(noise[0])
+
 
 @dataclass(frozen=True, slots=True)
 class _Frame:

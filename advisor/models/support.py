@@ -115,14 +115,18 @@ class SupportTable:
         """Make room for `size` records; new ones are empty."""
         capacity = len(self.words)
         if size > capacity:
-            capacity = -(-max(size, capacity + capacity // 8) // SLOTS_GROWN) * SLOTS_GROWN
+            self.grow_capacity(-(-max(size, capacity + capacity // 8) // SLOTS_GROWN) * SLOTS_GROWN)
+        self.size = max(self.size, size)
+
+    def grow_capacity(self, capacity: int) -> None:
+        """Hold `capacity` records, those beyond `size` empty."""
+        if capacity > len(self.words):
             words = np.empty((capacity, self.words_a_record))
             words[: self.size] = self.words[: self.size]
             words[self.size :] = self.empty_record()
             changed = np.zeros(capacity, np.bool_)
             changed[: self.size] = self.changed[: self.size]
             self.words, self.changed = words, changed
-        self.size = max(self.size, size)
 
 
 def keys_of(z: Floats, coarseness: Ints, machine: Ints) -> Ints:

@@ -8,10 +8,12 @@ word, and so is a folder that is not there. Rules of the judgement: `accuracy_pr
 Peers need `pip install core-advisor[bench]`; one whose package is missing is left out with a word. Extra-P declares an older
 numpy than ours but runs with it: `pip install --no-deps extrap "marshmallow<4" tqdm pycubexr`.
 
-Extra-P is fitted in tens of milliseconds, so it stands only in the splits that fit once; `--slow` takes it to the streams too.
+A fit of Extra-P takes up to seconds, so it stands only in the splits that fit once; `--slow` takes it to the streams too.
+`cover` is the share of all judged rows that their 90 % interval held, `median` that of the median component; `width` is the
+mean width over that of the 5 to 95 % quantiles in hindsight; `bytes` are a component's, unused slots of a block included.
 """
 
-# ruff: noqa: E402 -- the threads of numpy are set before it is imported
+# ruff: noqa: E402 -- the threads of numpy and the path are set before anything else is imported
 from __future__ import annotations
 
 import argparse
@@ -32,20 +34,15 @@ from pathlib import Path
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # the jobs share the cores among them
 
+HERE = Path(__file__).resolve().parent
+sys.path[1:1] = [str(HERE.parent), os.getcwd()]  # the checkout that this file is in, whatever is installed; prototypes
+
 import numpy as np
-from accuracy_peers import (
-    LEARNERS,
-    ON_PACKAGE,
-    OURS,
-    SLOW_IN_STREAMS,
-    learner_from,
-    missing_package,
-)
+from accuracy_peers import LEARNERS, ON_PACKAGE, OURS, SLOW_IN_STREAMS, learner_from, missing_package
 from accuracy_protocol import SPLITS, STREAMS, Learner, Scores, Table, geometric_mean, judge, read_table, splits_of
 
 import advisor
 
-HERE = Path(__file__).resolve().parent
 PACKAGES = ("numpy", "scipy", "scikit-learn", "extrap", "river")
 PROTOTYPE = "prototype"  # name of the learner of --learner-from
 

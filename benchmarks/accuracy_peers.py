@@ -20,10 +20,11 @@ import numpy as np
 from accuracy_protocol import Answer, Array, Learner
 
 TINY = 1e-9  # stands for a predictor of zero in a logarithm
-RIDGE = 1e-6  # of the log forms, relative to a row: directions without evidence get slope zero
+RIDGE = 1e-2  # of the log forms, (noise / slope) squared: noise of 10 % and slopes about 1, weak beside any evidence
 LOG_MAX = 700.0  # exp() of more overflows
 REFIT = 1.15  # growth of a component's rows between two fits of an offline peer
 FEW_ROWS = 3  # below: an offline peer answers the mean of the logarithms
+EXTRA_P_CELLS = 100  # configurations given to Extra-P, made for tens: its cross-validation costs their square
 NONE: Answer = (None, None, None)
 
 
@@ -210,7 +211,10 @@ def boosted_trees(x: Array, p: Array, t: Array) -> Callable[[float, float], floa
 
 
 def extra_p(x: Array, p: Array, t: Array) -> Callable[[float, float], float] | None:
-    """Fit Extra-P's performance model normal form, negative exponents on; rows of one (x, p) are repetitions."""
+    """Fit Extra-P's performance model normal form, negative exponents on; rows of one (x, p) are repetitions.
+
+    Of more than `EXTRA_P_CELLS` configurations it gets that many, evenly spread in their order.
+    """
     from extrap.entities.callpath import Callpath
     from extrap.entities.coordinate import Coordinate
     from extrap.entities.experiment import Experiment
@@ -233,7 +237,10 @@ def extra_p(x: Array, p: Array, t: Array) -> Callable[[float, float], float] | N
     experiment.add_metric(metric)
     for name in columns:
         experiment.add_parameter(Parameter(name))
-    for place in sorted(cells):
+    places = sorted(cells)
+    if len(places) > EXTRA_P_CELLS:
+        places = [places[number] for number in np.linspace(0, len(places) - 1, EXTRA_P_CELLS).round().astype(int)]
+    for place in places:
         coordinate = Coordinate(*place)
         experiment.add_coordinate(coordinate)
         experiment.add_measurement(Measurement(coordinate, path, metric, cells[place]))
@@ -249,14 +256,12 @@ def extra_p(x: Array, p: Array, t: Array) -> Callable[[float, float], float] | N
         function = generator.models[path, metric].hypothesis.function
     except (ValueError, ArithmeticError, IndexError, AttributeError, np.linalg.LinAlgError):
         return None  # it wants more values than there are: the mean answers
-    names = tuple(columns)
+    both = len(columns) > 1
+    first = next(iter(columns))
 
     def predict(x: float, p: float) -> float:
         with np.errstate(all="ignore"):
-            place = {"x": x, "p": p}
-            return float(
-                function.evaluate(np.array([place[name] for name in names]) if len(names) > 1 else place[names[0]])
-            )
+            return float(function.evaluate((x, p) if both else {"x": x, "p": p}[first]))
 
     return predict
 
@@ -340,7 +345,7 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
 OURS = ("advisor",)
 ON_PACKAGE = ("advisor", "two_step")  # their answers change with the package's source
 NEEDS = {"ernest": "scipy", "ernest_relative": "scipy", "trees": "sklearn", "extra_p": "extrap", "river": "river"}
-SLOW_IN_STREAMS = ("extra_p",)  # tens of milliseconds a fit, and a fit each 15 % more rows: minutes a table
+SLOW_IN_STREAMS = ("extra_p",)  # up to seconds a fit, and a fit each 15 % more rows
 
 
 def missing_package(learner: str) -> str | None:

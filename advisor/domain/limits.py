@@ -10,6 +10,9 @@ PREDICTOR_RESOLUTION = 2.0**-60  # smaller predictors count as 0, so that scalin
 ELAPSED_MIN_S = 1e-9  # no clock resolves less
 ELAPSED_MAX_S = 1e9  # 31 years
 COUNT_MAX = 2**32  # runs that one row may stand for; with 2**31 rows the int64 count is still exact
+DIMENSIONS_MAX = 4  # values of one predictor: M, N, K and one more; products of powers over more need too many rows
+# Measures of a run beside its time: (least, most). A byte and an exbibyte; a nanojoule and thirty years at a megawatt.
+MEASURES = {"peak_bytes": (1.0, 2.0**60), "energy_j": (1e-9, 1e15)}
 NAME_BYTES_MAX = 200  # fits every mangled name we met; keeps an error and a log line short
 TIMER_NOISE_MIN_S = 1e-9  # as ELAPSED_MIN_S
 TIMER_NOISE_MAX_S = 1e3  # a timer worse than that measures nothing

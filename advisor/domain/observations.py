@@ -12,22 +12,19 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from advisor.domain import limits
+from advisor.domain import limits, vectors
 from advisor.domain.answers import Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
-from advisor.errors import InvalidValue, TooLarge, Unsupported, shorten
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from advisor.domain.vectors import Bools, Floats, Ints
+from advisor.errors import InvalidValue, TooLarge, shorten
 
 # Optional fields that this version learns from, and those that it carries and counts only.
-LEARNED_FIELDS = ("count",)
+LEARNED_FIELDS = ("count", "dimensions", "machine", "measures")
 COUNTED_FIELDS = ("ok", "running")
-CARRIED_FIELDS = ("network", "record", "entered", "machine", "active_cores", "measures")
-OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, "dimensions", *CARRIED_FIELDS)
+CARRIED_FIELDS = ("network", "record", "entered", "active_cores")
+OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
 
 UNRESOLVED = -1  # a name that no slot has been given yet
 
@@ -83,6 +80,14 @@ class Misread:
     codes: Mapping[str, Bools]
     values: Mapping[int, Any]
 
+    def take(self, rows: Any, n: int) -> Misread:
+        """Return what is left of it in the given ones of `n` rows."""
+        places = {old: new for new, old in enumerate(np.arange(n)[rows].tolist()) if old in self.values}
+        return Misread(
+            {code: mask[rows] for code, mask in self.codes.items()},
+            {new: self.values[old] for old, new in places.items()},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -94,7 +99,15 @@ class Columns:
     index : int64 array (n,)
         The component of each row, as its number in `components`.
     predictor, cores, elapsed_s : float64 arrays (n,)
-        x (no unit, 0 to 2**60), p (cores, fractions allowed) and t (seconds).
+        x (no unit, 0 to 2**60; the first value where it has several), p (cores, fractions allowed) and t (seconds).
+    further : float64 array (n, 3) or None
+        The second to the fourth value of each predictor, NaN behind its last. None means that no row has them.
+    machine : int64 array (n,) or None
+        Where each row ran, as its number in `machines`; -1 where none was named. None means that no row names one.
+    machines : tuple of str
+        Machines' names, normalised, each once, in the order of the rows that first name them.
+    measures : mapping of str to float64 array (n,)
+        What else was measured, by name (of `limits.MEASURES`); NaN where it was not. Without columns that are NaN throughout.
     count : int64 array (n,) or None
         Equal runs that each row stands for; t is then their mean. None means 1.
     ok : bool array (n,) or None
@@ -127,18 +140,21 @@ class Columns:
 
     def take(self, rows: Any) -> Columns:
         """Return the batch of the given rows (indices, mask or slice), for tests and cuts."""
-        optional = {key: None if (v := getattr(self, key)) is None else v[rows] for key in ("count", "ok", "running")}
+        optional = {key: None if (v := getattr(self, key)) is None else v[rows] for key in _OPTIONAL_COLUMNS}
         return replace(
             self,
             index=self.index[rows],
             predictor=self.predictor[rows],
             cores=self.cores[rows],
             elapsed_s=self.elapsed_s[rows],
+            measures={key: values[rows] for key, values in self.measures.items()},
             carried={},
-            misread=self.misread and Misread({code: mask[rows] for code, mask in self.misread.codes.items()}, {}),
+            misread=self.misread and self.misread.take(rows, len(self)),
             **optional,
         )
 
+
+_OPTIONAL_COLUMNS = ("count", "ok", "running", "further", "machine")
 
 # One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
 BOUNDS: Mapping[str, tuple[str, float, float]] = {
@@ -162,7 +178,10 @@ _BOUND_TEXTS: Mapping[str, str] = {
     "too_many_components": "a known component, or fewer components",
     "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
     "unknown_key": f"one of {', '.join(OPTIONAL_FIELDS)}",
-    "unsupported": "one predictor value a row",
+    "invalid_machine": NAME_BOUND,
+    "invalid_measure": ", ".join(
+        f"{name} a finite number from {low:g} to {high:g}" for name, (low, high) in limits.MEASURES.items()
+    ),
 }
 
 
@@ -182,10 +201,19 @@ def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
 def _offending(columns: Columns, row: int, code: str) -> Any:
     if columns.misread is not None and row in columns.misread.values:
         return columns.misread.values[row]
+    if code == "invalid_measure":
+        told = {name: values[row].item() for name, values in columns.measures.items()}
+        return next(({name: t} for name, t in told.items() if vectors.outside(t, *limits.MEASURES[name])), None)
+    if code == "invalid_predictor" and columns.further is not None:
+        point = vectors.point(columns.predictor[row].item(), columns.further[row])
+        return next((x for x in point if not 0.0 <= x <= limits.PREDICTOR_MAX), None)
     if code in BOUNDS:
         values = getattr(columns, BOUNDS[code][0])
         return None if values is None else values[row].item()
-    return columns.components.names[int(columns.index[row])]
+    return columns.components.names[int(columns.index[row])] if code in _CODES_OF_NAMES else None
+
+
+_CODES_OF_NAMES = ("invalid_name", "too_many_components")
 
 
 def bad_rows(columns: Columns) -> dict[str, Bools]:
@@ -193,17 +221,7 @@ def bad_rows(columns: Columns) -> dict[str, Bools]:
 
     The masks are disjoint: a row counts under the first code it earns.
     """
-    checks: dict[str, Bools] = {}
-    if not columns.components.valid.all():
-        checks["invalid_name"] = ~columns.components.valid[columns.index]
-    for code, (name, low, high) in BOUNDS.items():
-        values = getattr(columns, name)
-        if values is None or not len(values):
-            continue
-        # min and max find NaN as well: a comparison with NaN is False.
-        if not (values.min() >= low and values.max() <= high):
-            with np.errstate(invalid="ignore"):
-                checks[code] = ~((values >= low) & (values <= high))
+    checks = _checks(columns)
     if not checks and columns.misread is None:
         return {}
     seen = np.zeros(len(columns), np.bool_)
@@ -217,6 +235,30 @@ def bad_rows(columns: Columns) -> dict[str, Bools]:
     return found
 
 
+def _checks(columns: Columns) -> dict[str, Bools]:
+    """Return, by code, the masks of rows that one check finds bad, in the order of the checks; not disjoint."""
+    found: dict[str, Bools] = {}
+    if not columns.components.valid.all():
+        found["invalid_name"] = ~columns.components.valid[columns.index]
+    for code, (name, low, high) in BOUNDS.items():
+        values = getattr(columns, name)
+        if values is None or not len(values):
+            continue
+        # min and max find NaN as well: a comparison with NaN is False.
+        if not (values.min() >= low and values.max() <= high):
+            with np.errstate(invalid="ignore"):
+                found[code] = ~((values >= low) & (values <= high))
+        if name == "predictor" and columns.further is not None:
+            wrong = vectors.bad_further(columns.further)
+            if wrong.any():
+                found[code] = found[code] | wrong if code in found else wrong
+    for name, values in columns.measures.items():
+        wrong = vectors.outside(values, *limits.MEASURES[name])
+        if wrong.any():
+            found["invalid_measure"] = found.get("invalid_measure", False) | wrong
+    return found
+
+
 def columns_of(
     components: ComponentNames,
     index: ArrayLike,
@@ -227,69 +269,69 @@ def columns_of(
 ) -> Columns:
     """Return a batch from arrays of one length; `predictor` None means 1 everywhere.
 
+    Parameters
+    ----------
+    predictor : array (n,) or (n, d), or (n * d,) with `dimensions` d
+        Up to four values a row.
+    **optional
+        `count`, `ok`, `running`: vectors. `dimensions`: an integer. `machine`: names or None, or numbers of `labels` with
+        -1 (or 2**32 - 1, as on the wire) for none. `measures`: a map of vectors, NaN where nothing was measured. What is
+        carried only is counted.
+
     Raises
     ------
     InvalidValue
         When a column is no numeric vector of the length of `index`, or an index lies outside `components`.
     TooLarge
         Beyond ROWS_BATCH_MAX rows.
-    Unsupported
-        When `dimensions` is given and not 1.
     """
-    rows = _vector("index", index, np.int64, None)
+    rows = vectors.vector("index", index, np.int64, None)
     n = len(rows)
     if n > limits.ROWS_BATCH_MAX:
         raise TooLarge("rows", n, limits.ROWS_BATCH_MAX, "cut the batch")
     if n and not (rows.min() >= 0 and rows.max() < len(components)):
         worst = rows.min() if rows.min() < 0 else rows.max()
         raise InvalidValue("index", int(worst), f"a component's number from 0 to {len(components) - 1}")
-    dimensions = optional.pop("dimensions", None)
-    if dimensions is not None and not _all_one(dimensions):
-        raise Unsupported(
-            f"dimensions is {shorten(dimensions)!r}: vector predictors are not learned by this version",
-            field="dimensions", value=dimensions, bound=1, hint="send one predictor value a row",
-        )  # fmt: skip
-    count, ok, running = (optional.pop(key, None) for key in ("count", "ok", "running"))
+    x, further = vectors.points("predictor", predictor, n, optional.pop("dimensions", None))
+    kinds = (("count", np.int64), ("ok", np.bool_), ("running", np.bool_))
+    counted = {
+        key: vectors.vector(key, values, kind, n)
+        for key, kind in kinds
+        if (values := optional.pop(key, None)) is not None
+    }
+    machines, labels = optional.pop("machine", None), optional.pop("labels", None)
+    machine, names, misread = (None, (), None) if machines is None else named_machines(machines, labels, n)
+    measures = vectors.measures(optional.pop("measures", None), n)
     unknown = sorted(set(optional) - set(CARRIED_FIELDS))
     if unknown:
         raise InvalidValue(unknown[0], optional[unknown[0]], "absent: an observation has no such field")
     return Columns(
         components,
         rows,
-        np.ones(n) if predictor is None else _vector("predictor", predictor, np.float64, n),
-        _vector("cores", cores, np.float64, n),
-        _vector("elapsed_s", elapsed_s, np.float64, n),
-        count=None if count is None else _vector("count", count, np.int64, n),
-        ok=None if ok is None else _vector("ok", ok, np.bool_, n),
-        running=None if running is None else _vector("running", running, np.bool_, n),
+        x,
+        vectors.vector("cores", cores, np.float64, n),
+        vectors.vector("elapsed_s", elapsed_s, np.float64, n),
         carried={key: n for key, value in optional.items() if value is not None},
+        misread=misread,
+        further=further,
+        machine=machine,
+        machines=names,
+        measures=measures,
+        **counted,
     )
 
 
-def _all_one(values: ArrayLike) -> bool:
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError):
-        return False
-    return array.dtype.kind in "iu" and bool((array == 1).all())
+def named_machines(values: Any, labels: Any, n: int) -> tuple[Ints | None, tuple[str, ...], Misread | None]:
+    """Return `machine`, `machines` and `misread` of a batch of n rows whose machines are names, or numbers of `labels`.
 
-
-def _vector(name: str, values: ArrayLike, dtype: Any, length: int | None) -> NDArray[Any]:
-    if isinstance(values, np.ma.MaskedArray):
-        raise InvalidValue(name, "a masked array", "a vector without a mask", "leave the masked rows out")
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise InvalidValue(name, values, "a vector of numbers") from error
-    if array.size == 0:
-        array = array.astype(dtype)
-    kinds = {np.float64: "fiu", np.int64: "iu", np.bool_: "b"}[dtype]
-    if array.ndim != 1 or array.dtype.kind not in kinds:
-        wanted = {np.float64: "numbers", np.int64: "integers", np.bool_: "booleans"}[dtype]
-        raise InvalidValue(name, values, f"a vector of {wanted}")
-    if length is not None and len(array) != length:
-        raise InvalidValue(name, len(array), f"a vector of {length} values, as index has")
-    if dtype is np.int64 and array.dtype == np.uint64 and array.size and array.max() > np.uint64(2**63 - 1):
-        raise InvalidValue(name, int(array.max()), "an integer below 2**63")
-    with np.errstate(over="ignore"):  # a wider float beyond this one's range becomes infinite: its row is refused
-        return np.ascontiguousarray(array, dtype)
+    Raises
+    ------
+    InvalidValue
+        When they are neither, of another length, or a number has no label.
+    """
+    labels, numbers = vectors.labelled("machine", values, labels, n)
+    number, names, unnamed = vectors.machines(labels, numbers)
+    if unnamed is None:
+        return number, names, None
+    first = np.flatnonzero(unnamed)[: limits.FIRST_REFUSALS].tolist()
+    return number, names, Misread({"invalid_machine": unnamed}, {row: shorten(labels[numbers[row]]) for row in first})

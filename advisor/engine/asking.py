@@ -67,6 +67,28 @@ class Asking:
         number = 0 if record is None else int(record[0].count("pin")[record[1]])
         return PINS[number - 1] if number else None
 
+    def pin(self, component: str, form: str | None) -> None:
+        """Hold a component to a form, or to none.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue, TooLarge
+        """
+        if form is not None and form not in PINS:
+            raise InvalidValue("model", form, f"one of {', '.join(PINS)}, or none")
+        slot = self._components.slot(component)
+        supports = self._components.supports
+        if supports.find(slot) is None and not supports.promote(slot, 2, ""):
+            raise TooLarge("model_memory", supports.used_bytes, supports.memory_bytes, "raise model_memory")
+        record = supports.find(slot)
+        assert record is not None
+        table, place = record
+        table.count("pin")[place] = 0 if form is None else 1 + PINS.index(form)
+        table.changed[place] = True
+        self._components.totals["pins"] += 1
+        rows = int(self._components.table.integers("rows")[slot])
+        self._components.events.append(Event("pin", component, rows, f"asked for {form or 'the evidence'}"))
+
     def predict(
         self,
         component: str,

@@ -50,6 +50,7 @@ RUN_SD = 0.1  # of one run, before there are repeats: counts as one repeat
 NOISE_FACTORS = (0.1, 0.3, 3.0, 10.0)  # of the noise variance, tried where repeats are fewer than `REPEATS_ENOUGH`
 REPEATS_ENOUGH = 20
 NOISE_TOP = 3  # best forms on which they are tried
+SCATTER_LEAST = 1e-9  # of the sums: less is rounding
 REACH = 1.0  # squares go on this many times the seen range beyond it, then stay: they must not explode
 WILD = 4.0  # standard deviations of a leave-one-out error
 WILD_POINTS = 5  # fewer points cannot tell which of them is wild
@@ -101,9 +102,36 @@ def points_of(table: SupportTable, slot: int) -> Points:
     z = np.maximum(z, np.where(np.isfinite(zero), zero, 0.0))
     mean = y / runs
     spread = np.maximum(yy - y * mean, 0.0)
+    spread *= _unexplained(table, slot, used, float(spread.sum()))
     mean, spread = _trimmed(mean, spread, runs, y, yy, low, high)
     keys = table.integers("key")[slot, :used]
     return Points(z * LN2, mean * LN2, runs.copy(), spread * LN2 * LN2, keys >> (KEY_BITS * table.axes), zero * LN2)
+
+
+def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> float:
+    """Return the share of the spread inside cells that is no lean on z: 1 where cells are points.
+
+    The sums over all rows less those between cells give z's scatter inside cells, and least squares on it what y owes to z there.
+    """
+    axes, record, at = table.axes, table.words[slot], table.at
+    z = record[at["z"]].reshape(axes, POINTS)[:, :used]
+    runs, y = (record[at[name].start : at[name].start + used] for name in ("runs", "y"))
+    total = np.zeros((axes, axes))
+    upper = np.triu_indices(axes)
+    total[upper] = record[at["zz"]]
+    total = total + total.T - np.diag(np.diag(total))
+    scatter = total - (z / runs) @ z.T
+    size = np.diag(total)
+    free = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
+    if not free.any() or spread <= 0.0:
+        return 1.0
+    lean = (record[at["zy"]] - (z / runs) @ y)[free]
+    inner = scatter[np.ix_(free, free)] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
+    explained = float(lean @ np.linalg.solve(inner, lean))
+    free_rows = max(float(runs.sum()) - used, 1.0)
+    # Each coefficient takes its share by chance alone.
+    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - float(free.sum()), 1.0)
+    return min(max(share, 0.0), 1.0)
 
 
 def _trimmed(

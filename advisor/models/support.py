@@ -55,6 +55,9 @@ def fields_of(axes: int) -> tuple[tuple[str, int, str, float], ...]:
         ("low", POINTS, "f", np.inf),  # least y
         ("high", POINTS, "f", -np.inf),
         ("z", POINTS * axes, "f", 0),  # sums of z, axis by axis
+        # Over all sampled rows: with the cells' own sums they tell how y leans on z inside cells, see `process.points_of`.
+        ("zz", axes * (axes + 1) // 2, "f", 0),  # sums of z_i z_j, i <= j, row by row of the triangle
+        ("zy", axes, "f", 0),  # sums of z_i y
         ("score", SCORES, "f", 0),  # the latest scores (y - prediction) / sd, a ring by `scores`
     )
 
@@ -183,6 +186,7 @@ def shift_level(table: SupportTable, slot: int, log2_ratio: float) -> None:
     The shape that was learned stays as long as nothing speaks against it; the next rows are all sampled.
     """
     runs, y, yy = (table.floats(field)[slot] for field in ("runs", "y", "yy"))
+    table.floats("zy")[slot] += log2_ratio * table.floats("z")[slot].reshape(table.axes, POINTS).sum(axis=1)
     yy += log2_ratio * (2.0 * y + log2_ratio * runs)
     y += log2_ratio * runs
     table.floats("low")[slot] += log2_ratio
@@ -208,7 +212,7 @@ def forget(table: SupportTable, slot: int, keep: float) -> None:
 
 
 def _weigh(table: SupportTable, slot: int, share: float) -> None:
-    for field in ("runs", "y", "yy", "z"):
+    for field in ("runs", "y", "yy", "z", "zz", "zy"):
         table.floats(field)[slot] *= share
 
 
@@ -230,6 +234,8 @@ def merge(table: SupportTable, slot: int, other: SupportTable, there: int) -> No
     used = int(other.count("points")[there])
     sums = {field: other.floats(field)[there][:used] for field in ("runs", "y", "yy", "low", "high")}
     z = other.floats("z")[there].reshape(axes, POINTS)[:, :used]
+    for field in ("zz", "zy"):
+        table.floats(field)[slot] += other.floats(field)[there]
     machines = _machines_met(table, slot, other, there, used)
     for point in range(used):
         centre = (z[:, point] / sums["runs"][point])[None]

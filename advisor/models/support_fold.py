@@ -187,6 +187,14 @@ def _add(table: SupportTable, slots: Ints, cell: Ints, z: Floats, y: Floats, cou
     np.add.at(flat, row + start["yy"], count * y * y)
     for axis in range(table.axes):
         np.add.at(flat, row + (start["z"] + POINTS * axis), count * z[:, axis])
+    whole = slots * table.words_a_record
+    pair = table.at["zz"].start
+    for axis in range(table.axes):
+        weighted = count * z[:, axis]
+        np.add.at(flat, whole + (table.at["zy"].start + axis), weighted * y)
+        for other in range(axis, table.axes):
+            np.add.at(flat, whole + pair, weighted * z[:, other])
+            pair += 1
     np.minimum.at(flat, row + start["low"], y)
     np.maximum.at(flat, row + start["high"], y)
 

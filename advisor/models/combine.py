@@ -2,7 +2,7 @@
 
 Merge: counts and ranges exactly; unweighted sums, sketch and two_step to rounding; weighted sums approximately, because their
 weights depend on each shard's history (exactly to rounding where the weights agree). The weighting model is solved again.
-change restarts where both have rows: its centre and scale belong to one history; counts of changes and outliers add up.
+The test for change restarts where both have rows: its centre and scale belong to one history; counts of changes and outliers add up.
 """
 
 from __future__ import annotations

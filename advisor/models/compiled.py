@@ -24,9 +24,9 @@ from advisor.models.drift import (
     LEVEL_MASK,
     REACH,
     REACH_SCALES,
+    REST_MASK,
     RISE_BITS,
     ROWS_BITS,
-    SCORED_MASK,
     SLACK,
     UNIT,
 )  # fmt: skip
@@ -152,7 +152,7 @@ def score(words, integers, s, m, t):
     added = (int(np.rint(e * E_UNIT)) << ROWS_BITS) + 1
     integers[RISE, s] = integers[RISE, s] + added if rise > 0 else 0
     integers[FALL, s] = integers[FALL, s] + added if fall > 0 else 0
-    integers[LEVELS, s] = rise << RISE_BITS | fall << FALL_BITS | levels & SCORED_MASK
+    integers[LEVELS, s] = rise << RISE_BITS | fall << FALL_BITS | levels & REST_MASK
     return t, rise >= ALARM or fall >= ALARM
 
 

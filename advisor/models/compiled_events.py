@@ -18,11 +18,16 @@ from numba import njit  # type: ignore[import-not-found]
 from advisor.models import basis, logarithm, sketch
 from advisor.models.drift import (
     ALARM,
+    CAUTION_BITS,
+    CAUTION_MASK,
+    CAUTION_MAX,
+    CAUTION_STEP,
     E_UNIT,
     HALF_LN2,
     INFLATION,
     KEPT_ROWS,
     PRIOR_ROWS,
+    QUICK_ROWS,
     RATIO_MAX,
     REACH_SCALES,
     RISE_BITS,
@@ -235,12 +240,20 @@ def normalise(words, s, age, noise):
 
 
 @compiled
+def quick(integers, s):
+    """Return True where the last change lies back little, see `drift.quick`."""
+    rows, at = integers[ROWS, s], integers[CHANGED_AT, s]
+    return integers[CHANGES, s] > 0 and rows - at < max(rows >> 1, QUICK_ROWS)
+
+
+@compiled
 def settle(words, integers, s):
     """Estimate the centre and scale of residuals, see `drift.settle`."""
     scored = integers[LEVELS, s] & SCORED_MASK
     integers[RISE, s] = 0
     integers[FALL, s] = 0
-    integers[LEVELS, s] = scored
+    caution = integers[LEVELS, s] >> CAUTION_BITS & CAUTION_MASK
+    integers[LEVELS, s] = caution << CAUTION_BITS | scored
     if scored < ROWS_MIN:
         return
     n = float(scored)
@@ -248,12 +261,13 @@ def settle(words, integers, s):
     square = float(integers[Z_SQUARE, s]) / (UNIT * UNIT) / n
     unit = words[SPREAD, s] if words[SPREAD, s] > 0.0 else 1.0
     spread = unit * sqrt(max(square - mean * mean, 0.0) * (n / (n - 1.0)))
-    spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n))
+    caution = max(caution - (0 if quick(integers, s) else 1), 0)
+    spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n)) * (1.0 + CAUTION_STEP * caution)
     share = n / (n + PRIOR_ROWS)
     bounded = min(spread, SPREAD_MAX)
     words[CENTRE, s] = share * (words[CENTRE, s] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
     words[SPREAD, s] = spread
-    integers[LEVELS, s] = 0
+    integers[LEVELS, s] = caution << CAUTION_BITS
     integers[Z_SUM, s] = 0
     integers[Z_SQUARE, s] = 0
 
@@ -296,6 +310,8 @@ def change(words, integers, s):
     words[FORGOTTEN, s] = rows - keep * evidence
     integers[START, s] = rows - FIRST_SOLVE
     integers[SOLVE_AT, s] = rows + FIRST_SOLVE
+    caution = (integers[LEVELS, s] >> CAUTION_BITS) & CAUTION_MASK
+    caution = min(caution + (1 if quick(integers, s) else 0), CAUTION_MAX)
     integers[CHANGES, s] += 1
     integers[CHANGED_AT, s] = rows
     words[CHANGED_BY, s] = ratio
@@ -303,8 +319,9 @@ def change(words, integers, s):
     words[SPREAD, s] = 0.0
     for word in (LEVELS, RISE, FALL, Z_SUM, Z_SQUARE):
         integers[word, s] = 0
+    integers[LEVELS, s] = caution << CAUTION_BITS
 
 
 EVENT_KERNELS = (
-    exp2, coarsen, relocate, accommodate, to_bernstein, fit_cone, normalise, settle, scaled, change, solve_weighting,
+    exp2, coarsen, relocate, accommodate, to_bernstein, fit_cone, normalise, quick, settle, scaled, change, solve_weighting,
 )  # fmt: skip

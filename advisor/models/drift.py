@@ -48,14 +48,20 @@ PRIOR_ROWS = 64.0
 HALF_LN2 = 0.34657359027997264
 SPREAD_MAX = 1.0  # the scale up to which that expansion is used
 
+# Changes that follow each other are residuals that persist: a sweep over sizes that the model fits badly, say. Each widens the
+# scale by half; the next solve takes one back when half of the component's life has passed without a change.
+CAUTION_MAX = 6
+CAUTION_STEP = 0.5
+QUICK_ROWS = 256
+
 KEPT_ROWS = 8.0  # what the sums of before a change count as: the shape stays until 8 new rows outweigh it
 RATIO_MAX = 8.0  # log2 of one change; larger ones are several
 
 E_UNIT = 1024.0  # of the sums of e since a level left 0
 ROWS_BITS = 20  # of such a word: the rows; above them the sum
 ROWS_MASK = (1 << ROWS_BITS) - 1
-RISE_BITS, FALL_BITS = 48, 32  # of the levels' word; below them the rows scored since the last solve
-LEVEL_MASK, SCORED_MASK = (1 << 16) - 1, (1 << 32) - 1
+RISE_BITS, FALL_BITS, CAUTION_BITS = 48, 32, 28  # of the levels' word; below them the rows scored since the last solve
+LEVEL_MASK, REST_MASK, CAUTION_MASK, SCORED_MASK = (1 << 16) - 1, (1 << 32) - 1, (1 << 4) - 1, (1 << 28) - 1
 APART = 1 << 32  # between the sums of one component and the next: above what CHUNK_ROWS rows can add
 
 
@@ -185,7 +191,7 @@ def commit(table: Table, scores: Scores, moved: Walk) -> None:
         np.add.at(table.integers("outliers"), wild, np.ones(len(wild), np.int64))
     if len(moved.slots):
         slots = moved.slots
-        levels[slots] = moved.rise << RISE_BITS | moved.fall << FALL_BITS | levels[slots] & SCORED_MASK
+        levels[slots] = moved.rise << RISE_BITS | moved.fall << FALL_BITS | levels[slots] & REST_MASK
         table.integers("drift_rise")[slots] = moved.rise_word
         table.integers("drift_fall")[slots] = moved.fall_word
 
@@ -200,18 +206,31 @@ def settle(part: Table) -> None:
     square = part.integers("drift_square").astype(np.float64) / (UNIT * UNIT) / n
     unit = np.where(scale > 0, scale, 1.0)
     spread = unit * np.sqrt(np.maximum(square - mean * mean, 0.0) * (n / (n - 1.0)))
-    spread = np.maximum(spread, SCALE_MIN) * (1.0 + INFLATION / np.sqrt(n))
+    caution = _caution(part)
+    caution = np.maximum(caution - ~quick(part), 0)
+    spread = np.maximum(spread, SCALE_MIN) * (1.0 + INFLATION / np.sqrt(n)) * (1.0 + CAUTION_STEP * caution)
     share = n / (n + PRIOR_ROWS)
     bounded = np.minimum(spread, SPREAD_MAX)
     level = share * (centre + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
     scale[:] = np.where(enough, spread, scale)
     centre[:] = np.where(enough, level, centre)
-    levels = part.integers("drift_levels")
-    levels[:] = np.where(enough, 0, scored)
+    part.integers("drift_levels")[:] = np.where(
+        enough, caution << CAUTION_BITS, _caution(part) << CAUTION_BITS | scored
+    )
     for field in ("drift_sum", "drift_square"):
         part.integers(field)[enough] = 0
     for field in ("drift_rise", "drift_fall"):
         part.integers(field)[:] = 0
+
+
+def _caution(part: Table) -> Ints:
+    return part.integers("drift_levels") >> CAUTION_BITS & CAUTION_MASK
+
+
+def quick(part: Table) -> Bools:
+    """Return the slots (n,) whose last change lies back less than half of their life, or `QUICK_ROWS`."""
+    rows, at = part.integers("rows"), part.integers("changed_at")
+    return (part.integers("changes") > 0) & (rows - at < np.maximum(rows >> 1, QUICK_ROWS))
 
 
 def restart(part: Table, at: Any = ALL) -> None:
@@ -253,8 +272,10 @@ def change(part: Table) -> Floats:
     part["forgotten"][:] = rows - keep * evidence
     part.integers("start")[:] = rows - FIRST_SOLVE
     part.integers("solve_at")[:] = rows + FIRST_SOLVE
+    caution = np.minimum(_caution(part) + quick(part), CAUTION_MAX)
     part.integers("changes")[:] += 1
     part.integers("changed_at")[:] = rows
     part["changed_by"][:] = ratio
     restart(part)
+    part.integers("drift_levels")[:] = caution << CAUTION_BITS
     return ratio

@@ -174,7 +174,7 @@ def _fold_chunk(table: Table, rows: Rows, timer_noise_s: float) -> list[tuple[In
             alarms = _fold_round(table, rows, timer_noise_s, found)
             if not len(alarms):
                 return found
-            first = _first_of(table, slots, alarms + 1)
+            first = _first_of(table, slots, alarms) + 1
         else:
             # Per component: its rows before its first stop fold now; the others wait for the next round.
             first = _first_of(table, slots, stop)
@@ -277,7 +277,7 @@ def _fold_round(table: Table, rows: Rows, timer_noise_s: float, found: list[tupl
     alarms = old[scores.rows[moved.alarms]]
     revealing = rows.take(alarms)
     if len(alarms):
-        kept = np.arange(len(young)) < _first_of(table, rows.slots, alarms + 1)[rows.slots]
+        kept = np.arange(len(young)) <= _first_of(table, rows.slots, alarms)[rows.slots]
         mine = kept[old]
         scores, part, error = scores.where(mine), part.take(mine), error[mine]
         rows, bounded, reference = rows.take(kept), bounded[kept], reference[kept]

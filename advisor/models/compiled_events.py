@@ -53,10 +53,10 @@ CELL_EXPONENT, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
 )
 LEAST_GRAM, LEAST_RIGHT, LEAST_SQUARE = (AT[name].start for name in ("least_gram", "least_right", "least_square"))
 TOP_RUNS, TOP_SUM, FORGOTTEN = (AT[name].start for name in ("top_runs", "top_sum", "forgotten"))
-W_CORES, CENTRE, SPREAD, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, CHANGES, CHANGED_AT, CHANGED_BY = (
+W_CORES, CENTRE, RATE, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, CHANGES, CHANGED_AT, CHANGED_BY = (
     AT[name].start
     for name in (
-        "w_cores", "drift_centre", "drift_scale", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
+        "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
         "changes", "changed_at", "changed_by",
     )
 )  # fmt: skip
@@ -259,14 +259,14 @@ def settle(words, integers, s):
     n = float(scored)
     mean = float(integers[Z_SUM, s]) / UNIT / n
     square = float(integers[Z_SQUARE, s]) / (UNIT * UNIT) / n
-    unit = words[SPREAD, s] if words[SPREAD, s] > 0.0 else 1.0
+    unit = UNIT / (words[RATE, s] if words[RATE, s] > 0.0 else float(UNIT))
     spread = unit * sqrt(max(square - mean * mean, 0.0) * (n / (n - 1.0)))
     caution = max(caution - (0 if quick(integers, s) else 1), 0)
     spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n)) * (1.0 + CAUTION_STEP * caution)
     share = n / (n + PRIOR_ROWS)
     bounded = min(spread, SPREAD_MAX)
     words[CENTRE, s] = share * (words[CENTRE, s] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
-    words[SPREAD, s] = spread
+    words[RATE, s] = UNIT / spread
     integers[LEVELS, s] = caution << CAUTION_BITS
     integers[Z_SUM, s] = 0
     integers[Z_SQUARE, s] = 0
@@ -285,7 +285,7 @@ def change(words, integers, s):
     risen = integers[LEVELS, s] >> RISE_BITS >= ALARM
     word = integers[RISE, s] if risen else integers[FALL, s]
     n = float(max(word & ROWS_MASK, 1))
-    reach = REACH_SCALES * words[SPREAD, s]
+    reach = REACH_SCALES * (UNIT / words[RATE, s])
     ratio = float(word >> ROWS_BITS) / (n * E_UNIT) - words[CENTRE, s]
     ratio = min(max(ratio, -RATIO_MAX), RATIO_MAX)
     learned = exp2(min(max(ratio, -reach), reach))
@@ -316,7 +316,7 @@ def change(words, integers, s):
     integers[CHANGED_AT, s] = rows
     words[CHANGED_BY, s] = ratio
     words[CENTRE, s] = 0.0
-    words[SPREAD, s] = 0.0
+    words[RATE, s] = 0.0
     for word in (LEVELS, RISE, FALL, Z_SUM, Z_SQUARE):
         integers[word, s] = 0
     integers[LEVELS, s] = caution << CAUTION_BITS

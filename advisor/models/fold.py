@@ -269,12 +269,13 @@ def _fold_round(table: Table, rows: Rows, timer_noise_s: float, found: list[tupl
         return old
     part = rows if len(old) == len(young) else rows.take(old)
     m, known = weighting.judged(table, part.slots, part.x, part.p)
-    scores, bounded = drift.score(table, part.slots, m, part.t, known)
+    ratio = m / part.t
+    scores, bounded = drift.score(table, part.slots, m, ratio, part.t, known)
     moved = drift.walk(table, scores)
-    error, reference = np.abs(part.t - m) / part.t, weighting.trusted(m, bounded)
+    error, reference = np.abs(1.0 - ratio), weighting.trusted(m, bounded)
     if part is not rows:
         bounded, reference = _with(rows.t, old, bounded), _with(rows.t, old, reference)
-    alarms = old[scores.rows[moved.alarms]]
+    alarms = old[moved.alarms]
     revealing = rows.take(alarms)
     if len(alarms):
         kept = np.arange(len(young)) <= _first_of(table, rows.slots, alarms)[rows.slots]

@@ -160,9 +160,11 @@ def solve_weighting(words, integers, s, noise):
         words[W_HIGH, s] = words[X_HIGH, s]
         words[W_FLOOR, s] = FLOOR_SHARE * words[T_LOW, s]
         low, high = int(np.floor(words[P_LOW, s] * CORES_UNIT)), int(np.ceil(words[P_HIGH, s] * CORES_UNIT))
-        integers[W_CORES, s] = low << CORES_BITS | high
+        cores = low << CORES_BITS | high
+        grown = integers[W_CORES, s] != cores
+        integers[W_CORES, s] = cores
         normalise(words, s, age, noise)
-        settle(words, integers, s)
+        settle(words, integers, s, grown)
     integers[SOLVE_AT, s] = integers[START, s] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
 
 
@@ -247,29 +249,31 @@ def quick(integers, s):
 
 
 @compiled
-def settle(words, integers, s):
+def settle(words, integers, s, grown):
     """Estimate the centre and scale of residuals, see `drift.settle`."""
     scored = integers[LEVELS, s] & SCORED_MASK
+    caution = integers[LEVELS, s] >> CAUTION_BITS & CAUTION_MASK
+    if scored >= ROWS_MIN:
+        n = float(scored)
+        mean = float(integers[Z_SUM, s]) / UNIT / n
+        square = float(integers[Z_SQUARE, s]) / (UNIT * UNIT) / n
+        unit = UNIT / (words[RATE, s] if words[RATE, s] > 0.0 else float(UNIT))
+        caution = max(caution - (0 if quick(integers, s) else 1), 0)
+        spread = unit * sqrt(max(square - mean * mean, 0.0) * (n / (n - 1.0)))
+        spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n)) * (1.0 + CAUTION_STEP * caution)
+        share = n / (n + PRIOR_ROWS)
+        bounded = min(spread, SPREAD_MAX)
+        words[CENTRE, s] = share * (words[CENTRE, s] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
+        words[RATE, s] = UNIT / spread
+    if grown:
+        words[RATE, s] = 0.0
+    if grown or scored >= ROWS_MIN:
+        scored = 0
+        integers[Z_SUM, s] = 0
+        integers[Z_SQUARE, s] = 0
+    integers[LEVELS, s] = caution << CAUTION_BITS | scored
     integers[RISE, s] = 0
     integers[FALL, s] = 0
-    caution = integers[LEVELS, s] >> CAUTION_BITS & CAUTION_MASK
-    integers[LEVELS, s] = caution << CAUTION_BITS | scored
-    if scored < ROWS_MIN:
-        return
-    n = float(scored)
-    mean = float(integers[Z_SUM, s]) / UNIT / n
-    square = float(integers[Z_SQUARE, s]) / (UNIT * UNIT) / n
-    unit = UNIT / (words[RATE, s] if words[RATE, s] > 0.0 else float(UNIT))
-    spread = unit * sqrt(max(square - mean * mean, 0.0) * (n / (n - 1.0)))
-    caution = max(caution - (0 if quick(integers, s) else 1), 0)
-    spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n)) * (1.0 + CAUTION_STEP * caution)
-    share = n / (n + PRIOR_ROWS)
-    bounded = min(spread, SPREAD_MAX)
-    words[CENTRE, s] = share * (words[CENTRE, s] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
-    words[RATE, s] = UNIT / spread
-    integers[LEVELS, s] = caution << CAUTION_BITS
-    integers[Z_SUM, s] = 0
-    integers[Z_SQUARE, s] = 0
 
 
 @compiled

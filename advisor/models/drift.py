@@ -33,7 +33,7 @@ Bools = NDArray[np.bool_]
 UNIT = 256  # of z: an error of 1/512 scale a row is far below the error of the scale
 # Chosen by simulation of log-normal and Student noise, see docs/decisions/0011-drift.md.
 SLACK = UNIT  # 1 scale: a model that is wrong by less than its residuals, for however long, raises no alarm
-CLIP = 5 * UNIT // 2  # no single row brings a change nearer by more than 1.5 of the 6 scales: it takes 4 at least
+CLIP = 9 * UNIT // 4  # no single row brings a change nearer by more than 1.25 of the 6 scales: it takes 5 at least
 ALARM = 6 * UNIT
 REACH_SCALES = 6.0
 REACH = (
@@ -41,7 +41,9 @@ REACH = (
 )  # a residual beyond is learned at it. More than one in 36 widen the scale instead: such rows are no exception
 
 ROWS_MIN = 8  # scored rows that an estimate of centre and scale needs
-SCALE_MIN = 0.1  # log2: changes below some 10 % are left to averaging, also where rows repeat to the last digit
+SCALE_MIN = (
+    0.25  # log2: where rows repeat to the digit, a model is still some 20 % off at one size or another, for long
+)
 INFLATION = 1.0  # of the scale, by 1 / sqrt(rows): about twice its standard error
 # A young model's own level is worth this many rows: E[t / m] = 1 at each solve, so that E[e] is about -(ln 2 / 2) scale**2.
 PRIOR_ROWS = 64.0
@@ -67,8 +69,8 @@ APART = 1 << 32  # between the sums of one component and the next: above what CH
 
 
 class Scores(NamedTuple):
-    """Scores of rows (n,): slots, z (0 of unknown rows), e, their slots' levels, which rows are known, which of these are tested,
-    and which of these move the levels.
+    """Scores of rows (n,): slots, z (0 of unknown rows), e, their slots' levels, which rows are known, which of these are
+    tested, and which of these move the levels.
     """
 
     slots: Ints
@@ -178,7 +180,9 @@ def walk(table: Table, scores: Scores) -> Walk:
 
 def _levels(steps: Ints, level: Ints, starts: Ints) -> Ints:
     """Return S_i = max(0, S_(i-1) + step_i) of each component's rows, from its level on."""
-    steps[starts] -= APART  # so each component's running sums lie below all before it, and one running minimum serves all
+    steps[starts] -= (
+        APART  # so each component's running sums lie below all before it, and one running minimum serves all
+    )
     total = np.cumsum(steps)
     least = total.copy()
     least[starts] = np.minimum(total[starts], total[starts] - steps[starts] - APART - level)
@@ -216,8 +220,12 @@ def commit(table: Table, scores: Scores, moved: Walk) -> None:
         table.integers("drift_fall")[slots] = moved.fall_word
 
 
-def settle(part: Table) -> None:
-    """Estimate centre and scale of all slots of `part`, whose weighting models were solved, and begin to count again."""
+def settle(part: Table, grown: Bools) -> None:
+    """Estimate centre and scale of all slots of `part`, whose weighting models were solved, and begin to count again.
+
+    Where the range of cores has grown (n,) since the last solve, the model knows the new ones from few rows: nothing is tested
+    until the next.
+    """
     scored = part.integers("drift_levels") & SCORED_MASK
     enough = scored >= ROWS_MIN
     n = np.maximum(scored, ROWS_MIN).astype(np.float64)
@@ -225,20 +233,18 @@ def settle(part: Table) -> None:
     mean = part.integers("drift_sum").astype(np.float64) / UNIT / n
     square = part.integers("drift_square").astype(np.float64) / (UNIT * UNIT) / n
     unit = UNIT / np.where(rate > 0, rate, float(UNIT))
+    caution = np.maximum(_caution(part) - (enough & ~quick(part)), 0)
     spread = unit * np.sqrt(np.maximum(square - mean * mean, 0.0) * (n / (n - 1.0)))
-    caution = _caution(part)
-    caution = np.maximum(caution - ~quick(part), 0)
     spread = np.maximum(spread, SCALE_MIN) * (1.0 + INFLATION / np.sqrt(n)) * (1.0 + CAUTION_STEP * caution)
     share = n / (n + PRIOR_ROWS)
     bounded = np.minimum(spread, SPREAD_MAX)
     level = share * (centre + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
-    rate[:] = np.where(enough, UNIT / spread, rate)
     centre[:] = np.where(enough, level, centre)
-    part.integers("drift_levels")[:] = np.where(
-        enough, caution << CAUTION_BITS, _caution(part) << CAUTION_BITS | scored
-    )
+    rate[:] = np.where(grown, 0.0, np.where(enough, UNIT / spread, rate))
+    anew = enough | grown
+    part.integers("drift_levels")[:] = caution << CAUTION_BITS | np.where(anew, 0, scored)
     for field in ("drift_sum", "drift_square"):
-        part.integers(field)[enough] = 0
+        part.integers(field)[anew] = 0
     for field in ("drift_rise", "drift_fall"):
         part.integers(field)[:] = 0
 

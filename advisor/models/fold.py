@@ -63,6 +63,7 @@ def agrees(fold_rows: Any) -> bool:
     step = np.arange(n, dtype=np.float64)
     x, p = (step * 37.0) % 101.0 * (1.0 + step), 1.0 + step % 5.0
     x[2 * FIRST_SOLVE :] = x[: n - 2 * FIRST_SOLVE]  # known sizes, for the test of change
+    p[6 * FIRST_SOLVE - 4] = 9.0  # cores that came late
     t = (1e-3 + 1e-6 * x) * (0.1 + 0.9 / p) * (1.0 + (step * 7.0) % 11.0 / 20.0)
     t[5 * FIRST_SOLVE :] *= 8.0
     t[4 * FIRST_SOLVE + 3] *= 1e6
@@ -244,8 +245,9 @@ def solve_weighting(table: Table, slots: Ints, timer_noise_s: float) -> None:
     old = np.flatnonzero(age >= FIRST_SOLVE)
     if len(old):
         piece = part.gather(old)
+        cores = piece.integers("w_cores").copy()
         weighting.solve(piece, timer_noise_s)
-        drift.settle(piece)
+        drift.settle(piece, piece.integers("w_cores") != cores)
         part.scatter(old, piece)
     next_age = np.maximum(FIRST_SOLVE, np.ldexp(1.0, np.frexp(age.astype(np.float64))[1]).astype(np.int64))
     part.integers("solve_at")[:] = part.integers("start") + next_age

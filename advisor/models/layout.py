@@ -1,4 +1,4 @@
-"""The base tier's state: 134 words of 8 bytes a component, one line a field.
+"""The base tier's state: 135 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """

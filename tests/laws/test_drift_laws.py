@@ -70,7 +70,11 @@ def test_any_cut_gives_the_same_bytes_and_changes(
     assert not whole.tally.any()
 
 
-@given(seed=st.integers(0, 2**32), components=st.sampled_from([1, 7, 3000]), cuts=st.lists(st.integers(0, 5000), max_size=3))
+@given(
+    seed=st.integers(0, 2**32),
+    components=st.sampled_from([1, 7, 3000]),
+    cuts=st.lists(st.integers(0, 5000), max_size=3),
+)
 @settings(max_examples=25, deadline=None)
 def test_compiled_rows_give_the_same_bytes_and_changes(seed: int, components: int, cuts: list[int]) -> None:
     pytest.importorskip("numba", reason="the extra `fast` is not installed")
@@ -112,7 +116,9 @@ def test_the_walk_over_all_components_is_the_recursion_of_each(z: list[list[int]
     order = np.argsort(np.concatenate([np.arange(len(rows)) for rows in z]), kind="stable")
     slots, values = slots[order], np.concatenate([np.array(rows) for rows in z])[order]
     every = np.ones(len(slots), np.bool_)
-    scores = Scores(slots, values, values / 1024.0, table.integers("drift_levels")[slots], every, every, every, slots[:0])
+    scores = Scores(
+        slots, values, values / 1024.0, table.integers("drift_levels")[slots], every, every, every, slots[:0]
+    )
     walk = drift.walk(table, scores)
     alarms = dict(zip(slots[walk.alarms].tolist(), walk.alarms.tolist(), strict=True))
     for slot, rise, word in zip(walk.slots.tolist(), walk.rise.tolist(), walk.rise_word.tolist(), strict=True):

@@ -14,7 +14,6 @@ import pytest
 from advisor.domain import limits
 from advisor.engine import Advisor
 from advisor.engine.pending import PENDING_ROWS_MAX
-from advisor.models.layout import LAYOUT
 from advisor.errors import (
     CallerError,
     InvalidValue,
@@ -24,6 +23,7 @@ from advisor.errors import (
     TooLarge,
     UnknownComponent,
 )
+from advisor.models.layout import LAYOUT
 
 NO_NUMBERS: list[Any] = [
     float("nan"),

@@ -2,7 +2,8 @@
 
 Merge: counts and ranges exactly; unweighted sums, sketch and two_step to rounding; weighted sums approximately, because their
 weights depend on each shard's history (exactly to rounding where the weights agree). The weighting model is solved again.
-change restarts where both have rows: its centre and scale belong to one history; counts of changes and outliers add up.
+The test for change restarts where both have rows, since its centre and scale belong to one history; counts of changes and
+outliers add up.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _merge_drift(part: Table, other: Table) -> NDArray[np.bool_]:
     theirs = other.integers("rows")
     both, only = (theirs > 0) & (part.integers("rows") > theirs), (theirs > 0) & (part.integers("rows") == theirs)
     later = other.integers("changed_at") > part.integers("changed_at")
-    for fields, where in ((drift.FIELDS, only), (LAST_CHANGE, later)):
+    for fields, where in (((*drift.FIELDS, "w_cores"), only), (LAST_CHANGE, later)):
         for field in fields:
             part[field][where] = other[field][where]
     drift.restart(part, both)

@@ -24,9 +24,9 @@ from advisor.models.drift import (
     LEVEL_MASK,
     REACH,
     REACH_SCALES,
+    REST_MASK,
     RISE_BITS,
     ROWS_BITS,
-    SCORED_MASK,
     SLACK,
     UNIT,
 )  # fmt: skip
@@ -47,10 +47,10 @@ CELL_EXPONENT, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
 LEAST_GRAM, LEAST_RIGHT, LEAST_SQUARE = (AT[name].start for name in ("least_gram", "least_right", "least_square"))
 TOP_PREDICTOR, TOP_RUNS, TOP_SUM = (AT[name].start for name in ("top_predictor", "top_runs", "top_sum"))
 
-W_CORES, CENTRE, SPREAD, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, OUTLIERS, CHANGED_BY = (
+W_CORES, CENTRE, RATE, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, OUTLIERS, CHANGED_BY = (
     AT[name].start
     for name in (
-        "w_cores", "drift_centre", "drift_scale", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
+        "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
         "outliers", "changed_by",
     )
 )  # fmt: skip
@@ -62,7 +62,7 @@ POWERS = np.ldexp(1.0, np.arange(-POWER_ZERO, POWER_ZERO + 1))
 
 # error_model: a division by zero gives inf or NaN, as in numpy. No fastmath: sums keep their order and rounding.
 compiled = njit(cache=True, error_model="numpy", nogil=True)
-log2 = compiled(logarithm.log2_of)
+log2 = compiled(logarithm.rough_log2_of)
 
 
 @compiled
@@ -112,11 +112,12 @@ def fold_row(words, integers, s, x, p, t, count, noise):
         reference = t
     else:
         m = weigh(words, s, x, p)
-        words[ERROR, s] += abs(t - m) / t
+        ratio = m / t
+        words[ERROR, s] += abs(1.0 - ratio)
         if words[W_LOW, s] <= x <= words[W_HIGH, s] and (
             integers[W_CORES, s] >> CORES_BITS <= p * CORES_UNIT <= integers[W_CORES, s] & CORES_MASK
         ):
-            t, changed = score(words, integers, s, m, t)
+            t, changed = score(words, integers, s, m, ratio, t)
         reference = max(m, t * (1.0 / TRUST))
     add_sums(words, s, u, p, t, 1.0 / (reference * reference + noise) * count)
     add_to_sketch(words, s, x, count)
@@ -130,15 +131,15 @@ def fold_row(words, integers, s, x, p, t, count, noise):
 
 
 @compiled
-def score(words, integers, s, m, t):
+def score(words, integers, s, m, ratio, t):
     """Return the time to learn of a row and whether it reveals a change, see `drift`."""
-    centre, scale = words[CENTRE, s], words[SPREAD, s]
-    tested = scale > 0.0
-    e = log2(t / m)
-    z = int(np.rint((e - centre) / (scale if tested else 1.0) * UNIT))
+    rate = words[RATE, s]
+    tested = rate > 0.0
+    e = -log2(ratio)
+    z = int(np.rint((e - words[CENTRE, s]) * (rate if tested else float(UNIT))))
     if tested and abs(z) > REACH:
         integers[OUTLIERS, s] += 1
-        t = m * exp2(centre + (REACH_SCALES if z > 0 else -REACH_SCALES) * scale)
+        t = m * exp2(words[CENTRE, s] + (REACH_SCALES if z > 0 else -REACH_SCALES) * (UNIT / rate))
     z = min(max(z, -REACH), REACH)
     integers[LEVELS, s] += 1
     integers[Z_SUM, s] += z
@@ -152,7 +153,7 @@ def score(words, integers, s, m, t):
     added = (int(np.rint(e * E_UNIT)) << ROWS_BITS) + 1
     integers[RISE, s] = integers[RISE, s] + added if rise > 0 else 0
     integers[FALL, s] = integers[FALL, s] + added if fall > 0 else 0
-    integers[LEVELS, s] = rise << RISE_BITS | fall << FALL_BITS | levels & SCORED_MASK
+    integers[LEVELS, s] = rise << RISE_BITS | fall << FALL_BITS | levels & REST_MASK
     return t, rise >= ALARM or fall >= ALARM
 
 

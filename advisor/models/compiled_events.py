@@ -18,11 +18,16 @@ from numba import njit  # type: ignore[import-not-found]
 from advisor.models import basis, logarithm, sketch
 from advisor.models.drift import (
     ALARM,
+    CAUTION_BITS,
+    CAUTION_MASK,
+    CAUTION_MAX,
+    CAUTION_STEP,
     E_UNIT,
     HALF_LN2,
     INFLATION,
     KEPT_ROWS,
     PRIOR_ROWS,
+    QUICK_ROWS,
     RATIO_MAX,
     REACH_SCALES,
     RISE_BITS,
@@ -48,10 +53,10 @@ CELL_EXPONENT, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
 )
 LEAST_GRAM, LEAST_RIGHT, LEAST_SQUARE = (AT[name].start for name in ("least_gram", "least_right", "least_square"))
 TOP_RUNS, TOP_SUM, FORGOTTEN = (AT[name].start for name in ("top_runs", "top_sum", "forgotten"))
-W_CORES, CENTRE, SPREAD, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, CHANGES, CHANGED_AT, CHANGED_BY = (
+W_CORES, CENTRE, RATE, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, CHANGES, CHANGED_AT, CHANGED_BY = (
     AT[name].start
     for name in (
-        "w_cores", "drift_centre", "drift_scale", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
+        "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
         "changes", "changed_at", "changed_by",
     )
 )  # fmt: skip
@@ -155,9 +160,11 @@ def solve_weighting(words, integers, s, noise):
         words[W_HIGH, s] = words[X_HIGH, s]
         words[W_FLOOR, s] = FLOOR_SHARE * words[T_LOW, s]
         low, high = int(np.floor(words[P_LOW, s] * CORES_UNIT)), int(np.ceil(words[P_HIGH, s] * CORES_UNIT))
-        integers[W_CORES, s] = low << CORES_BITS | high
+        cores = low << CORES_BITS | high
+        grown = integers[W_CORES, s] != cores
+        integers[W_CORES, s] = cores
         normalise(words, s, age, noise)
-        settle(words, integers, s)
+        settle(words, integers, s, grown)
     integers[SOLVE_AT, s] = integers[START, s] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
 
 
@@ -235,27 +242,38 @@ def normalise(words, s, age, noise):
 
 
 @compiled
-def settle(words, integers, s):
+def quick(integers, s):
+    """Return True where the last change lies back little, see `drift.quick`."""
+    rows, at = integers[ROWS, s], integers[CHANGED_AT, s]
+    return integers[CHANGES, s] > 0 and rows - at < max(rows >> 1, QUICK_ROWS)
+
+
+@compiled
+def settle(words, integers, s, grown):
     """Estimate the centre and scale of residuals, see `drift.settle`."""
     scored = integers[LEVELS, s] & SCORED_MASK
+    caution = integers[LEVELS, s] >> CAUTION_BITS & CAUTION_MASK
+    if scored >= ROWS_MIN:
+        n = float(scored)
+        mean = float(integers[Z_SUM, s]) / UNIT / n
+        square = float(integers[Z_SQUARE, s]) / (UNIT * UNIT) / n
+        unit = UNIT / (words[RATE, s] if words[RATE, s] > 0.0 else float(UNIT))
+        caution = max(caution - (0 if quick(integers, s) else 1), 0)
+        spread = unit * sqrt(max(square - mean * mean, 0.0) * (n / (n - 1.0)))
+        spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n)) * (1.0 + CAUTION_STEP * caution)
+        share = n / (n + PRIOR_ROWS)
+        bounded = min(spread, SPREAD_MAX)
+        words[CENTRE, s] = share * (words[CENTRE, s] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
+        words[RATE, s] = UNIT / spread
+    if grown:
+        words[RATE, s] = 0.0
+    if grown or scored >= ROWS_MIN:
+        scored = 0
+        integers[Z_SUM, s] = 0
+        integers[Z_SQUARE, s] = 0
+    integers[LEVELS, s] = caution << CAUTION_BITS | scored
     integers[RISE, s] = 0
     integers[FALL, s] = 0
-    integers[LEVELS, s] = scored
-    if scored < ROWS_MIN:
-        return
-    n = float(scored)
-    mean = float(integers[Z_SUM, s]) / UNIT / n
-    square = float(integers[Z_SQUARE, s]) / (UNIT * UNIT) / n
-    unit = words[SPREAD, s] if words[SPREAD, s] > 0.0 else 1.0
-    spread = unit * sqrt(max(square - mean * mean, 0.0) * (n / (n - 1.0)))
-    spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n))
-    share = n / (n + PRIOR_ROWS)
-    bounded = min(spread, SPREAD_MAX)
-    words[CENTRE, s] = share * (words[CENTRE, s] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
-    words[SPREAD, s] = spread
-    integers[LEVELS, s] = 0
-    integers[Z_SUM, s] = 0
-    integers[Z_SQUARE, s] = 0
 
 
 @compiled
@@ -271,7 +289,7 @@ def change(words, integers, s):
     risen = integers[LEVELS, s] >> RISE_BITS >= ALARM
     word = integers[RISE, s] if risen else integers[FALL, s]
     n = float(max(word & ROWS_MASK, 1))
-    reach = REACH_SCALES * words[SPREAD, s]
+    reach = REACH_SCALES * (UNIT / words[RATE, s])
     ratio = float(word >> ROWS_BITS) / (n * E_UNIT) - words[CENTRE, s]
     ratio = min(max(ratio, -RATIO_MAX), RATIO_MAX)
     learned = exp2(min(max(ratio, -reach), reach))
@@ -296,15 +314,18 @@ def change(words, integers, s):
     words[FORGOTTEN, s] = rows - keep * evidence
     integers[START, s] = rows - FIRST_SOLVE
     integers[SOLVE_AT, s] = rows + FIRST_SOLVE
+    caution = (integers[LEVELS, s] >> CAUTION_BITS) & CAUTION_MASK
+    caution = min(caution + (1 if quick(integers, s) else 0), CAUTION_MAX)
     integers[CHANGES, s] += 1
     integers[CHANGED_AT, s] = rows
     words[CHANGED_BY, s] = ratio
     words[CENTRE, s] = 0.0
-    words[SPREAD, s] = 0.0
+    words[RATE, s] = 0.0
     for word in (LEVELS, RISE, FALL, Z_SUM, Z_SQUARE):
         integers[word, s] = 0
+    integers[LEVELS, s] = caution << CAUTION_BITS
 
 
 EVENT_KERNELS = (
-    exp2, coarsen, relocate, accommodate, to_bernstein, fit_cone, normalise, settle, scaled, change, solve_weighting,
+    exp2, coarsen, relocate, accommodate, to_bernstein, fit_cone, normalise, quick, settle, scaled, change, solve_weighting,
 )  # fmt: skip

@@ -63,6 +63,7 @@ def agrees(fold_rows: Any) -> bool:
     step = np.arange(n, dtype=np.float64)
     x, p = (step * 37.0) % 101.0 * (1.0 + step), 1.0 + step % 5.0
     x[2 * FIRST_SOLVE :] = x[: n - 2 * FIRST_SOLVE]  # known sizes, for the test of change
+    p[6 * FIRST_SOLVE - 4] = 9.0  # cores that came late
     t = (1e-3 + 1e-6 * x) * (0.1 + 0.9 / p) * (1.0 + (step * 7.0) % 11.0 / 20.0)
     t[5 * FIRST_SOLVE :] *= 8.0
     t[4 * FIRST_SOLVE + 3] *= 1e6
@@ -174,7 +175,7 @@ def _fold_chunk(table: Table, rows: Rows, timer_noise_s: float) -> list[tuple[In
             alarms = _fold_round(table, rows, timer_noise_s, found)
             if not len(alarms):
                 return found
-            first = _first_of(table, slots, alarms + 1)
+            first = _first_of(table, slots, alarms) + 1
         else:
             # Per component: its rows before its first stop fold now; the others wait for the next round.
             first = _first_of(table, slots, stop)
@@ -244,8 +245,9 @@ def solve_weighting(table: Table, slots: Ints, timer_noise_s: float) -> None:
     old = np.flatnonzero(age >= FIRST_SOLVE)
     if len(old):
         piece = part.gather(old)
+        cores = piece.integers("w_cores").copy()
         weighting.solve(piece, timer_noise_s)
-        drift.settle(piece)
+        drift.settle(piece, piece.integers("w_cores") != cores)
         part.scatter(old, piece)
     next_age = np.maximum(FIRST_SOLVE, np.ldexp(1.0, np.frexp(age.astype(np.float64))[1]).astype(np.int64))
     part.integers("solve_at")[:] = part.integers("start") + next_age
@@ -269,15 +271,16 @@ def _fold_round(table: Table, rows: Rows, timer_noise_s: float, found: list[tupl
         return old
     part = rows if len(old) == len(young) else rows.take(old)
     m, known = weighting.judged(table, part.slots, part.x, part.p)
-    scores, bounded = drift.score(table, part.slots, m, part.t, known)
+    ratio = m / part.t
+    scores, bounded = drift.score(table, part.slots, m, ratio, part.t, known)
     moved = drift.walk(table, scores)
-    error, reference = np.abs(part.t - m) / part.t, weighting.trusted(m, bounded)
+    error, reference = np.abs(1.0 - ratio), weighting.trusted(m, bounded)
     if part is not rows:
         bounded, reference = _with(rows.t, old, bounded), _with(rows.t, old, reference)
-    alarms = old[scores.rows[moved.alarms]]
+    alarms = old[moved.alarms]
     revealing = rows.take(alarms)
     if len(alarms):
-        kept = np.arange(len(young)) < _first_of(table, rows.slots, alarms + 1)[rows.slots]
+        kept = np.arange(len(young)) <= _first_of(table, rows.slots, alarms)[rows.slots]
         mine = kept[old]
         scores, part, error = scores.where(mine), part.take(mine), error[mine]
         rows, bounded, reference = rows.take(kept), bounded[kept], reference[kept]

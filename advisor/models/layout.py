@@ -1,4 +1,4 @@
-"""The base tier's state: 134 words of 8 bytes a component, one line a field.
+"""The base tier's state: 135 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -48,10 +48,10 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("w_high", 1, "f", 0),
     ("w_floor", 1, "f", 0),  # half the smallest elapsed time seen when it was solved
     ("w_cores", 1, "i", 0),  # the cores it was solved on, see `weighting.packed_cores`
-    # Drift: z = (log2(t / m) - centre) / scale of each row within what the weighting model knows; see `drift`.
+    # Drift: z = (log2(t / m) - centre) rate of each row within what the weighting model knows; see `drift`.
     ("drift_centre", 1, "f", 0),
-    ("drift_scale", 1, "f", 0),  # 0: not known, and no row is tested
-    ("drift_levels", 1, "i", 0),  # rise << 48 | fall << 32 | rows scored since the last solve
+    ("drift_rate", 1, "f", 0),  # 256 over the scale of log2(t / m); 0: not known, and no row is tested
+    ("drift_levels", 1, "i", 0),  # rise << 48 | fall << 32 | caution << 28 | rows scored since the last solve
     ("drift_rise", 1, "i", 0),  # since the rise left 0: sum of log2(t / m) << 20 | rows
     ("drift_fall", 1, "i", 0),
     ("drift_sum", 1, "i", 0),  # sum of z since the last solve

@@ -15,7 +15,7 @@ from advisor.models.layout import AT, FIELDS, LAYOUT, WORDS, empty_record
 LACKING: Mapping[str, frozenset[str]] = {
     "base-1": frozenset(
         (
-            "w_cores", "drift_centre", "drift_scale", "drift_levels", "drift_rise", "drift_fall", "drift_sum",
+            "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum",
             "drift_square", "changes", "outliers", "changed_at", "changed_by",
         )
     ),

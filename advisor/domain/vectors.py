@@ -119,6 +119,16 @@ def split(table: Floats) -> tuple[Floats, Floats | None]:
     return first, further if n else None
 
 
+def further_of(given: Mapping[int, Sequence[float]], n: int) -> Floats | None:
+    """Return the further values (n, 3) of n rows from those of the rows that have some, or None."""
+    if not given:
+        return None
+    further = np.full((n, DIMENSIONS_MAX - 1), np.nan)
+    for row, values in given.items():
+        further[row, : len(values)] = values
+    return further
+
+
 def point(first: float, further: Floats) -> tuple[float, ...]:
     """Return the values of one predictor: `further` (3,) ends where only NaN follow."""
     given = np.flatnonzero(~np.isnan(further))
@@ -252,6 +262,13 @@ def measures(given: Any, n: int) -> dict[str, Floats]:
         for name in MEASURES
         if columns.get(name) is not None
     })  # fmt: skip
+
+
+def sparse(given: Mapping[int, float], n: int) -> Floats:
+    """Return a column (n,) from the values of some rows; NaN in the others."""
+    column = np.full(n, np.nan)
+    column[list(given)] = list(given.values())
+    return column
 
 
 def measured(columns: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -10,26 +10,26 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain import limits
-from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, Misread, bound_text
-from advisor.errors import CallerError, InvalidValue, TooLarge, UnknownKey, UnknownNameId, Unsupported
+from advisor.domain import limits, vectors
+from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, Misread, bound_text, named_machines
+from advisor.errors import CallerError, InvalidValue, TooLarge, UnknownKey, UnknownNameId
 from advisor.protocol import fields as f
 from advisor.protocol import messages
 
 _ROW_BOUND = bound_text("invalid_row")
-_DIMENSIONS = range(1, 5)  # of a predictor on the wire; this version learns 1
+_DIMENSIONS = f.integer(1, limits.DIMENSIONS_MAX)
 _COUNTS = range(-1, 2**63)  # what an int64 column can hold, and enough to be refused by value
 _OPTIONAL: Mapping[str, f.Check] = {
     "count": lambda field, value: value if type(value) is int and value in _COUNTS else _refuse(field, value),
     "ok": f.boolean,
     "running": f.boolean,
-    "dimensions": lambda field, value: value if value == 1 and type(value) is int else _refuse_dimensions(value),
+    "dimensions": _DIMENSIONS,
     "network": f.name,
     "record": f.integer(0, messages.ABSENT_U64 - 1),
     "entered": f.boolean,
-    "machine": f.name,
+    "machine": f.label,  # refused as a name, not as a row
     "active_cores": f.number,
-    "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.number)),
+    "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.or_nil(f.number))),
 }
 
 
@@ -122,13 +122,9 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
         When a column is no vector of the length of `index`, or a label's number has no label.
     TooLarge
         Beyond ROWS_BATCH_MAX rows.
-    Unsupported
-        When `dimensions` is more than 1.
     UnknownNameId
         When `index` counts beyond the names; after `names` the same batch may be sent again.
     """
-    if params.dimensions != 1:
-        _refuse_dimensions(params.dimensions)
     if isinstance(names, ConnectionNames):
         names = names.of(params.components)
     elif params.components is not None:
@@ -145,18 +141,35 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
     count = _optional(params, "count", "<u4", n)
     ok = _flags(params, "ok", n)
     running = _flags(params, "running", n)
-    predictor = _optional(params, "predictor", "<f8", n)
+    x, further = _points(params, n)
+    numbers = _optional(params, "machine", "<u4", n)
+    machine, machines, misread = (None, (), None) if numbers is None else named_machines(numbers, params.labels, n)
     return Columns(
         names,
         index,
-        np.ones(n) if predictor is None else predictor.astype(np.float64, copy=False),
+        x,
         _column("cores", params.cores, "<f8", n).astype(np.float64, copy=False),
         _column("elapsed_s", params.elapsed_s, "<f8", n).astype(np.float64, copy=False),
         count=None if count is None else count.astype(np.int64),
         ok=ok,
         running=running,
         carried=_carried_columns(params, n),
+        misread=misread,
+        further=further,
+        machine=machine,
+        machines=machines,
+        measures=_measures(params.measures, n) if params.measures else {},
     )
+
+
+def _points(params: messages.ObserveColumns, rows: int) -> tuple[vectors.Floats, vectors.Floats | None]:
+    values = None if params.predictor is None else np.frombuffer(params.predictor, "<f8")
+    return vectors.points("predictor", values, rows, params.dimensions)
+
+
+def _measures(measures: Mapping[str, bytes], rows: int) -> dict[str, vectors.Floats]:
+    columns = {key: _column(f"measures.{key}", data, "<f8", rows) for key, data in measures.items()}
+    return vectors.measured({key: values.astype(np.float64, copy=False) for key, values in columns.items()})
 
 
 def _column(field: str, data: bytes, dtype: str, rows: int) -> NDArray[Any]:
@@ -184,14 +197,12 @@ def _carried_columns(params: messages.ObserveColumns, rows: int) -> Mapping[str,
     """Return, per optional column that is not learned yet, how many rows have a value."""
     carried: dict[str, int] = {}
     labels = len(params.labels or ())
-    for field in ("network", "machine"):
-        numbers = _optional(params, field, "<u4", rows)
-        if numbers is None:
-            continue
+    numbers = _optional(params, "network", "<u4", rows)
+    if numbers is not None:
         given = numbers[numbers != messages.ABSENT_U32]
         if len(given) and given.max() >= labels:
-            raise InvalidValue(field, int(given.max()), f"the number of one of {labels} labels")
-        carried[field] = len(given)
+            raise InvalidValue("network", int(given.max()), f"the number of one of {labels} labels")
+        carried["network"] = len(given)
     record = _optional(params, "record", "<u8", rows)
     if record is not None:
         carried["record"] = int(np.count_nonzero(record != messages.ABSENT_U64))
@@ -201,11 +212,6 @@ def _carried_columns(params: messages.ObserveColumns, rows: int) -> Mapping[str,
     active = _optional(params, "active_cores", "<f8", rows)
     if active is not None:
         carried["active_cores"] = int(np.count_nonzero(~np.isnan(active)))
-    if params.measures is not None:
-        given = np.zeros(rows, np.bool_)
-        for key, data in params.measures.items():
-            given |= ~np.isnan(_column(f"measures.{key}", data, "<f8", rows))
-        carried["measures"] = int(np.count_nonzero(given))
     return carried
 
 
@@ -228,6 +234,11 @@ def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook
     if plain is None:
         plain = _rows_one_by_one(rows, book, misread)
     optional = _optional_fields(rows, misread) if plain.maps else {}
+    learned = _learned_fields(optional, len(rows)) if optional else {}
+    unread = _misread(misread, len(rows)) if misread else None
+    unnamed: Misread | None = learned.pop("misread", None)
+    if unread is not None and unnamed is not None:  # of other rows
+        unread = Misread({**unread.codes, **unnamed.codes}, {**unread.values, **unnamed.values})
     return Columns(
         plain.names,
         plain.index,
@@ -238,7 +249,9 @@ def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook
         ok=_scattered(optional.get("ok"), len(rows), True, np.bool_),
         running=_scattered(optional.get("running"), len(rows), False, np.bool_),
         carried={key: len(optional[key]) for key in CARRIED_FIELDS if key in optional},
-        misread=_misread(misread, len(rows)) if misread else None,
+        misread=unread or unnamed,
+        further=plain.further,
+        **learned,
     )
 
 
@@ -252,6 +265,7 @@ class _Plain:
     cores: NDArray[np.float64]
     elapsed_s: NDArray[np.float64]
     maps: bool
+    further: NDArray[np.float64] | None = None
 
 
 def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
@@ -270,10 +284,21 @@ def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
         if {*map(type, names)} != {str}:
             return None
         index = book.index_of(names)
-        x = np.ones(len(rows)) if predictor[0] is None and {*predictor} == {None} else _floats(predictor)
-        return _Plain(book.names, index, x, _floats(values[2::4]), _floats(values[3::4]), maps=5 in widths)
+        x, further = _plain_points(predictor)
+        return _Plain(book.names, index, x, _floats(values[2::4]), _floats(values[3::4]), 5 in widths, further)
     except (TypeError, ValueError):
         return None
+
+
+def _plain_points(predictor: Sequence[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    if type(predictor[0]) is list:
+        (d,) = {*map(len, predictor)}
+        if {*map(type, predictor)} != {list} or not 1 <= d <= limits.DIMENSIONS_MAX:
+            raise TypeError("not points of one width throughout")
+        return vectors.split(_floats(list(chain.from_iterable(predictor))).reshape(-1, d))
+    if predictor[0] is None and {*predictor} == {None}:
+        return np.ones(len(predictor)), None
+    return _floats(predictor), None
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
@@ -286,21 +311,27 @@ def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, Cal
     """Return the rows' plain values; rows that cannot be read go to `misread`, and have good values in their place."""
     names = [""] * len(rows)
     numbers = np.ones((3, len(rows)))
+    further: dict[int, list[float]] = {}
     for i, row in enumerate(rows):
         try:
-            names[i], *numbers[:, i] = _plain_row(row)
+            names[i], point, *numbers[1:, i] = _plain_row(row)
         except CallerError as error:
             misread[i] = error
+            continue
+        # A NaN behind the first value would pass for an absent one: it spoils the first.
+        numbers[0, i] = point[0] if all(value == value for value in point) else np.nan  # noqa: PLR0124
+        if len(point) > 1:
+            further[i] = point[1:]
     index = book.index_of(names)
-    return _Plain(book.names, index, *numbers, maps=True)
+    return _Plain(book.names, index, *numbers, maps=True, further=vectors.further_of(further, len(rows)))
 
 
-def _plain_row(row: Any) -> tuple[str, float, float, float]:
-    """Return the four values of a row that every row has.
+def _plain_row(row: Any) -> tuple[str, list[float], float, float]:
+    """Return the values of a row that every row has; those of the predictor as a list.
 
     Raises
     ------
-    InvalidValue, Unsupported
+    InvalidValue
     """
     parts = cast("list[Any]", row if isinstance(row, list) else [])
     if not 4 <= len(parts) <= 5:
@@ -312,13 +343,11 @@ def _plain_row(row: Any) -> tuple[str, float, float, float]:
         raise InvalidValue("name", component, bound_text("invalid_name"))
     if isinstance(predictor, list):
         point = f.numbers("predictor", predictor)
-        if len(point) not in _DIMENSIONS:
-            raise InvalidValue("predictor", len(point), "1 to 4 values")
-        if len(point) > 1:
-            _refuse_dimensions(len(point))
-        predictor = point[0]
-    x = 1.0 if predictor is None else f.number("predictor", predictor)
-    return component, x, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
+        if not 1 <= len(point) <= limits.DIMENSIONS_MAX:
+            raise InvalidValue("predictor", len(point), f"1 to {limits.DIMENSIONS_MAX} values")
+    else:
+        point = [1.0 if predictor is None else f.number("predictor", predictor)]
+    return component, point, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
 
 
 def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> dict[str, dict[int, Any]]:
@@ -329,6 +358,7 @@ def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> di
             continue
         try:
             given = _OPTIONAL_FIELDS("row", row[4])
+            _check_dimensions(row[1], given.get("dimensions"))
         except CallerError as error:
             misread[i] = error
             continue
@@ -336,6 +366,29 @@ def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> di
             if value is not None:
                 optional.setdefault(key, {})[i] = value
     return optional
+
+
+def _check_dimensions(predictor: Any, dimensions: int | None) -> None:
+    values = len(cast("list[Any]", predictor)) if isinstance(predictor, list) else 1
+    if dimensions not in (None, values):
+        raise InvalidValue("dimensions", dimensions, f"{values}, the values of predictor")
+
+
+def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dict[str, Any]:
+    """Return the columns of machines and measures, as `Columns` has them, from key -> row -> value."""
+    columns: dict[str, Any] = {}
+    machines = optional.get("machine")
+    if machines:
+        columns["machine"], columns["machines"], columns["misread"] = named_machines(
+            [machines.get(row) for row in range(rows)], None, rows
+        )
+    measures: dict[str, dict[int, float]] = {}
+    for row, given in optional.get("measures", {}).items():
+        for name, value in given.items():
+            if value is not None:
+                measures.setdefault(name, {})[row] = value
+    columns["measures"] = vectors.measured({name: vectors.sparse(given, rows) for name, given in measures.items()})
+    return columns
 
 
 _OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
@@ -346,7 +399,7 @@ def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
     codes: dict[str, NDArray[np.bool_]] = {}
     for row, error in errors.items():
         code = {"name": "invalid_name"}.get(error.field or "", "invalid_row")
-        if isinstance(error, (UnknownKey, Unsupported)):
+        if isinstance(error, UnknownKey):
             code = error.code
         codes.setdefault(code, np.zeros(rows, np.bool_))[row] = True
     return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
@@ -362,10 +415,3 @@ def _scattered(by_row: dict[int, Any] | None, rows: int, default: Any, dtype: An
 
 def _refuse(field: str, value: Any) -> Any:
     raise InvalidValue(field, value, bound_text(f"invalid_{field}"))
-
-
-def _refuse_dimensions(dimensions: Any) -> Any:
-    raise Unsupported(
-        "vector predictors are not learned by this version", field="dimensions", value=dimensions, bound=1,
-        hint="send one predictor value a row",
-    )  # fmt: skip

@@ -16,7 +16,8 @@ NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 OBJECTIVES = ("throughput", "latency", "fewest_cores")
-MEASURES = ("peak_bytes", "energy_j")
+MEASURES = tuple(limits.MEASURES)
+TIME = "elapsed_s"  # what is predicted where no measure is asked for
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
 
@@ -94,13 +95,28 @@ class ObserveColumns:
 
 @dataclass(frozen=True, slots=True)
 class Predict:
-    """The elapsed time asked for; `predictor` and `cores` may be lists, of one length, or one a list."""
+    """The elapsed time, or a measure, asked for.
+
+    `predictor` and `cores` may be lists, of one length, or one a list. With `dimensions` d above 1 `predictor` is a list of
+    points, d values each, row-major; a single point goes with each of the `cores`.
+    """
 
     component: str
     predictor: float | list[float] | None = None
     cores: float | list[float] = 1
     level: float = 0.9
     model: str | None = None
+    dimensions: int = 1
+    machine: str | None = None
+    measure: str = TIME
+
+    @property
+    def points(self) -> int | None:
+        """How many predictors are asked for; None where it is one, to go with any number of cores."""
+        if not isinstance(self.predictor, list):
+            return None
+        points = len(self.predictor) // self.dimensions
+        return None if points == 1 and self.dimensions > 1 else points
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +190,12 @@ def _introduced(params: Hello) -> None:
 
 
 def _one_length(params: Predict) -> None:
-    x, p = params.predictor, params.cores
-    if isinstance(x, list) and isinstance(p, list) and len(x) != len(p):
-        raise InvalidValue("cores", len(p), f"a number, or a list of {len(x)}, as predictor has")
+    x, p, d = params.predictor, params.cores, params.dimensions
+    if d > 1 and (not isinstance(x, list) or not x or len(x) % d):
+        told = len(x) if isinstance(x, list) else x
+        raise InvalidValue("predictor", told, f"a list of {d} values a point, as dimensions says")
+    if isinstance(p, list) and params.points not in (None, len(p)):
+        raise InvalidValue("cores", len(p), f"a number, or a list of {params.points}, as predictor has")
 
 
 def _keep(field: str, value: Any) -> float:
@@ -273,7 +292,7 @@ METHODS: Mapping[str, Method] = {
             "predictor": _F64,
             "cores": _F64,
             "elapsed_s": _F64,
-            "dimensions": f.integer(1, 4),
+            "dimensions": f.integer(1, limits.DIMENSIONS_MAX),
             "count": _U32,
             "ok": _U8,
             "running": _U8,
@@ -295,6 +314,9 @@ METHODS: Mapping[str, Method] = {
             "cores": f.number_or_list,
             "level": _level,
             "model": _WORD,
+            "dimensions": f.integer(1, limits.DIMENSIONS_MAX),
+            "machine": f.name,
+            "measure": f.one_of(TIME, *MEASURES),
         },
         positional=3, rule=_one_length,
     ),

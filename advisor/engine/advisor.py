@@ -115,7 +115,8 @@ class Advisor:
                         self.components.components_max,
                         "forget is no cure: raise components_max",
                     )
-        x, further = 1.0 if predictor is None else predictor, ()
+        x: Any = 1.0 if predictor is None else predictor
+        further: Sequence[float] = ()
         if dimensions is not None or hasattr(x, "__len__"):
             x, *further = point_of(x, dimensions)
         numbers = (("invalid_predictor", x), ("invalid_cores", cores), ("invalid_elapsed_s", elapsed_s))

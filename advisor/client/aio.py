@@ -22,7 +22,7 @@ from advisor.domain.answers import Allocation, CoreChoice, Prediction
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.errors import AdvisorError, ConnectionFailed, InvalidValue, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of
-from advisor.protocol.messages import PROTOCOL_VERSION
+from advisor.protocol.params import PROTOCOL_VERSION
 
 WhenFull = Literal["drop_newest", "drop_oldest", "block", "raise"]
 POLICIES = get_args(WhenFull)
@@ -218,10 +218,18 @@ class AsyncClient:
 
     async def predict(
         self, component: str, predictor: Any = None, cores: Any = 1, *,
-        level: float | None = None, model: str | None = None, timeout_s: float | None = None,
+        level: float | None = None, model: str | None = None, dimensions: int | None = None,
+        machine: str | None = None, measure: str | None = None, timeout_s: float | None = None,
     ) -> Prediction:  # fmt: skip
-        """Return the elapsed time to expect; `predictor` and `cores` may be arrays."""
-        params = requests.given(component=component, predictor=predictor, cores=cores, level=level, model=model)
+        """Return the elapsed time to expect, or the `measure`, on `machine`; `predictor` and `cores` may be arrays.
+
+        Predictors of d values are the rows of an array (n, d), or flat with `dimensions` d: one point goes with each of
+        the `cores`.
+        """
+        params = requests.predict_params(
+            predictor, dimensions, component=component, cores=cores, level=level, model=model, machine=machine,
+            measure=measure,
+        )  # fmt: skip
         return await self._ask("predict", params, requests.read_prediction, timeout_s)
 
     async def choose_cores(

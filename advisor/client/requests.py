@@ -8,12 +8,13 @@ from typing import Any, TypeVar, cast
 
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason
 from advisor.errors import InvalidValue, MalformedMessage
+from advisor.protocol.points import flattened
 
 Answer = TypeVar("Answer")
 
 
 def row_of(component: str, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
-    """Return an observation as a row; numbers of any kind become floats.
+    """Return an observation as a row; numbers of any kind become floats, a predictor of several values a list.
 
     Raises
     ------
@@ -23,13 +24,35 @@ def row_of(component: str, predictor: Any, cores: Any, elapsed_s: Any, optional:
     try:
         row = [component, None if predictor is None else float(predictor), float(cores), float(elapsed_s)]
     except (TypeError, ValueError, OverflowError):
+        if hasattr(predictor, "__len__") and not isinstance(predictor, (str, bytes)):
+            row = row_of(component, None, cores, elapsed_s, optional)
+            row[1] = _floats("predictor", plain(predictor))
+            return row
         for field, value in (("predictor", predictor), ("cores", cores), ("elapsed_s", elapsed_s)):
             try:
                 float(1.0 if value is None and field == "predictor" else cast("Any", value))
             except (TypeError, ValueError, OverflowError) as error:
                 raise InvalidValue(field, value, "a number") from error
         raise
-    return [*row, dict(optional)] if optional else row
+    return [*row, plain(optional)] if optional else row
+
+
+def _floats(field: str, values: Any) -> list[float]:
+    try:
+        return [float(value) for value in values]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidValue(field, values, "a number, or a list of numbers") from error
+
+
+def predict_params(predictor: Any, dimensions: int | None, **params: Any) -> dict[str, Any]:
+    """Return the parameters of `predict`; predictors that are rows of several values are flat, with `dimensions`.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    flat, values = flattened(predictor, dimensions)
+    return given(**params, predictor=flat, dimensions=values if values > 1 else None)
 
 
 def given(**params: Any) -> dict[str, Any]:

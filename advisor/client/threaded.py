@@ -165,12 +165,10 @@ class SyncClient:
 
     def predict(
         self, component: str, predictor: Any = None, cores: Any = 1, *,
-        level: float | None = None, model: str | None = None, timeout_s: float | None = None,
+        timeout_s: float | None = None, **asked: Any,
     ) -> Prediction:  # fmt: skip
-        """Return the elapsed time to expect; `predictor` and `cores` may be arrays."""
-        return self._run(
-            lambda client: client.predict(component, predictor, cores, level=level, model=model, timeout_s=timeout_s)
-        )
+        """Return the elapsed time to expect, or a measure. As `AsyncClient.predict`."""
+        return self._run(lambda client: client.predict(component, predictor, cores, timeout_s=timeout_s, **asked))
 
     def choose_cores(
         self, component: str, predictor: float | None = None, *,

@@ -165,6 +165,12 @@ BOUNDS: Mapping[str, tuple[str, float, float]] = {
 }
 
 
+def measure_bound(name: str) -> str:
+    """Return the bound of a measure, in words."""
+    low, high = limits.MEASURES[name]
+    return f"a finite number from {low:g} to {high:g}"
+
+
 def bound_text(code: str) -> str:
     """Return the bound that a refusal code stands for, in words."""
     if code in BOUNDS:
@@ -179,9 +185,7 @@ _BOUND_TEXTS: Mapping[str, str] = {
     "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
     "unknown_key": f"one of {', '.join(OPTIONAL_FIELDS)}",
     "invalid_machine": NAME_BOUND,
-    "invalid_measure": ", ".join(
-        f"{name} a finite number from {low:g} to {high:g}" for name, (low, high) in limits.MEASURES.items()
-    ),
+    "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
 }
 
 

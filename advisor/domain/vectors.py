@@ -119,6 +119,16 @@ def split(table: Floats) -> tuple[Floats, Floats | None]:
     return first, further if n else None
 
 
+def further_of(given: Mapping[int, Sequence[float]], n: int) -> Floats | None:
+    """Return the further values (n, 3) of n rows from those of the rows that have some, or None."""
+    if not given:
+        return None
+    further = np.full((n, DIMENSIONS_MAX - 1), np.nan)
+    for row, values in given.items():
+        further[row, : len(values)] = values
+    return further
+
+
 def point(first: float, further: Floats) -> tuple[float, ...]:
     """Return the values of one predictor: `further` (3,) ends where only NaN follow."""
     given = np.flatnonzero(~np.isnan(further))
@@ -128,8 +138,9 @@ def point(first: float, further: Floats) -> tuple[float, ...]:
 def bad_further(further: Floats) -> Bools:
     """Return the rows (n,) of further values (n, 3) with one outside its domain, or behind one that is absent."""
     absent = np.isnan(further)
-    wrong = ((further < 0.0) | (further > PREDICTOR_MAX)).any(axis=1)  # False where NaN
-    return wrong | (absent[:, :-1] & ~absent[:, 1:]).any(axis=1)
+    wrong = (further < 0.0) | (further > PREDICTOR_MAX)  # False where NaN
+    wrong[:, 1:] |= absent[:, :-1] & ~absent[:, 1:]
+    return np.logical_or.reduce(wrong, axis=1)
 
 
 def checked_dimensions(value: Any) -> int:
@@ -139,10 +150,10 @@ def checked_dimensions(value: Any) -> int:
     ------
     InvalidValue
     """
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= DIMENSIONS_MAX:
+    whole = int(value) if type(value) is int or isinstance(value, np.integer) else 0
+    if not 1 <= whole <= DIMENSIONS_MAX:
         raise InvalidValue("dimensions", value, f"an integer from 1 to {DIMENSIONS_MAX}")
-    return int(value)
+    return whole
 
 
 def _shape(array: NDArray[Any]) -> str:
@@ -165,11 +176,11 @@ def labelled(name: str, values: Any, labels: Any, n: int) -> tuple[Sequence[obje
     InvalidValue
     """
     known = [] if labels is None else _texts("labels", labels)
-    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
-        values = cast("Any", values).tolist() if cast("Any", values).dtype.kind in "UO" else cast("Any", values)
+    if not isinstance(values, np.ma.MaskedArray) and getattr(values, "ndim", 0) == 1 and values.dtype.kind in "UO":
+        values = values.tolist()
     if isinstance(values, (list, tuple)) and not _numbers(cast("list[object]", values)):
         return _numbered(name, cast("list[object]", values), known, n)
-    numbers = vector(name, values, np.int64, n)
+    numbers = vector(name, cast("ArrayLike", values), np.int64, n)
     numbers = np.where(numbers == ABSENT_U32, NONE_NAMED, numbers)
     if n and not (numbers.min() >= NONE_NAMED and numbers.max() < len(known)):
         worst = numbers.min() if numbers.min() < NONE_NAMED else numbers.max()
@@ -184,8 +195,9 @@ def _numbers(values: Sequence[object]) -> bool:
 def _numbered(name: str, texts: Sequence[object], known: list[str], n: int) -> tuple[Sequence[object], Ints]:
     if len(texts) != n:
         raise InvalidValue(name, len(texts), f"{n} names, as index has")
-    labels = list(known)
-    number_of: dict[object, int] = {None: NONE_NAMED} | {label: number for number, label in enumerate(labels)}
+    labels: list[object] = list(known)
+    number_of: dict[object, int] = {label: number for number, label in enumerate(labels)}
+    number_of[None] = NONE_NAMED
     for text in texts:
         if text is not None and not isinstance(text, str):
             raise InvalidValue(name, text, "names or None, throughout")
@@ -252,6 +264,13 @@ def measures(given: Any, n: int) -> dict[str, Floats]:
         for name in MEASURES
         if columns.get(name) is not None
     })  # fmt: skip
+
+
+def sparse(given: Mapping[int, float], n: int) -> Floats:
+    """Return a column (n,) from the values of some rows; NaN in the others."""
+    column = np.full(n, np.nan)
+    column[list(given)] = list(given.values())
+    return column
 
 
 def measured(columns: Mapping[str, Floats]) -> dict[str, Floats]:

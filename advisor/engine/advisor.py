@@ -29,7 +29,7 @@ from advisor.engine import state_bytes
 from advisor.engine.asking import Asking
 from advisor.engine.checks import check_kinds, checked_level, is_number
 from advisor.engine.components import TIME, Components
-from advisor.engine.pending import Pending
+from advisor.engine.pending import Pending, more_of, point_of
 from advisor.engine.report import component_status
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
@@ -100,17 +100,22 @@ class Advisor:
         self,
         component: str,
         *,
-        predictor: float | None = None,
+        predictor: float | Sequence[float] | None = None,
         cores: float = 1,
         elapsed_s: float,
         count: int = 1,
         ok: bool = True,
         running: bool = False,
+        dimensions: int | None = None,
+        machine: str | None = None,
+        measures: Mapping[str, float] | None = None,
         **carried: Any,
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor` (absent: 1).
 
         The row is checked now and folded with others at the next question, which is cheaper and gives the same state.
+        A predictor may have up to four values (`dimensions`, where given, must agree); `machine` names where it ran;
+        `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured.
 
         Raises
         ------
@@ -130,13 +135,12 @@ class Advisor:
                         self.components.components_max,
                         "forget is no cure: raise components_max",
                     )
-        x = 1.0 if predictor is None else predictor
-        for code, value in (
-            ("invalid_predictor", x),
-            ("invalid_cores", cores),
-            ("invalid_elapsed_s", elapsed_s),
-            ("invalid_count", count),
-        ):
+        x: Any = 1.0 if predictor is None else predictor
+        further: Sequence[float] = ()
+        if dimensions is not None or hasattr(x, "__len__"):
+            x, *further = point_of(x, dimensions)
+        numbers = (("invalid_predictor", x), ("invalid_cores", cores), ("invalid_elapsed_s", elapsed_s))
+        for code, value in (*numbers, ("invalid_count", count)):
             field, low, high = BOUNDS[code]
             if not is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
@@ -144,8 +148,9 @@ class Advisor:
         for field, value in carried.items():
             if field not in CARRIED_FIELDS:
                 raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
+        more = more_of(further, machine, measures) if further or machine is not None or measures is not None else None
         if self._pending.add(
-            component, float(x), float(cores), float(elapsed_s), int(count), bool(ok), bool(running), carried
+            component, float(x), float(cores), float(elapsed_s), int(count), bool(ok), bool(running), carried, more
         ):
             self.flush()
 

@@ -1,35 +1,119 @@
-"""Rows that `Advisor.observe` took one by one, waiting to be folded together."""
+"""Rows that `Advisor.observe` took one by one, checked, waiting to be folded together."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from advisor.domain.observations import Columns, ComponentNames
+from advisor.domain import limits, vectors
+from advisor.domain.names import checked_name
+from advisor.domain.observations import Columns, ComponentNames, bound_text, measure_bound
+from advisor.engine.checks import is_number
+from advisor.errors import InvalidValue
 
 PENDING_ROWS_MAX = 1_024  # a fold of a thousand rows costs little more than a fold of one
+
+
+class More(NamedTuple):
+    """What a row has beyond its plain values: checked, in normal form."""
+
+    further: tuple[float, ...] = ()
+    machine: str | None = None
+    measures: Mapping[str, float] = {}
+
+
+def point_of(predictor: Any, dimensions: Any = None) -> tuple[float, ...]:
+    """Return the 1 to 4 values of a predictor that is not None.
+
+    Raises
+    ------
+    InvalidValue
+        When it is neither a number nor a vector of 1 to 4, a value lies outside its domain, or `dimensions` disagrees.
+    """
+    if is_number(predictor):
+        values: list[Any] = [predictor]
+    else:
+        array = vectors.array_of("predictor", predictor, np.float64, "a number, or an array of 1 to 4")
+        if array.ndim != 1 or not 1 <= len(array) <= limits.DIMENSIONS_MAX:
+            raise InvalidValue("predictor", predictor, f"a number, or an array of 1 to {limits.DIMENSIONS_MAX}")
+        values = array.tolist()
+    if dimensions is not None and vectors.checked_dimensions(dimensions) != len(values):
+        raise InvalidValue("dimensions", dimensions, f"{len(values)}, the values of predictor")
+    for value in values:
+        if not 0.0 <= value <= limits.PREDICTOR_MAX:
+            raise InvalidValue("predictor", value, bound_text("invalid_predictor"))
+    return tuple(float(value) for value in values)
+
+
+def measures_of(measures: Any) -> dict[str, float]:
+    """Return the measures of a row by name, without those that are None or NaN: they were not measured.
+
+    Raises
+    ------
+    InvalidValue
+        Naming the measure, its value and its bound.
+    """
+    if not isinstance(measures, Mapping):
+        raise InvalidValue("measures", measures, f"a map with the keys {', '.join(limits.MEASURES)}")
+    found: dict[str, float] = {}
+    for name, value in cast("Mapping[Any, Any]", measures).items():
+        if name not in limits.MEASURES:
+            raise InvalidValue("measures", name, f"one of {', '.join(limits.MEASURES)}")
+        if value is None:
+            continue
+        if not is_number(value) or vectors.outside(value, *limits.MEASURES[name]):
+            raise InvalidValue(f"measures.{name}", value, measure_bound(name))
+        if value == value:  # noqa: PLR0124 - NaN is not
+            found[name] = float(value)
+    return found
+
+
+def more_of(further: Sequence[float], machine: Any, measures: Any) -> More:
+    """Return what a row has beyond its plain values.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    return More(
+        tuple(further),
+        None if machine is None else checked_name("machine", machine),
+        {} if measures is None else measures_of(measures),
+    )
 
 
 class Pending:
     """A bounded list of checked rows."""
 
-    __slots__ = ("_carried", "_number", "_rows")
+    __slots__ = ("_carried", "_more", "_number", "_rows")
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, float, float, float, int, bool, bool]] = []
         self._number: dict[str, int] = {}
         self._carried: Counter[str] = Counter()
+        self._more: dict[int, More] = {}
 
     def add(
-        self, component: str, x: float, p: float, t: float, count: int, ok: bool, running: bool, carried: dict[str, Any]
+        self,
+        component: str,
+        x: float,
+        p: float,
+        t: float,
+        count: int,
+        ok: bool,
+        running: bool,
+        carried: Iterable[str] = (),
+        more: More | None = None,
     ) -> bool:
         """Take a row; True when it is time to fold."""
+        if more is not None:
+            self._more[len(self._rows)] = more
         self._rows.append((self._number.setdefault(component, len(self._number)), x, p, t, count, ok, running))
         if carried:
-            self._carried.update(carried.keys())
+            self._carried.update(carried)
         return len(self._rows) >= PENDING_ROWS_MAX
 
     def new_names(self, known: Container[str]) -> list[str]:
@@ -51,6 +135,27 @@ class Pending:
             ok=None if all(ok) else np.array(ok, np.bool_),
             running=np.array(running, np.bool_) if any(running) else None,
             carried=dict(self._carried),
+            **(self._more_columns() if self._more else {}),
         )
         self.__init__()
         return columns
+
+    def _more_columns(self) -> dict[str, Any]:
+        n = len(self._rows)
+        machine = np.full(n, vectors.NONE_NAMED, np.int64)
+        machines: dict[str, int] = {}
+        further: dict[int, tuple[float, ...]] = {}
+        measures: dict[str, dict[int, float]] = {}
+        for row, more in self._more.items():
+            if more.further:
+                further[row] = more.further
+            if more.machine is not None:
+                machine[row] = machines.setdefault(more.machine, len(machines))
+            for name, value in more.measures.items():
+                measures.setdefault(name, {})[row] = value
+        return {
+            "further": vectors.further_of(further, n),
+            "machine": machine if machines else None,
+            "machines": tuple(machines),
+            "measures": vectors.measured({name: vectors.sparse(values, n) for name, values in measures.items()}),
+        }

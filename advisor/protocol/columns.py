@@ -1,74 +1,17 @@
-"""Batches off the wire as columns. The service's side: the only module of the protocol that imports numpy."""
+"""Batches off the wire as columns. The service's side: with `rows` the only module of the protocol that imports numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain import limits
-from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, Misread, bound_text
-from advisor.errors import CallerError, InvalidValue, TooLarge, UnknownKey, UnknownNameId, Unsupported
-from advisor.protocol import fields as f
+from advisor.domain import limits, vectors
+from advisor.domain.observations import Columns, ComponentNames, named_machines
+from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import messages
-
-_ROW_BOUND = bound_text("invalid_row")
-_DIMENSIONS = range(1, 5)  # of a predictor on the wire; this version learns 1
-_COUNTS = range(-1, 2**63)  # what an int64 column can hold, and enough to be refused by value
-_OPTIONAL: Mapping[str, f.Check] = {
-    "count": lambda field, value: value if type(value) is int and value in _COUNTS else _refuse(field, value),
-    "ok": f.boolean,
-    "running": f.boolean,
-    "dimensions": lambda field, value: value if value == 1 and type(value) is int else _refuse_dimensions(value),
-    "network": f.name,
-    "record": f.integer(0, messages.ABSENT_U64 - 1),
-    "entered": f.boolean,
-    "machine": f.name,
-    "active_cores": f.number,
-    "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.number)),
-}
-
-
-class NameBook:
-    """Names met in rows, numbered in the order of their first coming, so that each is checked and resolved once.
-
-    One book serves one engine, for any number of connections. It starts anew beyond `names_max` names, so that a
-    peer with ever new names cannot make it grow; batches already read keep the list they were read with.
-    """
-
-    __slots__ = ("_ids", "_names_max", "names")
-
-    def __init__(self, names_max: int = limits.NAME_IDS_MAX) -> None:
-        self._names_max = names_max
-        self._ids: dict[str, int] = {}
-        self.names = ComponentNames()
-
-    def index_of(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the numbers of `names` in `self.names`, which grows by the new ones. Cost O(n).
-
-        Raises
-        ------
-        ValueError
-            When a new name is longer than any name may be: it is not worth remembering.
-        """
-        try:
-            return np.fromiter(map(self._ids.__getitem__, names), np.int64, len(names))
-        except KeyError:
-            new = dict.fromkeys(name for name in names if name not in self._ids)
-        if max(map(len, new)) > limits.NAME_BYTES_MAX:
-            raise ValueError("a name that is none")
-        if len(self._ids) + len(new) > self._names_max:
-            self._ids = {}
-            self.names = ComponentNames()
-            new = dict.fromkeys(names)
-        first = len(self._ids)
-        self.names.extend(list(new))
-        self._ids.update(zip(new, range(first, first + len(new)), strict=True))
-        return self.index_of(names)
 
 
 class ConnectionNames:
@@ -122,13 +65,9 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
         When a column is no vector of the length of `index`, or a label's number has no label.
     TooLarge
         Beyond ROWS_BATCH_MAX rows.
-    Unsupported
-        When `dimensions` is more than 1.
     UnknownNameId
         When `index` counts beyond the names; after `names` the same batch may be sent again.
     """
-    if params.dimensions != 1:
-        _refuse_dimensions(params.dimensions)
     if isinstance(names, ConnectionNames):
         names = names.of(params.components)
     elif params.components is not None:
@@ -145,18 +84,35 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
     count = _optional(params, "count", "<u4", n)
     ok = _flags(params, "ok", n)
     running = _flags(params, "running", n)
-    predictor = _optional(params, "predictor", "<f8", n)
+    x, further = _points(params, n)
+    numbers = _optional(params, "machine", "<u4", n)
+    machine, machines, misread = (None, (), None) if numbers is None else named_machines(numbers, params.labels, n)
     return Columns(
         names,
         index,
-        np.ones(n) if predictor is None else predictor.astype(np.float64, copy=False),
+        x,
         _column("cores", params.cores, "<f8", n).astype(np.float64, copy=False),
         _column("elapsed_s", params.elapsed_s, "<f8", n).astype(np.float64, copy=False),
         count=None if count is None else count.astype(np.int64),
         ok=ok,
         running=running,
         carried=_carried_columns(params, n),
+        misread=misread,
+        further=further,
+        machine=machine,
+        machines=machines,
+        measures=_measures(params.measures, n) if params.measures else {},
     )
+
+
+def _points(params: messages.ObserveColumns, rows: int) -> tuple[vectors.Floats, vectors.Floats | None]:
+    values = None if params.predictor is None else np.frombuffer(params.predictor, "<f8")
+    return vectors.points("predictor", values, rows, params.dimensions)
+
+
+def _measures(measures: Mapping[str, bytes], rows: int) -> dict[str, vectors.Floats]:
+    columns = {key: _column(f"measures.{key}", data, "<f8", rows) for key, data in measures.items()}
+    return vectors.measured({key: values.astype(np.float64, copy=False) for key, values in columns.items()})
 
 
 def _column(field: str, data: bytes, dtype: str, rows: int) -> NDArray[Any]:
@@ -184,14 +140,12 @@ def _carried_columns(params: messages.ObserveColumns, rows: int) -> Mapping[str,
     """Return, per optional column that is not learned yet, how many rows have a value."""
     carried: dict[str, int] = {}
     labels = len(params.labels or ())
-    for field in ("network", "machine"):
-        numbers = _optional(params, field, "<u4", rows)
-        if numbers is None:
-            continue
+    numbers = _optional(params, "network", "<u4", rows)
+    if numbers is not None:
         given = numbers[numbers != messages.ABSENT_U32]
         if len(given) and given.max() >= labels:
-            raise InvalidValue(field, int(given.max()), f"the number of one of {labels} labels")
-        carried[field] = len(given)
+            raise InvalidValue("network", int(given.max()), f"the number of one of {labels} labels")
+        carried["network"] = len(given)
     record = _optional(params, "record", "<u8", rows)
     if record is not None:
         carried["record"] = int(np.count_nonzero(record != messages.ABSENT_U64))
@@ -201,171 +155,4 @@ def _carried_columns(params: messages.ObserveColumns, rows: int) -> Mapping[str,
     active = _optional(params, "active_cores", "<f8", rows)
     if active is not None:
         carried["active_cores"] = int(np.count_nonzero(~np.isnan(active)))
-    if params.measures is not None:
-        given = np.zeros(rows, np.bool_)
-        for key, data in params.measures.items():
-            given |= ~np.isnan(_column(f"measures.{key}", data, "<f8", rows))
-        carried["measures"] = int(np.count_nonzero(given))
     return carried
-
-
-def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook | None = None) -> Columns:
-    """Return the batch of `observe_rows`, or of a list of rows. Cost O(n).
-
-    A row that cannot be read keeps its place, as a `Misread`: it is refused as a row, the others are accepted.
-
-    Parameters
-    ----------
-    params : ObserveRows, or list of rows
-        Rows `[component, predictor, cores, elapsed_s, {optional}]`.
-    book : NameBook, optional
-        Numbers for the names; with one book for all batches each name is checked and resolved once.
-    """
-    rows = params.rows if isinstance(params, messages.ObserveRows) else params
-    book = NameBook() if book is None else book
-    misread: dict[int, CallerError] = {}
-    plain = _plain_rows(rows, book)
-    if plain is None:
-        plain = _rows_one_by_one(rows, book, misread)
-    optional = _optional_fields(rows, misread) if plain.maps else {}
-    return Columns(
-        plain.names,
-        plain.index,
-        plain.predictor,
-        plain.cores,
-        plain.elapsed_s,
-        count=_scattered(optional.get("count"), len(rows), 1, np.int64),
-        ok=_scattered(optional.get("ok"), len(rows), True, np.bool_),
-        running=_scattered(optional.get("running"), len(rows), False, np.bool_),
-        carried={key: len(optional[key]) for key in CARRIED_FIELDS if key in optional},
-        misread=_misread(misread, len(rows)) if misread else None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """The values that every row has; `maps` says that some rows have more."""
-
-    names: ComponentNames
-    index: NDArray[np.int64]
-    predictor: NDArray[np.float64]
-    cores: NDArray[np.float64]
-    elapsed_s: NDArray[np.float64]
-    maps: bool
-
-
-def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
-    """Return the rows' plain values, all at once; None when one of them needs a closer look."""
-    try:
-        widths = {*map(len, rows)}
-        if 5 in widths and widths <= {4, 5}:
-            if {*map(type, rows)} != {list}:
-                return None
-            values = list(chain.from_iterable([row[:4] for row in rows]))
-        elif widths == {4}:
-            values = list(chain.from_iterable(rows))  # of what is no list, too: its parts are no name and three numbers
-        else:
-            return None
-        names, predictor = values[0::4], values[1::4]
-        if {*map(type, names)} != {str}:
-            return None
-        index = book.index_of(names)
-        x = np.ones(len(rows)) if predictor[0] is None and {*predictor} == {None} else _floats(predictor)
-        return _Plain(book.names, index, x, _floats(values[2::4]), _floats(values[3::4]), maps=5 in widths)
-    except (TypeError, ValueError):
-        return None
-
-
-def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
-    if not f.NUMBER_TYPES.issuperset(map(type, values)):
-        raise TypeError("not numbers throughout")
-    return np.fromiter(values, np.float64, len(values))
-
-
-def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, CallerError]) -> _Plain:
-    """Return the rows' plain values; rows that cannot be read go to `misread`, and have good values in their place."""
-    names = [""] * len(rows)
-    numbers = np.ones((3, len(rows)))
-    for i, row in enumerate(rows):
-        try:
-            names[i], *numbers[:, i] = _plain_row(row)
-        except CallerError as error:
-            misread[i] = error
-    index = book.index_of(names)
-    return _Plain(book.names, index, *numbers, maps=True)
-
-
-def _plain_row(row: Any) -> tuple[str, float, float, float]:
-    """Return the four values of a row that every row has.
-
-    Raises
-    ------
-    InvalidValue, Unsupported
-    """
-    parts = cast("list[Any]", row if isinstance(row, list) else [])
-    if not 4 <= len(parts) <= 5:
-        raise InvalidValue("row", cast("Any", row), _ROW_BOUND)
-    component, predictor, cores, elapsed_s = parts[:4]
-    if not isinstance(component, str):
-        raise InvalidValue("component", component, "text")
-    if len(component) > limits.NAME_BYTES_MAX:
-        raise InvalidValue("name", component, bound_text("invalid_name"))
-    if isinstance(predictor, list):
-        point = f.numbers("predictor", predictor)
-        if len(point) not in _DIMENSIONS:
-            raise InvalidValue("predictor", len(point), "1 to 4 values")
-        if len(point) > 1:
-            _refuse_dimensions(len(point))
-        predictor = point[0]
-    x = 1.0 if predictor is None else f.number("predictor", predictor)
-    return component, x, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
-
-
-def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> dict[str, dict[int, Any]]:
-    """Return key -> row -> value of the rows' maps; rows whose map is wrong go to `misread`; nil is absent."""
-    optional: dict[str, dict[int, Any]] = {}
-    for i, row in enumerate(rows):
-        if i in misread or len(row) == 4:
-            continue
-        try:
-            given = _OPTIONAL_FIELDS("row", row[4])
-        except CallerError as error:
-            misread[i] = error
-            continue
-        for key, value in given.items():
-            if value is not None:
-                optional.setdefault(key, {})[i] = value
-    return optional
-
-
-_OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
-
-
-def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
-    """Return what could not be read, as the refusals know it."""
-    codes: dict[str, NDArray[np.bool_]] = {}
-    for row, error in errors.items():
-        code = {"name": "invalid_name"}.get(error.field or "", "invalid_row")
-        if isinstance(error, (UnknownKey, Unsupported)):
-            code = error.code
-        codes.setdefault(code, np.zeros(rows, np.bool_))[row] = True
-    return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
-
-
-def _scattered(by_row: dict[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
-    if by_row is None:
-        return None
-    column = np.full(rows, default, dtype)
-    column[list(by_row)] = list(by_row.values())
-    return column
-
-
-def _refuse(field: str, value: Any) -> Any:
-    raise InvalidValue(field, value, bound_text(f"invalid_{field}"))
-
-
-def _refuse_dimensions(dimensions: Any) -> Any:
-    raise Unsupported(
-        "vector predictors are not learned by this version", field="dimensions", value=dimensions, bound=1,
-        hint="send one predictor value a row",
-    )  # fmt: skip

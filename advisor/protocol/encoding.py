@@ -15,6 +15,7 @@ from advisor.domain import limits
 from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol.framing import map_header, pack
 from advisor.protocol.messages import ABSENT_U32, MEASURES, METHODS
+from advisor.protocol.points import flattened
 
 _HEADER_BYTES = 512  # of a request around its body: method, producer, incarnation, sequence
 _U32 = "I" if array("I").itemsize == 4 else "L"
@@ -86,30 +87,28 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
     ----------
     columns : mapping
         Keys as `observe_columns` has them; None is absent. A column is a numpy array, an array.array, a list, or
-        little-endian bytes. `components` and `labels` are lists of text; `network` and `machine` are numbers of
-        labels, or lists of text or None, which then make the labels; `measures` is a map of columns.
+        little-endian bytes; `predictor` may have rows of up to four values, or be flat with `dimensions`. `components`
+        and `labels` are lists of text; `network` and `machine` are numbers of labels (2**32 - 1 for none), or lists of text or
+        None, which then make the labels; `measures` is a map of columns.
 
     Raises
     ------
     InvalidValue, TooLarge
     """
-    given = _labelled({key: value for key, value in columns.items() if value is not None})
-    for key in given:
-        if key not in METHODS["observe_columns"].keys:
-            raise InvalidValue("columns", key, f"one of {', '.join(METHODS['observe_columns'].keys)}")
-    for key in ("index", "cores", "elapsed_s"):
-        if key not in given:
-            raise InvalidValue(key, None, "given")
-    measures = dict(given.pop("measures", {}))
-    for key in measures:
-        if key not in MEASURES:
-            raise InvalidValue("measures", key, " or ".join(MEASURES))
+    given = _checked_keys(columns)
+    dimensions = given.get("dimensions", 1)
+    measures = given.pop("measures", {})
     packed = {key: column_bytes(key, given.pop(key), code) for key, code in _COLUMN_CODES.items() if key in given}
-    measured = {key: column_bytes(f"measures.{key}", values, "d") for key, values in measures.items()}
+    measured = {
+        key: column_bytes(f"measures.{key}", values, "d") for key, values in measures.items() if values is not None
+    }
     rows = len(packed["index"]) // 4
+    widths = {key: _WIDTHS[_COLUMN_CODES[key]] for key in packed} | dict.fromkeys(measured, 8)
+    if "predictor" in packed:
+        widths["predictor"] *= dimensions
     for key, data in (packed | measured).items():
-        if len(data) != rows * _width(key):
-            raise InvalidValue(key, f"{len(data) / _width(key):g} values", f"{rows} values, as index has")
+        if len(data) != rows * widths[key]:
+            raise InvalidValue(key, f"{len(data) / widths[key]:g} values", f"{rows} values, as index has")
     texts = body_of("observe_columns", given)
     if len(texts.data) + _HEADER_BYTES > limits.STRUCTURE_BYTES_MAX:
         raise TooLarge(
@@ -118,7 +117,7 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
     bodies: list[Body] = []
     for start in range(0, max(rows, 1), rows_max):
         end = min(start + rows_max, rows)
-        cut: dict[str, Any] = {key: data[start * _width(key) : end * _width(key)] for key, data in packed.items()}
+        cut: dict[str, Any] = {key: data[start * widths[key] : end * widths[key]] for key, data in packed.items()}
         if measured:
             cut["measures"] = {key: data[start * 8 : end * 8] for key, data in measured.items()}
         body = body_of("observe_columns", cut, end - start)
@@ -127,6 +126,33 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
             raise TooLarge("bytes of a batch", len(body.data), limits.MESSAGE_BYTES_MAX, "cut the batch")
         bodies.append(body)
     return bodies
+
+
+def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that are given, texts as numbers of labels, and a predictor of several values flat.
+
+    Raises
+    ------
+    InvalidValue
+        When a key is unknown, or missing.
+    """
+    given = _labelled({key: value for key, value in columns.items() if value is not None})
+    for key in given:
+        if key not in METHODS["observe_columns"].keys:
+            raise InvalidValue("columns", key, f"one of {', '.join(METHODS['observe_columns'].keys)}")
+    for key in ("index", "cores", "elapsed_s"):
+        if key not in given:
+            raise InvalidValue(key, None, "given")
+    measures = given.setdefault("measures", {})
+    if not isinstance(measures, Mapping):
+        raise InvalidValue("measures", measures, f"a map with the keys {', '.join(MEASURES)}")
+    for key in cast("Mapping[Any, Any]", measures):
+        if key not in MEASURES:
+            raise InvalidValue("measures", key, " or ".join(MEASURES))
+    flat, dimensions = flattened(given.get("predictor"), given.get("dimensions"))
+    if flat is not None:
+        given["predictor"] = flat
+    return given | {"dimensions": dimensions} if dimensions > 1 else given
 
 
 def column_bytes(field: str, values: Any, code: str) -> bytes:
@@ -142,6 +168,8 @@ def column_bytes(field: str, values: Any, code: str) -> bytes:
     try:
         if hasattr(values, "astype"):  # a numpy array, without importing numpy
             dtype, kinds = _NUMPY_TYPES[code]
+            if hasattr(values, "mask"):
+                raise InvalidValue(field, "a masked array", "a vector without a mask", "leave the masked rows out")
             if values.ndim != 1 or (values.size and values.dtype.kind not in kinds):
                 raise InvalidValue(field, f"{values.ndim}-dimensional {values.dtype}", "a vector of numbers")
             if code != "d" and values.size and not 0 <= int(values.min()) <= int(values.max()) < 256 ** _WIDTHS[code]:
@@ -158,17 +186,17 @@ def column_bytes(field: str, values: Any, code: str) -> bytes:
     return column.tobytes()
 
 
-def _width(key: str) -> int:
-    return _WIDTHS[_COLUMN_CODES.get(key, "d")]
-
-
 def _labelled(columns: dict[str, Any]) -> dict[str, Any]:
     """Return `columns` with texts in `network` and `machine` replaced by numbers of labels."""
     labels = list(columns.get("labels", ()))
     numbers = {label: number for number, label in reversed(list(enumerate(labels)))}
     for key in ("network", "machine"):
-        values = columns.get(key)
-        if isinstance(values, list) and any(isinstance(value, str) for value in cast("list[Any]", values)):
+        values: Any = columns.get(key)
+        if hasattr(values, "dtype") and values.dtype.kind in "UO":  # a numpy array, without importing numpy
+            values = values.tolist()
+        if isinstance(values, (list, tuple)) and any(
+            v is None or isinstance(v, str) for v in cast("list[Any]", values)
+        ):
             texts = cast("list[str | None]", values)
             for text in texts:
                 if text is not None and text not in numbers:

@@ -42,6 +42,13 @@ def name(field: str, value: Any) -> str:
     return checked_name(field, value)
 
 
+def label(field: str, value: Any) -> str:
+    """A text that should be a name: it is judged where it is used."""
+    if type(value) is not str:
+        raise InvalidValue(field, value, "text")
+    return value
+
+
 def number(field: str, value: Any) -> float:
     """Any integer or float; its domain is checked by who uses it."""
     if type(value) not in NUMBER_TYPES:

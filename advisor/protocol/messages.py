@@ -10,146 +10,27 @@ from typing import Any
 from advisor.domain import limits
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
 from advisor.protocol import fields as f
+from advisor.protocol.params import (
+    NO_INCARNATION,
+    TIME,
+    Allocate,
+    ChooseCores,
+    Forget,
+    Hello,
+    Names,
+    Observe,
+    ObserveColumns,
+    ObserveRows,
+    Predict,
+    Status,
+)
 
-PROTOCOL_VERSION = 1
-NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 OBJECTIVES = ("throughput", "latency", "fewest_cores")
-MEASURES = ("peak_bytes", "energy_j")
+MEASURES = tuple(limits.MEASURES)
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """Who speaks, and where it stands."""
-
-    protocol: int = PROTOCOL_VERSION
-    token: str | None = None
-    producer: str | None = None
-    incarnation: bytes = NO_INCARNATION
-    resume_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
-
-    first_id: int
-    names: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Observe:
-    """One row, at most once."""
-
-    component: str
-    predictor: float | list[float] | None
-    cores: float
-    elapsed_s: float
-    optional: dict[str, Any] | None = None
-
-    @property
-    def row(self) -> list[Any]:
-        """The observation as a row of `rows`."""
-        row = [self.component, self.predictor, self.cores, self.elapsed_s]
-        return row if self.optional is None else [*row, self.optional]
-
-
-@dataclass(frozen=True, slots=True)
-class ObserveRows:
-    """A batch of rows `[component, predictor, cores, elapsed_s, {optional}]`, not checked one by one yet."""
-
-    rows: list[Any]
-    producer: str | None = None
-    incarnation: bytes = NO_INCARNATION
-    sequence: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ObserveColumns:
-    """A batch in columns: each `bin` holds little-endian values, one a row; `labels` are named by number."""
-
-    index: bytes
-    cores: bytes
-    elapsed_s: bytes
-    predictor: bytes | None = None
-    components: list[str] | None = None
-    producer: str | None = None
-    incarnation: bytes = NO_INCARNATION
-    sequence: int | None = None
-    dimensions: int = 1
-    count: bytes | None = None
-    ok: bytes | None = None
-    running: bytes | None = None
-    network: bytes | None = None
-    record: bytes | None = None
-    entered: bytes | None = None
-    machine: bytes | None = None
-    active_cores: bytes | None = None
-    measures: dict[str, bytes] | None = None
-    labels: list[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Predict:
-    """The elapsed time asked for; `predictor` and `cores` may be lists, of one length, or one a list."""
-
-    component: str
-    predictor: float | list[float] | None = None
-    cores: float | list[float] = 1
-    level: float = 0.9
-    model: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChooseCores:
-    """The cores for one invocation asked for."""
-
-    component: str
-    cores_max: int
-    predictor: float | None = None
-    tolerance: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Allocate:
-    """Cores for each component of a network asked for."""
-
-    network: str | list[dict[str, Any]] | int
-    cores: int | None = None
-    objective: str = "throughput"
-    target: dict[str, float] | None = None
-    visits: dict[str, float] | None = None
-    shares: list[list[float]] | None = None
-    minimum: dict[str, int] | None = None
-    maximum: dict[str, int] | None = None
-    instances_max: int | dict[str, int] = 1
-    load: dict[str, float] | None = None
-    components: dict[str, str] | None = None
-    level: float = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """Totals and, page by page, components asked for: all in order of name (True), these (a list), none (False)."""
-
-    components: bool | list[str] = False
-    offset: int = 0
-    limit: int = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Forget:
-    """What was learned of a component is weakened: its sums are multiplied by `keep`."""
-
-    component: str
-    keep: float = 0.0
-    producer: str | None = None
-    incarnation: bytes = NO_INCARNATION
-    sequence: int | None = None
-
 
 Params = Hello | Names | Observe | ObserveRows | ObserveColumns | Predict | ChooseCores | Allocate | Status | Forget
 
@@ -174,9 +55,12 @@ def _introduced(params: Hello) -> None:
 
 
 def _one_length(params: Predict) -> None:
-    x, p = params.predictor, params.cores
-    if isinstance(x, list) and isinstance(p, list) and len(x) != len(p):
-        raise InvalidValue("cores", len(p), f"a number, or a list of {len(x)}, as predictor has")
+    x, p, d = params.predictor, params.cores, params.dimensions
+    if d > 1 and (not isinstance(x, list) or not x or len(x) % d):
+        told = len(x) if isinstance(x, list) else x
+        raise InvalidValue("predictor", told, f"a list of {d} values a point, as dimensions says")
+    if isinstance(p, list) and params.points not in (None, len(p)):
+        raise InvalidValue("cores", len(p), f"a number, or a list of {params.points}, as predictor has")
 
 
 def _keep(field: str, value: Any) -> float:
@@ -273,7 +157,7 @@ METHODS: Mapping[str, Method] = {
             "predictor": _F64,
             "cores": _F64,
             "elapsed_s": _F64,
-            "dimensions": f.integer(1, 4),
+            "dimensions": f.integer(1, limits.DIMENSIONS_MAX),
             "count": _U32,
             "ok": _U8,
             "running": _U8,
@@ -295,6 +179,9 @@ METHODS: Mapping[str, Method] = {
             "cores": f.number_or_list,
             "level": _level,
             "model": _WORD,
+            "dimensions": f.integer(1, limits.DIMENSIONS_MAX),
+            "machine": f.name,
+            "measure": f.one_of(TIME, *MEASURES),
         },
         positional=3, rule=_one_length,
     ),

@@ -11,12 +11,21 @@ from typing import Any, cast
 from advisor import __version__
 from advisor.domain import limits
 from advisor.domain.networks import network_from_nodes
-from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, columns_of
+from advisor.domain.observations import (
+    CARRIED_FIELDS,
+    COUNTED_FIELDS,
+    LEARNED_FIELDS,
+    Columns,
+    ComponentNames,
+    columns_of,
+)
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, Unsupported
 from advisor.protocol import messages as m
-from advisor.protocol.columns import NameBook, columns_of_bins, columns_of_rows
+from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_error, encode_response
+from advisor.protocol.params import PROTOCOL_VERSION
+from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
@@ -35,7 +44,14 @@ LEVEL_ABSENT = m.Allocate("").level  # what the protocol fills in
 ALLOCATE_OPTIONS = (
     "cores", "objective", "target", "visits", "shares", "minimum", "maximum", "instances_max", "load", "components",
 )  # fmt: skip
-FEATURES = {"learned": ["count"], "counted": ["ok", "running"], "carried": [*CARRIED_FIELDS]}
+FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
+
+
+def _refuse_unanswered(params: m.Predict) -> None:
+    """Refuse what `Advisor.predict` does not take yet: to be passed on instead, when it does."""
+    for field, absent in (("dimensions", 1), ("machine", None), ("measure", m.TIME)):
+        if getattr(params, field) != absent:
+            raise Unsupported(f"predict takes no {field} in this version", field=field, value=getattr(params, field))
 
 
 def _nothing_runs(*_: object) -> None:
@@ -200,10 +216,10 @@ class Hub:
             self.committer.changed(len(part))
 
     def _hello(self, connection: Connection, params: m.Hello, _: int | None) -> dict[str, Any]:
-        if params.protocol != m.PROTOCOL_VERSION:
+        if params.protocol != PROTOCOL_VERSION:
             raise Unsupported(
                 f"protocol {params.protocol} is not spoken here", field="protocol", value=params.protocol,
-                bound=m.PROTOCOL_VERSION,
+                bound=PROTOCOL_VERSION,
             )  # fmt: skip
         if not connection.trusted:
             # Compared in constant time, and nowhere logged or repeated.
@@ -211,7 +227,7 @@ class Hub:
                 raise Unauthorized("no token, or a wrong one", field="token", hint="ask whoever runs the service")
             connection.trusted = True
         answer: dict[str, Any] = {
-            "protocol": m.PROTOCOL_VERSION,
+            "protocol": PROTOCOL_VERSION,
             "version": __version__,
             "limits": {
                 name: getattr(limits, name.upper())
@@ -317,6 +333,7 @@ class Hub:
         return self._durably(connection, msgid, forgotten, 0, key)
 
     def _predict(self, _: Connection, params: m.Predict, __: int | None) -> dict[str, Any]:
+        _refuse_unanswered(params)
         return self.engine.advisor.predict(
             params.component,
             predictor=1.0 if params.predictor is None else params.predictor,

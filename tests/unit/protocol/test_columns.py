@@ -20,11 +20,12 @@ from advisor.domain.observations import (
     refusals_of,
 )
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId, Unsupported
-from advisor.protocol import columns as reading
 from advisor.protocol import encoding
-from advisor.protocol.columns import ConnectionNames, NameBook, columns_of_bins, columns_of_rows
+from advisor.protocol import rows as reading
+from advisor.protocol.columns import ConnectionNames, columns_of_bins
 from advisor.protocol.connection import Request, ServerConnection
 from advisor.protocol.messages import METHODS, Names, ObserveColumns, check_params
+from advisor.protocol.rows import NameBook, columns_of_rows
 
 FULL = {
     "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,

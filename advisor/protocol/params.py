@@ -1,0 +1,155 @@
+"""The parameters of each method, typed. What a check says of them is in `messages`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+PROTOCOL_VERSION = 1
+NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
+TIME = "elapsed_s"  # what is predicted where no measure is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who speaks, and where it stands."""
+
+    protocol: int = PROTOCOL_VERSION
+    token: str | None = None
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    resume_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
+
+    first_id: int
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """One row, at most once."""
+
+    component: str
+    predictor: float | list[float] | None
+    cores: float
+    elapsed_s: float
+    optional: dict[str, Any] | None = None
+
+    @property
+    def row(self) -> list[Any]:
+        """The observation as a row of `rows`."""
+        row = [self.component, self.predictor, self.cores, self.elapsed_s]
+        return row if self.optional is None else [*row, self.optional]
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveRows:
+    """A batch of rows `[component, predictor, cores, elapsed_s, {optional}]`, not checked one by one yet."""
+
+    rows: list[Any]
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveColumns:
+    """A batch in columns: each `bin` holds little-endian values, one a row; `labels` are named by number."""
+
+    index: bytes
+    cores: bytes
+    elapsed_s: bytes
+    predictor: bytes | None = None
+    components: list[str] | None = None
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+    dimensions: int = 1
+    count: bytes | None = None
+    ok: bytes | None = None
+    running: bytes | None = None
+    network: bytes | None = None
+    record: bytes | None = None
+    entered: bytes | None = None
+    machine: bytes | None = None
+    active_cores: bytes | None = None
+    measures: dict[str, bytes] | None = None
+    labels: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Predict:
+    """The elapsed time, or a measure, asked for.
+
+    `predictor` and `cores` may be lists, of one length, or one a list. With `dimensions` d above 1 `predictor` is a list of
+    points, d values each, row-major; a single point goes with each of the `cores`.
+    """
+
+    component: str
+    predictor: float | list[float] | None = None
+    cores: float | list[float] = 1
+    level: float = 0.9
+    model: str | None = None
+    dimensions: int = 1
+    machine: str | None = None
+    measure: str = TIME
+
+    @property
+    def points(self) -> int | None:
+        """How many predictors are asked for; None where it is one, to go with any number of cores."""
+        if not isinstance(self.predictor, list):
+            return None
+        points = len(self.predictor) // self.dimensions
+        return None if points == 1 and self.dimensions > 1 else points
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseCores:
+    """The cores for one invocation asked for."""
+
+    component: str
+    cores_max: int
+    predictor: float | None = None
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Cores for each component of a network asked for."""
+
+    network: str | list[dict[str, Any]] | int
+    cores: int | None = None
+    objective: str = "throughput"
+    target: dict[str, float] | None = None
+    visits: dict[str, float] | None = None
+    shares: list[list[float]] | None = None
+    minimum: dict[str, int] | None = None
+    maximum: dict[str, int] | None = None
+    instances_max: int | dict[str, int] = 1
+    load: dict[str, float] | None = None
+    components: dict[str, str] | None = None
+    level: float = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Totals and, page by page, components asked for: all in order of name (True), these (a list), none (False)."""
+
+    components: bool | list[str] = False
+    offset: int = 0
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """What was learned of a component is weakened: its sums are multiplied by `keep`."""
+
+    component: str
+    keep: float = 0.0
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None

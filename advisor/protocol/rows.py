@@ -1,0 +1,273 @@
+"""Rows off the wire as columns. The service's side: it imports numpy, as `columns` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain import limits, vectors
+from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, Misread, bound_text, named_machines
+from advisor.errors import CallerError, InvalidValue, UnknownKey
+from advisor.protocol import fields as f
+from advisor.protocol import messages
+
+_ROW_BOUND = bound_text("invalid_row")
+_DIMENSIONS = f.integer(1, limits.DIMENSIONS_MAX)
+_COUNTS = range(-1, 2**63)  # what an int64 column can hold, and enough to be refused by value
+_OPTIONAL: Mapping[str, f.Check] = {
+    "count": lambda field, value: value if type(value) is int and value in _COUNTS else _refuse(field, value),
+    "ok": f.boolean,
+    "running": f.boolean,
+    "dimensions": _DIMENSIONS,
+    "network": f.name,
+    "record": f.integer(0, messages.ABSENT_U64 - 1),
+    "entered": f.boolean,
+    "machine": f.label,  # refused as a name, not as a row
+    "active_cores": f.number,
+    "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.or_nil(f.number))),
+}
+
+
+class NameBook:
+    """Names met in rows, numbered in the order of their first coming, so that each is checked and resolved once.
+
+    One book serves one engine, for any number of connections. It starts anew beyond `names_max` names, so that a
+    peer with ever new names cannot make it grow; batches already read keep the list they were read with.
+    """
+
+    __slots__ = ("_ids", "_names_max", "names")
+
+    def __init__(self, names_max: int = limits.NAME_IDS_MAX) -> None:
+        self._names_max = names_max
+        self._ids: dict[str, int] = {}
+        self.names = ComponentNames()
+
+    def index_of(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Return the numbers of `names` in `self.names`, which grows by the new ones. Cost O(n).
+
+        Raises
+        ------
+        ValueError
+            When a new name is longer than any name may be: it is not worth remembering.
+        """
+        try:
+            return np.fromiter(map(self._ids.__getitem__, names), np.int64, len(names))
+        except KeyError:
+            new = dict.fromkeys(name for name in names if name not in self._ids)
+        if max(map(len, new)) > limits.NAME_BYTES_MAX:
+            raise ValueError("a name that is none")
+        if len(self._ids) + len(new) > self._names_max:
+            self._ids = {}
+            self.names = ComponentNames()
+            new = dict.fromkeys(names)
+        first = len(self._ids)
+        self.names.extend(list(new))
+        self._ids.update(zip(new, range(first, first + len(new)), strict=True))
+        return self.index_of(names)
+
+
+def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook | None = None) -> Columns:
+    """Return the batch of `observe_rows`, or of a list of rows. Cost O(n).
+
+    A row that cannot be read keeps its place, as a `Misread`: it is refused as a row, the others are accepted.
+
+    Parameters
+    ----------
+    params : ObserveRows, or list of rows
+        Rows `[component, predictor, cores, elapsed_s, {optional}]`.
+    book : NameBook, optional
+        Numbers for the names; with one book for all batches each name is checked and resolved once.
+    """
+    rows = params.rows if isinstance(params, messages.ObserveRows) else params
+    book = NameBook() if book is None else book
+    misread: dict[int, CallerError] = {}
+    plain = _plain_rows(rows, book)
+    if plain is None:
+        plain = _rows_one_by_one(rows, book, misread)
+    optional = _optional_fields(rows, misread) if plain.maps else {}
+    learned = _learned_fields(optional, len(rows)) if optional else {}
+    unread = _misread(misread, len(rows)) if misread else None
+    unnamed: Misread | None = learned.pop("misread", None)
+    if unread is not None and unnamed is not None:  # of other rows
+        unread = Misread({**unread.codes, **unnamed.codes}, {**unread.values, **unnamed.values})
+    return Columns(
+        plain.names,
+        plain.index,
+        plain.predictor,
+        plain.cores,
+        plain.elapsed_s,
+        count=_scattered(optional.get("count"), len(rows), 1, np.int64),
+        ok=_scattered(optional.get("ok"), len(rows), True, np.bool_),
+        running=_scattered(optional.get("running"), len(rows), False, np.bool_),
+        carried={key: len(optional[key]) for key in CARRIED_FIELDS if key in optional},
+        misread=unread or unnamed,
+        further=plain.further,
+        **learned,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """The values that every row has; `maps` says that some rows have more."""
+
+    names: ComponentNames
+    index: NDArray[np.int64]
+    predictor: NDArray[np.float64]
+    cores: NDArray[np.float64]
+    elapsed_s: NDArray[np.float64]
+    maps: bool
+    further: NDArray[np.float64] | None = None
+
+
+def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
+    """Return the rows' plain values, all at once; None when one of them needs a closer look."""
+    try:
+        widths = {*map(len, rows)}
+        if 5 in widths and widths <= {4, 5}:
+            if {*map(type, rows)} != {list}:
+                return None
+            values = list(chain.from_iterable([row[:4] for row in rows]))
+        elif widths == {4}:
+            values = list(chain.from_iterable(rows))  # of what is no list, too: its parts are no name and three numbers
+        else:
+            return None
+        names, predictor = values[0::4], values[1::4]
+        if {*map(type, names)} != {str}:
+            return None
+        index = book.index_of(names)
+        x, further = _plain_points(predictor)
+        return _Plain(book.names, index, x, _floats(values[2::4]), _floats(values[3::4]), 5 in widths, further)
+    except (TypeError, ValueError):
+        return None
+
+
+def _plain_points(predictor: Sequence[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    if type(predictor[0]) is list:
+        (d,) = {*map(len, predictor)}
+        if {*map(type, predictor)} != {list} or not 1 <= d <= limits.DIMENSIONS_MAX:
+            raise TypeError("not points of one width throughout")
+        return vectors.split(_floats(list(chain.from_iterable(predictor))).reshape(-1, d))
+    if predictor[0] is None and {*predictor} == {None}:
+        return np.ones(len(predictor)), None
+    return _floats(predictor), None
+
+
+def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
+    if not f.NUMBER_TYPES.issuperset(map(type, values)):
+        raise TypeError("not numbers throughout")
+    return np.fromiter(values, np.float64, len(values))
+
+
+def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, CallerError]) -> _Plain:
+    """Return the rows' plain values; rows that cannot be read go to `misread`, and have good values in their place."""
+    names = [""] * len(rows)
+    numbers = np.ones((3, len(rows)))
+    further: dict[int, list[float]] = {}
+    for i, row in enumerate(rows):
+        try:
+            names[i], point, *numbers[1:, i] = _plain_row(row)
+        except CallerError as error:
+            misread[i] = error
+            continue
+        # A NaN behind the first value would pass for an absent one: it spoils the first.
+        numbers[0, i] = point[0] if all(value == value for value in point) else np.nan  # noqa: PLR0124
+        if len(point) > 1:
+            further[i] = point[1:]
+    index = book.index_of(names)
+    return _Plain(book.names, index, *numbers, maps=True, further=vectors.further_of(further, len(rows)))
+
+
+def _plain_row(row: Any) -> tuple[str, list[float], float, float]:
+    """Return the values of a row that every row has; those of the predictor as a list.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    parts = cast("list[Any]", row if isinstance(row, list) else [])
+    if not 4 <= len(parts) <= 5:
+        raise InvalidValue("row", cast("Any", row), _ROW_BOUND)
+    component, predictor, cores, elapsed_s = parts[:4]
+    if not isinstance(component, str):
+        raise InvalidValue("component", component, "text")
+    if len(component) > limits.NAME_BYTES_MAX:
+        raise InvalidValue("name", component, bound_text("invalid_name"))
+    if isinstance(predictor, list):
+        point = f.numbers("predictor", predictor)
+        if not 1 <= len(point) <= limits.DIMENSIONS_MAX:
+            raise InvalidValue("predictor", len(point), f"1 to {limits.DIMENSIONS_MAX} values")
+    else:
+        point = [1.0 if predictor is None else f.number("predictor", predictor)]
+    return component, point, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
+
+
+def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> dict[str, dict[int, Any]]:
+    """Return key -> row -> value of the rows' maps; rows whose map is wrong go to `misread`; nil is absent."""
+    optional: dict[str, dict[int, Any]] = {}
+    for i, row in enumerate(rows):
+        if i in misread or len(row) == 4:
+            continue
+        try:
+            given = _OPTIONAL_FIELDS("row", row[4])
+            _check_dimensions(row[1], given.get("dimensions"))
+        except CallerError as error:
+            misread[i] = error
+            continue
+        for key, value in given.items():
+            if value is not None:
+                optional.setdefault(key, {})[i] = value
+    return optional
+
+
+def _check_dimensions(predictor: Any, dimensions: int | None) -> None:
+    values = len(cast("list[Any]", predictor)) if isinstance(predictor, list) else 1
+    if dimensions not in (None, values):
+        raise InvalidValue("dimensions", dimensions, f"{values}, the values of predictor")
+
+
+def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dict[str, Any]:
+    """Return the columns of machines and measures, as `Columns` has them, from key -> row -> value."""
+    columns: dict[str, Any] = {}
+    machines = optional.get("machine")
+    if machines:
+        columns["machine"], columns["machines"], columns["misread"] = named_machines(
+            [machines.get(row) for row in range(rows)], None, rows
+        )
+    measures: dict[str, dict[int, float]] = {}
+    for row, given in optional.get("measures", {}).items():
+        for name, value in given.items():
+            if value is not None:
+                measures.setdefault(name, {})[row] = value
+    columns["measures"] = vectors.measured({name: vectors.sparse(given, rows) for name, given in measures.items()})
+    return columns
+
+
+_OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
+
+
+def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
+    """Return what could not be read, as the refusals know it."""
+    codes: dict[str, NDArray[np.bool_]] = {}
+    for row, error in errors.items():
+        code = {"name": "invalid_name"}.get(error.field or "", "invalid_row")
+        if isinstance(error, UnknownKey):
+            code = error.code
+        codes.setdefault(code, np.zeros(rows, np.bool_))[row] = True
+    return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
+
+
+def _scattered(by_row: dict[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
+    if by_row is None:
+        return None
+    column = np.full(rows, default, dtype)
+    column[list(by_row)] = list(by_row.values())
+    return column
+
+
+def _refuse(field: str, value: Any) -> Any:
+    raise InvalidValue(field, value, bound_text(f"invalid_{field}"))

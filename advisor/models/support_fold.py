@@ -166,7 +166,7 @@ def _fold_sampled(
         for row in stop[first[at[stop]] == stop].tolist():
             slot = int(slots[row])
             if to_score[row]:
-                _score(table, slot, y[row], *predict(table, slot, z[row], int(machine[row])))
+                _score(table, slot, float(y[row]), *predict(table, slot, z[row], int(machine[row])))
                 to_score[row] = False
             elif int(table.count("points")[slot]) < POINTS:
                 table.integers("key")[slot, table.count("points")[slot]] = keys[row]

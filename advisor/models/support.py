@@ -11,7 +11,8 @@ A record is one row of `words`: unlike the base table's, one fold touches most o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import floor, ldexp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,6 +142,41 @@ def keys_of(z: Floats, coarseness: Ints, machine: Ints) -> Ints:
     return key
 
 
+def key_of(z: Sequence[float], coarseness: Sequence[int], machine: int) -> int:
+    """Return what `keys_of` gives for one point, in plain numbers."""
+    key = machine
+    for value, by in zip(z, coarseness, strict=True):
+        key = (key << KEY_BITS) | floor(ldexp(value - LOWEST, FINEST - by))
+    return key
+
+
+def add_row(table: SupportTable, slot: int, z: Sequence[float], y: float, count: float, machine: int) -> None:
+    """Add one row to its cell; a cell that is new may make all of them coarser. Cost O(POINTS)."""
+    record, at = table.words[slot], table.at
+    whole = record.view(np.int64)
+    keys = whole[at["key"]].tolist()
+    coarseness = whole[at["coarseness"]].tolist()
+    while (key := key_of(z, coarseness, machine)) not in keys:
+        used = int(whole[at["points"].start])
+        if used < POINTS:
+            whole[at["key"].start + used] = keys[used] = key
+            whole[at["points"].start] = used + 1
+            break
+        coarsen(table, slot)
+        keys = whole[at["key"]].tolist()
+        coarseness = whole[at["coarseness"]].tolist()
+    cell = keys.index(key)
+    weighted = count * y
+    record[at["runs"].start + cell] += count
+    record[at["y"].start + cell] += weighted
+    record[at["yy"].start + cell] += weighted * y
+    for axis, value in enumerate(z):
+        record[at["z"].start + POINTS * axis + cell] += count * value
+    low, high = at["low"].start + cell, at["high"].start + cell
+    record[low] = min(record[low], y)
+    record[high] = max(record[high], y)
+
+
 def coarsen(table: SupportTable, slot: int) -> None:
     """Cut the axis that is cut into most pieces half as finely, and merge the cells that become one. Cost O(POINTS).
 
@@ -221,7 +257,7 @@ def merge(table: SupportTable, slot: int, other: SupportTable, there: int) -> No
 
     Scores and pins stay this table's; a record that has none takes the other's.
     """
-    if not int(table.count("seen")[slot]):
+    if not int(table.count("points")[slot]):
         component, pin = (int(table.count(field)[slot]) for field in ("component", "pin"))
         table.words[slot] = other.words[there]
         table.count("component")[slot] = component

@@ -53,6 +53,8 @@ class Points:
         Place of the machine, 0 where none was named.
     zero : float64 array (axes,)
         Where a predictor of 0 stands; no axis goes below.
+    torn : float64 array (k,), optional
+        Further variance of means whose two runs contradict each other.
     """
 
     z: Floats
@@ -61,6 +63,7 @@ class Points:
     spread: Floats
     machine: Ints
     zero: Floats
+    torn: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,11 +241,9 @@ def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tu
     ones = np.ones(len(SMOOTH_SCALES))
     torn = bench.wild
     flagged = np.zeros(len(residual), np.bool_)
-    for _ in range(WILD_ROUNDS):
+    for _ in range(WILD_ROUNDS if len(residual) >= WILD_POINTS else 0):
         stage = bench.smooth(SMOOTH_SCALES, ones, residual)
         alpha, precision = _solved(stage.roots[np.argmax(stage.evidence)], residual)
-        if len(residual) < WILD_POINTS:
-            break
         # What the others say of a point: beside the worst of them its neighbours look wild, so they are judged after it.
         error = alpha / precision
         beyond = np.square(error) / (1.0 / precision - (bench.wild - torn))
@@ -254,6 +252,9 @@ def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tu
             break
         flagged = now
         bench = replace(bench, wild=torn + np.where(flagged, np.square(error), 0.0))
+    else:
+        stage = bench.smooth(SMOOTH_SCALES, ones, residual)
+        alpha, _ = _solved(stage.roots[np.argmax(stage.evidence)], residual)
     if bench.repeats < REPEATS_ENOUGH:
         best = np.argsort(-stage.evidence, kind="stable")[:NOISE_TOP]
         more = bench.smooth(

@@ -23,8 +23,16 @@ def simulated(draw, seed, level, rounds=4000, freedom=30.0):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_coverage_where_the_claim_is_right(level):
-    assert simulated(lambda rng, n: rng.normal(0.0, 1.0, n), 0, level) == pytest.approx(level, abs=0.015)
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_coverage_of_exchangeable_scores_whatever_their_size(level, scale):
+    assert simulated(lambda rng, n: rng.normal(0.0, scale, n), 0, level) == pytest.approx(level, abs=0.015)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_heavy_tails_are_covered_nearly_and_modest_models_are_not_undone(level):
+    """Sixty-four scores do not tell where a tail of 0.5 % begins: 2 % less are inside. Smaller errors: never fewer."""
+    assert simulated(lambda rng, n: 2.0 * rng.standard_t(3, n), 1, level) >= level - 0.025
+    assert simulated(lambda rng, n: rng.normal(0.0, 0.3, n), 2, level) >= level - 0.015
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -42,7 +50,7 @@ def test_a_higher_level_is_a_wider_interval(seed):
 def test_without_scores_the_claim_stands_in_and_few_degrees_of_freedom_are_wide(level):
     low, high = intervals.reach(np.empty(0), level, 60.0)
     assert low == pytest.approx(-high)
-    assert high == pytest.approx(quantile(level, 60.0), rel=0.12)
+    assert 0.88 <= high / quantile(level, 60.0) <= (1.12 if level <= 0.9 else 1.25)  # a tail beyond 5 % is stretched
     if level > 0.9:
         assert intervals.reach(np.empty(0), level, 4.0)[1] > 1.1 * high
 

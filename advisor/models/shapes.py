@@ -201,8 +201,12 @@ class Shape:
 
     def __call__(self, z: Floats) -> Floats:
         """Return log times at points z (n, axes)."""
-        work, cores = self.scale.entries(z)
-        total = np.zeros(len(z))
+        return self.values(self.scale.entries(z))
+
+    def values(self, entries: tuple[Floats, Floats]) -> Floats:
+        """Return the log times at the points of `Scale.entries`, which all shapes of a component share."""
+        work, cores = entries
+        total = np.zeros(work.shape[1])
         for c, i, j in self.terms:
             total += c * work[i] * cores[j]
         return np.log(np.maximum(total, LEAST)) + self.scale.top

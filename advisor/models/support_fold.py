@@ -42,7 +42,7 @@ SCORES_EARLY = (
     8_192  # scores of a table that are cheap, so that a young state learns quickly what its intervals are worth
 )
 ROWS_EARLY = 4  # rows that earn an early score
-ROWS_LATE = 8_192  # rows that earn a later one: below a tenth of the time of a fold
+ROWS_LATE = 65_536  # rows that earn a later one: 15 ns a row
 CREDIT_MAX = 64  # scores that may be saved up
 
 Predict = Callable[[SupportTable, int, Floats, int], tuple[float, float]]

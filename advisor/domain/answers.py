@@ -59,6 +59,36 @@ class CoreChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A setting worth running next.
+
+    Attributes
+    ----------
+    predictor : float or tuple of float
+    cores : float
+    elapsed_s : float
+        Predicted time of the run, seconds.
+    cost_core_s : float
+        What it costs: cores times that time.
+    narrower : float or None
+        Share by which the answers' intervals should narrow; None where nothing is modelled yet.
+    why : str
+    """
+
+    predictor: Any
+    cores: float
+    elapsed_s: float
+    cost_core_s: float
+    narrower: float | None
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        plain = {key: getattr(self, key) for key in self.__slots__}
+        return plain | {"predictor": list(self.predictor) if isinstance(self.predictor, tuple) else self.predictor}
+
+
+@dataclass(frozen=True, slots=True)
 class Reason:
     """One reason of an answer: `code` for programs, `text` for people."""
 

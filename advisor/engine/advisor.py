@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt, Suggestion
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
@@ -26,14 +26,15 @@ from advisor.domain.observations import (
     columns_of,
 )
 from advisor.engine import state_bytes
-from advisor.engine.checks import check_kinds, check_together, checked, checked_level, is_number
-from advisor.engine.choice import choose
-from advisor.engine.components import Components
+from advisor.engine.asking import Asking
+from advisor.engine.checks import check_kinds, checked_level, is_number
+from advisor.engine.components import TIME, Components
 from advisor.engine.pending import Pending, more_of, point_of
 from advisor.engine.report import component_status
 from advisor.engine.solved import SolvedModels
+from advisor.engine.suggestion import suggest
+from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, TooLarge, Unsupported
-from advisor.models import prediction
 from advisor.models.prediction import LEVEL, Model
 from advisor.network import parse
 from advisor.planning import Request, plan
@@ -50,6 +51,9 @@ class Advisor:
         Standard deviation of the timer, seconds, 1e-9 to 1e3: runs near it weigh less. Fixed for the life of the state.
     components_max : int
         Components learned; rows of further ones are refused and counted. About 1200 bytes each.
+    model_memory_bytes : int
+        Budget for the support points of components, about 4 KB each; those that come later are answered by the base tier's
+        form alone.
 
     Examples
     --------
@@ -63,16 +67,32 @@ class Advisor:
     8
     """
 
-    def __init__(self, timer_noise_s: float = 1e-6, components_max: int = limits.COMPONENTS_MAX) -> None:
+    def __init__(
+        self,
+        timer_noise_s: float = 1e-6,
+        components_max: int = limits.COMPONENTS_MAX,
+        model_memory_bytes: int = MODEL_MEMORY_BYTES,
+    ) -> None:
         low, high = limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S
         if not is_number(timer_noise_s) or not low <= timer_noise_s <= high:
             raise InvalidValue("timer_noise_s", timer_noise_s, f"a number from {low:g} to {high:g} (seconds)")
         if isinstance(components_max, bool) or not isinstance(components_max, int) or components_max < 1:
             raise InvalidValue("components_max", components_max, "a whole number from 1")
-        self.components = Components(float(timer_noise_s), components_max)
+        if isinstance(model_memory_bytes, bool) or not isinstance(model_memory_bytes, int) or model_memory_bytes < 0:
+            raise InvalidValue("model_memory_bytes", model_memory_bytes, "a whole number of bytes from 0")
         self._pending = Pending()
-        self._solved = SolvedModels(self.components)
+        self._adopt(Components(float(timer_noise_s), components_max, model_memory_bytes))
         self._networks: OrderedDict[str, Network] = OrderedDict()
+
+    def _adopt(self, components: Components) -> None:
+        self.components = components
+        self._solved = SolvedModels(components)
+        self._asking = Asking(components, self._solved)
+
+    def _drop(self) -> None:
+        """Forget what was solved: components changed otherwise than by new rows."""
+        self._solved.drop()
+        self._asking.drop()
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -174,8 +194,53 @@ class Advisor:
         """
         self.flush()
         slot = self.components.forget(component, keep)
-        self._solved.drop()
+        self._drop()
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
+
+    def pin(self, component: str, model: str | None) -> dict[str, Any]:
+        """Hold a component to one model from now on, whatever the evidence says; None lets the evidence choose again.
+
+        Parameters
+        ----------
+        model : str or None
+            As for `predict`: ``two_step``, a form of the base tier, ``smooth``, the name of a shape, ``mixture``.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        TooLarge
+            When the component has no support points and the budget allows none: the pin has nowhere to stand.
+        """
+        self.flush()
+        self._asking.pin(component, model)
+        self._drop()
+        return {"component": component, "model": model}
+
+    def suggest(
+        self,
+        component: str,
+        *,
+        predictor: Any = None,
+        cores: Any = None,
+        cores_max: int = 64,
+        candidates: Sequence[tuple[float, float]] | None = None,
+        limit: int = 3,
+    ) -> list[Suggestion]:
+        """Suggest which (predictor, cores) to run next: those that narrow the answers most for what they cost.
+
+        Parameters
+        ----------
+        predictor, cores : optional
+            The point whose answer should narrow; absent: all of the component's observed load on 1 to `cores_max` cores.
+        candidates : sequence of (predictor, cores), optional
+            What can be run; absent: predictors of the observed load on powers of two of cores up to `cores_max`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        return suggest(self._asking, self.components, component, predictor, cores, cores_max, candidates, limit)
 
     def merge(self, other: Advisor) -> None:
         """Add what another advisor has learned; `other` is only flushed.
@@ -191,7 +256,7 @@ class Advisor:
         self.flush()
         other.flush()
         self.components.merge(other.components)
-        self._solved.drop()
+        self._drop()
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
@@ -203,37 +268,47 @@ class Advisor:
         cores: Any = 1,
         level: float = LEVEL,
         model: str | None = None,
+        machine: str | None = None,
+        measure: str = TIME,
     ) -> Prediction:
-        """Predict the elapsed time of one run; scalars, or arrays that broadcast together.
+        """Predict the elapsed time of one run, or what else is measured of it; scalars, or arrays that broadcast together.
 
         Parameters
         ----------
+        predictor
+            A value, or an array of them; for a component with d > 1 predictors d values, or an array (.., d).
         level : float
             Share of runs that the interval should hold, 0.01 to 0.9999.
         model : str, optional
             ``two_step`` or ``two_step degree K`` for paper 1's model; ``joint degree K``, ``proportional`` or
-            ``free degree K`` to force a form; None for the one that the evidence supports.
+            ``free degree K`` for a form of the base tier; ``smooth`` or the name of a shape (`advisor.models.shapes`);
+            ``mixture``; None for the pinned one, or the one that the evidence supports.
+        machine : str, optional
+            Where it runs; absent: on any of those seen.
+        measure : str
+            ``elapsed_s``, or ``peak_bytes`` or ``energy_j``, which are then what the answer's `_s` fields hold.
 
         Raises
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
+        self.flush()
         level = checked_level(level)
-        x = checked("predictor", predictor, "invalid_predictor")
-        p = checked("cores", cores, "invalid_cores")
-        check_together(x, p)
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
-        return prediction.predict(self.model(component, model), x, p, level)
+        if machine is not None:
+            machine = checked_name("machine", machine)
+        return self._asking.predict(component, predictor, cores, level, model, machine, measure)
 
     def choose_cores(
         self,
         component: str,
         *,
-        predictor: float = 1.0,
+        predictor: Any = 1.0,
         cores_max: int,
         tolerance: float = 0.0,
         level: float = LEVEL,
+        machine: str | None = None,
     ) -> CoreChoice:
         """Choose the whole cores for one invocation: the fastest, or the fewest within `tolerance` of the fastest.
 
@@ -254,11 +329,11 @@ class Advisor:
             raise InvalidValue("cores_max", cores_max, f"a whole number from 1 to {limits.ALLOCATE_CORES_MAX}")
         if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
             raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
-        x = checked("predictor", predictor, "invalid_predictor")
-        if not isinstance(x, float):
-            raise InvalidValue("predictor", predictor, "one number")
         level = checked_level(level)
-        return choose(self.model(component), x, cores_max, float(tolerance), level)
+        self.flush()
+        if machine is not None:
+            machine = checked_name("machine", machine)
+        return self._asking.choose_cores(component, predictor, cores_max, float(tolerance), level, machine)
 
     def allocate(
         self,
@@ -356,7 +431,7 @@ class Advisor:
             "components_known": len(self.components),
             "components_max": self.components.components_max,
             "timer_noise_s": self.components.timer_noise_s,
-            "state_bytes": self.components.table.bytes,
+            "state_bytes": self.components.bytes,
             "prediction_error": error if scored else None,
             "predictions_scored": scored,
             "offset": offset,
@@ -394,6 +469,5 @@ class Advisor:
         StateDamaged, StateTooNew, InvalidValue
         """
         restored = cls()
-        restored.components = state_bytes.load(data)
-        restored._solved = SolvedModels(restored.components)
+        restored._adopt(state_bytes.load(data))
         return restored

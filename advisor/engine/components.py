@@ -2,26 +2,85 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import Receipt, Refusals
+from advisor.domain.limits import PREDICTOR_MAX
 from advisor.domain.names import checked_name
 from advisor.domain.observations import (
     UNRESOLVED,
     Bools,
     Columns,
+    Floats,
     Ints,
     bad_rows,
     refusals_of,
 )
-from advisor.errors import InvalidValue, Mismatch, TooLarge, UnknownComponent
+from advisor.engine.supports import MODEL_MEMORY_BYTES, Supports, machine_number
+from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import combine, counts
-from advisor.models.fold import fold
+from advisor.models.fold import Changes, fold
 from advisor.models.table import Table
+
+# What is learned beside time goes through the same tables as a component of its own, whose name nobody can send: no name may
+# hold a control character. Values are scaled, by powers of two, into the domain of elapsed times.
+SEPARATOR = "\x1f"
+MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**-20}
+TIME = "elapsed_s"
+EVENTS_KEPT = (
+    256  # latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a component's model, and why: for the log."""
+
+    kind: str
+    component: str
+    rows: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows to be learned, as columns of one length."""
+
+    slots: Ints
+    predictor: Floats
+    further: Floats | None
+    cores: Floats
+    elapsed_s: Floats
+    count: Ints | None
+    machine: Ints | None
+
+    def take(self, rows: Any) -> _Rows:
+        return _Rows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
+
+    def predictors(self) -> Floats:
+        if self.further is None:
+            return self.predictor[:, None]
+        return np.concatenate([self.predictor[:, None], self.further], axis=1)
+
+    def product(self) -> Floats:
+        """Return the one predictor of the base tier: the product, which is the work of most kernels."""
+        factors = np.where(np.isnan(self.further), 1.0, self.further)  # type: ignore[arg-type]
+        return np.minimum(self.predictor * factors.prod(axis=1), PREDICTOR_MAX)
+
+
+def _learned(columns: Columns, rows: Bools, good: Bools | None) -> Bools:
+    """Return those of `rows` that are learned: accepted, of runs that ended well."""
+    if good is not None:
+        rows = rows & good
+    if columns.ok is not None:
+        rows = rows & columns.ok
+    return rows & ~columns.running if columns.running is not None else rows
 
 
 class Components:
@@ -35,29 +94,56 @@ class Components:
         ``gaps``, ``producers_resumed``. They never go back.
     """
 
-    def __init__(self, timer_noise_s: float, components_max: int) -> None:
+    def __init__(self, timer_noise_s: float, components_max: int, model_memory_bytes: int = MODEL_MEMORY_BYTES) -> None:
         self.timer_noise_s = timer_noise_s
         self.components_max = components_max
         self.names: list[str] = []
         self.slot_of: dict[str, int] = {}
+        self.measures = 0  # slots of what is learned beside time
         self.table = Table()
         self.totals: Counter[str] = Counter()
+        self.supports = Supports(model_memory_bytes, self.totals)
+        self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     def __len__(self) -> int:
+        """Return how many slots are taken: components, and their measures."""
         return len(self.names)
 
-    def slot(self, component: str) -> int:
-        """Return the slot of a known component.
+    @property
+    def components(self) -> list[str]:
+        """Names of the components, without what is learned of them beside time."""
+        return [name for name in self.names if SEPARATOR not in name] if self.measures else self.names
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tables."""
+        return self.table.bytes + self.supports.bytes
+
+    def kind(self, slot: int) -> str:
+        """Return what a slot learns: a measure, or "" for elapsed times."""
+        return self.names[slot].partition(SEPARATOR)[2]
+
+    def slot(self, component: str, measure: str = TIME) -> int:
+        """Return the slot of a known component, or of a measure of it.
 
         Raises
         ------
         UnknownComponent, InvalidValue
         """
+        if measure != TIME and measure not in MEASURE_SCALES:
+            raise InvalidValue("measure", measure, f"one of {TIME}, {', '.join(MEASURE_SCALES)}")
         found = self.slot_of.get(component) if isinstance(component, str) else None
         if found is None:
             found = self.slot_of.get(checked_name("component", component))
         if found is None:
             raise UnknownComponent(component)
+        if measure != TIME:
+            found = self.slot_of.get(self.names[found] + SEPARATOR + measure)
+            if found is None:
+                raise NotEnoughData(
+                    f"component {component!r} has no learned run with {measure}", field="measure", value=measure,
+                    hint=f"observe runs with measures={{{measure!r}: ...}}",
+                )  # fmt: skip
         return found
 
     def fold(self, columns: Columns) -> Receipt:
@@ -94,11 +180,85 @@ class Components:
                 self.table.changed[slots[rows]] = True
                 self.totals[f"rows_{field}"] += int(np.count_nonzero(rows))
                 learned = ~rows if learned is None else learned & ~rows
-        vectors = (slots, columns.predictor, columns.cores, columns.elapsed_s, columns.count)
+        rows = _Rows(
+            slots,
+            columns.predictor,
+            columns.further,
+            columns.cores,
+            columns.elapsed_s,
+            columns.count,
+            self._machines(columns),
+        )
         if learned is not None:
-            vectors = tuple(None if v is None else v[learned] for v in vectors)
-        if len(vectors[0]):  # type: ignore[arg-type]
-            fold(self.table, *vectors, self.timer_noise_s)  # type: ignore[arg-type]
+            rows = rows.take(learned)
+        self._fold(rows)
+        for measure, values in columns.measures.items():
+            given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
+            self._learn_measure(measure, columns, slots, np.flatnonzero(given))
+
+    def _fold(self, rows: _Rows, kind: str = "") -> None:
+        """Fold rows into the base table, and into support points up to, and from, each change that it finds."""
+        n = len(rows.slots)
+        if not n:
+            return
+        new = np.flatnonzero(self.table.integers("rows")[rows.slots] == 0)
+        if len(new):
+            _, first = np.unique(rows.slots[new], return_index=True)
+            new = new[np.sort(first)]
+        x = rows.predictor if rows.further is None else rows.product()
+        changes = fold(self.table, rows.slots, x, rows.cores, rows.elapsed_s, rows.count, self.timer_noise_s)
+        start = 0
+        for slot, row, ratio in zip(
+            changes.slots.tolist(), changes.rows.tolist(), changes.log2_ratio.tolist(), strict=True
+        ):
+            self._fold_points(rows, start, row + 1, new, kind)
+            start = row + 1
+            self.supports.shift_level(slot, ratio)
+        self._fold_points(rows, start, n, new, kind)
+        self._tell_changes(changes)
+
+    def _fold_points(self, rows: _Rows, start: int, stop: int, new: Ints, kind: str) -> None:
+        part = rows if (start, stop) == (0, len(rows.slots)) else rows.take(slice(start, stop))
+        first = new[(new >= start) & (new < stop)] - start
+        self.supports.fold(
+            part.slots, part.predictors(), part.cores, part.elapsed_s, part.count, part.machine, first, kind
+        )
+
+    def _tell_changes(self, changes: Changes) -> None:
+        self.totals["changes"] += len(changes)
+        for slot, ratio in zip(changes.slots.tolist(), changes.log2_ratio.tolist(), strict=True):
+            rows = int(self.table.integers("rows")[slot])
+            self.events.append(
+                Event("change", self.names[slot], rows, f"runs take {2.0**ratio:.3g} times as long as before")
+            )
+
+    def _learn_measure(self, measure: str, columns: Columns, slots: Ints, rows: Ints) -> None:
+        """Fold the values of one measure as the times of a component of their own."""
+        distinct, inverse = np.unique(slots[rows], return_inverse=True)
+        names = (self.names[slot] + SEPARATOR + measure for slot in distinct.tolist())
+        slots = np.array([self.slot_of.get(name, UNRESOLVED) for name in names], np.int64)[inverse]
+        full = slots == UNRESOLVED
+        if full.any():
+            self.totals["measures_dropped"] += int(np.count_nonzero(full))
+            rows, slots = rows[~full], slots[~full]
+        value = columns.measures[measure][rows] * MEASURE_SCALES[measure]
+        machine = self._machines(columns)
+        self._fold(
+            _Rows(
+                slots, columns.predictor[rows], None if columns.further is None else columns.further[rows],
+                columns.cores[rows], value, None if columns.count is None else columns.count[rows],
+                None if machine is None else machine[rows],
+            ),
+            measure,
+        )  # fmt: skip
+
+    @staticmethod
+    def _machines(columns: Columns) -> Ints | None:
+        """Return the machines' numbers of the state (n,), -1 where none is named."""
+        if columns.machine is None:
+            return None
+        numbers = np.array([*map(machine_number, columns.machines), UNRESOLVED], np.int64)
+        return numbers[columns.machine]
 
     def _resolve(self, columns: Columns, good: Bools | None) -> tuple[Ints, Bools | None]:
         """Return the slot of each row, and the mask of rows whose component finds no room (None when all do)."""
@@ -108,19 +268,33 @@ class Components:
         missing = slots == UNRESOLVED
         if good is not None:
             missing &= good
-        if not missing.any():
-            return slots, None
-        # In the order of first rows, so that a cut batch gives the same slots.
-        numbers, first = np.unique(columns.index[missing], return_index=True)
-        ordered: list[int] = numbers[np.argsort(first)].tolist()
-        for number in ordered:
-            cache[number] = self._give_slot(known.names[number])
-        self.table.grow(len(self.names), self.components_max)
-        slots = cache[columns.index]
+        if missing.any() or columns.measures:
+            self._give_slots(columns, cache, missing, good)
+            slots = cache[columns.index]
         full = slots == UNRESOLVED
         if good is not None:
             full &= good
         return slots, full if full.any() else None
+
+    def _give_slots(self, columns: Columns, cache: Ints, missing: Bools, good: Bools | None) -> None:
+        """Give slots in the order of first rows, a component before its measures, so that a cut batch gives the same slots."""
+        known = columns.components
+        wanted: list[tuple[int, int, int, str]] = []
+        numbers, first = np.unique(columns.index[missing], return_index=True)
+        rows = np.flatnonzero(missing)[first]
+        wanted += [(row, 0, number, "") for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)]
+        for rank, measure in enumerate(MEASURE_SCALES, 1):
+            if measure in columns.measures:
+                given = _learned(columns, ~np.isnan(columns.measures[measure]), good)
+                numbers, first = np.unique(columns.index[given], return_index=True)
+                rows = np.flatnonzero(given)[first]
+                wanted += [(row, rank, n, measure) for row, n in zip(rows.tolist(), numbers.tolist(), strict=True)]
+        for _, rank, number, measure in sorted(wanted):
+            if not rank:
+                cache[number] = self._give_slot(known.names[number])
+            elif known.names[number] in self.slot_of:
+                self._give_slot(known.names[number] + SEPARATOR + measure)
+        self.table.grow(len(self.names), self.components_max)
 
     def _give_slot(self, name: str) -> int:
         found = self.slot_of.get(name)
@@ -130,6 +304,7 @@ class Components:
                 return UNRESOLVED
             self.slot_of[name] = found
             self.names.append(name)
+            self.measures += SEPARATOR in name
         return found
 
     def add_names(self, names: Sequence[str]) -> Ints:
@@ -159,8 +334,14 @@ class Components:
         if isinstance(keep, bool) or not isinstance(keep, (int, float)) or not 0.0 <= keep < 1.0:
             raise InvalidValue("keep", keep, "a share from 0 (forget all) to below 1")
         slot = self.slot(component)
-        combine.forget(self.table, slot, float(keep))
+        own = [slot, *(self.slot_of[key] for m in MEASURE_SCALES if (key := component + SEPARATOR + m) in self.slot_of)]
+        for one in own:
+            combine.forget(self.table, one, float(keep))
+            self.supports.forget(one, float(keep))
         self.totals["forgets"] += 1
+        self.events.append(
+            Event("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")
+        )
         return slot
 
     def merge(self, other: Components) -> None:
@@ -182,7 +363,8 @@ class Components:
         slots = self.add_names(other.names)
         if len(slots):
             combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))), self.timer_noise_s)
-        self.totals.update(other.totals)
+            self.supports.merge(slots, other.supports, [other.kind(i) for i in range(len(other.names))])
+        self.totals.update({key: n for key, n in other.totals.items() if not key.startswith("scores.")})
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
         """Set names and totals of an empty instance from a stored state whose slots are 0 .. n - 1 without gaps.
@@ -198,7 +380,9 @@ class Components:
         self.names = [names[slot] for slot in range(len(names))]
         self.slot_of = {name: slot for slot, name in enumerate(self.names)}
         self.table.grow(len(self.names), self.components_max)
-        self.totals = Counter(dict(totals))
+        self.measures = sum(SEPARATOR in name for name in self.names)
+        self.totals.clear()
+        self.totals.update(dict(totals))
 
     def error(self) -> tuple[float, int]:
         """Return the mean of |t - m| / t over all scored rows and their number, m being the weighting model's prediction."""

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns
 from advisor.engine.advisor import Advisor
-from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
-from advisor.errors import InvalidValue, SequenceGap, StateTooNew, TooLarge
-from advisor.models.layout import LAYOUT, WORDS
+from advisor.engine.pages import BASE, base_pages, mark, put_base, put_support, support_pages
+from advisor.engine.snapshot import Snapshot
+from advisor.engine.supports import MODEL_MEMORY_BYTES
+from advisor.errors import InvalidValue, SequenceGap, TooLarge
 
-TABLE = "base"
 Producer = tuple[str, bytes]
 
 
@@ -29,7 +27,7 @@ class Engine:
 
     Parameters
     ----------
-    timer_noise_s, components_max
+    timer_noise_s, components_max, model_memory_bytes
         As for `Advisor`.
     producers_max : int
         Producers remembered; further ones are refused until some are evicted.
@@ -41,8 +39,9 @@ class Engine:
         timer_noise_s: float = 1e-6,
         components_max: int = limits.COMPONENTS_MAX,
         producers_max: int = limits.PRODUCERS_MAX,
+        model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> None:
-        self.advisor = Advisor(timer_noise_s, components_max)
+        self.advisor = Advisor(timer_noise_s, components_max, model_memory_bytes)
         self.producers_max = producers_max
         self.producers: dict[Producer, int] = {}
         self._producers_changed: dict[Producer, None] = {}
@@ -57,7 +56,7 @@ class Engine:
     @property
     def state_bytes(self) -> int:
         """Bytes of the tables."""
-        return self.advisor.components.table.bytes
+        return self.advisor.components.bytes
 
     # -- events -----------------------------------------------------------------------------------------------------------
 
@@ -90,6 +89,17 @@ class Engine:
         if self._is_replay(key, sequence):
             return {"component": component, "keep": keep, "sequence": sequence, "replayed": True}
         answer = self.advisor.forget(component, keep)
+        self._advance(key, sequence)
+        return answer | {"sequence": sequence}
+
+    def pin_batch(
+        self, producer: str, incarnation: bytes, sequence: int, component: str, model: str | None
+    ) -> dict[str, Any]:
+        """Pin as a numbered event; the errors of `observe_batch` and `Advisor.pin`."""
+        key = (producer, incarnation)
+        if self._is_replay(key, sequence):
+            return {"component": component, "model": model, "sequence": sequence, "replayed": True}
+        answer = self.advisor.pin(component, model)
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
 
@@ -153,17 +163,10 @@ class Engine:
         """Return copies of all that changed since the last snapshot, and count it as taken. Cost O(changed pages)."""
         self.advisor.flush()
         components = self.advisor.components
-        table, n = components.table, len(components)
-        capacity = -(-n // PAGE_SLOTS) * PAGE_SLOTS
-        changed = table.changed[:capacity].reshape(-1, PAGE_SLOTS)
-        pages = np.flatnonzero(changed.any(axis=1))
-        tables: tuple[TablePages, ...] = ()
-        if len(pages):
-            blocks = table.words.view(np.uint64)[:, :capacity].reshape(WORDS, -1, PAGE_SLOTS)
-            words = np.ascontiguousarray(blocks[:, pages].transpose(1, 0, 2))
-            bits = np.packbits(changed[pages], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
-            tables = (TablePages(TABLE, LAYOUT, pages, words, bits),)
-            table.changed[:capacity] = False
+        n = len(components)
+        found = [base_pages(components.table, n)]
+        found += [support_pages(name, table) for name, table in components.supports.tables.items()]
+        tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n
         producers = {key: self.producers[key] for key in self._producers_changed}
@@ -173,11 +176,10 @@ class Engine:
 
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
-        table = self.advisor.components.table
+        components = self.advisor.components
         for pages in snapshot.tables:
-            bits = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, PAGE_SLOTS)
-            for page, mask in zip(pages.pages.tolist(), bits.astype(np.bool_), strict=True):
-                table.changed[page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS] |= mask
+            table = components.table if pages.table == BASE else components.supports.tables[pages.table]
+            mark(table.changed, pages)
         if snapshot.names:
             self._names_taken = min(self._names_taken, snapshot.names[0][0])
         for key in snapshot.producers:
@@ -194,6 +196,7 @@ class Engine:
         *,
         components_max: int = limits.COMPONENTS_MAX,
         producers_max: int = limits.PRODUCERS_MAX,
+        model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> Engine:
         """Return the engine whose snapshots, put together, gave `snapshot`.
 
@@ -204,25 +207,19 @@ class Engine:
         InvalidValue
             When names or pages do not fit together.
         """
-        engine = cls(timer_noise_s=snapshot.timer_noise_s, components_max=components_max, producers_max=producers_max)
+        engine = cls(
+            timer_noise_s=snapshot.timer_noise_s, components_max=components_max, producers_max=producers_max,
+            model_memory_bytes=model_memory_bytes,
+        )  # fmt: skip
         components = engine.advisor.components
         components.restore(dict(snapshot.names), snapshot.totals)
         n = len(components)
         for pages in snapshot.tables:
-            if (pages.table, pages.layout) != (TABLE, LAYOUT):
-                raise StateTooNew(
-                    f"table {pages.table!r} of layout {pages.layout!r}; this version reads {TABLE!r} of {LAYOUT!r}",
-                    field="layout", value=pages.layout, bound=LAYOUT, hint="use the version that wrote it",
-                )  # fmt: skip
-            if len(pages.pages) and int(pages.pages.max()) * PAGE_SLOTS >= n:
-                raise InvalidValue("pages", int(pages.pages.max()), f"below {-(-n // PAGE_SLOTS)}, as there are names")
-            blocks = components.table.words.view(np.uint64)
-            bits = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, PAGE_SLOTS)
-            for page, words, held in zip(pages.pages.tolist(), pages.words, bits.astype(np.bool_), strict=True):
-                # A slot without its bit was lost by the storage, or never written: it begins anew.
-                block = blocks[:, page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
-                np.copyto(block, words[:, : block.shape[1]], where=held[: block.shape[1]])
-        components.table.changed[:] = False
+            if pages.table == BASE:
+                put_base(components.table, n, pages)
+            else:
+                put_support(components.supports, pages)
+        components.supports.restore()
         engine.producers = dict(snapshot.producers)
         engine._names_taken = n
         return engine

@@ -41,10 +41,14 @@ class SolvedModels:
         UnknownComponent, NotEnoughData, InvalidValue
         """
         slot = self._components.slot(component)
+        self._require_rows([slot])
+        return self.at(slot, form)
+
+    def at(self, slot: int, form: str | None = None) -> Model:
+        """Return the model of a slot that has learned something."""
         found = self._models.get((slot, form))
         if found is not None and found.rows == self._components.table.integers("rows")[slot]:
             return found
-        self._require_rows([slot])
         return self._solve([slot], form)[slot]
 
     def many(self, names: Sequence[str]) -> list[Model]:
@@ -65,7 +69,7 @@ class SolvedModels:
 
     def of_slots(self, slots: Sequence[int]) -> dict[int, Model]:
         """Return the models of those slots that have learned something."""
-        return self._solve([slot for slot in slots if self._learned(slot)], None)
+        return self._solve([slot for slot in slots if self.learned(slot)], None)
 
     def curves(self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, float]) -> AmdahlCurves:
         """Return the demand curve of each box: at its component's observed load, or at the predictor that `load` gives.
@@ -89,12 +93,13 @@ class SolvedModels:
         pairs = np.array(demands, np.float64).reshape(-1, 2)
         return AmdahlCurves(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
 
-    def _learned(self, slot: int) -> bool:
+    def learned(self, slot: int) -> bool:
+        """Return True when the component's sums stand for some rows."""
         return bool(counts.evidence(self._components.table, slot) > 0)
 
     def _require_rows(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            if not self._learned(slot):
+            if not self.learned(slot):
                 name = self._components.names[slot]
                 raise NotEnoughData(
                     f"component {name!r} has no learned run", field="component", value=name,

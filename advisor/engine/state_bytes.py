@@ -1,7 +1,8 @@
 """The whole state as bytes: a header in JSON, the table's words, a checksum over both.
 
 Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), u32 CRC-32 of all before;
-little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals, words, slots}.
+little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals, words, slots, model_memory_bytes,
+supports}; supports lists [name, layout, words, records] of each support table, whose records follow the base table's words.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
-from advisor.engine.components import Components
+from advisor.engine.components import SEPARATOR, Components
+from advisor.engine.pages import support_table
+from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
+from advisor.models.upgrade import READABLE, upgraded, words_of
 
 MAGIC = b"ADVISOR\x00"
-FORMAT = 1
+FORMAT = 2  # 1 had the base table only
 
 
 def dump(components: Components) -> bytes:
@@ -35,9 +39,15 @@ def dump(components: Components) -> bytes:
         "totals": dict(sorted(components.totals.items())),
         "words": WORDS,
         "slots": n,
+        "model_memory_bytes": components.supports.memory_bytes,
+        "supports": [
+            [name, table.layout, table.words_a_record, table.size] for name, table in components.supports.tables.items()
+        ],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
+    for table in components.supports.tables.values():
+        words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
     body = MAGIC + struct.pack("<I", len(text)) + text + words
     return body + struct.pack("<I", zlib.crc32(body))
 
@@ -72,7 +82,7 @@ def _load(data: bytes) -> Components:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     start = len(MAGIC) + 4
     header: dict[str, Any] = json.loads(data[start : start + length])
-    if header["format"] > FORMAT or header["layout"] != LAYOUT:
+    if header["format"] > FORMAT or header["layout"] not in READABLE:
         raise StateTooNew(
             f"state of format {header['format']}, layout {header['layout']}; this version reads format {FORMAT}, {LAYOUT}",
             field="format", value=header["format"], bound=FORMAT, hint="use the version that wrote it",
@@ -81,13 +91,34 @@ def _load(data: bytes) -> Components:
     names: list[str] = header["names"]
     if not limits.TIMER_NOISE_MIN_S <= noise <= limits.TIMER_NOISE_MAX_S:
         raise ValueError(f"timer_noise_s is {noise!r}")
-    if any(normalised_name(name) != name for name in names) or any(type(n) is not int for n in totals.values()):
+    if any(normalised_name(part) != part for name in names for part in name.split(SEPARATOR, 1)) or any(
+        type(n) is not int for n in totals.values()
+    ):
         raise ValueError("names or totals are none")
     if header["slots"] != len(names):
         raise ValueError(f"{header['slots']} slots for {len(names)} names")
-    components = Components(float(noise), int(header["components_max"]))
+    memory = header.get("model_memory_bytes", MODEL_MEMORY_BYTES)
+    components = Components(float(noise), int(header["components_max"]), int(memory))
     components.restore(dict(enumerate(names)), totals)
-    words = np.frombuffer(data, "<u8", WORDS * header["slots"], start + length).reshape(WORDS, header["slots"])
-    components.table.words.view(np.uint64)[:, : header["slots"]] = words
+    shape = words_of(header["layout"]), header["slots"]
+    words = np.frombuffer(data, "<u8", shape[0] * shape[1], start + length).reshape(shape)
+    components.table.words.view(np.uint64)[:, : header["slots"]] = upgraded(words, header["layout"])
     components.table.changed[: header["slots"]] = True
+    _load_supports(components, data, start + length + 8 * words.size, header.get("supports", []))
     return components
+
+
+def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> None:
+    for name, layout, width, size in tables:
+        table = support_table(components.supports, name, layout)
+        if width != table.words_a_record:
+            raise ValueError(f"{width} words a record of {name}")
+        table.grow(size)
+        words = np.frombuffer(data, "<u8", width * size, start).reshape(size, width)
+        table.words.view(np.uint64)[:size] = words
+        table.changed[:size] = True
+        owners = table.count("component")[:size]
+        if len(owners) and not -1 <= int(owners.min()) <= int(owners.max()) < len(components):
+            raise ValueError(f"a record of {name} belongs to no component")
+        start += 8 * width * size
+    components.supports.restore()

@@ -2,6 +2,8 @@
 
 Merge: counts and ranges exactly; unweighted sums, sketch and two_step to rounding; weighted sums approximately, because their
 weights depend on each shard's history (exactly to rounding where the weights agree). The weighting model is solved again.
+The test for change restarts where both have rows, since its centre and scale belong to one history; counts of changes and
+outliers add up.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models import basis, counts, sketch
+from advisor.models import basis, counts, drift, sketch
 from advisor.models.fold import solve_weighting
 from advisor.models.layout import AT, FIRST_SOLVE, empty_record
 from advisor.models.table import Table
@@ -17,7 +19,8 @@ from advisor.models.table import Table
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EXACT_COUNTS = ("rows", "extra_runs", "failed", "unfinished")
+EXACT_COUNTS = ("rows", "extra_runs", "failed", "unfinished", "changes", "outliers")
+LAST_CHANGE = ("changed_at", "changed_by")
 OFFSETS = ("start", "unscored")
 ADDED = ("forgotten", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
 LEAST = ("least_gram", "least_right", "least_square")
@@ -37,6 +40,7 @@ def merge(table: Table, slots: Ints, other: Table, timer_noise_s: float) -> None
     for field in ADDED:
         part[field][...] += other[field]
     _merge_two_step(part, other)
+    both = _merge_drift(part, other)
     for field, keep in (
         ("x_low", np.minimum),
         ("x_high", np.maximum),
@@ -47,6 +51,29 @@ def merge(table: Table, slots: Ints, other: Table, timer_noise_s: float) -> None
         keep(part[field], other[field], out=part[field])
     table.scatter(slots, part)
     solve_weighting(table, slots, timer_noise_s)
+    _solve_soon(table, slots[both])
+
+
+def _merge_drift(part: Table, other: Table) -> NDArray[np.bool_]:
+    """Restart the test of components that have rows on both sides, and return which those are; others keep theirs.
+
+    `part` has the counts of both already.
+    """
+    theirs = other.integers("rows")
+    both, only = (theirs > 0) & (part.integers("rows") > theirs), (theirs > 0) & (part.integers("rows") == theirs)
+    later = other.integers("changed_at") > part.integers("changed_at")
+    for fields, where in (((*drift.FIELDS, "w_cores"), only), (LAST_CHANGE, later)):
+        for field in fields:
+            part[field][where] = other[field][where]
+    drift.restart(part, both)
+    return both
+
+
+def _solve_soon(table: Table, slots: Ints) -> None:
+    """Solve the weighting models of grown slots again after `FIRST_SOLVE` rows: their test begins from those."""
+    solve_at = table.integers("solve_at")
+    grown = slots[counts.age(table, slots) >= FIRST_SOLVE]
+    solve_at[grown] = np.minimum(solve_at[grown], table.integers("rows")[grown] + FIRST_SOLVE)
 
 
 def _share_basis(part: Table, other: Table) -> None:
@@ -84,9 +111,11 @@ def forget(table: Table, slot: int, keep: float) -> None:
     if keep > 0:
         for field in FADED:
             table[field][..., slot] *= keep
+        drift.restart(table, slot)
+        _solve_soon(table, np.array([slot]))
     else:
         record = empty_record()
-        for field in (*EXACT_COUNTS, "forgotten"):
+        for field in (*EXACT_COUNTS, *LAST_CHANGE, "forgotten"):
             record[AT[field]] = table.words[AT[field], slot]
         integers = record.view(np.int64)
         integers[AT["start"]] = integers[AT["unscored"]] = rows

@@ -14,9 +14,24 @@ from __future__ import annotations
 import numpy as np
 from numba import njit  # type: ignore[import-not-found]
 
-from advisor.models.compiled_events import EVENT_KERNELS, accommodate, solve_weighting
+from advisor.models import logarithm
+from advisor.models.compiled_events import EVENT_KERNELS, accommodate, change, exp2, solve_weighting
+from advisor.models.drift import (
+    ALARM,
+    CLIP,
+    E_UNIT,
+    FALL_BITS,
+    LEVEL_MASK,
+    REACH,
+    REACH_SCALES,
+    REST_MASK,
+    RISE_BITS,
+    ROWS_BITS,
+    SLACK,
+    UNIT,
+)  # fmt: skip
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS
-from advisor.models.weighting import TRUST
+from advisor.models.weighting import CORES_BITS, CORES_UNIT, TRUST
 
 ROWS, EXTRA_RUNS, START, SOLVE_AT, UNSCORED = (
     AT[name].start for name in ("rows", "extra_runs", "start", "solve_at", "unscored")
@@ -32,12 +47,22 @@ CELL_EXPONENT, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
 LEAST_GRAM, LEAST_RIGHT, LEAST_SQUARE = (AT[name].start for name in ("least_gram", "least_right", "least_square"))
 TOP_PREDICTOR, TOP_RUNS, TOP_SUM = (AT[name].start for name in ("top_predictor", "top_runs", "top_sum"))
 
+W_CORES, CENTRE, RATE, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, OUTLIERS, CHANGED_BY = (
+    AT[name].start
+    for name in (
+        "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
+        "outliers", "changed_by",
+    )
+)  # fmt: skip
+CORES_MASK = (1 << CORES_BITS) - 1
+
 # 2**e at [e + POWER_ZERO]: a multiplication by it is exact, and costs a tenth of a call of ldexp.
 POWER_ZERO = 1000
 POWERS = np.ldexp(1.0, np.arange(-POWER_ZERO, POWER_ZERO + 1))
 
 # error_model: a division by zero gives inf or NaN, as in numpy. No fastmath: sums keep their order and rounding.
 compiled = njit(cache=True, error_model="numpy", nogil=True)
+log2 = compiled(logarithm.rough_log2_of)
 
 
 @compiled
@@ -49,28 +74,50 @@ def fold_rows(words, integers, slots, x, p, t, count, noise):
     words, integers : float64 and int64 views of the table (WORDS, capacity)
     noise : float
         t0**2.
+
+    Returns
+    -------
+    int64 array (k,), float64 array (k,)
+        Rows that revealed a change of speed, and its log2 ratio.
     """
+    found = np.empty(0, np.int64)
+    ratios = np.empty(0)
+    changes = 0
     for i in range(len(slots)):
         s = slots[i]
         origin, exponent = words[ORIGIN, s], words[CELL_EXPONENT, s]
         reach = CELLS * POWERS[int(max(exponent, -POWER_ZERO)) + POWER_ZERO]
         if x[i] < origin or x[i] - origin > words[SCALE, s] or x[i] >= reach:
             accommodate(words, s, x[i])
-        fold_row(words, integers, s, x[i], p[i], t[i], count[i], noise)
+        if fold_row(words, integers, s, x[i], p[i], t[i], count[i], noise):
+            change(words, integers, s)
+            if changes == 0:
+                found = np.empty(len(slots) - i, np.int64)
+                ratios = np.empty(len(slots) - i)
+            found[changes] = i
+            ratios[changes] = words[CHANGED_BY, s]
+            changes += 1
         if integers[ROWS, s] == integers[SOLVE_AT, s]:
             solve_weighting(words, integers, s, noise)
+    return found[:changes], ratios[:changes]
 
 
 @compiled
 def fold_row(words, integers, s, x, p, t, count, noise):
-    """Fold one row that fits its component's basis and sketch."""
+    """Fold one row that fits its component's basis and sketch; return True where it reveals a change of speed."""
+    changed = False
     u = (x - words[ORIGIN, s]) / words[SCALE, s]
     if integers[ROWS, s] - integers[START, s] < FIRST_SOLVE:
         integers[UNSCORED, s] += 1
         reference = t
     else:
         m = weigh(words, s, x, p)
-        words[ERROR, s] += abs(t - m) / t
+        ratio = m / t
+        words[ERROR, s] += abs(1.0 - ratio)
+        if words[W_LOW, s] <= x <= words[W_HIGH, s] and (
+            integers[W_CORES, s] >> CORES_BITS <= p * CORES_UNIT <= integers[W_CORES, s] & CORES_MASK
+        ):
+            t, changed = score(words, integers, s, m, ratio, t)
         reference = max(m, t * (1.0 / TRUST))
     add_sums(words, s, u, p, t, 1.0 / (reference * reference + noise) * count)
     add_to_sketch(words, s, x, count)
@@ -80,6 +127,34 @@ def fold_row(words, integers, s, x, p, t, count, noise):
     words[T_LOW, s] = min(words[T_LOW, s], t)
     integers[ROWS, s] += 1
     integers[EXTRA_RUNS, s] += int(count) - 1
+    return changed
+
+
+@compiled
+def score(words, integers, s, m, ratio, t):
+    """Return the time to learn of a row and whether it reveals a change, see `drift`."""
+    rate = words[RATE, s]
+    tested = rate > 0.0
+    e = -log2(ratio)
+    z = int(np.rint((e - words[CENTRE, s]) * (rate if tested else float(UNIT))))
+    if tested and abs(z) > REACH:
+        integers[OUTLIERS, s] += 1
+        t = m * exp2(words[CENTRE, s] + (REACH_SCALES if z > 0 else -REACH_SCALES) * (UNIT / rate))
+    z = min(max(z, -REACH), REACH)
+    integers[LEVELS, s] += 1
+    integers[Z_SUM, s] += z
+    integers[Z_SQUARE, s] += z * z
+    levels = integers[LEVELS, s]
+    if not tested or (levels >> FALL_BITS == 0 and abs(z) <= SLACK):
+        return t, False
+    z = min(max(z, -CLIP), CLIP)
+    rise = max((levels >> RISE_BITS) + z - SLACK, 0)
+    fall = max((levels >> FALL_BITS & LEVEL_MASK) - z - SLACK, 0)
+    added = (int(np.rint(e * E_UNIT)) << ROWS_BITS) + 1
+    integers[RISE, s] = integers[RISE, s] + added if rise > 0 else 0
+    integers[FALL, s] = integers[FALL, s] + added if fall > 0 else 0
+    integers[LEVELS, s] = rise << RISE_BITS | fall << FALL_BITS | levels & REST_MASK
+    return t, rise >= ALARM or fall >= ALARM
 
 
 @compiled
@@ -166,5 +241,5 @@ def two_step(words, s, x, p, t, u, count):
 
 def recompile() -> None:
     """Compile every kernel afresh and replace what is cached of it; callers last, since they hold what they call."""
-    for kernel in (*EVENT_KERNELS, weigh, add_sums, add_to_sketch, two_step, fold_row, fold_rows):
+    for kernel in (*EVENT_KERNELS, weigh, log2, score, add_sums, add_to_sketch, two_step, fold_row, fold_rows):
         kernel.recompile()

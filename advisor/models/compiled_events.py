@@ -15,12 +15,35 @@ from math import frexp, ldexp, sqrt
 import numpy as np
 from numba import njit  # type: ignore[import-not-found]
 
-from advisor.models import basis, sketch
+from advisor.models import basis, logarithm, sketch
+from advisor.models.drift import (
+    ALARM,
+    CAUTION_BITS,
+    CAUTION_MASK,
+    CAUTION_MAX,
+    CAUTION_STEP,
+    E_UNIT,
+    HALF_LN2,
+    INFLATION,
+    KEPT_ROWS,
+    PRIOR_ROWS,
+    QUICK_ROWS,
+    RATIO_MAX,
+    REACH_SCALES,
+    RISE_BITS,
+    ROWS_BITS,
+    ROWS_MASK,
+    ROWS_MIN,
+    SCALE_MIN,
+    SCORED_MASK,
+    SPREAD_MAX,
+    UNIT,
+)  # fmt: skip
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, MOMENTS
-from advisor.models.weighting import FLOOR_SHARE, ROOT_HALF, ROUNDING, SWEEPS
+from advisor.models.weighting import CORES_BITS, CORES_UNIT, FLOOR_SHARE, ROOT_HALF, ROUNDING, SWEEPS
 
 ROWS, START, SOLVE_AT = (AT[name].start for name in ("rows", "start", "solve_at"))
-X_LOW, X_HIGH, T_LOW = (AT[name].start for name in ("x_low", "x_high", "t_low"))
+X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (AT[name].start for name in ("x_low", "x_high", "p_low", "p_high", "t_low"))
 ORIGIN, SCALE, GRAM, RIGHT, SQUARE = (AT[name].start for name in ("origin", "scale", "gram", "right", "square"))
 W_COEFFICIENTS, W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR = (
     AT[name].start for name in ("w_coefficients", "w_origin", "w_scale", "w_low", "w_high", "w_floor")
@@ -28,7 +51,15 @@ W_COEFFICIENTS, W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR = (
 CELL_EXPONENT, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
     AT[name].start for name in ("cell_exponent", "cell_runs", "cell_sum", "cell_square")
 )
-LEAST_GRAM, LEAST_RIGHT = AT["least_gram"].start, AT["least_right"].start
+LEAST_GRAM, LEAST_RIGHT, LEAST_SQUARE = (AT[name].start for name in ("least_gram", "least_right", "least_square"))
+TOP_RUNS, TOP_SUM, FORGOTTEN = (AT[name].start for name in ("top_runs", "top_sum", "forgotten"))
+W_CORES, CENTRE, RATE, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, CHANGES, CHANGED_AT, CHANGED_BY = (
+    AT[name].start
+    for name in (
+        "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
+        "changes", "changed_at", "changed_by",
+    )
+)  # fmt: skip
 BLOCKS = (  # of sums over powers of u: first word, powers
     *((GRAM + MOMENTS * q, MOMENTS) for q in range(3)),
     *((RIGHT + COEFFICIENTS * q, COEFFICIENTS) for q in range(2)),
@@ -42,6 +73,7 @@ BAND, SMALLEST, MARGIN = basis.RELATIVE_BAND, basis.SMALLEST_EXPONENT, basis.MAR
 CELLS_EXPONENT, CELL_SMALLEST = sketch.CELLS_EXPONENT, sketch.SMALLEST_EXPONENT
 
 compiled = njit(cache=True, error_model="numpy", nogil=True)
+exp2 = compiled(logarithm.exp2_of)
 
 
 @compiled
@@ -127,7 +159,12 @@ def solve_weighting(words, integers, s, noise):
         words[W_LOW, s] = words[X_LOW, s]
         words[W_HIGH, s] = words[X_HIGH, s]
         words[W_FLOOR, s] = FLOOR_SHARE * words[T_LOW, s]
+        low, high = int(np.floor(words[P_LOW, s] * CORES_UNIT)), int(np.ceil(words[P_HIGH, s] * CORES_UNIT))
+        cores = low << CORES_BITS | high
+        grown = integers[W_CORES, s] != cores
+        integers[W_CORES, s] = cores
         normalise(words, s, age, noise)
+        settle(words, integers, s, grown)
     integers[SOLVE_AT, s] = integers[START, s] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
 
 
@@ -204,4 +241,91 @@ def normalise(words, s, age, noise):
         words[word, s] *= factor
 
 
-EVENT_KERNELS = (coarsen, relocate, accommodate, to_bernstein, fit_cone, normalise, solve_weighting)
+@compiled
+def quick(integers, s):
+    """Return True where the last change lies back little, see `drift.quick`."""
+    rows, at = integers[ROWS, s], integers[CHANGED_AT, s]
+    return integers[CHANGES, s] > 0 and rows - at < max(rows >> 1, QUICK_ROWS)
+
+
+@compiled
+def settle(words, integers, s, grown):
+    """Estimate the centre and scale of residuals, see `drift.settle`."""
+    scored = integers[LEVELS, s] & SCORED_MASK
+    caution = integers[LEVELS, s] >> CAUTION_BITS & CAUTION_MASK
+    if scored >= ROWS_MIN:
+        n = float(scored)
+        mean = float(integers[Z_SUM, s]) / UNIT / n
+        square = float(integers[Z_SQUARE, s]) / (UNIT * UNIT) / n
+        unit = UNIT / (words[RATE, s] if words[RATE, s] > 0.0 else float(UNIT))
+        caution = max(caution - (0 if quick(integers, s) else 1), 0)
+        spread = unit * sqrt(max(square - mean * mean, 0.0) * (n / (n - 1.0)))
+        spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(n)) * (1.0 + CAUTION_STEP * caution)
+        share = n / (n + PRIOR_ROWS)
+        bounded = min(spread, SPREAD_MAX)
+        words[CENTRE, s] = share * (words[CENTRE, s] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
+        words[RATE, s] = UNIT / spread
+    if grown:
+        words[RATE, s] = 0.0
+    if grown or scored >= ROWS_MIN:
+        scored = 0
+        integers[Z_SUM, s] = 0
+        integers[Z_SQUARE, s] = 0
+    integers[LEVELS, s] = caution << CAUTION_BITS | scored
+    integers[RISE, s] = 0
+    integers[FALL, s] = 0
+
+
+@compiled
+def scaled(words, s, first, count, factor):
+    """Multiply some words of a component."""
+    for word in range(first, first + count):
+        words[word, s] *= factor
+
+
+@compiled
+def change(words, integers, s):
+    """Carry a component to its new level, see `drift.change`."""
+    risen = integers[LEVELS, s] >> RISE_BITS >= ALARM
+    word = integers[RISE, s] if risen else integers[FALL, s]
+    n = float(max(word & ROWS_MASK, 1))
+    reach = REACH_SCALES * (UNIT / words[RATE, s])
+    ratio = float(word >> ROWS_BITS) / (n * E_UNIT) - words[CENTRE, s]
+    ratio = min(max(ratio, -RATIO_MAX), RATIO_MAX)
+    learned = exp2(min(max(ratio, -reach), reach))
+    rows = integers[ROWS, s]
+    evidence = max(rows - words[FORGOTTEN, s], 1.0)
+    r = exp2(ratio)
+    f = r / (1.0 + min(n / evidence, 1.0) * (learned - 1.0))
+    keep = min(KEPT_ROWS / evidence, 1.0)
+    scaled(words, s, GRAM, 3 * MOMENTS, keep / (f * f))
+    scaled(words, s, RIGHT, COLUMNS, keep / f)
+    for word in (SQUARE, TOP_RUNS):
+        words[word, s] *= keep
+    scaled(words, s, LEAST_GRAM, MOMENTS, keep)
+    for word in (CELL_RUNS, CELL_SUM, CELL_SQUARE):
+        scaled(words, s, word, CELLS, keep)
+    scaled(words, s, LEAST_RIGHT, COEFFICIENTS, keep * f)
+    words[TOP_SUM, s] *= keep * f
+    words[LEAST_SQUARE, s] *= keep * (f * f)
+    scaled(words, s, W_COEFFICIENTS, COLUMNS, r)
+    for word in (W_FLOOR, T_LOW):
+        words[word, s] *= r
+    words[FORGOTTEN, s] = rows - keep * evidence
+    integers[START, s] = rows - FIRST_SOLVE
+    integers[SOLVE_AT, s] = rows + FIRST_SOLVE
+    caution = (integers[LEVELS, s] >> CAUTION_BITS) & CAUTION_MASK
+    caution = min(caution + (1 if quick(integers, s) else 0), CAUTION_MAX)
+    integers[CHANGES, s] += 1
+    integers[CHANGED_AT, s] = rows
+    words[CHANGED_BY, s] = ratio
+    words[CENTRE, s] = 0.0
+    words[RATE, s] = 0.0
+    for word in (LEVELS, RISE, FALL, Z_SUM, Z_SQUARE):
+        integers[word, s] = 0
+    integers[LEVELS, s] = caution << CAUTION_BITS
+
+
+EVENT_KERNELS = (
+    exp2, coarsen, relocate, accommodate, to_bernstein, fit_cone, normalise, quick, settle, scaled, change, solve_weighting,
+)  # fmt: skip

@@ -2,23 +2,23 @@
 
 Rows of a component are folded in their order; cut a batch anywhere and the bytes are the same. Rows go through numpy in
 rounds: a round folds, for every component, the rows up to its next event. Events are a predictor outside the present basis
-or sketch (they are moved at the very row that asks for it) and an age at which the weighting model is solved (after the very
-row that reaches it). Steady batches are one round.
+or sketch (they are moved at the very row that asks for it), an age at which the weighting model is solved and a change of
+speed (after the very row that reaches or reveals it). Steady batches are one round.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.limits import PREDICTOR_RESOLUTION
-from advisor.models import basis, counts, sketch, two_step, weighting
-from advisor.models.counts import ALL
+from advisor.models import basis, counts, drift, sketch, two_step, weighting
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, MOMENTS
-from advisor.models.table import Table
+from advisor.models.table import Table, by_slot
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,19 +59,77 @@ def use_compiled() -> bool:
 
 def agrees(fold_rows: Any) -> bool:
     """Return True when compiled rows give the bytes of numpy on a stream that has every kind of event. On tables of its own."""
-    n = 4 * FIRST_SOLVE + 1
+    n = 8 * FIRST_SOLVE + 1
     step = np.arange(n, dtype=np.float64)
     x, p = (step * 37.0) % 101.0 * (1.0 + step), 1.0 + step % 5.0
+    x[2 * FIRST_SOLVE :] = x[: n - 2 * FIRST_SOLVE]  # known sizes, for the test of change
+    p[6 * FIRST_SOLVE - 4] = 9.0  # cores that came late
     t = (1e-3 + 1e-6 * x) * (0.1 + 0.9 / p) * (1.0 + (step * 7.0) % 11.0 / 20.0)
+    t[5 * FIRST_SOLVE :] *= 8.0
+    t[4 * FIRST_SOLVE + 3] *= 1e6
     slots, count = np.zeros(n, np.int64), 1.0 + step % 3.0
     plain, other = Table(1), Table(1)
-    _fold_chunk(plain, slots, x, p, t, count, 1e-6)
+    _fold_chunk(plain, Rows(slots, x, p, t, count, np.arange(n)), 1e-6)
     fold_rows(other.words, other.words.view(np.int64), slots, x, p, t, count, 1e-6 * 1e-6)
     return plain.words.tobytes() == other.words.tobytes()
 
 
-def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints | None, timer_noise_s: float) -> None:
-    """Fold n rows of valid values into their slots. Cost O(n) and O(1) a solve; state stays of constant size.
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes of speed that a fold found, in the order of their rows.
+
+    Attributes
+    ----------
+    slots, rows : int64 arrays (k,)
+        The components, and the index of the row, among those folded, that revealed the change: the last one folded before
+        the old sums were carried to the new level.
+    log2_ratio : float64 array (k,)
+        log2 of the new elapsed times over the old.
+    """
+
+    slots: Ints
+    rows: Ints
+    log2_ratio: Floats
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.slots)
+
+    @classmethod
+    def of(cls, found: list[tuple[Ints, Ints, Floats]]) -> Changes:
+        """Return several parts as one, ordered by row."""
+        if not found:
+            return NO_CHANGES
+        slots, rows, ratios = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.argsort(rows, kind="stable")
+        return cls(slots[order], rows[order], ratios[order])
+
+
+NO_CHANGES = Changes(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
+class Rows(NamedTuple):
+    """Rows to fold, and their numbers among those that `fold` was given."""
+
+    slots: Ints
+    x: Floats
+    p: Floats
+    t: Floats
+    count: Floats | None
+    number: Ints
+
+    def take(self, at: Any) -> Rows:
+        """Return some of the rows, by index, mask or slice."""
+        slots, x, p, t, count, number = self
+        return Rows(slots[at], x[at], p[at], t[at], None if count is None else count[at], number[at])
+
+
+def fold(
+    table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints | None, timer_noise_s: float
+) -> Changes:
+    """Fold n rows of valid values into their slots; return the changes of speed found on the way.
+
+    Cost O(n) and O(1) a solve; state stays of constant size.
 
     Parameters
     ----------
@@ -85,58 +143,59 @@ def fold(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints
         t0 of the weights.
     """
     x = np.where(x < PREDICTOR_RESOLUTION, 0.0, x)
-    weight = None if count is None else count.astype(np.float64)
+    rows = Rows(slots, x, p, t, None if count is None else count.astype(np.float64), np.arange(len(slots)))
     if COMPILED:
-        one = np.ones(len(slots)) if weight is None else weight
-        columns = (slots, x, p, t, one)
-        if len(slots) >= SORTED_ROWS and table.size >= SORTED_SLOTS:
-            order = _by_slot(slots)
-            columns = tuple(column[order] for column in columns)
-        COMPILED[0](table.words, table.words.view(np.int64), *columns, timer_noise_s * timer_noise_s)
-        table.changed[slots] = True
-        return
-    for start in range(0, len(slots), CHUNK_ROWS):
-        cut = slice(start, start + CHUNK_ROWS)
-        _fold_chunk(table, slots[cut], x[cut], p[cut], t[cut], None if weight is None else weight[cut], timer_noise_s)
+        changes = _fold_compiled(table, rows, timer_noise_s)
+    else:
+        found: list[tuple[Ints, Ints, Floats]] = []
+        for start in range(0, len(slots), CHUNK_ROWS):
+            found += _fold_chunk(table, rows.take(slice(start, start + CHUNK_ROWS)), timer_noise_s)
+        changes = Changes.of(found)
     table.changed[slots] = True
+    return changes
 
 
-def _fold_chunk(
-    table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats | None, timer_noise_s: float
-) -> None:
-    while len(slots):
-        misfit = _misfits(table, slots, x)
-        waiting = _after_solve(table, slots)
-        stop = np.flatnonzero(misfit | waiting)
+def _fold_compiled(table: Table, rows: Rows, timer_noise_s: float) -> Changes:
+    if len(rows.slots) >= SORTED_ROWS and table.size >= SORTED_SLOTS:
+        rows = rows.take(by_slot(rows.slots))
+    slots, x, p, t, count, number = rows
+    one = np.ones(len(slots)) if count is None else count
+    words = table.words
+    found, ratios = COMPILED[0](words, words.view(np.int64), slots, x, p, t, one, timer_noise_s * timer_noise_s)
+    return Changes.of([(slots[found], number[found], ratios)]) if len(found) else NO_CHANGES
+
+
+def _fold_chunk(table: Table, rows: Rows, timer_noise_s: float) -> list[tuple[Ints, Ints, Floats]]:
+    found: list[tuple[Ints, Ints, Floats]] = []
+    while n := len(rows.slots):
+        slots = rows.slots
+        misfit = _misfits(table, slots, rows.x)
+        stop = np.flatnonzero(misfit | _after_solve(table, slots))
         if not len(stop):
-            _fold_round(table, slots, x, p, t, count, timer_noise_s)
-            _solve_due(table, slots, timer_noise_s)
-            return
-        # Per component: its rows before its first stop fold now; the others wait for the next round.
-        first = np.full(table.words.shape[1], len(slots), np.int32)
-        np.minimum.at(first, slots[stop], stop.astype(np.int32))
-        now = np.arange(len(slots)) < first[slots]
-        ready = np.flatnonzero(now)
-        if len(ready):
-            part = slots[ready]
-            _fold_round(
-                table, part, x[ready], p[ready], t[ready], None if count is None else count[ready], timer_noise_s
-            )
-            _solve_due(table, part, timer_noise_s)
-        rest = np.flatnonzero(~now)
+            alarms = _fold_round(table, rows, timer_noise_s, found)
+            if not len(alarms):
+                return found
+            first = _first_of(table, slots, alarms) + 1
+        else:
+            # Per component: its rows before its first stop fold now; the others wait for the next round.
+            first = _first_of(table, slots, stop)
+            ready = np.flatnonzero(np.arange(n) < first[slots])
+            if len(ready):
+                alarms = ready[_fold_round(table, rows.take(ready), timer_noise_s, found)]
+                first[slots[alarms]] = alarms + 1
+        rest = np.flatnonzero(np.arange(n) >= first[slots])
         movers = rest[misfit[rest] & (first[slots[rest]] == rest)]
         if len(movers):
-            _accommodate(table, slots[movers], x[movers])
-        slots, x, p, t = slots[rest], x[rest], p[rest], t[rest]
-        count = None if count is None else count[rest]
+            _accommodate(table, slots[movers], rows.x[movers])
+        rows = rows.take(rest)
+    return found
 
 
-def _by_slot(slots: Ints) -> Ints:
-    """Return the stable order of rows by slot: 16 bits at a time, which numpy sorts in linear time."""
-    order = np.argsort(slots.astype(np.uint16), kind="stable")
-    for shift in range(16, int(slots.max()).bit_length(), 16):
-        order = order[np.argsort((slots[order] >> shift).astype(np.uint16), kind="stable")]
-    return order
+def _first_of(table: Table, slots: Ints, stop: Ints) -> NDArray[np.int32]:
+    """Return the first of the given rows of each slot of the table, the number of rows where it has none."""
+    first = np.full(table.words.shape[1], len(slots), np.int32)
+    np.minimum.at(first, slots[stop], stop.astype(np.int32))
+    return first
 
 
 def _misfits(table: Table, slots: Ints, x: Floats) -> Bools:
@@ -186,18 +245,67 @@ def solve_weighting(table: Table, slots: Ints, timer_noise_s: float) -> None:
     old = np.flatnonzero(age >= FIRST_SOLVE)
     if len(old):
         piece = part.gather(old)
+        cores = piece.integers("w_cores").copy()
         weighting.solve(piece, timer_noise_s)
+        drift.settle(piece, piece.integers("w_cores") != cores)
         part.scatter(old, piece)
     next_age = np.maximum(FIRST_SOLVE, np.ldexp(1.0, np.frexp(age.astype(np.float64))[1]).astype(np.int64))
     part.integers("solve_at")[:] = part.integers("start") + next_age
     table.scatter(slots, part)
 
 
-def _fold_round(
-    table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Floats | None, timer_noise_s: float
-) -> None:
+def _fold_round(table: Table, rows: Rows, timer_noise_s: float, found: list[tuple[Ints, Ints, Floats]]) -> Ints:
+    """Fold rows without events of their own, up to a change of speed of their component, and what they make due.
+
+    Return the rows that found a change, at most one a component; the later rows of theirs were not folded. The changes are
+    added to `found`.
+    """
+    noise = timer_noise_s * timer_noise_s
+    young = counts.age(table, rows.slots) < FIRST_SOLVE
+    old = np.flatnonzero(~young)
+    if len(old) < len(young):
+        np.add.at(table.integers("unscored"), rows.slots, young.astype(np.int64))
+    if not len(old):
+        _learn(table, rows, 1.0 / (rows.t * rows.t + noise))
+        _solve_due(table, rows.slots, timer_noise_s)
+        return old
+    part = rows if len(old) == len(young) else rows.take(old)
+    m, known = weighting.judged(table, part.slots, part.x, part.p)
+    ratio = m / part.t
+    scores, bounded = drift.score(table, part.slots, m, ratio, part.t, known)
+    moved = drift.walk(table, scores)
+    error, reference = np.abs(1.0 - ratio), weighting.trusted(m, bounded)
+    if part is not rows:
+        bounded, reference = _with(rows.t, old, bounded), _with(rows.t, old, reference)
+    alarms = old[moved.alarms]
+    revealing = rows.take(alarms)
+    if len(alarms):
+        kept = np.arange(len(young)) <= _first_of(table, rows.slots, alarms)[rows.slots]
+        mine = kept[old]
+        scores, part, error = scores.where(mine), part.take(mine), error[mine]
+        rows, bounded, reference = rows.take(kept), bounded[kept], reference[kept]
+    np.add.at(table["error"], part.slots, error)
+    drift.commit(table, scores, moved)
+    _learn(table, rows._replace(t=bounded), 1.0 / (reference * reference + noise))
+    if len(alarms):
+        changed = table.gather(revealing.slots)
+        ratios = drift.change(changed)
+        table.scatter(revealing.slots, changed)
+        found.append((revealing.slots, revealing.number, ratios))
+    _solve_due(table, rows.slots, timer_noise_s)
+    return alarms
+
+
+def _with(values: Floats, at: Ints, new: Floats) -> Floats:
+    values = values.copy()
+    values[at] = new
+    return values
+
+
+def _learn(table: Table, rows: Rows, w: Floats) -> None:
+    """Add rows of weights w (n,) of one run to everything that is learned."""
+    slots, x, p, t, count, _ = rows
     u = (x - table["origin"][slots]) / table["scale"][slots]
-    w = _weights(table, slots, x, p, t, timer_noise_s)
     _add_sums(table, slots, u, p, t, w if count is None else w * count)
     sketch.add(table, slots, x, count)
     two_step.fold(table, slots, x, p, t, u, count)
@@ -210,23 +318,6 @@ def _fold_round(
     np.add.at(table.integers("rows"), slots, np.ones(len(slots), np.int64))  # add.at is five times slower with a scalar
     if count is not None:
         np.add.at(table.integers("extra_runs"), slots, count.astype(np.int64) - 1)
-
-
-def _weights(table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, timer_noise_s: float) -> Floats:
-    """Return the weights (n,) of one run, and score the weighting model on the rows it weighs."""
-    noise = timer_noise_s * timer_noise_s
-    young = counts.age(table, slots) < FIRST_SOLVE
-    old: Any = ALL
-    if young.any():
-        np.add.at(table.integers("unscored"), slots, young.astype(np.int64))
-        old = np.flatnonzero(~young)
-        if not len(old):
-            return 1.0 / (t * t + noise)
-    m = weighting.evaluate(table, slots[old], x[old], p[old])
-    np.add.at(table["error"], slots[old], np.abs(t[old] - m) / t[old])
-    reference = t.copy()
-    reference[old] = weighting.trusted(m, t[old])
-    return 1.0 / (reference * reference + noise)
 
 
 def _add_sums(table: Table, slots: Ints, u: Floats, p: Floats, t: Floats, w: Floats) -> None:

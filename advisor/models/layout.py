@@ -1,4 +1,4 @@
-"""The base tier's state: 122 words of 8 bytes a component, one line a field.
+"""The base tier's state: 135 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -47,6 +47,19 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("w_low", 1, "f", 0),
     ("w_high", 1, "f", 0),
     ("w_floor", 1, "f", 0),  # half the smallest elapsed time seen when it was solved
+    ("w_cores", 1, "i", 0),  # the cores it was solved on, see `weighting.packed_cores`
+    # Drift: z = (log2(t / m) - centre) rate of each row within what the weighting model knows; see `drift`.
+    ("drift_centre", 1, "f", 0),
+    ("drift_rate", 1, "f", 0),  # 256 over the scale of log2(t / m); 0: not known, and no row is tested
+    ("drift_levels", 1, "i", 0),  # rise << 48 | fall << 32 | caution << 28 | rows scored since the last solve
+    ("drift_rise", 1, "i", 0),  # since the rise left 0: sum of log2(t / m) << 20 | rows
+    ("drift_fall", 1, "i", 0),
+    ("drift_sum", 1, "i", 0),  # sum of z since the last solve
+    ("drift_square", 1, "i", 0),
+    ("changes", 1, "i", 0),  # exact counts: changes of speed found,
+    ("outliers", 1, "i", 0),  # and rows learned at a bounded time
+    ("changed_at", 1, "i", 0),  # rows at the last change
+    ("changed_by", 1, "f", 0),  # its log2 ratio
     # How well the weighting model predicted each row before learning it.
     ("error", 1, "f", 0),  # sum |t - m| / t
     # Load sketch: cells [c 2**e, (c + 1) 2**e) of the predictor, unweighted.
@@ -63,7 +76,7 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("top_sum", 1, "f", 0),
 )
 
-LAYOUT = "base-1"
+LAYOUT = "base-2"
 WORDS = sum(words for _, words, _, _ in FIELDS)
 
 

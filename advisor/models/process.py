@@ -20,72 +20,69 @@ All figures below are beliefs about run times in general, in natural log units; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models import shapes
-from advisor.models.support import KEY_BITS, POINTS, SupportTable
+from advisor.models.posterior import (
+    LENGTHS,
+    LEVEL_SD,
+    LN2,
+    MACHINE_SD,
+    SLOPE,
+    SLOPE_SD,
+    Frame,
+    Mean,
+    Points,
+    Posterior,
+    Prior,
+)
+from advisor.models.support import KEY_BITS, LOWEST, POINTS, SupportTable
+
+__all__ = ["LN2", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve"]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mean = Callable[[Floats], Floats]  # log time at points (n, axes)
 
-LN2 = 0.6931471805599453
-ROOT3 = 1.7320508075688772
-
-SLOPE = 0.5  # prior log-slope of time in each predictor, and minus that in cores: between constant and proportional
-SLOPE_SD = 0.5
-LEVEL_SD = 5.0  # of the level: the mean of the points is a guess that may be wrong by e**5
-SERIAL_SHARES = (0.03, 0.3)  # f of Amdahl's saturation: where curves bend, seen from a few and from tens of cores
-SERIAL_SD = 0.5
 BENDS = (0.0, 0.3)  # sd of the squares of z: none, or a log-slope that changes by 0.3 a factor e
 ROUGHNESS = (0.05, 0.2, 0.6)  # sd of what no simple form tells: 5, 20, 60 %
-LENGTHS = (0.7, 2.5)  # how far a correction reaches: a factor of 2, a factor of 12
 SHAPE_ROUGHNESS, SHAPE_LENGTH, SHAPE_LEVEL_SD = 0.05, 2.5, 0.1  # of a fitted shape's correction
-MACHINE_SD = 0.5  # a machine's factor: two thirds lie between 0.6 and 1.65
 RUN_SD = 0.1  # of one run, before there are repeats: counts as one repeat
+NUGGET = 1e-8  # variance of any point's mean at least: a clock is not trusted to a hundredth of a percent
 NOISE_FACTORS = (0.1, 0.3, 3.0, 10.0)  # of the noise variance, tried where repeats are fewer than `REPEATS_ENOUGH`
 REPEATS_ENOUGH = 20
 NOISE_TOP = 3  # best forms on which they are tried
-REACH = 1.0  # squares go on this many times the seen range beyond it, then stay: they must not explode
+SCATTER_LEAST = 1e-9  # of the sums: less is rounding
 WILD = 4.0  # standard deviations of a leave-one-out error
 WILD_POINTS = 5  # fewer points cannot tell which of them is wild
 TRIM_RUNS = 4.0  # a cell of so many runs can lose its least and its greatest
 EXPERTS = 6  # forms a posterior keeps
 SHARE_LEAST = 0.01  # of the weight, below which a form is dropped
+SHAPE_POINTS = 3  # two points are a line whatever the shape
+POWER_STEP, POWER_MOST = 0.5, 3.0  # powers of predictors are tried in halves
+CORNER = 1e100  # of the bordered matrix below: beyond every r' C^-1 r
 
-GRID = [(bend, rough, length) for bend in BENDS for rough in ROUGHNESS for length in range(len(LENGTHS))]
-BASIS = 2 + len(LENGTHS)  # constant + linear, squares, one Matern a length
 SMOOTH = "smooth"
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Support points in natural logs.
-
-    Attributes
-    ----------
-    z : float64 array (k, axes)
-    y : float64 array (k,)
-        Mean log time, extremes left out where they are wild.
-    runs : float64 array (k,)
-    spread : float64 array (k,)
-        Sum of squared deviations from y.
-    machine : int64 array (k,)
-        Place of the machine, 0 where none was named.
-    zero : float
-        Where a predictor of 0 stands.
-    """
-
-    z: Floats
-    y: Floats
-    runs: Floats
-    spread: Floats
-    machine: Ints
-    zero: Floats
+# (bend, roughness, length) of the smooth family, as scales of `Frame.basis`.
+SMOOTH_SCALES = np.array(
+    [
+        (1.0, bend * bend, *(rough * rough if length == reach else 0.0 for length in LENGTHS))
+        for bend in BENDS
+        for rough in ROUGHNESS
+        for reach in LENGTHS
+    ]
+)
+# A shape's level is a small part of the constant in the first matrix; its slopes go with it, a hundredth as free.
+SHAPE_SCALE = np.array(
+    [
+        (SHAPE_LEVEL_SD / LEVEL_SD) ** 2,
+        0.0,
+        *(SHAPE_ROUGHNESS**2 if length == SHAPE_LENGTH else 0.0 for length in LENGTHS),
+    ]
+)
 
 
 def points_of(table: SupportTable, slot: int) -> Points:
@@ -97,13 +94,43 @@ def points_of(table: SupportTable, slot: int) -> Points:
         record[at[name].start : at[name].start + used] for name in ("runs", "y", "yy", "low", "high")
     )
     z = record[at["z"]].reshape(table.axes, POINTS)[:, :used].T / runs[:, None]
-    zero = np.where(z > -61.0, z, np.inf).min(axis=0) - 2.0  # x = 0 stands a factor of 4 below the least positive x
-    z = np.maximum(z, np.where(np.isfinite(zero), zero, 0.0))
+    zero = np.where(z > LOWEST + 3.0, z, np.inf).min(axis=0) - 2.0  # x = 0: a factor of 4 below the least positive x
+    zero[~np.isfinite(zero)] = 0.0
+    z = np.maximum(z, zero)
     mean = y / runs
     spread = np.maximum(yy - y * mean, 0.0)
-    mean, spread = _trimmed(mean, spread, runs, y, yy, low, high)
-    keys = table.integers("key")[slot, :used]
+    spread *= _unexplained(table, slot, used, float(spread.sum()))
+    if float(runs.max(initial=0.0)) >= TRIM_RUNS:
+        mean, spread = _trimmed(mean, spread, runs, y, yy, low, high)
+    keys = table.words[slot].view(np.int64)[at["key"]][:used]
     return Points(z * LN2, mean * LN2, runs.copy(), spread * LN2 * LN2, keys >> (KEY_BITS * table.axes), zero * LN2)
+
+
+def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> float:
+    """Return the share of the spread inside cells that is no lean on z: 1 where cells are points.
+
+    The sums over all rows less those between cells give z's scatter inside cells, and least squares on it what y owes to
+    z there.
+    """
+    axes, record, at = table.axes, table.words[slot], table.at
+    z = record[at["z"]].reshape(axes, POINTS)[:, :used]
+    runs, y = (record[at[name].start : at[name].start + used] for name in ("runs", "y"))
+    total = np.zeros((axes, axes))
+    upper = np.triu_indices(axes)
+    total[upper] = record[at["zz"]]
+    total = total + total.T - np.diag(np.diag(total))
+    scatter = total - (z / runs) @ z.T
+    size = np.diag(total)
+    free = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
+    if not free.any() or spread <= 0.0:
+        return 1.0
+    lean = (record[at["zy"]] - (z / runs) @ y)[free]
+    inner = scatter[np.ix_(free, free)] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
+    explained = float(lean @ np.linalg.solve(inner, lean))
+    free_rows = max(float(runs.sum()) - used, 1.0)
+    # Each coefficient takes its share by chance alone.
+    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - float(free.sum()), 1.0)
+    return min(max(share, 0.0), 1.0)
 
 
 def _trimmed(
@@ -111,8 +138,6 @@ def _trimmed(
 ) -> tuple[Floats, Floats]:
     """Leave the least and the greatest out where they are wild beside the others. One poisoned run moves nothing."""
     many = runs >= TRIM_RUNS
-    if not many.any():
-        return mean, spread
     rest = np.where(many, runs - 2.0, 1.0)
     inner = np.where(many, (y - low - high) / rest, mean)
     inner_spread = np.where(many, np.maximum(yy - low * low - high * high - rest * inner * inner, 0.0), 0.0)
@@ -123,115 +148,78 @@ def _trimmed(
 
 
 @dataclass(slots=True)
-class Posterior:
-    """What the points say of log time anywhere: a mixture of Gaussians.
+class _Stage:
+    """Forms of the smooth family under test on the same points.
 
     Attributes
     ----------
-    names : tuple of str
-        Form of each expert, heaviest first.
-    share : float64 array (e,)
-        Weights, summing to 1.
-    noise : float64 array (e,)
-        Variance of one run.
-    freedom : float
-        Degrees of freedom of the noise.
+    scales : float64 array (m, BASIS)
+    factors : float64 array (m,)
+        Of the noise.
+    roots : float64 array (m, k, k)
+        Cholesky roots of the covariances.
+    evidence : float64 array (m,)
+        Log marginal likelihoods.
     """
 
-    points: Points
-    frame: _Frame
-    names: tuple[str, ...]
-    share: Floats
-    noise: Floats
-    freedom: float
-    machines: bool
-    _scale: Floats  # (e, BASIS) of each expert's covariance
-    _alpha: Floats  # (e, k)
-    _inverse: Floats  # (e, k, k)
-    _means: list[Mean]
+    scales: Floats
+    factors: Floats
+    roots: Floats
+    evidence: Floats
 
-    def at(self, z: Floats, machine: int = 0) -> tuple[Floats, Floats, Floats]:
-        """Return mean and variance of log time at points (n, axes), and the variance of one run (n,) there.
 
-        Cost O(n k^2) an expert; the covariances of all experts are combinations of the same few matrices.
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """What all forms on the same points share."""
+
+    basis: Floats  # (BASIS, k, k)
+    same: Floats | None  # covariance of a machine's points
+    runs: Floats
+    noise: float
+    repeats: float
+    wild: Floats | None = None
+
+    def variances(self, factors: Floats) -> Floats:
+        """Return the variances (m, k) of the points' means under factors (m,) of the noise."""
+        out = factors[:, None] * (self.noise / self.runs) + NUGGET
+        return out if self.wild is None else out + self.wild
+
+    def smooth(self, scales: Floats, factors: Floats, residual: Floats) -> _Stage:
+        """Return the evidence of many covariances for one residual, in one stack.
+
+        The root of [[C, r], [r', corner]] holds that of C and, in its last row, L^-1 r: no second solve.
         """
-        z = np.maximum(z, self.points.zero)
-        basis, own = self.frame.basis(z, self.points.z)
-        cross = np.tensordot(self._scale, basis, 1)  # (e, n, k)
-        total = self._scale @ own
-        if self.machines:
-            factor = MACHINE_SD * MACHINE_SD
-            if machine:
-                cross = cross + factor * (self.points.machine == machine)
-            total = total + factor
-        middle = (cross @ self._alpha[:, :, None])[:, :, 0]
-        for i, mean in enumerate(self._means):
-            middle[i] += mean(z)
-        variance = np.maximum(total - ((cross @ self._inverse) * cross).sum(axis=2), 0.0)
-        share = self.share[:, None]
-        mean = (share * middle).sum(axis=0)
-        return (
-            mean,
-            (share * (variance + np.square(middle - mean))).sum(axis=0),
-            np.full(len(z), float(self.share @ self.noise)),
-        )
+        k = len(residual)
+        bordered = np.empty((len(scales), k + 1, k + 1))
+        inner = bordered[:, :k, :k]
+        np.copyto(inner, (scales @ self.basis.reshape(len(self.basis), -1)).reshape(-1, k, k))
+        if self.same is not None:
+            inner += self.same
+        diagonal = np.einsum("eii->ei", inner)
+        diagonal += self.variances(factors)
+        bordered[:, :k, k] = residual
+        bordered[:, k, :k] = residual
+        bordered[:, k, k] = CORNER
+        roots = np.asarray(np.linalg.cholesky(bordered), np.float64)
+        logs = np.log(np.einsum("eii->ei", roots)[:, :k]).sum(axis=1)
+        evidence = -0.5 * np.square(roots[:, k, :k]).sum(axis=1) - logs
+        return _Stage(scales, factors, roots[:, :k, :k], evidence + self.of_repeats(factors))
 
+    def shape(self, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
+        """Return L^-1 of the covariance that all fitted means share, and their evidence for residuals (m, k)."""
+        covariance = np.tensordot(SHAPE_SCALE, self.basis, 1)
+        if self.same is not None:
+            covariance += self.same
+        diagonal = np.einsum("ii->i", covariance)
+        diagonal += self.variances(np.array([factor]))[0]
+        root = np.linalg.cholesky(covariance)
+        whiten = np.asarray(np.linalg.inv(root), np.float64)
+        evidence = -0.5 * np.square(residuals @ whiten.T).sum(axis=1) - float(np.log(np.diagonal(root)).sum())
+        return whiten, evidence + self.of_repeats(np.array([factor]))
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """Where the smooth family stands: centre, seen range, and the matrices that all covariances are made of."""
-
-    centre: Floats
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, z: Floats) -> _Frame:
-        low, high = z.min(axis=0), z.max(axis=0)
-        span = REACH * (high - low)
-        return cls(z.mean(axis=0), low - span, high + span)
-
-    def basis(self, z: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """Return (BASIS, n, k): constant + linear, squares, Matern; and (BASIS, n): each at a point with itself."""
-        a, b = self._features(z), self._features(others)
-        c, d = self._bent(z), self._bent(others)
-        out = np.empty((BASIS, len(z), len(others)))
-        out[0] = a @ b.T
-        out[0] += LEVEL_SD * LEVEL_SD
-        np.square(c @ d.T, out=out[1])
-        # |z - z'|^2 with the differences taken first: no cancellation, and k is small.
-        distance = np.sqrt(np.square(z[:, None, :] - others[None, :, :]).sum(axis=2))
-        for i, length in enumerate(LENGTHS):
-            near = distance * (ROOT3 / length)
-            out[2 + i] = (1.0 + near) * np.exp(-near)
-        own = np.ones((BASIS, len(z)))
-        own[0] = np.square(a).sum(axis=1) + LEVEL_SD * LEVEL_SD
-        own[1] = np.square(np.square(c).sum(axis=1))
-        return out, own
-
-    def _features(self, z: Floats) -> Floats:
-        p = np.exp(-z[:, -1:])
-        saturation = [np.log(f + (1.0 - f) * p) * SERIAL_SD for f in SERIAL_SHARES]
-        return np.concatenate([(z - self.centre) * SLOPE_SD, *saturation], axis=1)
-
-    def _bent(self, z: Floats) -> Floats:
-        return np.minimum(np.maximum(z, self.low), self.high) - self.centre
-
-    def prior(self, z: Floats) -> Floats:
-        """Return the smooth family's prior log time, up to its level."""
-        offset = (z - self.centre) * SLOPE
-        return offset[:, :-1].sum(axis=1) - offset[:, -1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """One form under test: its covariance's scale, the level of noise, its mean and the price of it."""
-
-    name: str
-    scale: tuple[float, ...]
-    factor: float
-    family: int  # index into the residuals
-    price: float = 0.0
+    def of_repeats(self, factors: Floats) -> Floats:
+        """Return what the repeats say of the noise; the belief before them counts as one."""
+        return -0.5 * (self.repeats + 1.0) * (np.log(factors) + 1.0 / factors)
 
 
 def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None) -> Posterior:
@@ -245,142 +233,115 @@ def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str
         The one form to use, for `pin` and for looking inside.
     """
     z, y, runs = points.z, points.y, points.runs
-    frame = _Frame.of(z)
-    basis, _ = frame.basis(z, z)
-    machines = bool(points.machine.any())
-    same = MACHINE_SD**2 * (points.machine[:, None] == points.machine) * (points.machine > 0) if machines else None
+    frame = Frame.of(z)
+    same = None
+    if points.machine.any():
+        same = MACHINE_SD**2 * (points.machine[:, None] == points.machine) * (points.machine > 0)
     repeats = float(np.maximum(runs - 1.0, 0.0).sum())
     noise = (RUN_SD * RUN_SD + float(points.spread.sum())) / (1.0 + repeats)
     prior = frame.prior(z)
     level = float(np.mean(y - prior))
-    means: list[tuple[Mean, Floats]] = [(lambda at: frame.prior(at) + level, y - prior - level)]
-    smooth = [_Trial(SMOOTH, _smooth_scale(*grid), 1.0, 0) for grid in GRID]
-    bench = _Bench(basis, same, runs, noise, repeats)
-    tried = bench.run(smooth, means)
-    wild = _wild(tried, points)
-    if wild is not None:
-        bench = _Bench(basis, same, runs, noise, repeats, wild)
-        tried = bench.run(smooth, means)
-    if repeats < REPEATS_ENOUGH:
-        best = sorted(tried, key=lambda r: -r.evidence)[:NOISE_TOP]
-        more = [_Trial(r.trial.name, r.trial.scale, f, 0) for r in best for f in NOISE_FACTORS]
-        tried += bench.run(more, means)
-    factor = max(tried, key=lambda r: r.evidence).trial.factor
-    weight = runs / (noise * factor + SHAPE_ROUGHNESS**2 * runs + (0.0 if wild is None else wild * runs))
-    trials: list[_Trial] = []
-    for name, mean, coefficients in [*_shape_means(points, weight), *known]:
-        at_points = mean(z)
-        if np.isfinite(at_points).all():
-            price = 0.5 * coefficients * np.log1p(len(y) / (noise * factor + SHAPE_ROUGHNESS**2)) - np.log(LEVEL_SD)
-            trials.append(_Trial(name, _shape_scale(), factor, len(means), float(price)))
-            means.append((mean, y - at_points))
-    if trials:
-        tried += bench.run(trials, means)
-    if only is not None:
-        tried = [r for r in tried if r.trial.name == only] or tried
-    return _posterior(tried, points, frame, means, noise, 1.0 + repeats, machines)
+    residual = y - prior - level
+    bench = _Bench(frame.basis(z, z)[0], same, runs, noise, repeats)
+    smooth, bench, slopes = _smooth(bench, points, frame, residual)
+    factor = float(smooth.factors[np.argmax(smooth.evidence)])
+    fitted = _fitted(points, known, bench, factor, slopes)
+    return _posterior(points, frame, Prior(frame, level), residual, bench, smooth, factor, fitted, only)
 
 
-def _smooth_scale(bend: float, rough: float, length: int) -> tuple[float, ...]:
-    return (1.0, bend * bend, *(rough * rough if i == length else 0.0 for i in range(len(LENGTHS))))
+def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tuple[_Stage, _Bench, Floats]:
+    """Return the smooth family's forms, the bench without wild points, and the best form's log-slopes in predictors."""
+    ones = np.ones(len(SMOOTH_SCALES))
+    stage = bench.smooth(SMOOTH_SCALES, ones, residual)
+    alpha, precision = _solved(stage.roots[np.argmax(stage.evidence)], residual)
+    error = alpha / precision  # leave-one-out
+    wild = np.square(error) * precision > WILD * WILD
+    if len(residual) >= WILD_POINTS and wild.any():
+        bench = replace(bench, wild=np.where(wild, np.square(error), 0.0))
+        stage = bench.smooth(SMOOTH_SCALES, ones, residual)
+        alpha, _ = _solved(stage.roots[np.argmax(stage.evidence)], residual)
+    if bench.repeats < REPEATS_ENOUGH:
+        best = np.argsort(-stage.evidence, kind="stable")[:NOISE_TOP]
+        more = bench.smooth(
+            np.repeat(stage.scales[best], len(NOISE_FACTORS), axis=0), np.tile(NOISE_FACTORS, len(best)), residual
+        )
+        stage = _Stage(
+            np.concatenate([stage.scales, more.scales]), np.concatenate([stage.factors, more.factors]),
+            np.concatenate([stage.roots, more.roots]), np.concatenate([stage.evidence, more.evidence]),
+        )  # fmt: skip
+    linear = (points.z[:, :-1] - frame.centre[:-1]) * (SLOPE_SD * SLOPE_SD)
+    return stage, bench, SLOPE + alpha @ linear
 
 
-def _shape_scale() -> tuple[float, ...]:
-    # A shape's level is a small part of the constant in the first matrix; its slopes go with it, a hundredth as free.
-    share = (SHAPE_LEVEL_SD / LEVEL_SD) ** 2
-    return (share, 0.0, *(SHAPE_ROUGHNESS**2 if length == SHAPE_LENGTH else 0.0 for length in LENGTHS))
-
-
-def _shape_means(points: Points, weight: Floats) -> list[tuple[str, Mean, int]]:
-    z = points.z
-    if len(z) < 3:  # two points are a line whatever the shape
-        return []
-    highest = z[:, :-1].max(axis=0).sum()
-
-    def columns(at: Floats) -> Floats:
-        return shapes.columns_of(np.exp(at[:, :-1].sum(axis=1) - highest), np.exp(at[:, -1]))
-
-    coefficients = shapes.fitted(columns(z), np.exp(points.y - points.y.max()), weight)
-    top = float(points.y.max())
-    found: list[tuple[str, Mean, int]] = []
-    for i, (name, terms) in enumerate(shapes.SHAPES.items()):
-        kept = coefficients[i]
-        used = int(np.count_nonzero(kept))
-        if not used:
-            continue
-
-        def mean(at: Floats, terms: shapes.Terms = terms, kept: Floats = kept) -> Floats:
-            v, p = np.exp(at[:, :-1].sum(axis=1) - highest), np.exp(at[:, -1])
-            with np.errstate(divide="ignore"):
-                return np.log(sum(c * term for c, term in zip(kept, terms(v, p), strict=False))) + top  # type: ignore[arg-type]
-
-        found.append((name, mean, used))
-    return found
-
-
-@dataclass(slots=True)
-class _Result:
-    trial: _Trial
-    evidence: float
-    alpha: Floats
-    covariance: Floats
+def _solved(root: Floats, residual: Floats) -> tuple[Floats, Floats]:
+    """Return C^-1 r and the diagonal of C^-1."""
+    whiten = np.linalg.inv(root)
+    return (whiten @ residual) @ whiten, np.square(whiten).sum(axis=0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
-    """What all trials on the same points share."""
+class _Fitted:
+    """A fitted mean: its log times at the points, and the price of its coefficients."""
 
-    basis: Floats
-    same: Floats | None
-    runs: Floats
-    noise: float
-    repeats: float
-    wild: Floats | None = None
-
-    def run(self, trials: list[_Trial], means: list[tuple[Mean, Floats]]) -> list[_Result]:
-        """Return log evidence and solution of each trial, in one stack."""
-        scale = np.array([trial.scale for trial in trials])
-        covariance = np.tensordot(scale, self.basis, 1)
-        if self.same is not None:
-            covariance += self.same
-        factor = np.array([trial.factor for trial in trials])
-        diagonal = np.einsum("eii->ei", covariance)
-        diagonal += (self.noise / self.runs) * factor[:, None]
-        if self.wild is not None:
-            diagonal += self.wild
-        residual = np.array([means[trial.family][1] for trial in trials])
-        root = np.linalg.cholesky(covariance)
-        alpha = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
-        fit = -0.5 * (residual * alpha).sum(axis=1) - np.log(np.einsum("eii->ei", root)).sum(axis=1)
-        # The repeats speak of the noise too, and so does the belief before them, which counts as one.
-        fit -= 0.5 * (self.repeats + 1.0) * (np.log(factor) + 1.0 / factor)
-        return [_Result(trial, float(fit[i]) - trial.price, alpha[i], covariance[i]) for i, trial in enumerate(trials)]
+    name: str
+    mean: Mean
+    at_points: Floats
+    price: float
 
 
-def _wild(tried: list[_Result], points: Points) -> Floats | None:
-    """Return extra variance for points that the others contradict, or None: their squared leave-one-out errors."""
-    if len(points.y) < WILD_POINTS:
-        return None
-    best = max(tried, key=lambda r: r.evidence)
-    precision = np.diagonal(np.linalg.inv(best.covariance))
-    error = best.alpha / precision
-    wild = np.square(error) * precision > WILD * WILD
-    return np.where(wild, np.square(error), 0.0) if wild.any() else None
+def _fitted(
+    points: Points, known: Sequence[tuple[str, Mean, int]], bench: _Bench, factor: float, slopes: Floats
+) -> list[_Fitted]:
+    z, y = points.z, points.y
+    variance = bench.noise * factor + SHAPE_ROUGHNESS**2
+    price = 0.5 * float(np.log1p(len(y) / variance))  # of one coefficient
+    least = math.log(LEVEL_SD)  # the smooth family pays for its level in the evidence
+    found: list[_Fitted] = []
+    if len(z) >= SHAPE_POINTS:
+        powers = np.clip(np.rint(slopes / POWER_STEP) * POWER_STEP, 0.0, POWER_MOST)
+        scale = shapes.Scale(tuple(z[:, :-1].max(axis=0).tolist()), tuple(powers.tolist()), float(y.max()))
+        weight = 1.0 / bench.variances(np.array([factor]))[0]
+        weight = 1.0 / (1.0 / weight + SHAPE_ROUGHNESS**2)
+        found += [
+            _Fitted(name, shape, at_points, len(shape.terms) * price - least)
+            for name, shape, at_points in shapes.fit(scale, z, y, weight)
+        ]
+    for name, mean, coefficients in known:
+        at_points = mean(z)
+        if np.isfinite(at_points).all():
+            found.append(_Fitted(name, mean, at_points, coefficients * price - least))
+    return found
 
 
 def _posterior(
-    tried: list[_Result], points: Points, frame: _Frame, means: list[tuple[Mean, Floats]],
-    noise: float, freedom: float, machines: bool,
+    points: Points, frame: Frame, prior: Prior, residual: Floats, bench: _Bench, smooth: _Stage,
+    factor: float, fitted: list[_Fitted], only: str | None,
 ) -> Posterior:  # fmt: skip
-    evidence = np.array([r.evidence for r in tried])
+    """Return the forms that the evidence keeps; fitted means have one covariance between them."""
+    count = len(smooth.evidence)
+    names = [SMOOTH] * count + [form.name for form in fitted]
+    residuals, evidence, whiten = np.empty((0, len(residual))), smooth.evidence, np.empty((0, 0))
+    if fitted:
+        residuals = points.y - np.array([form.at_points for form in fitted])
+        whiten, judged = bench.shape(factor, residuals)
+        evidence = np.concatenate([evidence, judged - np.array([form.price for form in fitted])])
+    if only in names:
+        evidence = np.where([name == only for name in names], evidence, -np.inf)
     share = np.exp(evidence - evidence.max())
     share /= share.sum()
-    order = [i for i in np.argsort(-share, kind="stable").tolist()[:EXPERTS] if share[i] >= SHARE_LEAST]
-    kept = [tried[i] for i in order]
-    share = share[order]
+    order: list[int] = np.argsort(-share, kind="stable").tolist()
+    kept = [i for i in order[:EXPERTS] if share[i] >= SHARE_LEAST]
+    share = share[kept]
+    own = [i for i in kept if i < count]  # each with its own covariance; that of the fitted means comes last
+    whitens = list(np.linalg.inv(smooth.roots[own])) if own else []
+    scales, factors = [smooth.scales[i] for i in own], [float(smooth.factors[i]) for i in own]
+    if len(own) < len(kept):
+        whitens, scales, factors = [*whitens, whiten], [*scales, SHAPE_SCALE], [*factors, factor]
+    home = [own.index(i) if i < count else len(own) for i in kept]
+    rest = [residual if i < count else residuals[i - count] for i in kept]
     return Posterior(
-        points, frame, tuple(r.trial.name for r in kept), share / share.sum(),
-        np.array([noise * r.trial.factor for r in kept]), freedom, machines,
-        np.array([r.trial.scale for r in kept]), np.array([r.alpha for r in kept]),
-        np.linalg.inv(np.array([r.covariance for r in kept])), [means[r.trial.family][0] for r in kept],
+        points, frame, tuple(names[i] for i in kept), share / share.sum(),
+        np.array([bench.noise * factors[h] for h in home]), 1.0 + bench.repeats, bench.same is not None,
+        [prior if i < count else fitted[i - count].mean for i in kept], home, np.array(scales), np.array(whitens),
+        np.array([(whitens[h] @ r) @ whitens[h] for h, r in zip(home, rest, strict=True)]),
     )  # fmt: skip

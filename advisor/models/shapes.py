@@ -3,80 +3,259 @@
 A shape is fitted to the support points by non-negative least squares of relative errors, from its Gram matrix alone, and joins
 the others under the evidence of `advisor.models.process`. To add one, add its line: the law suite and the benchmark take it in.
 
-Terms are written in v = product of x_j / highest x_j (0 < v), and p. `ONE` is a column of the same shape.
+A term is a product of one entry of `WORK` and one of `CORES`, written "work * cores"; either may be left out. With
+v_j = x_j / highest x_j seen, v is the product of all v_j; w the product of v_j**b_j with powers b that the points suggest;
+"each" stands for one term a predictor, v_1 .. v_d, and "pairs" for one a pair, v_1 v_2 ..: shapes with these are for d >= 2.
+
 Sources: Ernest (Venkataraman et al., NSDI 2016); paper 1 of this project (Amdahl with a sequential time in x); paper 3's
 intermediate models and Extra-P's performance model normal form (n log n, powers); Universal Scalability Law for contention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Terms = Callable[[Floats, Floats], list[Floats]]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+# An entry takes `math` and a float or `numpy` and an array: each is written once, and its two readings agree.
+Entry = Callable[[Any, Any], Any]
 
-TERMS_MAX = 8  # columns of the batched solve
+TERMS_MAX = 10  # columns of a shape: 1, four predictors and the four over p fit
+FARTHEST = 100.0  # |log v| stays below: v**3 log v of any two predictors 2**-60 .. 2**60 apart is finite
+LEAST = 1e-300  # of a sum of terms: its logarithm is finite
 SWAPS = 24  # of columns in and out of the active set; block pivoting needs about 4
 SINGLE_AFTER = 8  # exchanges of whole blocks before single columns are exchanged, which cannot cycle
 RIDGE = 1e-9  # of an equilibrated diagonal: columns that the points cannot tell apart share
 SLACK = 1e-10  # a gradient or coefficient this small is zero
 
 
-def _log(v: Floats) -> Floats:
-    return np.log1p(v * 1023.0)  # v log v from v = 1/1024 up; 0 at 0
+def _log(m: Any, v: Any) -> Any:
+    return m.log1p(v * 1023.0)  # v log v from v = 1/1024 up; 0 at 0
 
 
-def _loglog(v: Floats) -> Floats:
-    return np.log1p(_log(v))
+WORK: Mapping[str, Entry] = {
+    "1": lambda m, v: v * 0.0 + 1.0,
+    "v": lambda m, v: v,
+    "v^2": lambda m, v: v * v,
+    "v^3": lambda m, v: v * v * v,
+    "sqrt v": lambda m, v: m.sqrt(v),
+    "v log v": lambda m, v: v * _log(m, v),
+    "v^2 log v": lambda m, v: v * v * _log(m, v),
+    "v loglog v": lambda m, v: v * m.log1p(_log(m, v)),
+}
+CORES: Mapping[str, Entry] = {
+    "1": lambda m, p: p * 0.0 + 1.0,
+    "1/p": lambda m, p: 1.0 / p,
+    "1/sqrt p": lambda m, p: 1.0 / m.sqrt(p),
+    "log p": lambda m, p: m.log(p + 1.0),
+    "p": lambda m, p: p,
+    "(p-1)^2/p": lambda m, p: (p - 1.0) * (p - 1.0) / p,
+}
+POWERS, EACH, PAIRS = "w", "each", "pairs"
+
+SHAPES: Mapping[str, str] = {
+    "constant": "1",
+    "ernest": "1, v * 1/p, log p, p",
+    "linear amdahl": "1, v, 1/p, v * 1/p",
+    "cubic amdahl": "v, v * 1/p, v^2, v^2 * 1/p, v^3, v^3 * 1/p, 1/p, 1",
+    "contention": "v, v * 1/p, v * log p, v * p, v * (p-1)^2/p",
+    "n log n": "1, v, v * 1/p, v log v, v log v * 1/p, v^2 log v * 1/p, v loglog v * 1/p",
+    "roots": "1, sqrt v, sqrt v * 1/p, v * 1/sqrt p, v, v * 1/p",
+    "sum": "1, each, each * 1/p",
+    "pairs": "1, v, v * 1/p, pairs * 1/p",
+    "powers": "1, w, 1/p, w * 1/p, w * log p, w * p",
+}
 
 
-SHAPES: Mapping[str, Terms] = {
-    "constant": lambda v, p: [np.ones_like(v)],
-    "ernest": lambda v, p: [np.ones_like(v), v / p, np.log(p + 1.0), p],
-    "linear amdahl": lambda v, p: [np.ones_like(v), v, 1.0 / p, v / p],
-    "cubic amdahl": lambda v, p: [v, v / p, v * v, v * v / p, v * v * v, v * v * v / p, 1.0 / p, np.ones_like(v)],
-    "contention": lambda v, p: [v, v / p, v * np.log(p + 1.0), v * p, v * np.square(p - 1.0) / p],
-    "n log n": lambda v, p: [
-        np.ones_like(v), v, v / p, v * _log(v), v * _log(v) / p, v * v * _log(v) / p, v * _loglog(v) / p,
-    ],
-    "roots": lambda v, p: [np.ones_like(v), np.sqrt(v), np.sqrt(v) / p, v / np.sqrt(p), v, v / p],
-}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The shapes for a number of predictors, their terms as places in two lists of entries.
+
+    Attributes
+    ----------
+    names : tuple of str
+    work, cores : int64 arrays (shapes, terms)
+        Places of a term's two factors in `Scale.work_at` and `CORES`.
+    there : bool array (shapes, terms)
+        Terms that exist.
+    """
+
+    names: tuple[str, ...]
+    work: Ints
+    cores: Ints
+    there: Bools
+
+    def columns(self, work: Floats, cores: Floats) -> Floats:
+        """Return the terms (shapes, terms, n) from entries (.., n); missing terms are zero."""
+        columns = work[self.work]
+        columns *= cores[self.cores]
+        columns *= self.there[:, :, None]
+        return columns
 
 
-def columns_of(v: Floats, p: Floats) -> Floats:
-    """Return the terms (shapes, TERMS_MAX, n) of all shapes at n points; missing terms are zero."""
-    columns = np.zeros((len(SHAPES), TERMS_MAX, len(v)))
-    for i, terms in enumerate(SHAPES.values()):
-        for j, term in enumerate(terms(v, p)):
-            columns[i, j] = term
-    return columns
+@lru_cache(maxsize=8)
+def family_of(predictors: int) -> Family:
+    """Return the shapes for so many predictors. Cost O(shapes) once.
+
+    Raises
+    ------
+    ValueError
+        Where a shape has an unknown entry or more than `TERMS_MAX` terms.
+    """
+    vector = [POWERS, *(f"{EACH} {j}" for j in range(predictors))]
+    vector += [f"{PAIRS} {i} {j}" for i, j in combinations(range(predictors), 2)]
+    places = {name: place for place, name in enumerate([*WORK, *(vector if predictors > 1 else ())])}
+    shapes = {name: _terms(name, text, places) for name, text in SHAPES.items()}
+    shapes = {name: terms for name, terms in shapes.items() if terms}
+    widest = max(len(terms) for terms in shapes.values())
+    work, cores = np.zeros((2, len(shapes), widest), np.int64)
+    there = np.zeros(work.shape, np.bool_)
+    for i, terms in enumerate(shapes.values()):
+        work[i, : len(terms)], cores[i, : len(terms)] = np.array(terms).T
+        there[i, : len(terms)] = True
+    return Family(tuple(shapes), work, cores, there)
+
+
+def _terms(name: str, text: str, places: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Return a shape's terms as places, none where it is for more predictors."""
+    in_cores = {entry: place for place, entry in enumerate(CORES)}
+    found: list[tuple[int, int]] = []
+    for term in text.split(","):
+        factors = [factor.strip() for factor in term.split("*")]
+        work = "1" if factors[0] in in_cores and factors[0] != "1" else factors.pop(0)
+        cores = factors[0] if factors else "1"
+        if work in (POWERS, EACH, PAIRS) and POWERS not in places:
+            return []
+        met = [place for entry, place in places.items() if entry == work or entry.startswith(work + " ")]
+        met = met if work in (EACH, PAIRS) else [place for entry, place in places.items() if entry == work]
+        if not met or cores not in in_cores or len(factors) > 1:
+            raise ValueError(f"shape {name!r}: no term {term.strip()!r}")
+        found += [(place, in_cores[cores]) for place in met]
+    if len(found) > TERMS_MAX:
+        raise ValueError(f"shape {name!r}: {len(found)} terms, at most {TERMS_MAX}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """In what predictors and times are measured: the highest predictors seen, the powers suggested, the longest time.
+
+    Attributes
+    ----------
+    highest, powers : tuples of float
+        log of the highest value, and exponent in w, of each predictor.
+    top : float
+        log of the longest time.
+    """
+
+    highest: tuple[float, ...]
+    powers: tuple[float, ...]
+    top: float
+
+    @property
+    def family(self) -> Family:
+        """The shapes for as many predictors."""
+        return family_of(len(self.highest))
+
+    def entries(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the entries in work (.., n) and in cores (.., n) at points z (n, axes) in natural logs."""
+        u = z[:, :-1] - self.highest
+        v = np.exp(np.clip(u.sum(axis=1), -FARTHEST, FARTHEST))
+        p = np.exp(z[:, -1])
+        work = [entry(np, v) for entry in WORK.values()]
+        if len(self.highest) > 1:
+            each = np.exp(np.clip(u, -FARTHEST, FARTHEST)).T
+            work.append(np.exp(np.clip(u @ self.powers, -FARTHEST, FARTHEST)))
+            work += [*each, *(each[i] * each[j] for i, j in combinations(range(len(each)), 2))]
+        return np.array(work), np.array([entry(np, p) for entry in CORES.values()])
+
+    def entries_of(self, z: Sequence[float]) -> tuple[list[float], list[float]]:
+        """Return `entries` at one point, of Python floats."""
+        u = [value - high for value, high in zip(z, self.highest, strict=False)]
+        v = math.exp(min(max(sum(u), -FARTHEST), FARTHEST))
+        p = math.exp(z[-1])
+        work: list[float] = [entry(math, v) for entry in WORK.values()]
+        if len(u) > 1:
+            each = [math.exp(min(max(value, -FARTHEST), FARTHEST)) for value in u]
+            together = sum(value * power for value, power in zip(u, self.powers, strict=True))
+            work.append(math.exp(min(max(together, -FARTHEST), FARTHEST)))
+            work += [*each, *(one * other for one, other in combinations(each, 2))]
+        return work, [entry(math, p) for entry in CORES.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A fitted shape: log t = top + log sum_k c_k work_k(z) cores_k(z), c >= 0."""
+
+    scale: Scale
+    terms: tuple[tuple[float, int, int], ...]  # (c, place in work, place in cores), c > 0
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return log times at points z (n, axes)."""
+        work, cores = self.scale.entries(z)
+        total = np.zeros(len(z))
+        for c, i, j in self.terms:
+            total += c * work[i] * cores[j]
+        return np.log(np.maximum(total, LEAST)) + self.scale.top
+
+    def of(self, entries: tuple[list[float], list[float]]) -> float:
+        """Return the log time at the point of `Scale.entries_of`."""
+        work, cores = entries
+        total = 0.0
+        for c, i, j in self.terms:
+            total += c * work[i] * cores[j]
+        return math.log(max(total, LEAST)) + self.scale.top
+
+
+def fit(scale: Scale, z: Floats, y: Floats, weight: Floats) -> list[tuple[str, Shape, Floats]]:
+    """Return all shapes fitted to log times y at points z: (name, shape, its log times at z). Cost O(shapes n TERMS_MAX^2)."""
+    family = scale.family
+    columns = family.columns(*scale.entries(z))
+    coefficients = fitted(columns, np.exp(y - scale.top), weight)
+    sums = (coefficients[:, None, :] @ columns)[:, 0, :]
+    logs = np.log(np.maximum(sums, LEAST)) + scale.top
+    lists = zip(coefficients.tolist(), family.work.tolist(), family.cores.tolist(), strict=True)
+    found: list[tuple[str, Shape, Floats]] = []
+    for name, at_z, (c, work, cores) in zip(family.names, logs, lists, strict=True):
+        terms = tuple(term for term in zip(c, work, cores, strict=True) if term[0] > 0.0)
+        if terms:
+            found.append((name, Shape(scale, terms), at_z))
+    return found
 
 
 def fitted(columns: Floats, t: Floats, weight: Floats) -> Floats:
-    """Return the coefficients (shapes, TERMS_MAX) >= 0 that minimise sum w ((t - f) / t)**2, for all shapes at once.
+    """Return the coefficients (shapes, terms) >= 0 that minimise sum w ((t - f) / t)**2, for all shapes at once.
 
     Parameters
     ----------
-    columns : float64 array (shapes, TERMS_MAX, n)
+    columns : float64 array (shapes, terms, n)
     t : float64 array (n,)
         Times at the points.
     weight : float64 array (n,)
         Weights of the squared relative errors.
     """
-    scaled = columns * (np.sqrt(weight) / t)
-    right = scaled @ np.sqrt(weight)
+    root = np.sqrt(weight)
+    scaled = columns * (root / t)
+    right = scaled @ root
     gram = scaled @ scaled.transpose(0, 2, 1)
     size = np.sqrt(np.einsum("sii->si", gram))
     there = size > 0
-    size = np.where(there, size, 1.0)
-    gram = gram / size[:, :, None] / size[:, None, :]
+    size[~there] = 1.0
+    gram /= size[:, :, None]
+    gram /= size[:, None, :]
     return nonnegative(gram, right / size, there) / size
 
 
-def nonnegative(gram: Floats, right: Floats, there: NDArray[np.bool_]) -> Floats:
+def nonnegative(gram: Floats, right: Floats, there: Bools) -> Floats:
     """Return c >= 0 minimising c' G c / 2 - c' r, for a stack of equilibrated problems, by block principal pivoting.
 
     Parameters
@@ -92,15 +271,19 @@ def nonnegative(gram: Floats, right: Floats, there: NDArray[np.bool_]) -> Floats
     Portugal, Judice and Vicente (1994). After `SWAPS` exchanges negative coefficients are cut to zero: none was seen.
     """
     stack, k = right.shape
-    unit = np.eye(k)
     active = there.copy()
     found = np.zeros((stack, k))
     for swap in range(SWAPS):
-        both = active[:, :, None] & active[:, None, :]
-        matrix = np.where(both, gram, 0.0) + unit * np.where(active, RIDGE, 1.0)[:, :, None]
-        found = np.linalg.solve(matrix, np.where(active, right, 0.0)[:, :, None])[:, :, 0]
+        kept = active.astype(np.float64)
+        matrix = gram * kept[:, :, None]
+        matrix *= kept[:, None, :]
+        diagonal = np.einsum("sii->si", matrix)
+        diagonal += RIDGE
+        diagonal += 1.0 - kept
+        found = np.linalg.solve(matrix, (right * kept)[:, :, None])[:, :, 0]
         gradient = (gram @ found[:, :, None])[:, :, 0] - right
-        wrong = np.where(active, found < -SLACK, gradient < -SLACK) & there
+        wrong = np.where(active, found, gradient) < -SLACK
+        wrong &= there
         if not wrong.any():
             break
         if swap >= SINGLE_AFTER:

@@ -11,7 +11,8 @@ A record is one row of `words`: unlike the base table's, one fold touches most o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import floor, ldexp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ KEPT_RUNS = (
 def fields_of(axes: int) -> tuple[tuple[str, int, str, float], ...]:
     """Return (field, words, kind, empty value) of a record over `axes` axes; kinds "f" float64 and "i" int64."""
     return (
+        ("component", 1, "i", -1),  # slot in the base table that the record belongs to; -1: free
         ("seen", 1, "i", 0),  # rows since the points began, by which rows are sampled
         ("points", 1, "i", 0),  # cells in use
         ("scores", 1, "i", 0),  # rows predicted before they were learned
@@ -54,6 +56,9 @@ def fields_of(axes: int) -> tuple[tuple[str, int, str, float], ...]:
         ("low", POINTS, "f", np.inf),  # least y
         ("high", POINTS, "f", -np.inf),
         ("z", POINTS * axes, "f", 0),  # sums of z, axis by axis
+        # Over all sampled rows: with the cells' own sums they tell how y leans on z inside cells, see `process.points_of`.
+        ("zz", axes * (axes + 1) // 2, "f", 0),  # sums of z_i z_j, i <= j, row by row of the triangle
+        ("zy", axes, "f", 0),  # sums of z_i y
         ("score", SCORES, "f", 0),  # the latest scores (y - prediction) / sd, a ring by `scores`
     )
 
@@ -114,14 +119,18 @@ class SupportTable:
         """Make room for `size` records; new ones are empty."""
         capacity = len(self.words)
         if size > capacity:
-            capacity = -(-max(size, capacity + capacity // 8) // SLOTS_GROWN) * SLOTS_GROWN
+            self.grow_capacity(-(-max(size, capacity + capacity // 8) // SLOTS_GROWN) * SLOTS_GROWN)
+        self.size = max(self.size, size)
+
+    def grow_capacity(self, capacity: int) -> None:
+        """Hold `capacity` records, those beyond `size` empty."""
+        if capacity > len(self.words):
             words = np.empty((capacity, self.words_a_record))
             words[: self.size] = self.words[: self.size]
             words[self.size :] = self.empty_record()
             changed = np.zeros(capacity, np.bool_)
             changed[: self.size] = self.changed[: self.size]
             self.words, self.changed = words, changed
-        self.size = max(self.size, size)
 
 
 def keys_of(z: Floats, coarseness: Ints, machine: Ints) -> Ints:
@@ -131,6 +140,48 @@ def keys_of(z: Floats, coarseness: Ints, machine: Ints) -> Ints:
     for axis in range(z.shape[1]):
         key = (key << KEY_BITS) | place[:, axis]
     return key
+
+
+def key_of(z: Sequence[float], coarseness: Sequence[int], machine: int) -> int:
+    """Return what `keys_of` gives for one point, in plain numbers."""
+    key = machine
+    for value, by in zip(z, coarseness, strict=True):
+        key = (key << KEY_BITS) | floor(ldexp(value - LOWEST, FINEST - by))
+    return key
+
+
+def add_row(table: SupportTable, slot: int, z: Sequence[float], y: float, count: float, machine: int) -> None:
+    """Add one row to its cell; a cell that is new may make all of them coarser. Cost O(POINTS)."""
+    record, at = table.words[slot], table.at
+    whole = record.view(np.int64)
+    keys = whole[at["key"]].tolist()
+    coarseness = whole[at["coarseness"]].tolist()
+    while (key := key_of(z, coarseness, machine)) not in keys:
+        used = int(whole[at["points"].start])
+        if used < POINTS:
+            whole[at["key"].start + used] = keys[used] = key
+            whole[at["points"].start] = used + 1
+            break
+        coarsen(table, slot)
+        keys = whole[at["key"]].tolist()
+        coarseness = whole[at["coarseness"]].tolist()
+    cell = keys.index(key)
+    weighted = count * y
+    record[at["runs"].start + cell] += count
+    record[at["y"].start + cell] += weighted
+    record[at["yy"].start + cell] += weighted * y
+    for axis, value in enumerate(z):
+        record[at["z"].start + POINTS * axis + cell] += count * value
+    pair = at["zz"].start
+    for axis, value in enumerate(z):
+        weighted = count * value
+        record[at["zy"].start + axis] += weighted * y
+        for other in z[axis:]:
+            record[pair] += weighted * other
+            pair += 1
+    low, high = at["low"].start + cell, at["high"].start + cell
+    record[low] = min(record[low], y)
+    record[high] = max(record[high], y)
 
 
 def coarsen(table: SupportTable, slot: int) -> None:
@@ -178,6 +229,7 @@ def shift_level(table: SupportTable, slot: int, log2_ratio: float) -> None:
     The shape that was learned stays as long as nothing speaks against it; the next rows are all sampled.
     """
     runs, y, yy = (table.floats(field)[slot] for field in ("runs", "y", "yy"))
+    table.floats("zy")[slot] += log2_ratio * table.floats("z")[slot].reshape(table.axes, POINTS).sum(axis=1)
     yy += log2_ratio * (2.0 * y + log2_ratio * runs)
     y += log2_ratio * runs
     table.floats("low")[slot] += log2_ratio
@@ -195,14 +247,15 @@ def forget(table: SupportTable, slot: int, keep: float) -> None:
         _weigh(table, slot, keep)
         table.count("seen")[slot] = 0
     else:
-        pin = int(table.count("pin")[slot])
+        kept = {field: int(table.count(field)[slot]) for field in ("component", "pin")}
         table.words[slot] = table.empty_record()
-        table.count("pin")[slot] = pin
+        for field, value in kept.items():
+            table.count(field)[slot] = value
     table.changed[slot] = True
 
 
 def _weigh(table: SupportTable, slot: int, share: float) -> None:
-    for field in ("runs", "y", "yy", "z"):
+    for field in ("runs", "y", "yy", "z", "zz", "zy"):
         table.floats(field)[slot] *= share
 
 
@@ -211,11 +264,11 @@ def merge(table: SupportTable, slot: int, other: SupportTable, there: int) -> No
 
     Scores and pins stay this table's; a record that has none takes the other's.
     """
-    if not int(table.count("seen")[slot]):
-        pin = int(table.count("pin")[slot])
+    if not int(table.count("points")[slot]):
+        component, pin = (int(table.count(field)[slot]) for field in ("component", "pin"))
         table.words[slot] = other.words[there]
-        if pin:
-            table.count("pin")[slot] = pin
+        table.count("component")[slot] = component
+        table.count("pin")[slot] = pin or int(other.count("pin")[there])
         table.changed[slot] = True
         return
     axes = table.axes
@@ -224,6 +277,8 @@ def merge(table: SupportTable, slot: int, other: SupportTable, there: int) -> No
     used = int(other.count("points")[there])
     sums = {field: other.floats(field)[there][:used] for field in ("runs", "y", "yy", "low", "high")}
     z = other.floats("z")[there].reshape(axes, POINTS)[:, :used]
+    for field in ("zz", "zy"):
+        table.floats(field)[slot] += other.floats(field)[there]
     machines = _machines_met(table, slot, other, there, used)
     for point in range(used):
         centre = (z[:, point] / sums["runs"][point])[None]

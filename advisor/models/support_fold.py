@@ -1,6 +1,6 @@
 """The fold of rows into support points: a counter-chosen sample, in row order, the same bytes however a batch is cut.
 
-Of a component's rows the first 2 * `SAMPLED` are taken, then every 2nd, 4th, .. up to every `THINNEST`-th as their number
+Of a component's rows the first 2 * `SAMPLED` are taken, then every 2nd, 4th, .. up to every 64th as their number
 doubles: about `SAMPLED` rows a doubling, so that a fold costs O(log rows) points at first and a fixed share of the rows for
 ever. Every second sampled row is predicted before it is learned, when the table's credit allows: see `Credit`."""
 
@@ -17,7 +17,7 @@ from advisor.models.support import (
     POINTS,
     SCORES,
     SupportTable,
-    coarsen,
+    add_row,
     keys_of,
     machine_index,
 )
@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 SAMPLED = 32  # rows learned a doubling of a component's rows
-THINNEST = 64  # one row in 64 at least, or what changed slowly would never be seen
+THINNEST_EXPONENT = 6  # one row in 64 at least, or what changed slowly would never be seen
 ZERO_Z = LOWEST + 2.0  # where x = 0 stands: below the least positive predictor, 2**-60
 FIRST_SCORED = 5  # rows before it are too few to predict from
 LEVEL_SCORED = 0.9  # of the interval whose coverage is counted
@@ -59,20 +59,27 @@ class Credit:
     rows: int = CREDIT_MAX * ROWS_EARLY
     spent: int = 0
 
-    def spend(self, candidates: Ints, rows: int) -> Bools:
-        """Return which candidates (ascending row numbers of a batch of `rows`) are scored, and account for the batch."""
-        granted = np.zeros(len(candidates), np.bool_)
-        earned = 0
-        for i, row in enumerate(candidates.tolist()):
+    def spend(self, candidates: Ints, rows: int) -> Ints:
+        """Return which candidates (ascending row numbers of a batch of `rows`) are scored, and account for the batch.
+
+        Cost O(log n) a score: candidates that come before the next one is earned are passed over together.
+        """
+        granted: list[int] = []
+        earned = at = 0
+        while at < len(candidates):
+            wanted = earned + max(self.price - self.rows, 1) - 1
+            at += int(candidates[at:].searchsorted(wanted))
+            if at == len(candidates):
+                break
+            row = int(candidates[at])
             self._earn(row + 1 - earned)
             earned = row + 1
-            price = self.price
-            if self.rows >= price:
-                self.rows -= price
-                self.spent += 1
-                granted[i] = True
+            self.rows -= self.price
+            self.spent += 1
+            granted.append(row)
+            at += 1
         self._earn(rows - earned)
-        return granted
+        return np.array(granted, np.int64)
 
     @property
     def price(self) -> int:
@@ -109,70 +116,128 @@ def fold(
     predict : callable
         (table, slot, z, machine place) -> (mean of y, sd of one run's y), for the rows that are scored.
     """
-    if not len(slots):
+    n = len(slots)
+    if n == 1:
+        _fold_one(table, slots, z, y, count, machine, credit, predict)
         return
-    distinct, at = np.unique(slots, return_inverse=True)
-    ordinal = table.count("seen")[slots] + _rank(at) + 1
-    np.add.at(table.count("seen"), slots, np.ones(len(slots), np.int64))
-    table.changed[distinct] = True
-    period, number = _sampling(ordinal)
-    sampled = ordinal % period == 0
-    candidates = np.flatnonzero(sampled & (ordinal > FIRST_SCORED) & (number % 2 == 0))
-    to_score = np.zeros(len(slots), np.bool_)
-    to_score[candidates[credit.spend(candidates, len(slots))]] = True
-    rows = np.flatnonzero(sampled)
-    one = np.ones(len(rows)) if count is None else count[rows]
-    place = np.zeros(len(rows), np.int64)
-    if machine is not None:
-        named = np.flatnonzero(machine[rows] >= 0)
-        for i in named.tolist():  # machines are few and mostly known: the search is seven comparisons
-            place[i] = machine_index(table, int(slots[rows[i]]), int(machine[rows[i]]))
-    _fold_sampled(table, slots[rows], at[rows], z[rows], y[rows], one, place, to_score[rows], len(distinct), predict)
+    seen = table.words.view(np.int64).reshape(-1)
+    home = slots * table.words_a_record + table.at["seen"].start
+    before = seen[home]
+    np.add.at(seen, home, 1)
+    table.changed[slots] = True
+    # A component has a sample among its rows only if a multiple of the period of its first one lies there.
+    exponent = _exponent(before + 1)
+    hot = np.flatnonzero((before >> exponent) != (seen[home] >> exponent))
+    at, rank = _ranked(slots[hot], len(table.words))
+    ordinal = before[hot] + rank + 1
+    exponent = _exponent(ordinal)
+    number = ordinal >> exponent
+    sampled = np.flatnonzero((number << exponent) == ordinal)
+    rows, ordinal = hot[sampled], ordinal[sampled]
+    candidates = rows[(ordinal > FIRST_SCORED) & (number[sampled] & 1 == 0)]
+    to_score = np.zeros(len(rows), np.bool_)
+    to_score[rows.searchsorted(credit.spend(candidates, n))] = True
+    if len(rows):
+        one = np.ones(len(rows)) if count is None else count[rows]
+        place = np.zeros(len(rows), np.int64) if machine is None else _places(table, slots[rows], machine[rows])
+        _fold_sampled(table, slots[rows], at[sampled], z[rows], y[rows], one, place, to_score, predict)
 
 
-def _rank(at: Ints) -> Ints:
-    """Return how many rows of the same component come before each row."""
-    order = np.argsort(at, kind="stable")
-    ordered = at[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    rank = np.empty(len(at), np.int64)
-    rank[order] = np.arange(len(at)) - np.repeat(starts, np.diff(starts, append=len(at)))
-    return rank
+def _fold_one(
+    table: SupportTable, slots: Ints, z: Floats, y: Floats, count: Floats | None, machine: Ints | None,
+    credit: Credit, predict: Predict,
+) -> None:  # fmt: skip
+    """Fold one row: what `fold` does, in plain numbers."""
+    slot = int(slots[0])
+    seen = table.count("seen")
+    ordinal = int(seen[slot]) + 1
+    seen[slot] = ordinal
+    table.changed[slot] = True
+    exponent = min(max(ordinal.bit_length() - SAMPLED.bit_length(), 0), THINNEST_EXPONENT)
+    number = ordinal >> exponent
+    sampled = number << exponent == ordinal
+    candidate = sampled and ordinal > FIRST_SCORED and number % 2 == 0
+    granted = credit.spend(np.zeros(int(candidate), np.int64), 1)
+    if not sampled:
+        return
+    numbered = -1 if machine is None else int(machine[0])
+    place = 0 if numbered < 0 else machine_index(table, slot, numbered)
+    if len(granted):
+        _score(table, slot, float(y[0]), *predict(table, slot, z[0], place))
+    add_row(table, slot, z[0].tolist(), float(y[0]), 1.0 if count is None else float(count[0]), place)
 
 
-def _sampling(ordinal: Ints) -> tuple[Ints, Ints]:
-    """Return the period of sampling at rows 1, 2, .. of a component, and the number of the sample there."""
-    exponent = np.maximum(np.frexp(ordinal / SAMPLED)[1] - 1, 0)
-    period = np.minimum(np.left_shift(np.int64(1), exponent.astype(np.int64)), THINNEST)
-    return period, ordinal // period
+def _ranked(slots: Ints, capacity: int) -> tuple[Ints, Ints]:
+    """Return a number for each row's component, below the number of rows, and how many of its rows come before."""
+    short = slots.astype(np.uint16) if capacity <= 1 << 16 else slots  # numpy sorts 16 bits by digits
+    order = np.argsort(short, kind="stable")
+    ordered = slots[order]
+    first = np.empty(len(slots), np.bool_)
+    first[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    group = np.cumsum(first) - 1
+    at, rank = np.empty((2, len(slots)), np.int64)
+    at[order] = group
+    rank[order] = np.arange(len(slots)) - starts[group]
+    return at, rank
+
+
+def _exponent(ordinal: Ints) -> Ints:
+    """Return log2 of the period of sampling at rows 1, 2, .. of a component: of a double, the exponent's bits."""
+    bits = ordinal.astype(np.float64).view(np.int64)
+    bits >>= 52
+    bits -= 1023 + SAMPLED.bit_length() - 1
+    return np.clip(bits, 0, THINNEST_EXPONENT, out=bits)
+
+
+def _places(table: SupportTable, slots: Ints, machine: Ints) -> Ints:
+    """Return the places of the rows' machines in their records, 0 where none is named, giving new ones theirs."""
+    known = table.integers("machine")[slots] == machine[:, None]
+    known[:, 0] = machine < 0
+    place = known.argmax(axis=1)
+    place[machine < 0] = 0
+    for i in np.flatnonzero(~known.any(axis=1)).tolist():  # a component meets few machines in its life
+        place[i] = machine_index(table, int(slots[i]), int(machine[i]))
+    return place
 
 
 def _fold_sampled(
     table: SupportTable, slots: Ints, at: Ints, z: Floats, y: Floats, count: Floats, machine: Ints,
-    to_score: Bools, distinct: int, predict: Predict,
+    to_score: Bools, predict: Predict,
 ) -> None:  # fmt: skip
     """Fold in rounds: each folds, for every component, the rows before its next score, new cell or coarser lattice."""
+    groups = int(at.max()) + 1
+    every = np.arange(len(slots))
     while len(slots):
         keys = keys_of(z, table.integers("coarseness")[slots], machine)
         equal = table.integers("key")[slots] == keys[:, None]
         cell = equal.argmax(axis=1)
-        missing = ~equal[np.arange(len(slots)), cell]
+        n = len(slots)
+        missing = ~equal[every[:n], cell]
         stop = np.flatnonzero(missing | to_score)
-        first = np.full(distinct, len(slots), np.int64)
+        if not len(stop):
+            _add(table, slots, cell, z, y, count)
+            return
+        first = np.full(groups, n, np.int64)
         np.minimum.at(first, at[stop], stop)
-        now = np.arange(len(slots)) < first[at]
+        now = every[:n] < first[at]
+        heads = stop[first[at[stop]] == stop]  # one a component
+        used = table.count("points")[slots[heads]]
+        simple = missing[heads] & ~to_score[heads] & (used < POINTS)
+        fresh, used = heads[simple], used[simple]
+        table.integers("key")[slots[fresh], used] = keys[fresh]
+        table.count("points")[slots[fresh]] = used + 1
+        cell[fresh] = used
+        now[fresh] = True
         ready = np.flatnonzero(now)
         _add(table, slots[ready], cell[ready], z[ready], y[ready], count[ready])
-        for row in stop[first[at[stop]] == stop].tolist():
-            slot = int(slots[row])
+        for row in heads[~simple].tolist():
+            slot, place = int(slots[row]), int(machine[row])
             if to_score[row]:
-                _score(table, slot, y[row], *predict(table, slot, z[row], int(machine[row])))
-                to_score[row] = False
-            elif int(table.count("points")[slot]) < POINTS:
-                table.integers("key")[slot, table.count("points")[slot]] = keys[row]
-                table.count("points")[slot] += 1
-            else:
-                coarsen(table, slot)
+                _score(table, slot, float(y[row]), *predict(table, slot, z[row], place))
+            add_row(table, slot, z[row].tolist(), float(y[row]), float(count[row]), place)
+            now[row] = True
         rest = np.flatnonzero(~now)
         slots, at, z, y, count = slots[rest], at[rest], z[rest], y[rest], count[rest]
         machine, to_score = machine[rest], to_score[rest]
@@ -182,11 +247,20 @@ def _add(table: SupportTable, slots: Ints, cell: Ints, z: Floats, y: Floats, cou
     flat = table.words.reshape(-1)
     row = slots * table.words_a_record + cell
     start = {field: table.at[field].start for field in ("runs", "y", "yy", "z", "low", "high")}
+    weighted = count * y
     np.add.at(flat, row + start["runs"], count)
-    np.add.at(flat, row + start["y"], count * y)
-    np.add.at(flat, row + start["yy"], count * y * y)
+    np.add.at(flat, row + start["y"], weighted)
+    np.add.at(flat, row + start["yy"], weighted * y)
     for axis in range(table.axes):
         np.add.at(flat, row + (start["z"] + POINTS * axis), count * z[:, axis])
+    whole = slots * table.words_a_record
+    pair = table.at["zz"].start
+    for axis in range(table.axes):
+        weighted = count * z[:, axis]
+        np.add.at(flat, whole + (table.at["zy"].start + axis), weighted * y)
+        for other in range(axis, table.axes):
+            np.add.at(flat, whole + pair, weighted * z[:, other])
+            pair += 1
     np.minimum.at(flat, row + start["low"], y)
     np.maximum.at(flat, row + start["high"], y)
 

@@ -38,7 +38,9 @@ TRUST = 30.0  # of log-normal noise of sd 1 one row in 3000 lies beyond: no meas
 SWEEPS = 30  # of coordinate descent: the weights settle by 8, the error that status tells of the model by 30
 ROUNDING = 1e-11  # of a sum; the differences that make a column of the cone lose about as much
 ROOT_HALF = 0.7071067811865476  # between it and its double lies the nearest power of two
-FEATURES = slice(AT["w_coefficients"].start, AT["w_floor"].stop)  # one gather for all that an evaluation needs
+FEATURES = slice(AT["w_coefficients"].start, AT["w_cores"].stop)  # one gather for all that an evaluation needs
+CORES_UNIT = 1024.0  # of w_cores: cores are 2**-10 .. 2**20, so each bound takes at most 30 bits
+CORES_BITS = 32
 
 
 def evaluate(table: Table, slots: Ints, x: Floats, p: Floats) -> Floats:
@@ -47,7 +49,12 @@ def evaluate(table: Table, slots: Ints, x: Floats, p: Floats) -> Floats:
     Outside the predictors that the model was solved on it continues as a power x**s, s being its log-slope at the edge,
     rounded to a whole number from 0 to 3 (a real power is not the same bytes in every batch).
     """
-    *coefficients, origin, scale, low, high, floor = table.words[FEATURES].take(slots, axis=1)
+    return judged(table, slots, x, p)[0]
+
+
+def judged(table: Table, slots: Ints, x: Floats, p: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return m (n,) as `evaluate` does, and whether each row lies within the predictors and cores that m was solved on."""
+    *coefficients, origin, scale, low, high, floor, cores = table.words[FEATURES].take(slots, axis=1)
     inside = np.minimum(np.maximum(x, low), high)
     u = (inside - origin) / scale
     q = 1.0 / p
@@ -55,13 +62,14 @@ def evaluate(table: Table, slots: Ints, x: Floats, p: Floats) -> Floats:
     m = a[DEGREE_MAX] + b[DEGREE_MAX] * q
     for j in reversed(range(DEGREE_MAX)):
         m = m * u + (a[j] + b[j] * q)
-    outside = np.flatnonzero(inside != x)
+    known = inside == x
+    outside = np.flatnonzero(~known)
     if len(outside):
         m[outside] = _continued(
             [c[outside] + d[outside] * q[outside] for c, d in zip(a, b, strict=True)],
             u[outside], scale[outside], inside[outside], x[outside], m[outside],
         )  # fmt: skip
-    return np.maximum(m, floor)
+    return np.maximum(m, floor), known & knows_cores(cores.view(np.int64), p)
 
 
 def _continued(c: list[Floats], u: Floats, scale: Floats, edge: Floats, x: Floats, value: Floats) -> Floats:
@@ -72,6 +80,17 @@ def _continued(c: list[Floats], u: Floats, scale: Floats, edge: Floats, x: Float
     for whole in range(1, DEGREE_MAX + 1):  # comparisons with NaN are False: such a row continues flat
         value = np.where(power >= whole, value * ratio, value)
     return value
+
+
+def packed_cores(low: Floats, high: Floats) -> Ints:
+    """Return a range of cores (n,) in one word: floor(low 1024) << 32 | ceil(high 1024)."""
+    return (np.floor(low * CORES_UNIT).astype(np.int64) << CORES_BITS) | np.ceil(high * CORES_UNIT).astype(np.int64)
+
+
+def knows_cores(word: Ints, p: Floats) -> NDArray[np.bool_]:
+    """Return where p (n,) lies within a range that `packed_cores` gave. Elementwise."""
+    units = p * CORES_UNIT
+    return (units >= word >> CORES_BITS) & (units <= word & (1 << CORES_BITS) - 1)
 
 
 def trusted(m: Floats, t: Floats) -> Floats:
@@ -88,6 +107,7 @@ def solve(part: Table, timer_noise_s: float) -> None:
     part["w_low"][:] = part["x_low"]
     part["w_high"][:] = part["x_high"]
     part["w_floor"][:] = FLOOR_SHARE * part["t_low"]
+    part["w_cores"][:] = packed_cores(part["p_low"], part["p_high"])
     _normalise(part, coefficients, timer_noise_s)
 
 

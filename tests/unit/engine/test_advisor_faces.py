@@ -23,6 +23,7 @@ from advisor.errors import (
     TooLarge,
     UnknownComponent,
 )
+from advisor.models.layout import LAYOUT
 
 NO_NUMBERS: list[Any] = [
     float("nan"),
@@ -385,7 +386,7 @@ def test_what_is_no_bytes_is_no_state(data: Any) -> None:
 def crafted(**changes: Any) -> bytes:
     """Return a state with a right checksum over a wrong header: what only an enemy or a bug writes."""
     header = {
-        "format": 1, "layout": "base-1", "timer_noise_s": 1e-6, "components_max": 10, "names": [], "totals": {},
+        "format": 1, "layout": LAYOUT, "timer_noise_s": 1e-6, "components_max": 10, "names": [], "totals": {},
         "words": 0, "slots": 0,
     }  # fmt: skip
     header |= changes

@@ -1,0 +1,139 @@
+"""Tables as pages of 64 slots: taking those that changed, and putting them back."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.engine.supports import Supports
+from advisor.errors import InvalidValue, StateTooNew
+from advisor.models.layout import LAYOUT, WORDS
+from advisor.models.support import AXES_MAX, SupportTable
+from advisor.models.table import Table
+from advisor.models.upgrade import READABLE, upgraded
+
+BASE = "base"
+SUPPORT = re.compile(r"support-([2-5])(?:-([a-z_]+))?")
+
+Bools = NDArray[np.bool_]
+
+
+def base_pages(table: Table, size: int) -> TablePages | None:
+    """Return the changed pages of the base table, and count them as taken. Cost O(changed pages)."""
+    capacity = -(-size // PAGE_SLOTS) * PAGE_SLOTS
+    found = _changed(table.changed[:capacity])
+    if found is None:
+        return None
+    pages, bits = found
+    blocks = table.words.view(np.uint64)[:, :capacity].reshape(WORDS, -1, PAGE_SLOTS)
+    return TablePages(BASE, LAYOUT, pages, np.ascontiguousarray(blocks[:, pages].transpose(1, 0, 2)), bits)
+
+
+def support_pages(name: str, table: SupportTable) -> TablePages | None:
+    """Return the changed pages of a support table, and count them as taken. Cost O(changed pages)."""
+    capacity = -(-table.size // PAGE_SLOTS) * PAGE_SLOTS
+    if capacity > len(table.words):
+        table.grow_capacity(capacity)
+    found = _changed(table.changed[:capacity])
+    if found is None:
+        return None
+    pages, bits = found
+    blocks = table.words.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, table.words_a_record)
+    return TablePages(name, table.layout, pages, np.ascontiguousarray(blocks[pages].transpose(0, 2, 1)), bits)
+
+
+def _changed(changed: Bools) -> tuple[NDArray[np.int64], NDArray[np.uint64]] | None:
+    flags = changed.reshape(-1, PAGE_SLOTS)
+    pages = np.flatnonzero(flags.any(axis=1))
+    if not len(pages):
+        return None
+    bits = np.packbits(flags[pages], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
+    changed[:] = False
+    return pages, bits
+
+
+def held(pages: TablePages) -> Bools:
+    """Return which slots (k, 64) of the pages have a bit."""
+    bits = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little")
+    return bits.reshape(-1, PAGE_SLOTS).astype(np.bool_)
+
+
+def mark(changed: Bools, pages: TablePages) -> None:
+    """Count pages as not taken: the next snapshot must hold them again."""
+    for page, mask in zip(pages.pages.tolist(), held(pages), strict=True):
+        part = changed[page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
+        part |= mask[: len(part)]
+
+
+def put_base(table: Table, size: int, pages: TablePages) -> None:
+    """Put pages into the base table of `size` components; older layouts are upgraded, and then all of it counts as changed.
+
+    Raises
+    ------
+    StateTooNew, InvalidValue
+    """
+    if pages.layout not in READABLE:
+        raise _too_new(pages, LAYOUT)
+    if len(pages.pages) and int(pages.pages.max()) * PAGE_SLOTS >= size:
+        raise InvalidValue("pages", int(pages.pages.max()), f"below {-(-size // PAGE_SLOTS)}, as there are names")
+    blocks = table.words.view(np.uint64)
+    now = upgraded(pages.words, pages.layout)
+    for page, words, there in zip(pages.pages.tolist(), now, held(pages), strict=True):
+        # A slot without its bit was lost by the storage, or never written: it begins anew.
+        block = blocks[:, page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
+        np.copyto(block, words[:, : block.shape[1]], where=there[: block.shape[1]])
+    # Of another layout, all pages go into the next commit: a table has one layout.
+    table.changed[:size] = pages.layout != LAYOUT
+
+
+def put_support(supports: Supports, pages: TablePages) -> None:
+    """Put pages into the support table of their name.
+
+    Raises
+    ------
+    StateTooNew
+    """
+    table = support_table(supports, pages.table, pages.layout)
+    if not len(pages.pages):
+        return
+    there = held(pages)
+    last = int(pages.pages[-1]) * PAGE_SLOTS
+    table.grow(last + 1 + int(np.flatnonzero(there[-1]).max(initial=0)))
+    for page, words, mask in zip(pages.pages.tolist(), pages.words, there, strict=True):
+        block = table.words.view(np.uint64)[page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
+        np.copyto(block, words.T[: len(block)], where=mask[: len(block), None])
+    table.changed[:] = False
+
+
+def support_table(supports: Supports, name: str, layout: str) -> SupportTable:
+    """Return the table that a name and layout stand for, made where there is none.
+
+    Raises
+    ------
+    StateTooNew
+        When this version knows no such table.
+    """
+    known = SUPPORT.fullmatch(name)
+    axes = int(known[1]) if known else 0
+    if known is None or axes > AXES_MAX:
+        raise StateTooNew(
+            f"table {name!r}; this version reads {BASE!r} and support tables",
+            field="table", value=name, bound=BASE, hint="use the version that wrote it",
+        )  # fmt: skip
+    table = supports.table(axes, known[2] or "")
+    if table.layout != layout:
+        raise StateTooNew(
+            f"table {name!r} of layout {layout!r}; this version reads {table.layout!r}",
+            field="layout", value=layout, bound=table.layout, hint="use the version that wrote it",
+        )  # fmt: skip
+    return table
+
+
+def _too_new(pages: TablePages, bound: str) -> StateTooNew:
+    return StateTooNew(
+        f"table {pages.table!r} of layout {pages.layout!r}; this version reads {bound!r}",
+        field="layout", value=pages.layout, bound=bound, hint="use the version that wrote it",
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""What is said of a component that has learned nothing yet: the typical run of the others, with an interval that admits it."""
+
+from __future__ import annotations
+
+from math import exp, hypot
+
+import numpy as np
+
+from advisor.domain.answers import Prediction
+from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
+from advisor.engine.components import Components
+from advisor.models.student import quantile
+
+OTHERS_MAX = 256  # components that are asked for their level: enough for a median
+SD_LEAST = 1.0  # natural log: a factor e either way, however alike the others are
+SD_ALONE = 5.0  # without others nothing is known but that a run takes some time
+LEVEL_ALONE_S = 1.0
+FREEDOM = 4.0
+
+
+def prior_of(components: Components, slot: int, x: object, p: object, level: float) -> Prediction:
+    """Return the prior prediction at points x, p. Optimistic: never above the median of the others. Cost O(OTHERS_MAX)."""
+    logs = _levels(components, slot)
+    middle = float(np.median(logs)) if len(logs) else np.log(LEVEL_ALONE_S)
+    sd = hypot(SD_LEAST, float(np.std(logs))) if len(logs) > 1 else SD_ALONE
+    reach = quantile(level, FREEDOM) * sd
+    shape = np.broadcast_shapes(np.shape(x), np.shape(p))  # type: ignore[arg-type]
+    values = [min(max(exp(min(middle + d, 50.0)), ELAPSED_MIN_S), ELAPSED_MAX_S) for d in (0.0, -reach, reach)]
+    if shape:
+        values = [np.full(shape, v) for v in values]
+    known = f"the median of {len(logs)} other components" if len(logs) else "nothing: no component has learned a run"
+    return Prediction(
+        *values, "prior", (f"no run of this component was learned: a guess from {known}",), 0,
+        np.full(shape, np.inf) if shape else float("inf"),
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def _levels(components: Components, slot: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return mean log times of other components of the same kind."""
+    kind = components.kind(slot)
+    low = components.table["t_low"][: len(components)]
+    rows = components.table.integers("rows")[: len(components)]
+    others = [i for i in np.flatnonzero(rows > 0)[: 4 * OTHERS_MAX].tolist() if components.kind(i) == kind]
+    return np.log(low[others[:OTHERS_MAX]]) if others else np.zeros(0)

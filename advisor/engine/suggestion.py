@@ -1,0 +1,134 @@
+"""Which run of a component would teach most: exploration by the mixture's own uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import exp, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain import limits
+from advisor.domain.answers import Suggestion
+from advisor.engine.asking import Asking
+from advisor.engine.checks import checked
+from advisor.engine.components import Components
+from advisor.engine.mixtures import Mixture
+from advisor.engine.supports import coordinates
+from advisor.errors import InvalidValue, TooLarge
+from advisor.models import sketch
+from advisor.models.prediction import LEVEL
+from advisor.models.process import LN2
+
+Floats = NDArray[np.float64]
+
+CANDIDATES_MAX = 1_024  # settings weighed in one answer: their covariances are a few megabytes
+PREDICTORS_TRIED = 8  # of the observed load, at its quantiles
+UNSEEN_LEVEL = 1.0  # predictor of a component that has learned nothing
+
+
+def suggest(
+    asking: Asking, components: Components, component: str, predictor: Any, cores: Any, cores_max: int,
+    candidates: Sequence[tuple[Any, float]] | None, limit: int,
+) -> list[Suggestion]:  # fmt: skip
+    """Return up to `limit` settings to run next, the one that narrows the answers most first.
+
+    A run at c is expected to lower the variance of log time at the target g by cov(g, c)^2 / (var(c) + noise): exact for a
+    Gaussian process, and it asks for no measurement. Cost O(candidates targets points).
+    """
+    for field, value, most in (("cores_max", cores_max, limits.ALLOCATE_CORES_MAX), ("limit", limit, CANDIDATES_MAX)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise InvalidValue(field, value, f"a whole number from 1 to {most}")
+    slot = components.slot(component)
+    dimensions = asking.dimensions(slot)
+    found = asking.answering(slot, None)
+    counts = [float(2**k) for k in range(cores_max.bit_length())]
+    loads = _load(components, slot, dimensions, found)
+    targets = _settings(
+        list(product(loads, counts)) if predictor is None else _points(predictor, cores, counts), dimensions
+    )
+    tried = targets if candidates is None and predictor is None else None
+    if tried is None:
+        pairs = list(candidates) if candidates is not None else list(product(loads, counts))
+        tried = _settings(pairs, dimensions)
+    if len(tried[1]) > CANDIDATES_MAX:
+        raise TooLarge("candidates", len(tried[1]), CANDIDATES_MAX, "offer fewer")
+    if not isinstance(found, Mixture):
+        return _unlearned(asking, component, tried, limit)
+    before, gain, run = _gains(found, tried, targets)
+    order = np.argsort(-gain, kind="stable")[:limit].tolist()
+    answers: list[Suggestion] = []
+    for i in order:
+        x, p = tried[0][i], float(tried[1][i])
+        elapsed = float(found.predict(x[None], np.array([p]), LEVEL)[0][0])
+        narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
+        setting = float(x[0]) if dimensions == 1 else tuple(float(v) for v in x)
+        answers.append(
+            Suggestion(
+                setting, p, elapsed, elapsed * p, narrower,
+                f"intervals should be {narrower:.1%} narrower; the curve itself is known to {exp(sqrt(before)) - 1.0:.1%}",
+            )
+        )  # fmt: skip
+    return answers
+
+
+def _gains(found: Mixture, tried: tuple[Floats, Floats], targets: tuple[Floats, Floats]) -> tuple[float, Floats, float]:
+    """Return the mean variance at the targets, what a run at each candidate takes from it, and the variance of a run."""
+    at, to = (coordinates(*points) * LN2 for points in (tried, targets))
+    _, variance, noise = found.posterior.at(to)
+    _, own, _ = found.posterior.at(at)
+    cross = found.posterior.covariance(at, to)
+    gain = np.square(cross).mean(axis=1) / (own + noise[0])
+    return float(variance.mean()), gain, float(noise[0])
+
+
+def _unlearned(asking: Asking, component: str, tried: tuple[Floats, Floats], limit: int) -> list[Suggestion]:
+    """Return the cheapest settings: where nothing is modelled, any run teaches."""
+    answers: list[Suggestion] = []
+    for x, p in zip(*tried, strict=True):
+        vector = float(x[0]) if len(x) == 1 else tuple(float(v) for v in x)
+        elapsed = float(asking.predict(component, vector, float(p), LEVEL, None, None, "elapsed_s").elapsed_s)
+        answers.append(
+            Suggestion(vector, float(p), elapsed, elapsed * float(p), None, "no support points: any run teaches")
+        )
+    return sorted(answers, key=lambda s: s.cost_core_s)[:limit]
+
+
+def _load(components: Components, slot: int, dimensions: int, found: object) -> list[Any]:
+    """Return predictors of the observed load."""
+    if dimensions > 1 and isinstance(found, Mixture):
+        points = found.posterior.points
+        order = np.argsort(-points.runs, kind="stable")[:PREDICTORS_TRIED]
+        return [tuple(np.exp(points.z[i, :-1]).tolist()) for i in order.tolist()]
+    if not int(components.table.integers("rows")[slot]):
+        return [UNSEEN_LEVEL]
+    x, share = sketch.points(components.table.gather(np.array([slot], np.int64)))
+    ordered = np.argsort(x[:, 0], kind="stable")
+    below = np.cumsum(share[ordered, 0])
+    wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
+    chosen = x[ordered, 0][np.minimum(np.searchsorted(below, wanted * below[-1]), len(below) - 1)]
+    return np.unique(chosen).tolist()
+
+
+def _points(predictor: Any, cores: Any, counts: list[float]) -> list[tuple[Any, float]]:
+    if cores is None:
+        return [(predictor, p) for p in counts]
+    return [(predictor, checked("cores", cores, "invalid_cores"))]
+
+
+def _settings(pairs: Sequence[tuple[Any, float]], dimensions: int) -> tuple[Floats, Floats]:
+    """Return predictors (n, d) and cores (n,), checked."""
+    if not pairs:
+        raise InvalidValue("candidates", 0, "one or more pairs of predictor and cores")
+    try:
+        vectors = np.array([np.atleast_1d(np.asarray(x, np.float64)) for x, _ in pairs])
+        cores = np.array([float(p) for _, p in pairs])
+    except (TypeError, ValueError) as error:
+        raise InvalidValue("candidates", str(pairs[0]), "pairs of predictor and cores, all of one length") from error
+    if vectors.ndim != 2 or vectors.shape[1] != dimensions:
+        raise InvalidValue("predictor", str(vectors.shape[1:]), f"{dimensions} values a point")
+    checked("predictor", vectors, "invalid_predictor")
+    checked("cores", cores, "invalid_cores")
+    return vectors, cores

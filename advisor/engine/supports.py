@@ -1,0 +1,226 @@
+"""The rich tier: which components have support points, under a budget of bytes, and the fold of rows into them.
+
+A component is given a record with its first learned row as long as the budget lasts, in the order of first rows; the others
+stay in the base tier, and say so. A record is made and changed in the same fold, so the same commit, as the base words of its
+rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.models import process, support, support_fold
+from advisor.models.logarithm import log2
+from advisor.models.support import SupportTable
+from advisor.models.support_fold import ZERO_Z, Credit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MODEL_MEMORY_BYTES = 32 * 2**20  # by default: 8,000 components with one predictor; the base tier is not counted in it
+NONE = -1
+DIRECT_ROWS = 64  # rows up to which the points hold every one of them, and the base tier's own fit adds nothing
+
+
+def machine_number(name: str) -> int:
+    """Return the number that stands for a machine's name in the state: 62 bits of its hash, the same everywhere."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
+
+
+class Supports:
+    """Support tables by number of axes, and the record of each component.
+
+    Attributes
+    ----------
+    memory_bytes : int
+        Budget of all records together.
+    tables : dict of str to SupportTable
+        By name: ``support-2`` for one predictor and the cores, ``support-2-peak_bytes`` for what is measured beside time. What
+        shares no table shares no credit and no places, so the order in which a batch is worked through does not show.
+    """
+
+    def __init__(self, memory_bytes: int, totals: Counter[str]) -> None:
+        self.memory_bytes = memory_bytes
+        self.totals = totals
+        self.tables: dict[str, SupportTable] = {}
+        self._ordered: list[SupportTable] = []
+        # By base slot: the table of its record, as a number in the order above, its axes, and its place there.
+        self._home: Ints = np.full(0, NONE, np.int64)
+        self._axes: Ints = np.zeros(0, np.int64)
+        self._place: Ints = np.full(0, NONE, np.int64)
+
+    # -- records ----------------------------------------------------------------------------------------------------------
+
+    def find(self, slot: int) -> tuple[SupportTable, int] | None:
+        """Return the table and place of a component's record, or None."""
+        if slot >= len(self._place) or self._place[slot] == NONE:
+            return None
+        return self._ordered[self._home[slot]], int(self._place[slot])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tables."""
+        return sum(table.bytes for table in self.tables.values())
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the records in use, which the budget bounds."""
+        return sum(table.size * table.words_a_record * 8 for table in self.tables.values())
+
+    def table(self, axes: int, kind: str) -> SupportTable:
+        """Return the table of components over `axes` axes of a kind ("" for time), made where there is none."""
+        name = f"support-{axes}-{kind}" if kind else f"support-{axes}"
+        found = self.tables.get(name)
+        if found is None:
+            found = self.tables[name] = SupportTable(axes)
+            self._ordered.append(found)
+        return found
+
+    def promote(self, slot: int, axes: int, kind: str) -> bool:
+        """Give a component a record; False when the budget does not allow it."""
+        table = self.table(axes, kind)
+        if self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
+            self.totals["promotions_refused"] += 1
+            return False
+        place = table.size
+        table.grow(place + 1)
+        table.count("component")[place] = slot
+        table.changed[place] = True
+        self._adopt(table, np.array([slot]), np.array([place]))
+        self.totals["promotions"] += 1
+        return True
+
+    def _adopt(self, table: SupportTable, slots: Ints, places: Ints) -> None:
+        self._reserve(int(slots.max()) + 1)
+        self._home[slots] = next(i for i, one in enumerate(self._ordered) if one is table)
+        self._axes[slots] = table.axes
+        self._place[slots] = places
+
+    def _reserve(self, slots: int) -> None:
+        more = slots - len(self._place)
+        if more > 0:
+            more = max(more, len(self._place) // 8)
+            self._axes = np.concatenate([self._axes, np.zeros(more, np.int64)])
+            self._home = np.concatenate([self._home, np.full(more, NONE, np.int64)])
+            self._place = np.concatenate([self._place, np.full(more, NONE, np.int64)])
+
+    # -- learning ---------------------------------------------------------------------------------------------------------
+
+    def wrong_axes(self, slots: Ints, axes: Ints) -> NDArray[np.bool_]:
+        """Return the rows (n,) whose number of predictors is not that of their component's first row."""
+        self._reserve(int(slots.max()) + 1 if len(slots) else 0)
+        known = self._axes[slots]
+        return (known > 0) & (known != axes)
+
+    def fold(
+        self,
+        slots: Ints,
+        predictors: Floats,
+        cores: Floats,
+        elapsed: Floats,
+        count: Ints | None,
+        machine: Ints | None,
+        first_rows: Ints,
+        kind: str = "",
+    ) -> None:
+        """Fold rows into the records of their components; components that come for the first time are promoted.
+
+        Parameters
+        ----------
+        predictors : float64 array (n, d)
+            NaN where a row has fewer.
+        first_rows : int64 array
+            The rows, ascending, of components that learn for the first time.
+        """
+        if not len(slots):
+            return
+        self._reserve(int(slots.max()) + 1)
+        axes = 1 + np.count_nonzero(~np.isnan(predictors), axis=1) if predictors.shape[1] > 1 else None
+        for row in first_rows.tolist():
+            slot = int(slots[row])
+            if self._place[slot] == NONE:
+                self.promote(slot, 2 if axes is None else int(axes[row]), kind)
+        home = self._home[slots]
+        for number, table in enumerate(self._ordered):
+            rows = np.flatnonzero(home == number)
+            if not len(rows):
+                continue
+            z = coordinates(predictors[rows, : table.axes - 1], cores[rows])
+            self._fold_table(
+                table, f"{table.axes}{kind and '.'}{kind}", self._place[slots[rows]], z, elapsed[rows],
+                None if count is None else count[rows].astype(np.float64), None if machine is None else machine[rows],
+            )  # fmt: skip
+
+    def _fold_table(
+        self, table: SupportTable, name: str, place: Ints, z: Floats, elapsed: Floats,
+        count: Floats | None, machine: Ints | None,
+    ) -> None:  # fmt: skip
+        rows_key, spent_key = f"scores.saved.{name}", f"scores.spent.{name}"
+        credit = Credit(spent=self.totals[spent_key])
+        if rows_key in self.totals:
+            credit.rows = self.totals[rows_key]
+        support_fold.fold(table, place, z, log2(elapsed), count, machine, credit, predicted)
+        self.totals[rows_key], self.totals[spent_key] = credit.rows, credit.spent
+
+    def shift_level(self, slot: int, log2_ratio: float) -> None:
+        """Carry a component's points to a new level: it has changed."""
+        found = self.find(slot)
+        if found is not None:
+            support.shift_level(*found, log2_ratio)
+
+    def forget(self, slot: int, keep: float) -> None:
+        """Keep the share `keep` of a component's points."""
+        found = self.find(slot)
+        if found is not None:
+            support.forget(*found, keep)
+
+    def merge(self, slots: Ints, other: Supports, kinds: list[str]) -> None:
+        """Add another's records; its component i, of the given kind, is ours at slots[i]."""
+        for there, (slot, kind) in enumerate(zip(slots.tolist(), kinds, strict=True)):
+            theirs = other.find(there)
+            if theirs is None:
+                continue
+            table, place = theirs
+            if self.find(slot) is None and not self.promote(slot, table.axes, kind):
+                continue
+            mine = self.find(slot)
+            if mine is not None and mine[0].axes == table.axes:
+                support.merge(*mine, table, place)
+
+    def restore(self) -> None:
+        """Find each component's record again, from what the records say. A record that was lost is empty and nobody's."""
+        for table in self._ordered:
+            owners = table.count("component")[: table.size]
+            taken = np.flatnonzero(owners >= 0)
+            if len(taken):
+                self._adopt(table, owners[taken], taken)
+
+
+def coordinates(predictors: Floats, cores: Floats) -> Floats:
+    """Return z (n, axes): log2 of predictors (n, d) and cores (n,)."""
+    z = np.empty((len(cores), predictors.shape[1] + 1))
+    for axis in range(predictors.shape[1]):
+        x = np.ascontiguousarray(predictors[:, axis])
+        z[:, axis] = np.where(x > 0, np.maximum(log2(np.where(x > 0, np.maximum(x, TINY), 1.0)), ZERO_Z), ZERO_Z)
+    z[:, -1] = log2(cores)
+    return z
+
+
+TINY = 2.0**-1022  # the least number that `log2` takes
+
+
+def predicted(table: SupportTable, place: int, z: Floats, machine: int) -> tuple[float, float]:
+    """Return (mean, sd) of log2 time of a row to be scored, from the points alone: the same whatever was asked before."""
+    posterior = process.solve(process.points_of(table, place))
+    mean, variance, noise = posterior.at(z[None, :] * process.LN2, machine)
+    return float(mean[0]) / process.LN2, float(np.sqrt(variance[0] + noise[0])) / process.LN2
+
+
+def latest_scores(table: SupportTable, place: int) -> Floats:
+    """Return the scores that are kept."""
+    made = min(int(table.count("scores")[place]), support.SCORES)
+    return table.floats("score")[place, :made]

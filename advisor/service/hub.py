@@ -47,13 +47,6 @@ ALLOCATE_OPTIONS = (
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
 
-def _refuse_unanswered(params: m.Predict) -> None:
-    """Refuse what `Advisor.predict` does not take yet: to be passed on instead, when it does."""
-    for field, absent in (("dimensions", 1), ("machine", None), ("measure", m.TIME)):
-        if getattr(params, field) != absent:
-            raise Unsupported(f"predict takes no {field} in this version", field=field, value=getattr(params, field))
-
-
 def _nothing_runs(*_: object) -> None:
     raise Unavailable("the service is starting")
 
@@ -333,13 +326,14 @@ class Hub:
         return self._durably(connection, msgid, forgotten, 0, key)
 
     def _predict(self, _: Connection, params: m.Predict, __: int | None) -> dict[str, Any]:
-        _refuse_unanswered(params)
         return self.engine.advisor.predict(
             params.component,
-            predictor=1.0 if params.predictor is None else params.predictor,
+            predictor=params.asked,
             cores=params.cores,
             level=params.level,
             model=params.model,
+            machine=params.machine,
+            measure=params.measure,
         ).as_dict()
 
     def _choose_cores(self, _: Connection, params: m.ChooseCores, __: int | None) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Scores(NamedTuple):
         """Return the scores of some of the rows."""
         wild = np.zeros(len(keep), np.bool_)
         wild[self.wild] = True
-        return Scores(*(column[keep] for column in self[:-1]), np.flatnonzero(wild[keep]))
+        return Scores._make((*(column[keep] for column in self[:-1]), np.flatnonzero(wild[keep])))
 
 
 class Walk(NamedTuple):
@@ -104,7 +104,7 @@ class Walk(NamedTuple):
 
 FIELDS = ("drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square")
 NOWHERE = np.zeros(0, np.int64)
-STILL = Walk(*[NOWHERE] * 6)
+STILL = Walk(NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
 
 
 def score(table: Table, slots: Ints, m: Floats, q: Floats, t: Floats, known: Bools) -> tuple[Scores, Floats]:
@@ -171,11 +171,9 @@ def walk(table: Table, scores: Scores) -> Walk:
         ends[component[earliest]] = found
     added = (np.rint(scores.e[rows] * E_UNIT).astype(np.int64) << ROWS_BITS) + 1
     np.cumsum(added, out=added)
-    words = [
-        _since(level, added, table.integers(field), owners, starts, ends)
-        for level, field in ((rise, "drift_rise"), (fall, "drift_fall"))
-    ]
-    return Walk(owners, rise[ends], fall[ends], *words, rows[found])
+    rise_word = _since(rise, added, table.integers("drift_rise"), owners, starts, ends)
+    fall_word = _since(fall, added, table.integers("drift_fall"), owners, starts, ends)
+    return Walk(owners, rise[ends], fall[ends], rise_word, fall_word, rows[found])
 
 
 def _levels(steps: Ints, level: Ints, starts: Ints) -> Ints:

@@ -115,13 +115,13 @@ class Rows(NamedTuple):
     x: Floats
     p: Floats
     t: Floats
-    count: Floats | None
+    runs: Floats | None  # that each row stands for; None: one
     number: Ints
 
     def take(self, at: Any) -> Rows:
         """Return some of the rows, by index, mask or slice."""
-        slots, x, p, t, count, number = self
-        return Rows(slots[at], x[at], p[at], t[at], None if count is None else count[at], number[at])
+        slots, x, p, t, runs, number = self
+        return Rows(slots[at], x[at], p[at], t[at], None if runs is None else runs[at], number[at])
 
 
 def fold(

@@ -172,6 +172,13 @@ def add_row(table: SupportTable, slot: int, z: Sequence[float], y: float, count:
     record[at["yy"].start + cell] += weighted * y
     for axis, value in enumerate(z):
         record[at["z"].start + POINTS * axis + cell] += count * value
+    pair = at["zz"].start
+    for axis, value in enumerate(z):
+        weighted = count * value
+        record[at["zy"].start + axis] += weighted * y
+        for other in z[axis:]:
+            record[pair] += weighted * other
+            pair += 1
     low, high = at["low"].start + cell, at["high"].start + cell
     record[low] = min(record[low], y)
     record[high] = max(record[high], y)

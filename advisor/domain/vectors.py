@@ -150,10 +150,13 @@ def checked_dimensions(value: Any) -> int:
     ------
     InvalidValue
     """
-    whole = int(value) if type(value) is int or isinstance(value, np.integer) else 0
-    if not 1 <= whole <= DIMENSIONS_MAX:
+    if not _is_integer(value) or not 1 <= value <= DIMENSIONS_MAX:
         raise InvalidValue("dimensions", value, f"an integer from 1 to {DIMENSIONS_MAX}")
-    return whole
+    return int(value)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _shape(array: NDArray[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -105,7 +105,7 @@ class Pending:
         count: int,
         ok: bool,
         running: bool,
-        carried: Iterable[str] = (),
+        carried: Collection[str] = (),
         more: More | None = None,
     ) -> bool:
         """Take a row; True when it is time to fold."""
@@ -113,7 +113,7 @@ class Pending:
             self._more[len(self._rows)] = more
         self._rows.append((self._number.setdefault(component, len(self._number)), x, p, t, count, ok, running))
         if carried:
-            self._carried.update(carried)
+            self._carried.update(list(carried))  # the names: what a map counts would be its values
         return len(self._rows) >= PENDING_ROWS_MAX
 
     def new_names(self, known: Container[str]) -> list[str]:

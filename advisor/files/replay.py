@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain.answers import Prediction
 from advisor.domain.observations import Columns
-from advisor.errors import NotEnoughData, UnknownComponent
+from advisor.errors import InvalidValue, NotEnoughData, UnknownComponent
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 SampleRow = tuple[str, float, float, float, float]  # component, predictor, cores, elapsed_s, predicted_s
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -33,7 +34,13 @@ class Learner(Protocol):
     """What the replay needs of an advisor or of its client."""
 
     def predict(
-        self, component: str, *, predictor: ArrayLike, cores: ArrayLike, model: str | None = None
+        self,
+        component: str,
+        *,
+        predictor: ArrayLike,
+        cores: ArrayLike,
+        model: str | None = None,
+        machine: str | None = None,
     ) -> Prediction: ...
 
     def observe_columns(
@@ -44,6 +51,7 @@ class Learner(Protocol):
         predictor: ArrayLike,
         cores: ArrayLike,
         elapsed_s: ArrayLike,
+        **optional: Any,
     ) -> Any: ...
 
 
@@ -128,29 +136,86 @@ class Prequential:
             self._take_component(columns.components.names[int(columns.index[rows[0]])], columns, rows, predicted)
         return predicted
 
-    def _take_component(
-        self, name: str, columns: Columns, rows: NDArray[np.intp], predicted: dict[str | None, Floats]
-    ) -> None:
+    def _take_component(self, name: str, columns: Columns, rows: Rows, predicted: dict[str | None, Floats]) -> None:
         scores = [self.scores[model].setdefault(name, ComponentScore()) for model in self.models]
         done = 0
         while done < len(rows):
             seen = scores[0].rows
             size = 1 if seen < ROWS_ONE_BY_ONE else seen // BLOCK_SHARE
             block = rows[done : done + size]
-            x, p, t = columns.predictor[block], columns.cores[block], columns.elapsed_s[block]
             for model, score in zip(self.models, scores, strict=True):
                 if seen + len(block) > ROWS_UNSCORED:
-                    try:
-                        answer = self.learner.predict(name, predictor=x, cores=p, model=model)
-                        predicted[model][block] = answer.elapsed_s
-                        score.add(seen + 1, predicted[model][block] / t - 1.0)
-                    except (NotEnoughData, UnknownComponent):
-                        pass  # a row that nobody could predict is not scored; `scored` tells
+                    answered = [
+                        part for part in alike(columns, block) if self._predict(name, columns, part, model, predicted)
+                    ]
+                    if answered:  # a row that nobody could predict is not scored; `scored` tells
+                        those = np.sort(np.concatenate(answered)) if len(answered) > 1 else answered[0]
+                        score.add(seen + 1, predicted[model][those] / columns.elapsed_s[those] - 1.0)
                 score.rows += len(block)
-            self.learner.observe_columns(
-                components=[name], index=np.zeros(len(block), np.int64), predictor=x, cores=p, elapsed_s=t
-            )
+            for part in alike(columns, block, by_machine=False):
+                self.learner.observe_columns(
+                    components=[name],
+                    index=np.zeros(len(part), np.int64),
+                    predictor=points(columns, part),
+                    cores=columns.cores[part],
+                    elapsed_s=columns.elapsed_s[part],
+                    **optional_columns(columns, part),
+                )
             done += len(block)
+
+    def _predict(
+        self, name: str, columns: Columns, part: Rows, model: str | None, predicted: dict[str | None, Floats]
+    ) -> bool:
+        """Predict rows of one machine and width; False where nobody could."""
+        machine = -1 if columns.machine is None else int(columns.machine[part[0]])
+        where = {} if machine < 0 else {"machine": columns.machines[machine]}
+        unknown = (NotEnoughData, UnknownComponent)
+        if where or columns.further is not None:
+            unknown = (*unknown, InvalidValue)  # a machine not met, or a point of another width than the component's
+        try:
+            answer = self.learner.predict(
+                name, predictor=points(columns, part), cores=columns.cores[part], model=model, **where
+            )
+        except unknown:
+            return False
+        predicted[model][part] = answer.elapsed_s
+        return True
+
+
+def alike(columns: Columns, rows: Rows, *, by_machine: bool = True) -> Sequence[Rows]:
+    """Return the rows in parts of one width of predictor and, unless told otherwise, one machine; each in order."""
+    keys: list[NDArray[Any]] = []
+    if columns.further is not None:
+        keys.append(np.count_nonzero(~np.isnan(columns.further[rows]), axis=1))
+    if columns.machine is not None and by_machine:
+        keys.append(columns.machine[rows])
+    if not keys or len(rows) == 1:
+        return (rows,)
+    _, part = np.unique(np.column_stack(keys), axis=0, return_inverse=True)
+    part = part.ravel()
+    if not by_machine:  # learned in row order: runs of one width
+        return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
+    return [rows[part == number] for number in range(int(part.max()) + 1)]
+
+
+def points(columns: Columns, part: Rows) -> Floats:
+    """Return the predictors of rows of one width d: (n,) where d is 1, (n, d) otherwise."""
+    first = columns.predictor[part]
+    if columns.further is None:
+        return first
+    further = columns.further[part]
+    width = int(np.count_nonzero(~np.isnan(further[0])))
+    return np.column_stack([first, further[:, :width]]) if width else first
+
+
+def optional_columns(columns: Columns, part: Rows) -> dict[str, Any]:
+    """Return what rows have beside their plain values, as `observe_columns` takes it; empty where they have nothing."""
+    found: dict[str, Any] = {}
+    if columns.machine is not None:
+        found |= {"machine": columns.machine[part].astype(np.uint32), "labels": list(columns.machines)}
+    if columns.measures:
+        found["measures"] = {name: values[part] for name, values in columns.measures.items()}
+    return found
 
 
 class Sample:

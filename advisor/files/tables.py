@@ -1,4 +1,7 @@
-"""Tables of observations as CSV: columns component, x, p, t (or component, predictor, cores, elapsed_s).
+"""Tables of observations as CSV: columns component, x, p, t (or component, predictor, cores, elapsed_s), and optional ones.
+
+The optional columns are x2, x3, x4 (further values of the predictor), machine, peak_bytes and energy_j; an empty cell, or
+nan, says nothing. Columns of other names are ignored.
 
 A physical line is a row: no legal field holds a line break, so an unclosed quote spoils its own line and no other. The
 reader streams: its memory is one chunk, whatever the size of the file.
@@ -7,18 +10,28 @@ reader streams: its memory is one chunk, whatever the size of the file.
 from __future__ import annotations
 
 import csv
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TextIO
+from typing import Any, BinaryIO, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.limits import FIRST_REFUSALS, NAME_IDS_MAX
-from advisor.domain.observations import BOUNDS, Columns, ComponentNames, bad_rows, bound_text, columns_of
+from advisor.domain import vectors
+from advisor.domain.limits import FIRST_REFUSALS, MEASURES, NAME_IDS_MAX, PREDICTOR_MAX
+from advisor.domain.observations import (
+    BOUNDS,
+    Columns,
+    ComponentNames,
+    bad_rows,
+    bound_text,
+    columns_of,
+    measure_bound,
+)
 from advisor.errors import InvalidValue, TooLarge
 
 ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves
@@ -31,6 +44,9 @@ HEADINGS = {
     "cores": ("p", "cores"),
     "elapsed_s": ("t", "elapsed_s"),
 }
+FURTHER = ("x2", "x3", "x4")
+MACHINE = "machine"
+OPTIONAL = (*FURTHER, MACHINE, *MEASURES)
 NUMBERS = ("predictor", "cores", "elapsed_s")
 HEADER = ("component", "x", "p", "t")
 
@@ -144,8 +160,18 @@ class TableReader:
             elif places or field != "predictor":  # a table without predictor says that every run is alike
                 raise InvalidValue(
                     f"{self.name}, header", header, f"a CSV header with one column {' or '.join(headings)}",
-                    "the columns are component,x,p,t; others are ignored",
+                    f"the columns are component,x,p,t, and optional ones {','.join(OPTIONAL)}; others are ignored",
                 )  # fmt: skip
+        for field in OPTIONAL:
+            if names.count(field) > 1:
+                raise InvalidValue(f"{self.name}, header", header, f"a CSV header with at most one column {field}")
+            if field in names:
+                found[field] = names.index(field)
+        for before, field in itertools.pairwise(("predictor", *FURTHER)):
+            if field in found and before not in found:
+                raise InvalidValue(
+                    f"{self.name}, header", header, f"a CSV header with a column before {field}: x, x2, …"
+                )
         return found
 
     def _parse(self, lines: Sequence[tuple[int, str]]) -> Columns:
@@ -163,10 +189,41 @@ class TableReader:
             cells.append(row)
         names, index = self._index([row[self._columns["component"]] for row in cells])
         values = {field: self._floats(cells, field) for field in NUMBERS}
-        columns = columns_of(names, index, values["predictor"], values["cores"], values["elapsed_s"])
+        columns = columns_of(
+            names, index, values["predictor"], values["cores"], values["elapsed_s"], **self._optional(cells)
+        )
+        if "x2" in self._columns:
+            columns = replace(columns, further=self._further(cells))
         bad = self._bad_cells(columns, numbers, cells)
         self._refuse([*refused, *bad.values()])
-        return columns if not bad else columns.take(np.delete(np.arange(len(columns)), list(bad)))
+        return (
+            columns if not bad else replace(columns.take(np.delete(np.arange(len(columns)), list(bad))), misread=None)
+        )
+
+    def _optional(self, cells: Sequence[Sequence[str]]) -> dict[str, Any]:
+        """Return the machines and measures of the rows, for the columns that the table has."""
+        found: dict[str, Any] = {}
+        place = self._columns.get(MACHINE)
+        if place is not None:
+            found[MACHINE] = [row[place].strip() or None for row in cells]
+        measures = {field: self._maybe(cells, field) for field in MEASURES if field in self._columns}
+        return found | {"measures": measures} if measures else found
+
+    def _further(self, cells: Sequence[Sequence[str]]) -> NDArray[np.float64] | None:
+        further = np.full((len(cells), len(FURTHER)), np.nan)
+        for column, field in enumerate(FURTHER):
+            if field in self._columns:
+                further[:, column] = self._maybe(cells, field)
+        return None if np.isnan(further).all() else further
+
+    def _maybe(self, cells: Sequence[Sequence[str]], field: str) -> NDArray[np.float64]:
+        """Return a column whose cells may be empty: NaN there, and infinity, which is refused, where there is no number."""
+        texts = [row[self._columns[field]] for row in cells]
+        values = np.fromiter(map(_number, texts), np.float64, len(texts))
+        for row in np.flatnonzero(np.isnan(values)).tolist():
+            if texts[row].strip().lower() not in ("", "nan"):
+                values[row] = np.inf
+        return values
 
     def _index(self, names: Sequence[str]) -> tuple[ComponentNames, NDArray[np.int64]]:
         if len(self._ids) > NAME_IDS_MAX:  # a list of names is a cache: begin a new one rather than grow with the file
@@ -188,16 +245,30 @@ class TableReader:
     ) -> dict[int, BadCell]:
         found: dict[int, BadCell] = {}
         for code, mask in bad_rows(columns).items():
-            field = BOUNDS[code][0] if code in BOUNDS else "component"
             for row in np.flatnonzero(mask).tolist():
-                text = cells[row][self._columns[field]]
-                found[row] = BadCell(numbers[row], HEADINGS[field][0], text[:80], bound_text(code))
+                field = _culprit(columns, row, code)
+                heading = HEADINGS[field][0] if field in HEADINGS else field
+                bound = measure_bound(field) if field in MEASURES else bound_text(code)
+                found[row] = BadCell(numbers[row], heading, cells[row][self._columns[field]][:80], bound)
         return found
 
     def _refuse(self, cells: Sequence[BadCell]) -> None:
         self.refused += len(cells)
         room = FIRST_REFUSALS - len(self.first_refused)
         self.first_refused += sorted(cells, key=lambda cell: cell.line)[:room]
+
+
+def _culprit(columns: Columns, row: int, code: str) -> str:
+    """Return the field for which a row was refused."""
+    if code == "invalid_machine":
+        return MACHINE
+    if code == "invalid_measure":
+        return next(name for name, t in columns.measures.items() if vectors.outside(t[row], *MEASURES[name]))
+    if code == "invalid_predictor" and columns.further is not None:
+        point = vectors.point(columns.predictor[row].item(), columns.further[row])
+        bad = next(place for place, x in enumerate(point) if not 0.0 <= x <= PREDICTOR_MAX)
+        return ("predictor", *FURTHER)[bad]
+    return BOUNDS[code][0] if code in BOUNDS else "component"
 
 
 def write_table(target: str | Path | TextIO, batches: Iterable[Columns]) -> int:

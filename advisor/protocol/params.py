@@ -99,6 +99,14 @@ class Predict:
     measure: str = TIME
 
     @property
+    def asked(self) -> float | list[float] | list[list[float]]:
+        """The predictor as the engine takes it: 1 where there is none, a single point, or points as rows."""
+        x, d = self.predictor, self.dimensions
+        if not isinstance(x, list) or d == 1:
+            return 1.0 if x is None else x
+        return x if len(x) == d else [x[start : start + d] for start in range(0, len(x), d)]
+
+    @property
     def points(self) -> int | None:
         """How many predictors are asked for; None where it is one, to go with any number of cores."""
         if not isinstance(self.predictor, list):

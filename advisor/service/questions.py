@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
     """Answer `predict`; raises as `Advisor.predict`."""
     return advisor.predict(
         params.component,
-        predictor=_predictors(advisor, params.component, params.measure, params.predictor, params.dimensions),
+        predictor=_predictors(advisor, params),
         cores=params.cores,
         level=params.level,
         model=params.model,
@@ -68,28 +68,23 @@ def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:
     return answer | {"totals": told_totals(answer["totals"])}
 
 
-def _predictors(advisor: Advisor, component: str, measure: str, given: Any, dimensions: int) -> Any:
+def _predictors(advisor: Advisor, params: m.Predict) -> Any:
     """Return what `predict` asks for: a number, an array (n,) of them, or points (d,) or (n, d) of a component with d.
 
     A flat list without `dimensions` is read as points of as many values as the component has.
     """
-    known = _dimensions(advisor, component, measure)
-    if known is None and dimensions > 1:  # the base tier knows a predictor of several values by their product
-        points = np.array(given, np.float64).reshape(-1, dimensions).prod(axis=1)
-        return _single(np.minimum(points, limits.PREDICTOR_MAX))
-    if known is not None and dimensions not in (1, known):
-        raise InvalidValue("dimensions", dimensions, f"{known}, as the component's first row had")
-    known = known or 1
-    if given is None:
-        given = 1.0
-    if known == 1 or not isinstance(given, list):
-        return given
-    values = cast("list[float]", given)
-    if not values or len(values) % known:
-        raise InvalidValue(
-            "predictor", len(values), f"a list of {known} values a point, as the component's first row had"
-        )
-    return _single(np.array(values, np.float64).reshape(-1, known))
+    known, given, d = _dimensions(advisor, params.component, params.measure), params.asked, params.dimensions
+    if d > 1 and known is None:  # the base tier knows a predictor of several values by their product
+        return np.minimum(np.asarray(given, np.float64).prod(axis=-1), limits.PREDICTOR_MAX)
+    if d not in (1, known):
+        raise InvalidValue("dimensions", d, f"{known}, as the component's first row had")
+    if d == 1 and known is not None and known > 1 and isinstance(given, list):
+        if not given or len(given) % known:
+            raise InvalidValue(
+                "predictor", len(given), f"a list of {known} values a point, as the component's first row had"
+            )
+        return given if len(given) == known else np.reshape(np.array(given, np.float64), (-1, known))
+    return given
 
 
 def _one_point(advisor: Advisor, component: str, given: float | list[float] | None) -> Any:
@@ -102,10 +97,6 @@ def _one_point(advisor: Advisor, component: str, given: float | list[float] | No
     if len(given) != known:
         raise InvalidValue("predictor", f"{len(given)} values", f"{known}, as the component's first row had")
     return given[0] if known == 1 else given
-
-
-def _single(points: Any) -> Any:
-    return points[0] if len(points) == 1 else points
 
 
 def _dimensions(advisor: Advisor, component: str, measure: str) -> int | None:

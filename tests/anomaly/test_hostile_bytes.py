@@ -139,7 +139,14 @@ BAD_ROWS = {
     "a time of NaN": (["c0", 1.0, 1.0, float("nan")], "invalid_elapsed_s"),
     "an unknown field": (["c0", 1.0, 1.0, 1.0, {"color": 1}], "unknown_key"),
     "a count of zero": (["c0", 1.0, 1.0, 1.0, {"count": 0}], "invalid_count"),
-    "two dimensions": (["c0", [1.0, 2.0], 1.0, 1.0], "unsupported"),
+    "five dimensions": (["c0", [1.0] * 5, 1.0, 1.0], "invalid_row"),
+    "dimensions that the predictor has not": (["c0", [1.0, 2.0], 1.0, 1.0, {"dimensions": 3}], "invalid_row"),
+    "a second value of NaN": (["c0", [1.0, float("nan")], 1.0, 1.0], "invalid_predictor"),
+    "an array in a predictor": (["c0", [1.0, [2.0]], 1.0, 1.0], "invalid_row"),
+    "a machine without name": (["c0", 1.0, 1.0, 1.0, {"machine": ""}], "invalid_machine"),
+    "a machine that is a number": (["c0", 1.0, 1.0, 1.0, {"machine": 5}], "invalid_row"),
+    "less than no memory": (["c0", 1.0, 1.0, 1.0, {"measures": {"peak_bytes": -1}}], "invalid_measure"),
+    "energy without end": (["c0", 1.0, 1.0, 1.0, {"measures": {"energy_j": float("inf")}}], "invalid_measure"),
     "true for cores": (["c0", 1.0, True, 1.0], "invalid_row"),
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from advisor.domain import limits
 from advisor.domain.names import NAME_BOUND, checked_name, normalised_name
 from advisor.domain.observations import BOUNDS, ComponentNames, bad_rows, bound_text, columns_of, refusals_of
-from advisor.errors import InvalidValue, TooLarge, Unsupported
+from advisor.errors import InvalidValue, TooLarge
 
 
 def columns(**changes: Any) -> Any:
@@ -212,16 +214,169 @@ def test_a_column_of_the_wrong_shape_or_type_refuses_the_batch_and_names_itself(
     assert not caught.value.retry
 
 
-@pytest.mark.parametrize("dimensions", [2, [1, 2], np.array([2, 2]), "one", 1.0, [[1], [1, 1]]])
-def test_vector_predictors_are_refused_as_unsupported(dimensions: Any) -> None:
-    with pytest.raises(Unsupported) as caught:
-        columns(dimensions=dimensions)
-    assert (caught.value.field, caught.value.bound) == ("dimensions", 1)
+WRONG_OPTIONAL: list[tuple[dict[str, Any], str]] = [
+    ({"predictor": None, "dimensions": 2}, "predictor"),
+    ({"predictor": [1, 2], "dimensions": 2}, "predictor"),
+    ({"predictor": [1, 2, 3, 4, 5], "dimensions": 2}, "predictor"),
+    ({"predictor": [[1, 2], [3, 4]], "dimensions": 1}, "predictor"),
+    ({"predictor": [[1, 2], [3, 4]], "dimensions": 3}, "predictor"),
+    ({"predictor": [[1, 2]]}, "predictor"),
+    ({"predictor": [[1, 2], [3]]}, "predictor"),
+    ({"predictor": [[1, 2], 3]}, "predictor"),
+    ({"predictor": [["1", "2"], ["3", "4"]]}, "predictor"),
+    ({"predictor": [[True, True], [True, True]]}, "predictor"),
+    ({"predictor": [[1] * 5] * 2}, "predictor"),
+    ({"predictor": [[], []]}, "predictor"),
+    ({"predictor": [[[1, 2]], [[3, 4]]]}, "predictor"),
+    ({"predictor": [[[1], [2]], [[3], [4]]], "dimensions": 2}, "predictor"),
+    ({"predictor": np.ma.masked_array([[1.0, 2.0]] * 2, [[True, False]] * 2)}, "predictor"),
+    *(({"dimensions": d}, "dimensions") for d in (0, 5, -1, 1.0, True, "1", [1, 1], np.array([1, 1]), 2**70)),
+    ({"machine": "ab"}, "machine"),
+    ({"machine": 5}, "machine"),
+    ({"machine": ["a"]}, "machine"),
+    ({"machine": ["a", 5]}, "machine"),
+    ({"machine": [b"a", None]}, "machine"),
+    ({"machine": [["a"], None]}, "machine"),
+    ({"machine": [0, 0]}, "machine"),
+    ({"machine": [0, 1], "labels": ["m"]}, "machine"),
+    ({"machine": [0, -2], "labels": ["m"]}, "machine"),
+    ({"machine": [0.0, 0.0], "labels": ["m"]}, "machine"),
+    ({"machine": np.array(["a", "b", "c"])}, "machine"),
+    ({"machine": np.array([["a", "b"]])}, "machine"),
+    ({"machine": np.ma.masked_array([0, 0], [True, False]), "labels": ["m"]}, "machine"),
+    ({"machine": [0, 0], "labels": "m"}, "labels"),
+    ({"machine": [0, 0], "labels": [5]}, "labels"),
+    ({"measures": 5}, "measures"),
+    ({"measures": [1, 2]}, "measures"),
+    ({"measures": {"joules": [1, 2]}}, "measures"),
+    ({"measures": {5: [1, 2]}}, "measures"),
+    ({"measures": {"energy_j": [1]}}, "measures.energy_j"),
+    ({"measures": {"energy_j": 1}}, "measures.energy_j"),
+    ({"measures": {"energy_j": ["1", "2"]}}, "measures.energy_j"),
+    ({"measures": {"energy_j": np.ma.masked_array([1.0, 2.0], [True, False])}}, "measures.energy_j"),
+]
 
 
-@pytest.mark.parametrize("dimensions", [None, 1, [1, 1], np.array([1, 1], np.uint8)])
-def test_one_dimension_is_what_is_learned(dimensions: Any) -> None:
-    assert len(columns(dimensions=dimensions)) == 2
+@pytest.mark.parametrize(("change", "field"), WRONG_OPTIONAL, ids=[f"{c!r:.60}" for c, _ in WRONG_OPTIONAL])
+def test_an_optional_column_of_the_wrong_shape_or_type_refuses_the_batch(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        columns(**change)
+    assert caught.value.field == field
+    assert caught.value.bound
+    json.dumps(caught.value.as_dict(), default=str)
+
+
+# -- predictors of several values, machines, measures -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dimensions", [None, 1, np.int64(1)])
+@pytest.mark.parametrize("predictor", [[1.0, 2.0], [[1.0], [2.0]]])
+def test_one_value_a_row_needs_no_further_column(dimensions: Any, predictor: Any) -> None:
+    batch = columns(predictor=predictor, dimensions=dimensions)
+    assert (batch.predictor.tolist(), batch.further) == ([1.0, 2.0], None)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_points_may_be_rows_or_flat(d: int) -> None:
+    x = np.arange(2.0 * d).reshape(2, d)
+    faces = [columns(predictor=x), columns(predictor=x.tolist(), dimensions=d), columns(predictor=x.ravel(), dimensions=d),
+             columns(predictor=np.asfortranarray(x)), columns(predictor=x.astype("i4"))]  # fmt: skip
+    for batch in faces:
+        assert batch.predictor.tolist() == x[:, 0].tolist()
+        assert batch.further.shape == (2, 3)
+        assert np.array_equal(batch.further[:, : d - 1], x[:, 1:])
+        assert np.isnan(batch.further[:, d - 1 :]).all()
+
+
+@pytest.mark.parametrize(
+    ("point", "told"),
+    [
+        ([-1.0, 1.0, 1.0], -1.0),
+        ([1.0, -2.0, -3.0], -2.0),
+        ([1.0, 1.0, math.inf], math.inf),
+        ([1.0, math.nan, -1.0], math.nan),
+        ([1.0, 1.0, math.nan], math.nan),
+        ([math.nan, 1.0, 1.0], math.nan),
+    ],
+)
+def test_each_value_of_a_point_is_checked_and_the_bad_one_told(point: list[float], told: float) -> None:
+    batch = columns(predictor=[[1.0, 2.0, 2.0**60], point])
+    masks = bad_rows(batch)
+    assert {code: mask.tolist() for code, mask in masks.items()} == {"invalid_predictor": [False, True]}
+    ((row, code, value),) = refusals_of(masks, batch).first
+    assert (row, code) == (1, "invalid_predictor")
+    assert value == told or (value != value and told != told)
+
+
+def test_a_further_value_behind_an_absent_one_is_refused() -> None:
+    nan = math.nan
+    batch = replace(columns(), further=np.array([[nan, 3.0, nan], [3.0, nan, nan]]))
+    assert bad_rows(batch)["invalid_predictor"].tolist() == [True, False]
+    assert math.isnan(refusals_of(bad_rows(batch), batch).first[0][2])
+
+
+def test_machines_are_numbered_by_their_first_rows_whatever_the_labels_and_forms() -> None:
+    names = ["n", None, "caf\u00e9", "m", "cafe\u0301", "n"]
+    labels = ["never", "m", "cafe\u0301", "caf\u00e9", "n"]
+    rows = {"index": [0] * 6, "predictor": None, "cores": [1] * 6, "elapsed_s": [1.0] * 6}
+    faces = [
+        columns(machine=names, **rows),
+        columns(machine=tuple(names), **rows),
+        columns(machine=np.array(names, object), **rows),
+        columns(machine=[4, -1, 3, 1, 2, 4], labels=labels, **rows),
+        columns(machine=np.array([4, 2**32 - 1, 3, 1, 2, 4], np.uint32), labels=labels, **rows),
+    ]
+    for batch in faces:
+        assert batch.machines == ("n", "caf\u00e9", "m")
+        assert batch.machine.tolist() == [0, -1, 1, 2, 1, 0]
+        assert bad_rows(batch) == {}
+
+
+def test_a_machine_that_is_no_name_refuses_its_rows_also_after_a_cut() -> None:
+    batch = columns(machine=["good", "bad\n"])
+    assert refusals_of(bad_rows(batch), batch).first == ((1, "invalid_machine", "bad\\u000a"),)
+    cut = batch.take([1, 0])
+    assert refusals_of(bad_rows(cut), cut).first == ((0, "invalid_machine", "bad\\u000a"),)
+    assert len(refusals_of(bad_rows(batch.take([0])), batch.take([0])).first) == 0
+
+
+def test_no_machine_named_is_no_column() -> None:
+    for machine, labels in ([None, None], None), ([-1, -1], ["m"]):
+        batch = columns(machine=machine, labels=labels)
+        assert (batch.machine, batch.machines) == (None, ())
+
+
+@pytest.mark.parametrize("name", sorted(limits.MEASURES))
+def test_a_measure_outside_its_domain_refuses_its_row_and_nan_is_none(name: str) -> None:
+    low, high = limits.MEASURES[name]
+    values = [low, high, math.nan, np.nextafter(low, 0), np.nextafter(high, math.inf), -1.0, math.inf, -math.inf]
+    n = len(values)
+    batch = columns(
+        components=["a"], index=[0] * n, predictor=None, cores=[1] * n, elapsed_s=[1.0] * n, measures={name: values}
+    )
+    masks = bad_rows(batch)
+    assert {code: mask.tolist() for code, mask in masks.items()} == {"invalid_measure": [False] * 3 + [True] * 5}
+    assert [value for _, _, value in refusals_of(masks, batch).first] == [{name: value} for value in values[3:]]
+    assert f"{name} a finite number from {low:g} to {high:g}" in bound_text("invalid_measure")
+
+
+def test_a_measure_that_no_row_has_is_no_column() -> None:
+    nan = math.nan
+    batch = columns(measures={"energy_j": [nan, nan], "peak_bytes": None})
+    assert batch.measures == {}
+    assert columns(measures={}).measures == {}
+    both = columns(measures={"energy_j": [1, nan], "peak_bytes": [nan, 2]})
+    assert list(both.measures) == list(limits.MEASURES)  # in one order
+    assert both.take(np.array([False, True])).measures["peak_bytes"].tolist() == [2.0]
+
+
+def test_codes_keep_their_order_where_a_row_earns_several() -> None:
+    batch = columns(
+        predictor=[[1, -1], [1, 1]], cores=[0, 0], machine=["m", "m"], measures={"energy_j": [-1, -1]},
+    )  # fmt: skip
+    assert {code: int(mask.sum()) for code, mask in bad_rows(batch).items()} == {
+        "invalid_predictor": 1, "invalid_cores": 1,
+    }  # fmt: skip
 
 
 def test_a_batch_beyond_its_limit_is_too_large() -> None:

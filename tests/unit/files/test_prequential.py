@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from advisor.domain.answers import Prediction
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.errors import UnknownComponent
+from advisor.errors import InvalidValue, UnknownComponent
 from advisor.files import ComponentScore, Prequential, Sample, replay
 from advisor.files.replay import BLOCK_SHARE, ROWS_ONE_BY_ONE, ROWS_UNSCORED
 
@@ -122,3 +123,76 @@ def test_a_sample_is_bounded_spread_evenly_and_the_same_however_the_stream_is_cu
     assert np.diff(order).max() <= 3 * 5000 / len(order)
     # In step with no short period: odd and even rows alike.
     assert np.count_nonzero(order % 2) == pytest.approx(len(order) / 2, rel=0.2)
+
+
+class Recorder:
+    """A learner that answers 1 and remembers what it was asked and told; machine "lost" is one that it cannot answer for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, Any]] = []
+        self.told: list[dict[str, Any]] = []
+
+    def predict(
+        self, component: str, *, predictor: Any, cores: Any, model: Any = None, machine: Any = None
+    ) -> Prediction:
+        if machine == "lost":
+            raise InvalidValue("machine", machine, "a machine that was seen")
+        self.asked.append((np.asarray(predictor).tolist(), machine))
+        return Prediction(np.ones(len(cores)), 0.0, 0.0, "one", (), 0, 0.0)
+
+    def observe_columns(self, **columns: Any) -> None:
+        self.told.append(columns)
+
+
+def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
+    n = 200
+    rng = np.random.default_rng(7)
+    machine = rng.choice(["m", "n", "lost"], n).astype(object)
+    machine[rng.random(n) < 0.2] = None
+    x = rng.integers(1, 9, (n, 2)).astype(float)
+    energy = np.where(rng.random(n) < 0.5, np.nan, 3.0)
+    columns = columns_of(
+        ComponentNames(["a"]), np.zeros(n, int), x, np.ones(n), np.full(n, 2.0), machine=machine,
+        measures={"energy_j": energy},
+    )  # fmt: skip
+    learner = Recorder()
+    prequential = Prequential(learner)
+    predicted = prequential.take(columns)[None]
+    # Learned: every row once, in order, with all that it has.
+    again = [columns_of(ComponentNames(told.pop("components")), **told) for told in learner.told]
+    assert np.array_equal(np.concatenate([np.column_stack([b.predictor, b.further[:, 0]]) for b in again]), x)
+    named = [
+        None if b.machine is None or number < 0 else b.machines[number]
+        for b in again
+        for number in ([-1] * len(b) if b.machine is None else b.machine)
+    ]
+    assert named == machine.tolist()
+    told = [b.measures.get("energy_j", np.full(len(b), np.nan)) for b in again]
+    assert np.array_equal(np.concatenate(told), energy, equal_nan=True)
+    # Asked: each row on its machine; what nobody could answer is not scored.
+    lost = machine == "lost"
+    assert np.isnan(predicted[lost]).all()
+    assert (predicted[ROWS_UNSCORED:][~lost[ROWS_UNSCORED:]] == 1.0).all()
+    asked = sorted((tuple(point), str(where)) for points, where in learner.asked for point in points)
+    late = np.arange(n) >= ROWS_UNSCORED
+    assert asked == sorted(
+        (tuple(point), str(where)) for point, where in zip(x[late & ~lost].tolist(), machine[late & ~lost], strict=True)
+    )
+    score = prequential.scores[None]["a"]
+    assert (score.rows, score.scored) == (n, int(np.count_nonzero(late & ~lost)))
+    assert (score.error, score.bias) == (0.5, -0.5)
+
+
+def test_rows_of_several_widths_are_learned_in_their_order() -> None:
+    n = 90
+    width = np.arange(n) % 3
+    further = np.full((n, 3), np.nan)
+    further[width >= 1, 0] = 5.0
+    further[width == 2, 1] = 6.0
+    base = columns_of(ComponentNames(["a"]), np.zeros(n, int), np.arange(1.0, n + 1), np.ones(n), np.ones(n))
+    learner = Recorder()
+    Prequential(learner).take(replace(base, further=further))
+    again = [columns_of(ComponentNames(told.pop("components")), **told) for told in learner.told]
+    assert np.concatenate([b.predictor for b in again]).tolist() == base.predictor.tolist()
+    widths = [0 if b.further is None else int((~np.isnan(b.further[0])).sum()) for b in again for _ in range(len(b))]
+    assert widths == width.tolist()

@@ -118,3 +118,62 @@ def test_the_list_of_names_is_renewed_before_it_grows_with_the_file(
 def test_progress_reaches_the_size_of_the_file(table: Path) -> None:
     _, reader = read(table, "component,x,p,t\na,1,2,3\nbad\n")
     assert reader.bytes_read == reader.bytes_total == table.stat().st_size
+
+
+# -- optional columns -----------------------------------------------------------------------------------------------------
+
+
+def test_optional_columns_are_read_and_empty_cells_say_nothing(table: Path) -> None:
+    text = (
+        "component,x,p,t,X2,x3,machine,energy_j,other,peak_bytes\n"
+        "a,1,2,0.5,7,8,m,5,?,\n"
+        "b,2,2,0.5,9,,,,?,4096\n"
+        "a,3,2,0.5, ,nan, m ,NaN,?,1\n"
+    )
+    (chunk,), reader = read(table, text)
+    nan = np.nan
+    assert (reader.rows, reader.refused) == (3, 0)
+    assert chunk.predictor.tolist() == [1, 2, 3]
+    assert np.array_equal(chunk.further, [[7, 8, nan], [9, nan, nan], [nan, nan, nan]], equal_nan=True)
+    assert (chunk.machines, chunk.machine.tolist()) == (("m",), [0, -1, 0])
+    assert np.array_equal(chunk.measures["energy_j"], [5, nan, nan], equal_nan=True)
+    assert np.array_equal(chunk.measures["peak_bytes"], [nan, 4096, 1], equal_nan=True)
+
+
+def test_a_table_without_optional_columns_makes_none(table: Path) -> None:
+    (chunk,), _ = read(table, "component,x,p,t\na,1,2,0.5\n")
+    assert chunk.further is chunk.machine is None
+    assert (chunk.machines, chunk.measures) == ((), {})
+
+
+def test_a_bad_optional_cell_refuses_its_row_with_its_column(table: Path) -> None:
+    text = (
+        "component,x,x2,x3,p,t,machine,energy_j,peak_bytes\n"
+        "a,1,2,3,2,0.5,m,1,1\n"
+        "a,1,many,3,2,0.5,m,1,1\n"
+        "a,1,2,-3,2,0.5,m,1,1\n"
+        "a,1,,3,2,0.5,m,1,1\n"
+        f"a,1,2,3,2,0.5,{'x' * 201},1,1\n"
+        "a,1,2,3,2,0.5,m,0,1\n"
+        "a,1,2,3,2,0.5,m,1,lots\n"
+        "a,-1,2,3,2,0.5,m,1,1\n"
+        "a,9,2,3,2,0.5,m,1,1\n"
+    )
+    (chunk,), reader = read(table, text)
+    assert chunk.predictor.tolist() == [1.0, 9.0]
+    assert chunk.further[:, :2].tolist() == [[2, 3], [2, 3]]
+    assert chunk.machine.tolist() == [0, 0]
+    assert chunk.misread is None
+    assert [(cell.line, cell.column, cell.value) for cell in reader.first_refused] == [
+        (3, "x2", "many"), (4, "x3", "-3"), (5, "x2", ""), (6, "machine", "x" * 80), (7, "energy_j", "0"),
+        (8, "peak_bytes", "lots"), (9, "x", "-1"),
+    ]  # fmt: skip
+    assert "1e+15" in reader.first_refused[4].bound
+    assert "1e+15" not in reader.first_refused[5].bound
+
+
+@pytest.mark.parametrize("header", ["component,x,p,t,machine,machine", "component,x,p,t,x3", "component,p,t,x2"])
+def test_a_header_with_optional_columns_twice_or_out_of_turn_is_refused(table: Path, header: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        read(table, header + "\n")
+    assert "header" in str(caught.value.field)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from array import array
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -11,15 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain import limits
+from advisor.domain.names import normalised_name
 from advisor.domain.observations import (
     CARRIED_FIELDS,
     COUNTED_FIELDS,
     LEARNED_FIELDS,
     OPTIONAL_FIELDS,
+    Columns,
+    ComponentNames,
     bad_rows,
+    columns_of,
     refusals_of,
 )
-from advisor.errors import InvalidValue, TooLarge, UnknownNameId, Unsupported
+from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import encoding
 from advisor.protocol import rows as reading
 from advisor.protocol.columns import ConnectionNames, columns_of_bins
@@ -92,6 +99,111 @@ def test_rows_and_columns_say_the_same(rows: list, rows_max: int) -> None:
         assert all(batch.misread is None and not bad_rows(batch) for batch in batches)
 
 
+VALUES = st.floats(0, 2**60, width=64)
+MACHINES = st.none() | st.sampled_from(["m", "n", "caf\u00e9", "cafe\u0301", "", "bad\n"])
+MEASURED = st.fixed_dictionaries(
+    {},
+    optional={
+        "peak_bytes": st.just(math.nan) | st.floats(1, 2**60) | st.just(0.5),
+        "energy_j": st.just(math.nan) | st.floats(1e-9, 1e15) | st.just(-1.0),
+    },
+)
+
+
+def as_seen(columns: Columns) -> dict[str, Any]:
+    """Return all that a batch says, in plain values that can be compared; NaN as None."""
+    masks = bad_rows(columns)
+    told = refusals_of(masks, columns).as_dict()
+
+    def plain(values: Any) -> Any:
+        return None if values is None else np.where(np.isnan(values), None, values).tolist()
+
+    return {
+        "names": [columns.components.names[place] for place in columns.index],
+        "refused": json.dumps(told),
+        "machines": columns.machines,
+        "machine": plain(columns.machine),
+        "measures": {name: plain(values) for name, values in columns.measures.items()},
+    } | {name: plain(getattr(columns, name)) for name in ("predictor", "cores", "elapsed_s", "further")}
+
+
+@given(st.data(), st.integers(1, 4), st.integers(1, 12), st.booleans())
+def test_rows_columns_and_wire_give_equal_columns_with_what_is_optional(
+    data: st.DataObject, d: int, n: int, flat: bool
+) -> None:
+    """Rows, columns in process, and both over the wire: the same values, machines, measures and refusals."""
+    draw = data.draw
+    x = draw(
+        st.lists(st.lists(VALUES | st.sampled_from([-1.0, math.nan]), min_size=d, max_size=d), min_size=n, max_size=n)
+    )
+    machine = draw(st.lists(MACHINES, min_size=n, max_size=n))
+    measured = draw(st.lists(MEASURED, min_size=n, max_size=n))
+    rows = [
+        ["a", point, 2.0, 1.0, {"machine": name, "measures": measures}]
+        for point, name, measures in zip(x, machine, measured, strict=True)
+    ]
+    given = {
+        "index": [0] * n, "cores": [2.0] * n, "elapsed_s": [1.0] * n, "machine": machine,
+        "measures": {name: [row.get(name, math.nan) for row in measured] for name in limits.MEASURES},
+    }  # fmt: skip
+    points = {"predictor": [v for point in x for v in point], "dimensions": d} if flat else {"predictor": x}
+    (by_rows,) = encoding.bodies_of_rows(rows, 100)
+    (by_columns,) = encoding.bodies_of_columns({"components": ["a"]} | given | points, 100)
+    batches = [
+        columns_of_rows(rows),
+        columns_of_rows(over_the_wire(by_rows)),
+        columns_of_bins(over_the_wire(by_columns), ConnectionNames()),
+        columns_of(ComponentNames(["a"]), **given | points),
+    ]
+    first, *others = [as_seen(batch) for batch in batches]
+    assert others == [first] * 3
+    assert first["predictor"] == [None if any(v != v for v in point) else point[0] for point in x]
+    normal = [normalised_name(name) for name in machine]
+    assert first["machines"] == tuple(dict.fromkeys(name for name in normal if name is not None))
+
+
+@given(st.lists(st.lists(VALUES, min_size=1, max_size=4), min_size=1, max_size=10), st.data())
+def test_rows_of_several_dimensions_share_a_batch_and_are_taken_apart(x: list, data: st.DataObject) -> None:
+    columns = columns_of_rows([["a", point, 1, 1, {"dimensions": len(point)}] for point in x])
+    assert not bad_rows(columns)
+    nan = [math.nan] * 3
+    full = [[*point, *nan][:4] for point in x]
+    further = np.full((len(x), 3), math.nan) if columns.further is None else columns.further
+    assert (columns.further is None) == all(len(point) == 1 for point in x)
+    assert np.array_equal(np.column_stack([columns.predictor, further]), full, equal_nan=True)
+    chosen = data.draw(st.lists(st.integers(0, len(x) - 1)))
+    part = columns.take(np.array(chosen, int))
+    if part.further is not None:
+        assert np.array_equal(part.further, further[chosen], equal_nan=True)
+
+
+@pytest.mark.parametrize("rows_max", [1, 2, 3, 7])
+def test_a_batch_of_points_is_cut_between_rows(rows_max: int) -> None:
+    x = np.arange(21.0).reshape(7, 3)
+    machine = ["m", "n", None, "m", "o", "n", "m"]
+    bodies = encoding.bodies_of_columns(
+        {"components": ["a"], "index": [0] * 7, "cores": [1] * 7, "elapsed_s": [1] * 7, "predictor": x,
+         "machine": machine, "measures": {"energy_j": np.arange(1.0, 8.0)}}, rows_max,
+    )  # fmt: skip
+    batches = [columns_of_bins(over_the_wire(body), ConnectionNames()) for body in bodies]
+    assert [len(batch) for batch in batches][:-1] == [rows_max] * (len(batches) - 1)
+    whole = [np.column_stack([b.predictor, b.further[:, :2]]) for b in batches]
+    assert np.array_equal(np.concatenate(whole), x)
+    named = [
+        None if batch.machine is None or number < 0 else batch.machines[number]
+        for batch in batches
+        for number in ([-1] * len(batch) if batch.machine is None else batch.machine)
+    ]
+    assert named == machine
+    assert np.concatenate([b.measures["energy_j"] for b in batches]).tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_batch_without_optional_fields_makes_no_optional_columns() -> None:
+    for batch in (columns_of_rows([["a", 1, 1, 1]] * 3), columns_of_rows([["a", [1], 1, 1]] * 3)):
+        assert batch.further is batch.machine is batch.misread is None
+        assert (batch.machines, batch.measures) == ((), {})
+
+
 def test_every_optional_field_is_read_in_rows() -> None:
     batch = columns_of_rows([["a", 1, 1, 1, FULL], ["a", 1, 1, 1], ["a", 1, 1, 1, dict.fromkeys(FULL)]])
     assert batch.misread is None
@@ -99,6 +211,10 @@ def test_every_optional_field_is_read_in_rows() -> None:
     assert batch.ok.tolist() == [True, True, True]
     assert batch.running.tolist() == [False, False, False]
     assert batch.carried == dict.fromkeys(CARRIED_FIELDS, 1)
+    assert (batch.machine.tolist(), batch.machines) == ([0, -1, -1], ("m",))
+    assert list(batch.measures) == ["peak_bytes", "energy_j"]
+    assert np.array_equal(batch.measures["energy_j"], [2.0, np.nan, np.nan], equal_nan=True)
+    assert batch.further is None
 
 
 def test_every_optional_field_is_read_in_columns() -> None:
@@ -121,11 +237,11 @@ def test_every_optional_field_is_read_in_columns() -> None:
     assert batch.count.tolist() == [3, 1, 2**32 - 1]
     assert batch.ok.tolist() == [True, False, True]
     assert batch.running.tolist() == [False, False, True]
-    assert batch.carried == {
-        "network": 2, "machine": 3, "record": 2, "entered": 1, "active_cores": 1, "measures": 2,
-    }  # fmt: skip
+    assert batch.carried == {"network": 2, "record": 2, "entered": 1, "active_cores": 1}
     assert set(batch.carried) == set(CARRIED_FIELDS)
-    assert {"count", "ok", "running"} == {*LEARNED_FIELDS, *COUNTED_FIELDS}
+    assert (batch.machine.tolist(), batch.machines) == ([0, 0, 1], ("n", "m"))
+    assert np.array_equal(batch.measures["peak_bytes"], [1.0, nan, nan], equal_nan=True)
+    assert {"count", "dimensions", "machine", "measures", "ok", "running"} == {*LEARNED_FIELDS, *COUNTED_FIELDS}
 
 
 BAD = [
@@ -140,7 +256,12 @@ BAD = [
     (["a", 1, None, 1], "invalid_row", None),
     (["a", 1, 1, "1"], "invalid_row", "1"),
     (["a", [], 1, 1], "invalid_row", 0),
-    (["a", [1, 2], 1, 1], "unsupported", 2),
+    (["a", [1, [2]], 1, 1], "invalid_row", "[2]"),
+    (["a", [1, "2"], 1, 1], "invalid_row", "2"),
+    (["a", [1, None], 1, 1], "invalid_row", None),
+    (["a", [1, True], 1, 1], "invalid_row", True),
+    (["a", [1, 2, -3.5], 1, 1], "invalid_predictor", -3.5),
+    (["a", [1, 2, 3, float("inf")], 1, 1], "invalid_predictor", float("inf")),
     (["a", [1] * 5, 1, 1], "invalid_row", 5),
     (["x" * 201, 1, 1, 1], "invalid_name", "x" * 201),
     (["", 1, 1, 1], "invalid_name", ""),
@@ -151,7 +272,17 @@ BAD = [
     (["a", 1, 1, 1, {"count": 2**40}], "invalid_count", 2**40),
     (["a", 1, 1, 1, {"count": 2**63}], "invalid_row", 2**63),
     (["a", 1, 1, 1, {"ok": 1}], "invalid_row", 1),
-    (["a", 1, 1, 1, {"dimensions": 2}], "unsupported", 2),
+    (["a", 1, 1, 1, {"dimensions": 2}], "invalid_row", 2),
+    (["a", [1, 2], 1, 1, {"dimensions": 1}], "invalid_row", 1),
+    (["a", 1, 1, 1, {"dimensions": 5}], "invalid_row", 5),
+    (["a", 1, 1, 1, {"dimensions": True}], "invalid_row", True),
+    (["a", 1, 1, 1, {"machine": ""}], "invalid_machine", ""),
+    (["a", 1, 1, 1, {"machine": "x" * 201}], "invalid_machine", "x" * 201),
+    (["a", 1, 1, 1, {"machine": b"m"}], "invalid_row", "b'm'"),
+    (["a", 1, 1, 1, {"measures": 5}], "invalid_row", 5),
+    (["a", 1, 1, 1, {"measures": {"energy_j": "5"}}], "invalid_row", "5"),
+    (["a", 1, 1, 1, {"measures": {"energy_j": 0}}], "invalid_measure", {"energy_j": 0.0}),
+    (["a", 1, 1, 1, {"measures": {"energy_j": 1, "peak_bytes": 2**61}}], "invalid_measure", {"peak_bytes": 2.0**61}),
     (["a", 1, 1, 1, {"network": ""}], "invalid_row", ""),
     (["a", 1, 1, 1, {"record": -1}], "invalid_row", -1),
     (["a", 1, 1, 1, {"active_cores": "2"}], "invalid_row", "2"),
@@ -238,7 +369,14 @@ def test_an_index_without_a_name_refuses_the_batch_for_now() -> None:
         ({"count": bytes(4)}, InvalidValue, "count"),
         ({"network": bytes(8)}, InvalidValue, "network"),
         ({"measures": {"energy_j": bytes(8)}}, InvalidValue, "measures.energy_j"),
-        ({"dimensions": 2}, Unsupported, "dimensions"),
+        ({"dimensions": 2}, InvalidValue, "predictor"),
+        ({"dimensions": 2, "predictor": bytes(16)}, InvalidValue, "predictor"),
+        ({"dimensions": 2, "predictor": bytes(40)}, InvalidValue, "predictor"),
+        ({"dimensions": 1, "predictor": bytes(32)}, InvalidValue, "predictor"),
+        ({"machine": bytes(8)}, InvalidValue, "machine"),
+        ({"machine": bytes(4), "labels": ["m"]}, InvalidValue, "machine"),
+        ({"machine": b"\1\0\0\0" * 2, "labels": ["m"]}, InvalidValue, "machine"),
+        ({"measures": {"peak_bytes": bytes(24)}}, InvalidValue, "measures.peak_bytes"),
         ({"components": []}, UnknownNameId, "index"),
         (
             {
@@ -295,6 +433,24 @@ def test_a_column_that_does_not_fit_is_refused_at_the_client(values: object) -> 
         ({"index": [0], "cores": [1], "elapsed_s": [1], "core": [1]}, "columns"),
         ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"joules": [1]}}, "measures"),
         ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"energy_j": []}}, "energy_j"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": 5}, "measures"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "machine": ["a", "b"]}, "machine"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "machine": [-1]}, "machine"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[1] * 5]}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[]]}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [["a", "b"]]}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[[1]]]}, "predictor"),
+        ({"index": [0, 0], "cores": [1, 1], "elapsed_s": [1, 1], "predictor": [[1, 2], [3]]}, "predictor"),
+        ({"index": [0, 0], "cores": [1, 1], "elapsed_s": [1, 1], "predictor": [[1, 2], 3]}, "predictor"),
+        ({"index": [0, 0], "cores": [1, 1], "elapsed_s": [1, 1], "predictor": [1, [2, 3]]}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[1, 2]], "dimensions": 3}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [1, 2, 3], "dimensions": 2}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": np.ones((1, 2, 1))}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": np.ma.masked_array([1.0], [True])}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": 2}, "predictor"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": 5}, "dimensions"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": 1.0}, "dimensions"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": [1]}, "dimensions"),
     ],
 )
 def test_what_is_no_batch_is_refused_at_the_client(columns: dict, field: str) -> None:

@@ -122,6 +122,33 @@ REFUSED = {
             "cores",
             "a number, or a list of 2, as predictor has",
         ),
+        ([{"component": "a", "dimensions": 0}], "dimensions", "an integer from 1 to 4"),
+        ([{"component": "a", "dimensions": 5}], "dimensions", "an integer from 1 to 4"),
+        ([{"component": "a", "dimensions": 2}], "predictor", "a list of 2 values a point, as dimensions says"),
+        (
+            [{"component": "a", "dimensions": 2, "predictor": 1}],
+            "predictor",
+            "a list of 2 values a point, as dimensions says",
+        ),
+        (
+            [{"component": "a", "dimensions": 2, "predictor": [1, 2, 3]}],
+            "predictor",
+            "a list of 2 values a point, as dimensions says",
+        ),
+        (
+            [{"component": "a", "dimensions": 2, "predictor": []}],
+            "predictor",
+            "a list of 2 values a point, as dimensions says",
+        ),
+        ([{"component": "a", "dimensions": 2, "predictor": [[1, 2]]}], "predictor[0]", "a number"),
+        (
+            [{"component": "a", "dimensions": 2, "predictor": [1, 2, 3, 4], "cores": [1, 2, 3]}],
+            "cores",
+            "a number, or a list of 2, as predictor has",
+        ),
+        ([{"component": "a", "machine": ""}], "machine", "1 to 200 bytes of printable text"),
+        ([{"component": "a", "machine": 5}], "machine", "1 to 200 bytes of printable text"),
+        ([{"component": "a", "measure": "joules"}], "measure", "elapsed_s or peak_bytes or energy_j"),
         ([{}], "component", "given"),
     ],
     "choose_cores": [
@@ -243,3 +270,21 @@ def test_what_the_client_needs_does_not_load_numpy() -> None:
     modules = "advisor.protocol.connection, advisor.protocol.messages, advisor.protocol.encoding"
     check = f"import {modules}, sys; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("asked", "points"),
+    [
+        ({}, None),
+        ({"predictor": 5}, None),
+        ({"predictor": [5]}, 1),
+        ({"predictor": [1, 2, 3]}, 3),
+        ({"predictor": [1, 2, 3], "dimensions": 3, "cores": [1, 2]}, None),
+        ({"predictor": [1, 2, 3, 4], "dimensions": 2, "cores": [1, 2]}, 2),
+        ({"predictor": [1, 2, 3, 4], "dimensions": 2, "cores": 8, "machine": "m", "measure": "peak_bytes"}, 2),
+    ],
+)
+def test_a_predict_tells_its_points(asked: dict, points: int | None) -> None:
+    params = check_params("predict", [{"component": "a"} | asked])
+    assert params.points == points
+    assert (params.machine, params.measure) == (asked.get("machine"), asked.get("measure", "elapsed_s"))

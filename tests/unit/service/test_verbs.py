@@ -50,6 +50,33 @@ async def test_rows_are_learned_and_asked_for(tmp_path: Path) -> None:
         assert len((await peer.call("status", {"components": True}))["components"]) == 3
 
 
+async def test_points_machines_and_measures_are_learned_and_asked_for(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        rng = np.random.default_rng(5)
+        n = 600
+        x = rng.integers(10, 100, (n, 2)).astype(float)
+        p = rng.choice([1.0, 2.0, 4.0], n)
+        machine = np.arange(n) % 2
+        batch = {
+            "components": ["mm"], "index": bytes(4 * n), "dimensions": 2, "predictor": x.astype("<f8").tobytes(),
+            "cores": p.tobytes(), "elapsed_s": (1e-3 * x.prod(axis=1) / p * (1 + machine)).tobytes(),
+            "labels": ["fast", "slow"], "machine": machine.astype("<u4").tobytes(),
+            "measures": {"peak_bytes": (1000.0 * x.prod(axis=1)).tobytes()},
+        }  # fmt: skip
+        assert (await peer.call("observe_columns", batch))["accepted"] == n
+        point = {"component": "mm", "predictor": [50.0, 40.0], "dimensions": 2, "cores": 2}
+        fast = (await peer.call("predict", point | {"machine": "fast"}))["elapsed_s"]
+        slow = (await peer.call("predict", point | {"machine": "slow"}))["elapsed_s"]
+        assert abs(fast / 1.0 - 1) < 0.1
+        assert abs(slow / fast / 2.0 - 1) < 0.1
+        memory = await peer.call("predict", point | {"measure": "peak_bytes", "predictor": [50.0, 40.0, 20.0, 20.0]})
+        assert np.allclose(memory["elapsed_s"], [2e6, 4e5], rtol=0.1)
+        curve = await peer.call("predict", point | {"machine": "fast", "cores": [1, 2, 4]})
+        assert np.shape(curve["elapsed_s"]) == (3,)
+        await refused("invalid", peer.call("predict", point | {"dimensions": 3, "predictor": [1.0, 2.0, 3.0]}))
+
+
 async def test_columns_with_numbered_names(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer = await live.peer()

@@ -1,0 +1,71 @@
+"""What clients say on the wire: rows and questions with points, machines and measures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.client.requests import predict_params, row_of
+from advisor.errors import InvalidValue
+from advisor.protocol.framing import pack
+from advisor.protocol.messages import Predict, check_params
+from advisor.protocol.points import flattened
+
+
+@pytest.mark.parametrize("point", [[1, 2, 3], (1, 2, 3), np.array([1, 2, 3]), np.array([1, 2, 3], np.float32)])
+def test_a_predictor_of_several_values_becomes_a_list_of_floats(point: Any) -> None:
+    row = row_of("a", point, np.int64(4), 1, {"machine": "m", "measures": {"energy_j": np.float64(2)}})
+    assert row == ["a", [1.0, 2.0, 3.0], 4.0, 1.0, {"machine": "m", "measures": {"energy_j": 2.0}}]
+    assert {type(value) for value in row[1]} == {float}
+    pack(row)
+
+
+@pytest.mark.parametrize(
+    ("predictor", "cores", "field"),
+    [([1, "two"], 1, "predictor"), ([1, [2]], 1, "predictor"), ([1, None], 1, "predictor"), ({"a": 1}, 1, "predictor"),
+     ([1, 10**400], 1, "predictor"), ([1, 2], None, "cores"), ([1, 2], [1, 2], "cores"), (b"12", "x", "cores")],
+)  # fmt: skip
+def test_what_is_no_row_names_what_is_wrong(predictor: Any, cores: Any, field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        row_of("a", predictor, cores, 1.0, {})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"predictor": 5}, Predict("a", 5)),
+        ({"predictor": None}, Predict("a")),
+        ({"predictor": [1, 2], "cores": [3, 4]}, Predict("a", [1, 2], [3, 4])),
+        ({"predictor": [[1, 2]]}, Predict("a", [1, 2], dimensions=2)),
+        ({"predictor": [[1, 2], (3, 4)]}, Predict("a", [1, 2, 3, 4], dimensions=2)),
+        ({"predictor": np.array([[1.0, 2.0], [3.0, 4.0]])}, Predict("a", [1.0, 2.0, 3.0, 4.0], dimensions=2)),
+        ({"predictor": [1, 2, 3], "dimensions": 3, "cores": [1, 2]}, Predict("a", [1, 2, 3], [1, 2], dimensions=3)),
+        ({"predictor": [[1], [2]]}, Predict("a", [1, 2])),
+        ({"machine": "m", "measure": "peak_bytes"}, Predict("a", machine="m", measure="peak_bytes")),
+    ],
+)
+def test_a_question_is_what_the_service_reads(asked: dict[str, Any], expected: Predict) -> None:
+    given = {"predictor": None, "dimensions": None} | asked
+    assert check_params("predict", [predict_params(component="a", **given)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "dimensions", "field"),
+    [([[1] * 5], None, "predictor"), ([[]], None, "predictor"), ([[1, 2], [3]], None, "predictor"),
+     ([[1, 2], 3], None, "predictor"), ([[1, 2]], 3, "predictor"), ([[1, 2]], 1, "predictor"), (None, 2, "predictor"),
+     (np.ones((2, 5)), None, "predictor"), (np.ones((2, 0)), None, "predictor"), ([1], 0, "dimensions"),
+     ([1], 5, "dimensions"), ([1], True, "dimensions"), ([1], 2.0, "dimensions")],
+)  # fmt: skip
+def test_points_of_no_one_width_are_refused(values: Any, dimensions: Any, field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        flattened(values, dimensions)
+    assert caught.value.field == field
+
+
+def test_predictors_of_one_value_are_not_touched() -> None:
+    for values in ([1.0] * 5, np.ones(5), 5, None, b"12345678", [], ()):
+        assert flattened(values)[0] is values
+        assert flattened(values)[1] == 1

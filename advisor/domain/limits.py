@@ -29,7 +29,7 @@ ROWS_BATCH_MAX = 200_000  # a batch folds within a few hundred milliseconds even
 FIRST_REFUSALS = 8  # of a batch, told with row, code and value; the rest are counted by code
 
 # What one service may hold.
-COMPONENTS_MAX = 100_000  # by default; at 1200 bytes each
+COMPONENTS_MAX = 100_000  # by default; at 1230 bytes each
 PRODUCERS_MAX = 10_000  # (name, incarnation) pairs remembered for exactly-once
 CONNECTIONS_MAX = 1_000  # open at a time; each may hold one message of MESSAGE_BYTES_MAX
 NAME_IDS_MAX = 200_000  # names one connection may number: twice the components

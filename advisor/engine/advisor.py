@@ -50,7 +50,7 @@ class Advisor:
     timer_noise_s : float
         Standard deviation of the timer, seconds, 1e-9 to 1e3: runs near it weigh less. Fixed for the life of the state.
     components_max : int
-        Components learned; rows of further ones are refused and counted. About 1200 bytes each.
+        Components learned; rows of further ones are refused and counted. About 1230 bytes each.
     model_memory_bytes : int
         Budget for the support points of components, about 4 KB each; those that come later are answered by the base tier's
         form alone.

@@ -149,21 +149,26 @@ class Supports:
             rows = np.flatnonzero(home == number)
             if not len(rows):
                 continue
-            z = coordinates(predictors[rows, : table.axes - 1], cores[rows])
-            self._fold_table(
-                table, f"{table.axes}{kind and '.'}{kind}", self._place[slots[rows]], z, elapsed[rows],
-                None if count is None else count[rows].astype(np.float64), None if machine is None else machine[rows],
-            )  # fmt: skip
+            whole = len(rows) == len(slots)
+            columns = [
+                None if v is None else v if whole else v[rows]
+                for v in (slots, predictors, cores, elapsed, count, machine)
+            ]
+            self._fold_table(table, f"{table.axes}{kind and '.'}{kind}", *columns)  # type: ignore[arg-type]
 
     def _fold_table(
-        self, table: SupportTable, name: str, place: Ints, z: Floats, elapsed: Floats,
-        count: Floats | None, machine: Ints | None,
+        self, table: SupportTable, name: str, slots: Ints, predictors: Floats, cores: Floats, elapsed: Floats,
+        count: Ints | None, machine: Ints | None,
     ) -> None:  # fmt: skip
+        def of_rows(rows: Ints) -> tuple[Floats, Floats]:
+            return coordinates(predictors[rows, : table.axes - 1], cores[rows]), log2(elapsed[rows])
+
         rows_key, spent_key = f"scores.saved.{name}", f"scores.spent.{name}"
         credit = Credit(spent=self.totals[spent_key])
         if rows_key in self.totals:
             credit.rows = self.totals[rows_key]
-        support_fold.fold(table, place, z, log2(elapsed), count, machine, credit, predicted)
+        runs = None if count is None else count.astype(np.float64)
+        support_fold.fold(table, self._place[slots], of_rows, runs, machine, credit, predicted)
         self.totals[rows_key], self.totals[spent_key] = credit.rows, credit.spent
 
     def shift_level(self, slot: int, log2_ratio: float) -> None:

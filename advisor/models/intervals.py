@@ -1,9 +1,10 @@
 """How many standard deviations an interval reaches below and above a prediction, from the scores of earlier predictions.
 
 A score is (y - prediction) / sd of a row that was predicted before it was learned. Were the model right, scores would follow
-Student's t; `BELIEVED` quantiles of it stand in for as many scores, and the component's latest scores outvote them as they
-come: intervals narrow where the model was too modest and widen, within some dozens of rows, where it no longer holds. A tail
-too thin for its scores to tell is that of Student's t, stretched as the tail of `TAIL` asks.
+Student's t; `BELIEVED` quantiles of it, as large as the scores are on the mean, stand in for as many scores, and the
+component's latest scores outvote them as they come: intervals narrow where the model was too modest and widen, within some
+dozens of rows, where it no longer holds. A tail too thin for its scores to tell is that of Student's t, stretched as the tail
+of `TAIL` asks.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ Floats = NDArray[np.float64]
 
 BELIEVED = 40  # scores that the model's own claim counts for
 FREEDOM_LEAST, FREEDOM_MOST = 4.0, 60.0  # of the claim: never as thin as a normal tail, never without a variance
+SIZE_BELIEVED = 6  # scores that the claim's sd counts for: after six of another size its quantiles are half way there
+SIZE_MOST = 8.0  # of one score in the mean size: a single wild one does not stretch the rest
+FREEDOM_STRETCHED = 8.0  # of a tail beyond what scores tell: run times have heavier tails than a normal law
 TAIL = 0.05  # on one side: three of 64 scores lie beyond
 
 
@@ -29,10 +33,14 @@ def reach(scores: Floats, level: float, freedom: float) -> tuple[float, float]:
     tail = 0.5 * (1.0 - level)
     seen = max(tail, TAIL)
     believed = _believed(freedom)
+    if len(scores):
+        size = float(np.minimum(np.abs(scores), SIZE_MOST).sum()) / float(np.abs(believed).mean())
+        believed = believed * ((SIZE_BELIEVED + size) / (SIZE_BELIEVED + len(scores)))
     together = np.sort(np.concatenate([scores, believed]))
     low, high = _at(together, seen), _at(together, 1.0 - seen)
     if seen > tail:
-        stretch = quantile(level, freedom) / quantile(1.0 - 2.0 * seen, freedom)
+        heavy = min(freedom, FREEDOM_STRETCHED)
+        stretch = quantile(level, heavy) / quantile(1.0 - 2.0 * seen, heavy)
         low, high = low * stretch, high * stretch
     return min(low, 0.0), max(high, 0.0)
 

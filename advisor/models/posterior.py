@@ -54,6 +54,8 @@ class Points:
         Place of the machine, 0 where none was named.
     zero : float64 array (axes,)
         Where a predictor of 0 stands; no axis goes below.
+    torn : float64 array (k,), optional
+        Further variance of means whose two runs contradict each other.
     """
 
     z: Floats
@@ -62,6 +64,7 @@ class Points:
     spread: Floats
     machine: Ints
     zero: Floats
+    torn: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +212,19 @@ class Posterior:
         taken = np.square(cross @ self._whiten.transpose(0, 2, 1)).sum(axis=2)
         variance = np.maximum(total - taken, 0.0)[self._home]
         middle = np.empty((len(self._home), len(z)))
-        for i, home in enumerate(self._home):
+        entries: tuple[Floats, Floats] | None = None
+        for i, (home, mean) in enumerate(zip(self._home, self._means, strict=True)):
             middle[i] = cross[home] @ self._alpha[i]
-            middle[i] += self._means[i](z)
+            if isinstance(mean, Shape):
+                entries = mean.scale.entries(z) if entries is None else entries
+                middle[i] += mean.values(entries)
+            else:
+                middle[i] += mean(z)
         share = self.share[:, None]
-        mean = (share * middle).sum(axis=0)
+        together = (share * middle).sum(axis=0)
         return (
-            mean,
-            (share * (variance + np.square(middle - mean))).sum(axis=0),
+            together,
+            (share * (variance + np.square(middle - together))).sum(axis=0),
             np.full(len(z), float(self.share @ self.noise)),
         )
 

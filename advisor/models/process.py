@@ -54,11 +54,12 @@ RUN_SD = 0.1  # of one run, before there are repeats: counts as one repeat
 NUGGET = 1e-8  # variance of any point's mean at least: a clock is not trusted to a hundredth of a percent
 NOISE_FACTORS = (0.1, 0.3, 3.0, 10.0)  # of the noise variance, tried where repeats are fewer than `REPEATS_ENOUGH`
 REPEATS_ENOUGH = 20
-NOISE_TOP = 3  # best forms on which they are tried
+NOISE_TOP = 2  # best forms on which they are tried
 SCATTER_LEAST = 1e-9  # of the sums: less is rounding
 WILD = 4.0  # standard deviations of a leave-one-out error
+WILD_ROUNDS = 4  # of judging them, the worst first
 WILD_POINTS = 5  # fewer points cannot tell which of them is wild
-TRIM_RUNS = 4.0  # a cell of so many runs can lose its least and its greatest
+TRIM_RUNS = 3.0  # a cell of so many runs can lose its least and its greatest
 EXPERTS = 6  # forms a posterior keeps
 SHARE_LEAST = 0.01  # of the weight, below which a form is dropped
 SHAPE_POINTS = 3  # two points are a line whatever the shape
@@ -100,10 +101,14 @@ def points_of(table: SupportTable, slot: int) -> Points:
     mean = y / runs
     spread = np.maximum(yy - y * mean, 0.0)
     spread *= _unexplained(table, slot, used, float(spread.sum()))
-    if float(runs.max(initial=0.0)) >= TRIM_RUNS:
-        mean, spread = _trimmed(mean, spread, runs, y, yy, low, high)
-    keys = table.words[slot].view(np.int64)[at["key"]][:used]
-    return Points(z * LN2, mean * LN2, runs.copy(), spread * LN2 * LN2, keys >> (KEY_BITS * table.axes), zero * LN2)
+    torn = np.zeros(used)
+    if float(runs.max(initial=0.0)) >= 2.0:
+        mean, spread, torn = _trimmed(mean, spread, runs, y, yy, low, high)
+    keys = record.view(np.int64)[at["key"]][:used]
+    square = LN2 * LN2
+    return Points(
+        z * LN2, mean * LN2, runs.copy(), spread * square, keys >> (KEY_BITS * table.axes), zero * LN2, torn * square
+    )  # fmt: skip
 
 
 def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> float:
@@ -135,16 +140,27 @@ def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> fl
 
 def _trimmed(
     mean: Floats, spread: Floats, runs: Floats, y: Floats, yy: Floats, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
-    """Leave the least and the greatest out where they are wild beside the others. One poisoned run moves nothing."""
-    many = runs >= TRIM_RUNS
+) -> tuple[Floats, Floats, Floats]:
+    """Return mean, spread and further variance of cells where runs that are wild beside the others move nothing.
+
+    Of three and more runs the least and the greatest are left out; of two that contradict each other neither is believed.
+    """
+    many, two = runs >= TRIM_RUNS, (runs >= 2.0) & (runs < TRIM_RUNS)
     rest = np.where(many, runs - 2.0, 1.0)
     inner = np.where(many, (y - low - high) / rest, mean)
     inner_spread = np.where(many, np.maximum(yy - low * low - high * high - rest * inner * inner, 0.0), 0.0)
-    pooled = inner_spread.sum() / max(float(np.where(many, rest - 1.0, 0.0).sum()), 1.0)
-    reach = WILD * np.sqrt(np.maximum(inner_spread / rest, pooled) + 1e-4)
-    wild = many & ((high - inner > 2.0 * reach) | (inner - low > 2.0 * reach))
-    return np.where(wild, inner, mean), np.where(wild, inner_spread, spread)
+    pairs = np.where(two, spread, 0.0)
+    # The greatest pair is left out of the noise that it is measured by; the belief before any repeat counts as one.
+    total = (RUN_SD / LN2) ** 2 + inner_spread.sum() + pairs.sum() - pairs.max()
+    pooled = total / (1.0 + (rest - 1.0).sum() + max(np.count_nonzero(two) - 1, 0))
+    reach = 2.0 * WILD * np.sqrt(np.maximum(inner_spread / rest, pooled))
+    wild = many & ((high - inner > reach) | (inner - low > reach))
+    torn = two & (high - low > reach)
+    return (
+        np.where(wild, inner, mean),
+        np.where(wild, inner_spread, np.where(torn, 0.0, spread)),
+        np.where(torn, spread, 0.0),
+    )
 
 
 @dataclass(slots=True)
@@ -177,12 +193,11 @@ class _Bench:
     runs: Floats
     noise: float
     repeats: float
-    wild: Floats | None = None
+    wild: Floats  # further variance of points that others contradict
 
     def variances(self, factors: Floats) -> Floats:
         """Return the variances (m, k) of the points' means under factors (m,) of the noise."""
-        out = factors[:, None] * (self.noise / self.runs) + NUGGET
-        return out if self.wild is None else out + self.wild
+        return factors[:, None] * (self.noise / self.runs) + (NUGGET + self.wild)
 
     def smooth(self, scales: Floats, factors: Floats, residual: Floats) -> _Stage:
         """Return the evidence of many covariances for one residual, in one stack.
@@ -237,12 +252,13 @@ def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str
     same = None
     if points.machine.any():
         same = MACHINE_SD**2 * (points.machine[:, None] == points.machine) * (points.machine > 0)
-    repeats = float(np.maximum(runs - 1.0, 0.0).sum())
+    torn = np.zeros(len(y)) if points.torn is None else points.torn
+    repeats = float(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0)).sum())
     noise = (RUN_SD * RUN_SD + float(points.spread.sum())) / (1.0 + repeats)
     prior = frame.prior(z)
     level = float(np.mean(y - prior))
     residual = y - prior - level
-    bench = _Bench(frame.basis(z, z)[0], same, runs, noise, repeats)
+    bench = _Bench(frame.basis(z, z)[0], same, runs, noise, repeats, torn)
     smooth, bench, slopes = _smooth(bench, points, frame, residual)
     factor = float(smooth.factors[np.argmax(smooth.evidence)])
     fitted = _fitted(points, known, bench, factor, slopes)
@@ -252,12 +268,20 @@ def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str
 def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tuple[_Stage, _Bench, Floats]:
     """Return the smooth family's forms, the bench without wild points, and the best form's log-slopes in predictors."""
     ones = np.ones(len(SMOOTH_SCALES))
-    stage = bench.smooth(SMOOTH_SCALES, ones, residual)
-    alpha, precision = _solved(stage.roots[np.argmax(stage.evidence)], residual)
-    error = alpha / precision  # leave-one-out
-    wild = np.square(error) * precision > WILD * WILD
-    if len(residual) >= WILD_POINTS and wild.any():
-        bench = replace(bench, wild=np.where(wild, np.square(error), 0.0))
+    torn = bench.wild
+    flagged = np.zeros(len(residual), np.bool_)
+    for _ in range(WILD_ROUNDS if len(residual) >= WILD_POINTS else 0):
+        stage = bench.smooth(SMOOTH_SCALES, ones, residual)
+        alpha, precision = _solved(stage.roots[np.argmax(stage.evidence)], residual)
+        # What the others say of a point: beside the worst of them its neighbours look wild, so they are judged after it.
+        error = alpha / precision
+        beyond = np.square(error) / (1.0 / precision - (bench.wild - torn))
+        now = (beyond > WILD * WILD) & (flagged | (beyond >= 0.5 * beyond.max(where=~flagged, initial=0.0)))
+        if (now == flagged).all():
+            break
+        flagged = now
+        bench = replace(bench, wild=torn + np.where(flagged, np.square(error), 0.0))
+    else:
         stage = bench.smooth(SMOOTH_SCALES, ones, residual)
         alpha, _ = _solved(stage.roots[np.argmax(stage.evidence)], residual)
     if bench.repeats < REPEATS_ENOUGH:

@@ -2,7 +2,7 @@
 
 Of a component's rows the first 2 * `SAMPLED` are taken, then every 2nd, 4th, .. up to every 64th as their number
 doubles: about `SAMPLED` rows a doubling, so that a fold costs O(log rows) points at first and a fixed share of the rows for
-ever. Every second sampled row is predicted before it is learned, when the table's credit allows: see `Credit`."""
+ever. Some of them are predicted before they are learned, when the table's credit allows: see `Credit`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ Bools = NDArray[np.bool_]
 SAMPLED = 32  # rows learned a doubling of a component's rows
 THINNEST_EXPONENT = 6  # one row in 64 at least, or what changed slowly would never be seen
 ZERO_Z = LOWEST + 2.0  # where x = 0 stands: below the least positive predictor, 2**-60
+# Rows up to which a sample may be scored, and the mask of sample numbers between scores: every second one until the ring of
+# scores is full, then twice a doubling of rows, at last one row in 8192.
+OFTEN_SCORED, OFTEN = 256, 1
+SELDOM_SCORED, SELDOM, SELDOMEST = 4096, 15, 127
 FIRST_SCORED = 5  # rows before it are too few to predict from
 LEVEL_SCORED = 0.9  # of the interval whose coverage is counted
 SCORE_MAX = 100.0  # a score beyond is as good as infinite
@@ -38,7 +42,7 @@ SCORES_EARLY = (
     8_192  # scores of a table that are cheap, so that a young state learns quickly what its intervals are worth
 )
 ROWS_EARLY = 4  # rows that earn an early score
-ROWS_LATE = 8_192  # rows that earn a later one: below a tenth of the time of a fold
+ROWS_LATE = 65_536  # rows that earn a later one: 15 ns a row
 CREDIT_MAX = 64  # scores that may be saved up
 
 Predict = Callable[[SupportTable, int, Floats, int], tuple[float, float]]
@@ -93,8 +97,7 @@ class Credit:
 def fold(
     table: SupportTable,
     slots: Ints,
-    z: Floats,
-    y: Floats,
+    coordinates: Callable[[Ints], tuple[Floats, Floats]],
     count: Floats | None,
     machine: Ints | None,
     credit: Credit,
@@ -105,10 +108,9 @@ def fold(
     Parameters
     ----------
     slots : int64 array (n,)
-    z : float64 array (n, axes)
-        log2 of predictors and cores; `ZERO_Z` for a predictor of 0.
-    y : float64 array (n,)
-        log2 of the elapsed times.
+    coordinates : callable
+        Rows (m,) to z (m, axes), log2 of their predictors and cores with `ZERO_Z` for a predictor of 0, and y (m,), log2 of
+        their elapsed times; asked only for the rows that are sampled.
     count : float64 array (n,) or None
         Runs each row stands for.
     machine : int64 array (n,) or None
@@ -118,7 +120,7 @@ def fold(
     """
     n = len(slots)
     if n == 1:
-        _fold_one(table, slots, z, y, count, machine, credit, predict)
+        _fold_one(table, slots, coordinates, count, machine, credit, predict)
         return
     seen = table.words.view(np.int64).reshape(-1)
     home = slots * table.words_a_record + table.at["seen"].start
@@ -134,18 +136,18 @@ def fold(
     number = ordinal >> exponent
     sampled = np.flatnonzero((number << exponent) == ordinal)
     rows, ordinal = hot[sampled], ordinal[sampled]
-    candidates = rows[(ordinal > FIRST_SCORED) & (number[sampled] & 1 == 0)]
+    candidates = rows[(ordinal > FIRST_SCORED) & (number[sampled] & _pause(ordinal) == 0)]
     to_score = np.zeros(len(rows), np.bool_)
     to_score[rows.searchsorted(credit.spend(candidates, n))] = True
     if len(rows):
         one = np.ones(len(rows)) if count is None else count[rows]
         place = np.zeros(len(rows), np.int64) if machine is None else _places(table, slots[rows], machine[rows])
-        _fold_sampled(table, slots[rows], at[sampled], z[rows], y[rows], one, place, to_score, predict)
+        _fold_sampled(table, slots[rows], at[sampled], *coordinates(rows), one, place, to_score, predict)
 
 
 def _fold_one(
-    table: SupportTable, slots: Ints, z: Floats, y: Floats, count: Floats | None, machine: Ints | None,
-    credit: Credit, predict: Predict,
+    table: SupportTable, slots: Ints, coordinates: Callable[[Ints], tuple[Floats, Floats]], count: Floats | None,
+    machine: Ints | None, credit: Credit, predict: Predict,
 ) -> None:  # fmt: skip
     """Fold one row: what `fold` does, in plain numbers."""
     slot = int(slots[0])
@@ -156,12 +158,14 @@ def _fold_one(
     exponent = min(max(ordinal.bit_length() - SAMPLED.bit_length(), 0), THINNEST_EXPONENT)
     number = ordinal >> exponent
     sampled = number << exponent == ordinal
-    candidate = sampled and ordinal > FIRST_SCORED and number % 2 == 0
+    rest = OFTEN if ordinal <= OFTEN_SCORED else SELDOM if ordinal <= SELDOM_SCORED else SELDOMEST
+    candidate = sampled and ordinal > FIRST_SCORED and number & rest == 0
     granted = credit.spend(np.zeros(int(candidate), np.int64), 1)
     if not sampled:
         return
     numbered = -1 if machine is None else int(machine[0])
     place = 0 if numbered < 0 else machine_index(table, slot, numbered)
+    z, y = coordinates(np.zeros(1, np.int64))
     if len(granted):
         _score(table, slot, float(y[0]), *predict(table, slot, z[0], place))
     add_row(table, slot, z[0].tolist(), float(y[0]), 1.0 if count is None else float(count[0]), place)
@@ -189,6 +193,11 @@ def _exponent(ordinal: Ints) -> Ints:
     bits >>= 52
     bits -= 1023 + SAMPLED.bit_length() - 1
     return np.clip(bits, 0, THINNEST_EXPONENT, out=bits)
+
+
+def _pause(ordinal: Ints) -> Ints:
+    """Return the mask of sample numbers between scores."""
+    return np.where(ordinal <= OFTEN_SCORED, OFTEN, np.where(ordinal <= SELDOM_SCORED, SELDOM, SELDOMEST))
 
 
 def _places(table: SupportTable, slots: Ints, machine: Ints) -> Ints:

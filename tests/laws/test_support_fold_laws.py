@@ -37,13 +37,17 @@ def rows(rng, n, axes, components, kind):
     return slots, z, y, rng.integers(1, 5, n).astype(np.float64), rng.integers(-1, 9, n)
 
 
+def lazy(z, y):
+    return lambda rows: (z[rows], y[rows])
+
+
 def folded(axes, components, cuts, slots, z, y, count, machine, credit=None):
     table = SupportTable(axes, components)
     credit = credit or Credit()
     for start, stop in zip([0, *cuts], [*cuts, len(slots)], strict=True):
         part = slice(start, stop)
         support_fold.fold(
-            table, slots[part], z[part], y[part], None if count is None else count[part],
+            table, slots[part], lazy(z[part], y[part]), None if count is None else count[part],
             None if machine is None else machine[part], credit, predict,
         )  # fmt: skip
     return table, credit
@@ -106,7 +110,7 @@ def test_space_is_constant_after_ten_times_the_rows():
     slots, z, y, count, machine = rows(rng, 40_000, 3, 2, "many")
     table, credit = folded(3, 2, [], slots[:4000], z[:4000], y[:4000], count[:4000], machine[:4000])
     small = table.words.nbytes, table.bytes
-    support_fold.fold(table, slots[4000:], z[4000:], y[4000:], count[4000:], machine[4000:], credit, predict)
+    support_fold.fold(table, slots[4000:], lazy(z[4000:], y[4000:]), count[4000:], machine[4000:], credit, predict)
     assert (table.words.nbytes, table.bytes) == small
     assert table.count("points").max() <= POINTS
     assert table.count("scores")[:2].min() > SCORES
@@ -121,7 +125,7 @@ def test_a_score_is_made_before_its_row_is_learned():
 
     table = SupportTable(2, 1)
     n = 40
-    support_fold.fold(table, np.zeros(n, np.int64), np.zeros((n, 2)), np.zeros(n), None, None, Credit(), watch)
+    support_fold.fold(table, np.zeros(n, np.int64), lazy(np.zeros((n, 2)), np.zeros(n)), None, None, Credit(), watch)
     assert told[0] == 5.0  # the sixth row, after five
     assert told == sorted(told)
     assert len(told) == int(table.count("scores")[0])
@@ -132,7 +136,7 @@ def test_scores_keep_the_latest_and_count_what_they_cover():
     y = np.zeros(4000)
     y[::3] = 10.0
     support_fold.fold(
-        table, np.zeros(4000, np.int64), np.zeros((4000, 2)), y, None, None, Credit(), lambda *_: (0.0, 1.0)
+        table, np.zeros(4000, np.int64), lazy(np.zeros((4000, 2)), y), None, None, Credit(), lambda *_: (0.0, 1.0)
     )
     made = int(table.count("scores")[0])
     assert made > SCORES

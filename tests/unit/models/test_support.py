@@ -13,7 +13,9 @@ from advisor.models.support_fold import Credit
 def table_of(z, y, machine=None, size=1):
     table = SupportTable(z.shape[1], size)
     slots = np.zeros(len(z), np.int64)
-    support_fold.fold(table, slots, z, y, None, machine, Credit(rows=-(10**9)), lambda *_: (0.0, 1.0))
+    support_fold.fold(
+        table, slots, lambda rows: (z[rows], y[rows]), None, machine, Credit(rows=-(10**9)), lambda *_: (0.0, 1.0)
+    )
     return table
 
 

@@ -1,0 +1,104 @@
+"""One suite over every shape: to add a shape is to add its line."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from advisor.models import shapes
+from advisor.models.shapes import SHAPES, Scale, family_of
+
+CASES = [(name, d) for d in (1, 2, 3, 4) for name in family_of(d).names]
+
+
+def scale_of(d, rng, top=0.0):
+    return Scale(tuple(rng.uniform(-41.0, 41.0, d).tolist()), tuple(rng.choice([0.5, 1.0, 2.0], d).tolist()), top)
+
+
+def shape_of(name, scale, coefficients):
+    family = scale.family
+    i = family.names.index(name)
+    used = int(family.there[i].sum())
+    terms = zip(coefficients[:used], family.work[i, :used].tolist(), family.cores[i, :used].tolist(), strict=True)
+    return shapes.Shape(scale, tuple(terms))
+
+
+def test_every_shape_is_in_the_family_of_several_predictors():
+    assert set(family_of(2).names) == set(SHAPES)
+    assert set(family_of(1).names) < set(SHAPES)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_finite_everywhere(name, d):
+    rng = np.random.default_rng(0)
+    shape = shape_of(name, scale_of(d, rng), [1.0] * shapes.TERMS_MAX)
+    ends = math.log(2.0) * np.array([-62.0, -60.0, 0.0, 60.0])
+    z = np.column_stack([rng.choice(ends, (500, d)), math.log(2.0) * rng.uniform(-10.0, 20.0, 500)])
+    z[:4, :-1], z[:2, -1], z[2:4, -1] = ends[[0, 3, 0, 3], None], -10 * math.log(2), 20 * math.log(2)
+    values = shape(z)
+    assert np.isfinite(values).all()
+    for row, value in zip(z.tolist(), values.tolist(), strict=True):
+        assert shape.of(shape.scale.entries_of(row)) == pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_each_shape_recovers_its_own_curve(name, d):
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        x = np.log(10.0) * rng.uniform(0.0, 3.0, (48, d))
+        z = np.column_stack([x, np.log(rng.choice([1.0, 2, 4, 8, 16, 32], 48))])
+        powers = tuple(rng.choice([0.5, 1.0, 2.0], d).tolist())
+        truth = shape_of(
+            name, Scale(tuple(x.max(axis=0).tolist()), powers, 0.0), rng.uniform(0.1, 2.0, shapes.TERMS_MAX).tolist()
+        )
+        y = truth(z)
+        top = float(y.max())
+        found = {n: at for n, _, at in shapes.fit(Scale(truth.scale.highest, powers, top), z, y, np.full(48, 100.0))}
+        assert np.abs(np.expm1(found[name] - y)).max() < 0.01
+
+
+@pytest.mark.parametrize(("name", "d"), CASES)
+def test_coefficients_are_not_negative_and_terms_not_too_many(name, d):
+    rng = np.random.default_rng(2)
+    z = rng.uniform(0.0, 3.0, (30, d + 1))
+    y = rng.normal(0.0, 2.0, 30)
+    found = {n: s for n, s, _ in shapes.fit(Scale((3.0,) * d, (1.0,) * d, float(y.max())), z, y, np.ones(30))}
+    if name in found:
+        assert all(c > 0 for c, _, _ in found[name].terms)
+        assert len(found[name].terms) <= shapes.TERMS_MAX
+
+
+@pytest.mark.parametrize("text", ["v * q", "v, v^7", "v * 1/p * p", "each, each * 1/p, each * p"])
+def test_a_line_that_cannot_be_is_refused_by_name(monkeypatch, text):
+    monkeypatch.setattr(shapes, "SHAPES", {"mine": text})
+    with pytest.raises(ValueError, match="'mine'"):
+        family_of.__wrapped__(4)
+
+
+def test_a_new_line_is_all_it_takes(monkeypatch):
+    monkeypatch.setattr(shapes, "SHAPES", {**SHAPES, "mine": "v^2 * p, 1"})
+    family = family_of.__wrapped__(1)
+    assert family.names[-1] == "mine"
+    assert family.there[-1].sum() == 2
+
+
+def test_nonnegative_least_squares_meets_the_conditions_of_an_optimum():
+    """c >= 0, gradient >= 0, and one of them 0 for each column (Karush, Kuhn, Tucker); the problem is convex."""
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        stack, k, n = 5, int(rng.integers(1, 10)), 30
+        a = rng.normal(rng.choice([0.0, 1.0]), 1.0, (stack, n, k))
+        a /= np.sqrt(np.square(a).sum(axis=1, keepdims=True))
+        t = rng.normal(0.0, 1.0, (stack, n)) + 2.0 * a[:, :, 0]
+        gram, right = a.transpose(0, 2, 1) @ a, (a.transpose(0, 2, 1) @ t[:, :, None])[:, :, 0]
+        there = np.ones((stack, k), np.bool_)
+        there[0, -1] = k == 1
+        c = shapes.nonnegative(gram, right, there)
+        gradient = (gram @ c[:, :, None])[:, :, 0] - right
+        size = 1e-6 * (1.0 + np.abs(right).max())
+        assert (c >= 0).all()
+        assert (c[~there] == 0).all()
+        assert (gradient[there] > -size).all()
+        assert np.abs(gradient * c).max() < size

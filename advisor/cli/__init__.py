@@ -23,9 +23,11 @@ COMMANDS = {
     "replay": ("advisor.cli.replaying", "Stream a table through a fresh advisor and print how well it predicts."),
     "predict": ("advisor.cli.asking", "Predict the elapsed time of a component."),
     "choose-cores": ("advisor.cli.asking", "Choose the cores for one invocation of a component."),
+    "suggest": ("advisor.cli.asking", "Suggest which run of a component would teach most."),
     "allocate": ("advisor.cli.asking", "Allocate cores to the components of an S-Net network."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
+    "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
     "export": ("advisor.cli.moving", "Write what was learned to a file."),
     "import": ("advisor.cli.moving", "Start a new state file from an exported one."),
 }

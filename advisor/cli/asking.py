@@ -1,4 +1,4 @@
-"""Questions to what was learned: `predict`, `choose-cores`, `allocate`, `status`; and `forget`."""
+"""Questions to what was learned: `predict`, `choose-cores`, `suggest`, `allocate`, `status`; and `forget`, `pin`."""
 
 from __future__ import annotations
 
@@ -10,41 +10,79 @@ import click
 
 from advisor.cli import options, show
 from advisor.cli.source import asked, connected
-from advisor.domain.limits import NETWORK_TEXT_BYTES_MAX
+from advisor.domain.limits import MEASURES, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, TooLarge
 
 
 @click.command("predict", cls=options.Command)
 @click.argument("component")
-@click.option("--predictor", type=options.Numbers(), default="1", show_default=True, help="Input's predictor values.")
+@click.option(
+    "--predictor",
+    type=options.Points(),
+    default="1",
+    show_default=True,
+    help="Predictors of the inputs; 64x32 is one of two values.",
+)
 @click.option("--cores", type=options.Numbers(), default="1", show_default=True, help="Core counts.")
 @click.option("--model", help="Answer with this model, e.g. two_step; by default the one that the evidence supports.")
+@click.option("--measure", type=click.Choice(list(MEASURES)), help="Predict this instead of the elapsed time.")
+@options.machine
 @options.level
 @options.learned
 @options.as_json
 def predict_command(
-    component: str, predictor: list[float], cores: list[float], model: str | None, level: float, **source: Any
+    component: str, predictor: list[Any], cores: list[float], level: float, measure: str | None, **source: Any
 ) -> None:
-    """Predict the elapsed time of COMPONENT for every predictor value on every core count."""
+    """Predict the elapsed time of COMPONENT for every predictor on every core count, or another measure of its runs."""
     x = [value for value in predictor for _ in cores]
     p = cores * len(predictor)
+    chosen = {key: source[key] for key in ("model", "machine")} | ({"measure": measure} if measure else {})
     with asked(source) as advisor:
-        prediction = advisor.predict(component, predictor=x, cores=p, level=level, model=model)
-    show.prediction(component, x, p, level, prediction, as_json=source["as_json"])
+        prediction = advisor.predict(component, predictor=x, cores=p, level=level, **chosen)
+    show.prediction(component, x, p, level, prediction, measure, as_json=source["as_json"])
 
 
 @click.command("choose-cores", cls=options.Command)
 @click.argument("component")
-@click.option("--predictor", type=float, default=1.0, show_default=True, help="The input's predictor value.")
+@click.option("--predictor", type=options.Points(), default="1", show_default=True, help="The input's predictor.")
 @click.option("--cores-max", type=int, required=True, help="Cores there are to choose from.")
 @click.option("--tolerance", default=0.0, show_default=True, help="Take the fewest cores this close to the fastest.")
+@options.machine
+@options.level
 @options.learned
 @options.as_json
-def choose_cores_command(component: str, predictor: float, cores_max: int, tolerance: float, **source: Any) -> None:
+def choose_cores_command(
+    component: str, predictor: list[Any], cores_max: int, tolerance: float, level: float, **source: Any
+) -> None:
     """Choose the cores for one invocation of COMPONENT: the fastest, or the fewest within --tolerance of it."""
+    point = _one(predictor)
     with asked(source) as advisor:
-        choice = advisor.choose_cores(component, predictor=predictor, cores_max=cores_max, tolerance=tolerance)
-    show.choice(component, predictor, choice, as_json=source["as_json"])
+        choice = advisor.choose_cores(
+            component, predictor=point, cores_max=cores_max, tolerance=tolerance, level=level, machine=source["machine"]
+        )
+    show.choice(component, point, level, choice, as_json=source["as_json"])
+
+
+@click.command("suggest", cls=options.Command)
+@click.argument("component")
+@click.option(
+    "--predictor", type=options.Points(), help="Narrow the answers for this input; else for all observed load."
+)
+@click.option("--cores", type=float, help="Narrow the answer on so many cores, for the --predictor given.")
+@click.option("--cores-max", type=int, default=64, show_default=True, help="Cores there are to run on.")
+@click.option("--limit", type=int, default=3, show_default=True, help="Suggestions to make.")
+@options.learned
+@options.as_json
+def suggest_command(
+    component: str, predictor: list[Any] | None, cores: float | None, cores_max: int, limit: int, **source: Any
+) -> None:
+    """Suggest which runs of COMPONENT would narrow its predictions most, and what they cost."""
+    if cores is not None and predictor is None:
+        raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
+    point = None if predictor is None else _one(predictor)
+    with asked(source) as advisor:
+        found = advisor.suggest(component, predictor=point, cores=cores, cores_max=cores_max, limit=limit)
+    show.suggestions(component, found, as_json=source["as_json"])
 
 
 @click.command("allocate", cls=options.Command)
@@ -124,6 +162,27 @@ def forget_command(component: str, keep: float, **source: Any) -> None:
     with connected(source) as client:
         answer = client.forget(component, keep=keep)
     show.forgotten(component, keep, answer, as_json=source["as_json"])
+
+
+@click.command("pin", cls=options.Command)
+@click.argument("component")
+@click.argument("model", required=False)
+@click.option("--clear", is_flag=True, help="Let the evidence choose again.")
+@options.service
+@options.as_json
+def pin_command(component: str, model: str | None, clear: bool, **source: Any) -> None:
+    """Hold COMPONENT of a service to MODEL, whatever the evidence says; --clear ends that."""
+    if clear == (model is not None):
+        raise click.UsageError("give a MODEL, or --clear")
+    with connected(source) as client:
+        answer = client.pin(component, model)
+    show.pinned(component, model, answer, as_json=source["as_json"])
+
+
+def _one(points: list[Any]) -> Any:
+    if len(points) != 1:
+        raise InvalidValue("predictor", f"{len(points)} predictors", "one", "one of several values is written 64x32")
+    return points[0]
 
 
 def _by_box(option: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:

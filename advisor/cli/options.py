@@ -35,6 +35,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 level = click.option("--level", default=0.9, show_default=True, help="Level of the interval of one run.")
+machine = click.option("--machine", help="Where it runs; absent: on any machine that was seen.")
 timer_noise = click.option(
     "--timer-noise", "timer_noise_s", type=float, default=1e-6, show_default=True,
     help="Seconds by which the timer that measured is off; kept with what is learned.",
@@ -54,6 +55,26 @@ class Numbers(click.ParamType[list[float]]):
             return [float(part) for part in str(value).split(",")]
         except ValueError:
             self.fail(f"{value!r} is not a number, or numbers with commas between them", param, ctx)
+
+
+class Points(click.ParamType[list[Any]]):
+    """Predictors with commas between them; one of several values has an x between these."""
+
+    name = "X[xY…][,…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
+        """Return numbers, or lists of numbers."""
+        if isinstance(value, list):
+            return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
+        try:
+            points = [[float(part) for part in point.split("x")] for point in str(value).split(",")]
+        except ValueError:
+            self.fail(
+                f"{value!r} is not a predictor, or several with commas between them, like 512 or 64x32", param, ctx
+            )
+        if len({len(point) for point in points}) > 1:
+            self.fail(f"{value!r} has predictors of different numbers of values", param, ctx)
+        return points if len(points[0]) > 1 else [point[0] for point in points]
 
 
 class KeyNumbers(click.ParamType[tuple[str, list[Any]]]):

@@ -19,6 +19,9 @@ from advisor.cli.options import Command
 @click.option("--tls-certificate", type=click.Path(path_type=Path), help="PEM file with the certificate chain.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file with the private key.")
 @click.option("--timer-noise", "timer_noise_s", type=float, help="Seconds by which the timers that measure are off.")
+@click.option(
+    "--model-memory", metavar="SIZE", help="Memory for support points, e.g. 64MiB; more components share less."
+)
 @click.option("--accept-damage", is_flag=True, default=None, help="Start without what is damaged in the state file.")
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with these and further keys.")
 def serve_command(config: Path | None, **options: Any) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from advisor.domain.answers import Allocation, CoreChoice, Prediction
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 
 PIPE_COLUMNS = 160
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
 
 def table(*headings: str, text_columns: int = 1) -> Table:
@@ -35,6 +36,19 @@ def seconds(value: float | None) -> str:
     return f"{value / scale:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} s"
 
 
+def size(value: float | None) -> str:
+    """Return bytes with three digits and the unit that suits them."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    scale, unit = next((pair for pair in SIZES if abs(value) >= pair[0]), SIZES[-1])
+    return f"{value / scale:.4g} {unit}"
+
+
+def point(predictor: Any) -> str:
+    """Return a predictor, its values with x between them."""
+    return "x".join(f"{value:g}" for value in (predictor if isinstance(predictor, (list, tuple)) else (predictor,)))  # pyright: ignore[reportUnknownVariableType]
+
+
 def several(count: int, noun: str) -> str:
     """Return a count with its noun."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -45,19 +59,25 @@ def percent(value: float | None) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:z.1%}"
 
 
+MEASURES_TOLD: Mapping[str, Callable[[float], str]] = {"peak_bytes": size, "energy_j": lambda value: f"{value:.4g} J"}
+
+
 def prediction(
-    component: str, x: Sequence[float], p: Sequence[float], level: float, found: Prediction, *, as_json: bool
-) -> None:
+    component: str, x: Sequence[Any], p: Sequence[float], level: float, found: Prediction, measure: str | None, *,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Show a prediction at points (x, p)."""
     plain = found.as_dict()
     if as_json:
-        _json({"component": component, "predictor": list(x), "cores": list(p), "level": level} | plain)
+        about = {"measure": measure} if measure else {}
+        _json({"component": component, "predictor": list(x), "cores": list(p), "level": level} | about | plain)
         return
-    rows = table("predictor", "cores", "elapsed", "low", "high", "extrapolates", text_columns=0)
+    rows = table("predictor", "cores", measure or "elapsed", "low", "high", "extrapolates", text_columns=0)
+    told = MEASURES_TOLD.get(measure or "", seconds)
     each = (plain[key] for key in ("elapsed_s", "low_s", "high_s", "extrapolates"))
     for size, cores, elapsed, low, high, outside in zip(x, p, *each, strict=True):
         shown = f"{outside:.1f} doublings" if outside else "no"
-        rows.add_row(f"{size:g}", f"{cores:g}", seconds(elapsed), seconds(low), seconds(high), shown)
+        rows.add_row(point(size), f"{cores:g}", told(elapsed), told(low), told(high), shown)
     _print(rows)
     _say(
         f"{component}: {found.model}, {several(found.observations, 'run')}; low to high holds one run in {level:.0%} of cases"
@@ -65,14 +85,31 @@ def prediction(
     _notes(found.notes)
 
 
-def choice(component: str, predictor: float, found: CoreChoice, *, as_json: bool) -> None:
+def choice(component: str, predictor: Any, level: float, found: CoreChoice, *, as_json: bool) -> None:
     """Show the cores chosen for one invocation."""
     if as_json:
-        _json({"component": component, "predictor": predictor} | found.as_dict())
+        _json({"component": component, "predictor": predictor, "level": level} | found.as_dict())
         return
-    _say(f"{several(found.cores, 'core')} for {component} at {predictor:g}", style="bold")
-    _say(f"expected {seconds(found.elapsed_s)}, from {seconds(found.low_s)} to {seconds(found.high_s)} ({found.model})")
+    _say(f"{several(found.cores, 'core')} for {component} at {point(predictor)}", style="bold")
+    _say(
+        f"expected {seconds(found.elapsed_s)}, in {level:.0%} of cases from {seconds(found.low_s)} to "
+        f"{seconds(found.high_s)} ({found.model})"
+    )
     _notes((found.why,))
+
+
+def suggestions(component: str, found: Sequence[Suggestion], *, as_json: bool) -> None:
+    """Show what to run next."""
+    if as_json:
+        _json({"component": component, "suggestions": [each.as_dict() for each in found]})
+        return
+    rows = table("predictor", "cores", "elapsed", "cost", "narrower", text_columns=0)
+    for each in found:
+        cost = f"{seconds(each.cost_core_s)} of a core"
+        rows.add_row(point(each.predictor), f"{each.cores:g}", seconds(each.elapsed_s), cost, percent(each.narrower))
+    _print(rows)
+    _say(f"run next, for {component}: best first; narrower is by how much the predictions' intervals should shrink")
+    _notes(dict.fromkeys(each.why for each in found))
 
 
 def allocation(objective: str, cores: int | None, found: Allocation, *, as_json: bool) -> None:
@@ -125,6 +162,16 @@ def forgotten(component: str, keep: float, answer: Any, *, as_json: bool) -> Non
         _json(answer if isinstance(answer, Mapping) else {"component": component, "keep": keep})
     else:
         _say(f"kept {keep:.0%} of what was learned of {component}")
+
+
+def pinned(component: str, model: str | None, answer: Any, *, as_json: bool) -> None:
+    """Show what a component is held to."""
+    if as_json:
+        _json(answer if isinstance(answer, Mapping) and answer else {"component": component, "model": model})
+    elif model is None:
+        _say(f"{component} is answered by what the evidence supports")
+    else:
+        _say(f"{component} is held to {model}")
 
 
 def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:

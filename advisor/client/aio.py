@@ -18,7 +18,7 @@ from advisor.client.address import parse_address
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
-from advisor.domain.answers import Allocation, CoreChoice, Prediction
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.errors import AdvisorError, ConnectionFailed, InvalidValue, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of
@@ -233,12 +233,35 @@ class AsyncClient:
         return await self._ask("predict", params, requests.read_prediction, timeout_s)
 
     async def choose_cores(
-        self, component: str, predictor: float | None = None, *,
-        cores_max: int, tolerance: float | None = None, timeout_s: float | None = None,
+        self, component: str, predictor: Any = None, *,
+        cores_max: int, tolerance: float | None = None, level: float | None = None, machine: str | None = None,
+        timeout_s: float | None = None,
     ) -> CoreChoice:  # fmt: skip
-        """Return the cores for one invocation: the fastest, or the fewest within `tolerance` of it."""
-        params = requests.given(component=component, predictor=predictor, cores_max=cores_max, tolerance=tolerance)
+        """Return the cores for one invocation: the fastest, or the fewest within `tolerance` of it.
+
+        `predictor` is a number, or the values of one that has several; `level` is that of the interval.
+        """
+        params = requests.given(
+            component=component, predictor=predictor, cores_max=cores_max, tolerance=tolerance, level=level,
+            machine=machine,
+        )  # fmt: skip
         return await self._ask("choose_cores", params, requests.read_core_choice, timeout_s)
+
+    async def suggest(
+        self, component: str, predictor: Any = None, cores: float | None = None, *,
+        cores_max: int | None = None, candidates: Sequence[tuple[Any, float]] | None = None, limit: int | None = None,
+        timeout_s: float | None = None,
+    ) -> list[Suggestion]:  # fmt: skip
+        """Return which (predictor, cores) to run next, the one that narrows the answers most first.
+
+        With `predictor`, and `cores`, the answers at that point; else those over all of the observed load. `candidates`
+        are the pairs that can be run; else they are of the observed load, on up to `cores_max` cores.
+        """
+        params = requests.given(
+            component=component, predictor=predictor, cores=cores, cores_max=cores_max, candidates=candidates,
+            limit=limit,
+        )  # fmt: skip
+        return await self._ask("suggest", params, requests.read_suggestions, timeout_s)
 
     async def allocate(
         self, network: Any, cores: int | None = None, *, objective: str | None = None, target: Any = None,
@@ -264,9 +287,14 @@ class AsyncClient:
 
         The answer is empty when it was lost with its connection; the component was weakened all the same.
         """
-        body = body_of("forget", {"component": component, "keep": float(keep)})
-        call = self._session.call_numbered(body)
-        return await self._answer(call, "forget", lambda result: dict(result or {}), timeout_s)
+        return await self._change("forget", {"component": component, "keep": float(keep)}, timeout_s)
+
+    async def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Hold a component to a model, whatever the evidence says, exactly once; None lets the evidence choose again.
+
+        The answer is empty when it was lost with its connection; the component was pinned all the same.
+        """
+        return await self._change("pin", {"component": component, "model": model}, timeout_s)
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 
@@ -332,6 +360,11 @@ class AsyncClient:
             self._link.wake()
 
     # -- inside: questions -----------------------------------------------------------------------------------------
+
+    async def _change(self, method: str, params: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
+        """Make a numbered call in its place among the rows."""
+        call = self._session.call_numbered(body_of(method, params))
+        return await self._answer(call, method, lambda result: dict(result or {}), timeout_s)
 
     async def _ask(
         self, method: str, params: Mapping[str, Any], read: Callable[[Any], requests.Answer], timeout_s: float | None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar, cast
 
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
@@ -82,6 +82,17 @@ def read_prediction(result: Any) -> Prediction:
 def read_core_choice(result: Any) -> CoreChoice:
     """Return the answer to `choose_cores`."""
     return CoreChoice(**_known(CoreChoice, result))
+
+
+def read_suggestions(result: Any) -> list[Suggestion]:
+    """Return the answer to `suggest`."""
+    if not isinstance(result, list):
+        raise MalformedMessage("an answer that is no list", field=Suggestion.__name__)
+    answers = [_known(Suggestion, each) for each in cast("list[Any]", result)]
+    for answer in answers:
+        if isinstance(answer["predictor"], list):
+            answer["predictor"] = tuple(cast("list[float]", answer["predictor"]))
+    return [Suggestion(**({"narrower": None, "why": ""} | answer)) for answer in answers]
 
 
 def read_allocation(result: Any) -> Allocation:

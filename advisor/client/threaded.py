@@ -18,7 +18,7 @@ from advisor.client import requests
 from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient, WhenFull, check_policy
 from advisor.client.outcomes import Stats
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
-from advisor.domain.answers import Allocation, CoreChoice, Prediction
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
@@ -171,15 +171,19 @@ class SyncClient:
         return self._run(lambda client: client.predict(component, predictor, cores, timeout_s=timeout_s, **asked))
 
     def choose_cores(
-        self, component: str, predictor: float | None = None, *,
-        cores_max: int, tolerance: float | None = None, timeout_s: float | None = None,
-    ) -> CoreChoice:  # fmt: skip
-        """Return the cores for one invocation: the fastest, or the fewest within `tolerance` of it."""
+        self, component: str, predictor: Any = None, *, cores_max: int, timeout_s: float | None = None, **asked: Any
+    ) -> CoreChoice:
+        """Return the cores for one invocation. As `AsyncClient.choose_cores`."""
         return self._run(
-            lambda client: client.choose_cores(
-                component, predictor, cores_max=cores_max, tolerance=tolerance, timeout_s=timeout_s
-            )
+            lambda client: client.choose_cores(component, predictor, cores_max=cores_max, timeout_s=timeout_s, **asked)
         )
+
+    def suggest(
+        self, component: str, predictor: Any = None, cores: float | None = None, *,
+        timeout_s: float | None = None, **asked: Any,
+    ) -> list[Suggestion]:  # fmt: skip
+        """Return which (predictor, cores) to run next. As `AsyncClient.suggest`."""
+        return self._run(lambda client: client.suggest(component, predictor, cores, timeout_s=timeout_s, **asked))
 
     def allocate(
         self, network: Any, cores: int | None = None, *, objective: str | None = None, target: Any = None,
@@ -201,11 +205,21 @@ class SyncClient:
 
     def forget(self, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
         """Weaken what was learned of a component, after the rows taken so far, exactly once."""
+        return self._after_rows(lambda client: client.forget(component, keep=keep, timeout_s=timeout_s), timeout_s)
+
+    def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Hold a component to a model, after the rows taken so far, exactly once. As `AsyncClient.pin`."""
+        return self._after_rows(lambda client: client.pin(component, model, timeout_s=timeout_s), timeout_s)
+
+    def _after_rows(
+        self, change: Callable[[AsyncClient], Awaitable[dict[str, Any]]], timeout_s: float | None
+    ) -> dict[str, Any]:
+        """Make a numbered call behind the rows that are queued."""
 
         async def after_rows(client: AsyncClient) -> dict[str, Any]:
             with anyio.move_on_after(client.timeout_s if timeout_s is None else timeout_s):
                 await self._drain(client)
-            return await client.forget(component, keep=keep, timeout_s=timeout_s)
+            return await change(client)
 
         return self._run(after_rows)
 

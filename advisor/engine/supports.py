@@ -216,6 +216,7 @@ class Supports:
         for table in self._ordered:
             owners = table.count("component")[: table.size]
             taken = np.flatnonzero(owners >= 0)
+            table.size = int(taken[-1]) + 1 if len(taken) else 0  # a page holds places that were never given
             if len(taken):
                 self._adopt(table, owners[taken], taken)
 

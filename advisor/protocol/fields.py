@@ -201,6 +201,22 @@ def number_or_list(field: str, value: Any) -> float | list[float]:
     return numbers(field, value) if isinstance(value, list) else number(field, value)
 
 
+def point(field: str, value: Any) -> float | list[float]:
+    """One predictor: a number, or a list of its values where it has several."""
+    if not isinstance(value, list):
+        return number(field, value)
+    if not 1 <= len(value) <= limits.DIMENSIONS_MAX:
+        raise InvalidValue(field, f"{len(value)} values", f"a number, or a list of 1 to {limits.DIMENSIONS_MAX}")
+    return numbers(field, value)
+
+
+def setting(field: str, value: Any) -> list[Any]:
+    """A pair of a predictor and cores."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise InvalidValue(field, value, "a pair [predictor, cores]")
+    return [point(f"{field}[0]", value[0]), number(f"{field}[1]", value[1])]
+
+
 def closest(key: str, known: Sequence[str]) -> str:
     """Return a hint that names the known key most like `key`, or all of them where none is like it."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a request that is wrong already

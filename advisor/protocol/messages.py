@@ -21,8 +21,10 @@ from advisor.protocol.params import (
     Observe,
     ObserveColumns,
     ObserveRows,
+    Pin,
     Predict,
     Status,
+    Suggest,
 )
 
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
@@ -32,7 +34,20 @@ MEASURES = tuple(limits.MEASURES)
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
 
-Params = Hello | Names | Observe | ObserveRows | ObserveColumns | Predict | ChooseCores | Allocate | Status | Forget
+Params = (
+    Hello
+    | Names
+    | Observe
+    | ObserveRows
+    | ObserveColumns
+    | Predict
+    | ChooseCores
+    | Suggest
+    | Allocate
+    | Status
+    | Forget
+    | Pin
+)
 
 
 def _numbered(params: Any) -> None:
@@ -61,6 +76,11 @@ def _one_length(params: Predict) -> None:
         raise InvalidValue("predictor", told, f"a list of {d} values a point, as dimensions says")
     if isinstance(p, list) and params.points not in (None, len(p)):
         raise InvalidValue("cores", len(p), f"a number, or a list of {params.points}, as predictor has")
+
+
+def _for_a_point(params: Suggest) -> None:
+    if params.cores is not None and params.predictor is None:
+        raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
 
 
 def _keep(field: str, value: Any) -> float:
@@ -189,10 +209,24 @@ METHODS: Mapping[str, Method] = {
         ChooseCores,
         {
             "component": f.name,
-            "predictor": f.number,
+            "predictor": f.point,
             "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
             "tolerance": f.number,
+            "level": _level,
+            "machine": f.name,
         },
+    ),
+    "suggest": Method(
+        Suggest,
+        {
+            "component": f.name,
+            "predictor": f.point,
+            "cores": f.number,
+            "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
+            "candidates": f.list_of(f.setting, limits.CANDIDATES_MAX),
+            "limit": f.integer(1, limits.CANDIDATES_MAX),
+        },
+        rule=_for_a_point,
     ),
     "allocate": Method(
         Allocate,
@@ -228,11 +262,12 @@ METHODS: Mapping[str, Method] = {
         },
     ),
     "forget": Method(Forget, {**_SEQUENCE, "component": f.name, "keep": _keep}, rule=_numbered),
+    "pin": Method(Pin, {**_SEQUENCE, "component": f.name, "model": f.or_nil(_WORD)}, rule=_numbered),
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "watch", "unwatch", "suggest", "curves", "observe_run", "predict_run", "define_network",
-    "profile", "simulate", "explain", "pin", "merge", "export",
+    "task_events", "watch", "unwatch", "curves", "observe_run", "predict_run", "define_network", "profile",
+    "simulate", "explain", "merge", "export",
 ))  # fmt: skip
 
 

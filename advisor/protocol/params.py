@@ -121,8 +121,22 @@ class ChooseCores:
 
     component: str
     cores_max: int
-    predictor: float | None = None
+    predictor: float | list[float] | None = None
     tolerance: float = 0.0
+    level: float = 0.9
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suggest:
+    """What to run next asked for: where `predictor` and `cores` are given, to know that point better."""
+
+    component: str
+    predictor: float | list[float] | None = None
+    cores: float | None = None
+    cores_max: int = 64
+    candidates: list[list[Any]] | None = None
+    limit: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +172,17 @@ class Forget:
 
     component: str
     keep: float = 0.0
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A component is held to a model, whatever the evidence says; None lets the evidence choose again."""
+
+    component: str
+    model: str | None
     producer: str | None = None
     incarnation: bytes = NO_INCARNATION
     sequence: int | None = None

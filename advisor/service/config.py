@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
+from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, UnknownKey
 from advisor.protocol.fields import closest
 
 PORT_MAX = 65_535
 TOKEN_BYTES_MIN = 16  # a shorter secret can be tried out over a network
 TOKEN_BYTES_MAX = 4_096  # as the protocol takes
+SIZE_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+SIZE = re.compile(r"([0-9]{1,18}) ?([KMG]iB)?")
 
 
 class Address(NamedTuple):
@@ -86,6 +90,21 @@ def _integer(low: int, high: int) -> Callable[[str, Any], int]:
     return check
 
 
+def _size(low: int, high: int) -> Callable[[str, Any], int]:
+    """A size in bytes: an integer, or text such as 64MiB."""
+
+    def check(key: str, value: Any) -> int:
+        size = value
+        if isinstance(value, str):
+            found = SIZE.fullmatch(value)
+            size = int(found[1]) * SIZE_UNITS[found[2] or ""] if found else None
+        if not isinstance(size, int) or isinstance(size, bool) or not low <= size <= high:
+            raise InvalidValue(key, value, f"bytes from {low} to {high}, as an integer or like 64MiB")
+        return size
+
+    return check
+
+
 def _hosts(key: str, value: Any) -> tuple[str, ...]:
     hosts = tuple(cast("list[Any]", value)) if type(value) in (list, tuple) else (None,)
     if not all(isinstance(host, str) and host for host in hosts):
@@ -140,6 +159,10 @@ class Config:
     )
     components_max: int = field(
         default=limits.COMPONENTS_MAX, metadata=_key(_integer(1, 10**7), "components known; new ones are then refused")
+    )
+    model_memory: int = field(
+        default=MODEL_MEMORY_BYTES,
+        metadata=_key(_size(0, 2**44), "bytes for the support points of components, e.g. 64MiB; later ones go without"),
     )
     producers_max: int = field(
         default=limits.PRODUCERS_MAX, metadata=_key(_integer(1, 10**6), "producers remembered for exactly-once")

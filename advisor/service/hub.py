@@ -19,16 +19,18 @@ from advisor.domain.observations import (
     ComponentNames,
     columns_of,
 )
-from advisor.engine import Engine
+from advisor.engine import Advisor, Engine
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, Unsupported
 from advisor.protocol import messages as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.protocol.rows import NameBook, columns_of_rows
+from advisor.service import questions
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
+from advisor.service.happenings import Happenings
 from advisor.service.heavy import Heavy, Spec, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
@@ -88,6 +90,7 @@ class Hub:
         self.producers = producers
         self.heavy = heavy
         self.measures = measures
+        self.happenings = Happenings(engine.advisor.components.events)
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -96,18 +99,24 @@ class Hub:
         self._token = config.token()
         self._book = NameBook()
         self._numbered = 0
-        self._verbs: Mapping[str, Callable[[Connection, Any, int | None], dict[str, Any] | None]] = {
+        self._verbs: Mapping[str, Callable[[Connection, Any, int | None], Any]] = {
             "hello": self._hello,
             "names": self._names,
             "observe": self._observe,
             "observe_rows": self._observe_rows,
             "observe_columns": self._observe_columns,
-            "predict": self._predict,
-            "choose_cores": self._choose_cores,
+            "predict": self._asking(questions.predict),
+            "choose_cores": self._asking(questions.choose_cores),
+            "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
             "status": self._status,
             "forget": self._forget,
+            "pin": self._pin,
         }
+
+    def _asking(self, question: Callable[[Advisor, Any], Any]) -> Callable[[Connection, Any, int | None], Any]:
+        """Return the verb of a question that the engine answers at once."""
+        return lambda _, params, __: question(self.engine.advisor, params)
 
     # Connections
 
@@ -151,6 +160,7 @@ class Hub:
             since = connection.stalled_since()
             if since is not None and since < limit:
                 connection.drop("stalled")
+        self.happenings.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
         if silent:
             self.engine.evict_producers(silent)
@@ -181,6 +191,7 @@ class Hub:
             if not connection.trusted and method != "hello":
                 _refuse_untrusted()
             result = self._verbs[method](connection, params, msgid)
+            self.happenings.drain()
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
@@ -207,6 +218,7 @@ class Hub:
             part = rows[start : start + limits.ROWS_BATCH_MAX]
             self.engine.observe(columns_of_rows(part, self._book))
             self.committer.changed(len(part))
+        self.happenings.drain()
 
     def _hello(self, connection: Connection, params: m.Hello, _: int | None) -> dict[str, Any]:
         if params.protocol != PROTOCOL_VERSION:
@@ -315,34 +327,35 @@ class Hub:
         self.committer.hold(connection, encode_response(cast("int", msgid), answer))
         return LATER
 
-    def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
+    def _change(
+        self,
+        connection: Connection,
+        params: m.Forget | m.Pin,
+        msgid: int | None,
+        once: Callable[[], dict[str, Any]],
+        numbered: Callable[[str, bytes, int], dict[str, Any]],
+    ) -> dict[str, Any] | None:
+        """Do what changes a component: exactly once where it is numbered, else at most once."""
         if params.producer is None or params.sequence is None:
             self._refuse_while_storage_fails()
-            forgotten = self.engine.advisor.forget(params.component, params.keep)
-            return self._durably(connection, msgid, forgotten, 0)
+            return self._durably(connection, msgid, once(), 0)
         key = (params.producer, params.incarnation)
         self._known(connection, key, params.sequence)
-        forgotten = self.engine.forget_batch(*key, params.sequence, params.component, params.keep)
-        return self._durably(connection, msgid, forgotten, 0, key)
+        return self._durably(connection, msgid, numbered(*key, params.sequence), 0, key)
 
-    def _predict(self, _: Connection, params: m.Predict, __: int | None) -> dict[str, Any]:
-        return self.engine.advisor.predict(
-            params.component,
-            predictor=params.asked,
-            cores=params.cores,
-            level=params.level,
-            model=params.model,
-            machine=params.machine,
-            measure=params.measure,
-        ).as_dict()
+    def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
+        args = (params.component, params.keep)
+        return self._change(
+            connection, params, msgid,
+            lambda: self.engine.advisor.forget(*args), lambda *key: self.engine.forget_batch(*key, *args),
+        )  # fmt: skip
 
-    def _choose_cores(self, _: Connection, params: m.ChooseCores, __: int | None) -> dict[str, Any]:
-        return self.engine.advisor.choose_cores(
-            params.component,
-            predictor=1.0 if params.predictor is None else params.predictor,
-            cores_max=params.cores_max,
-            tolerance=params.tolerance,
-        ).as_dict()
+    def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
+        args = (params.component, params.model)
+        return self._change(
+            connection, params, msgid,
+            lambda: self.engine.advisor.pin(*args), lambda *key: self.engine.pin_batch(*key, *args),
+        )  # fmt: skip
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         network = params.network
@@ -384,11 +397,7 @@ class Hub:
         connection.answer(msgid, result)
 
     def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:
-        wanted = (
-            {True: None, False: ()}[params.components] if isinstance(params.components, bool) else params.components
-        )
-        answer = self.engine.advisor.status(components=wanted, offset=params.offset, limit=params.limit)
-        return answer | {"service": self.health()}
+        return questions.status(self.engine.advisor, params) | {"service": self.health()}
 
     def health(self) -> dict[str, Any]:
         """Return what an operator asks first."""

@@ -111,7 +111,11 @@ def _open(config: Config) -> Store:
 
 def _hub(config: Config, store: Store | None) -> Hub:
     snapshot = store.load() if store is not None else None
-    limits = {"components_max": config.components_max, "producers_max": config.producers_max}
+    limits = {
+        "components_max": config.components_max,
+        "producers_max": config.producers_max,
+        "model_memory_bytes": config.model_memory,
+    }
     engine = (
         Engine(timer_noise_s=config.timer_noise_s, **limits) if snapshot is None else Engine.restore(snapshot, **limits)
     )
@@ -250,5 +254,6 @@ class _Service:
             event(logging.WARNING, "stopped before all was drained", connections=open_still, unsaved=unsaved)
         for connection in list(hub.connections.values()):
             connection.drop("service stopped")
+        hub.happenings.close()
         if self._http is not None:
             await self._http.stop()

@@ -12,9 +12,11 @@ import pytest
 from advisor import errors
 from advisor.client.outcomes import Answered
 from advisor.client.requests import given as as_params
+from advisor.client.requests import predict_params, read_suggestions
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.observations import BOUNDS, bound_text
+from advisor.engine.asking import PINS
 from advisor.protocol.connection import ClientConnection, Request, ServerConnection, Singles
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
 from advisor.protocol.messages import METHODS, RESERVED, check_params
@@ -78,6 +80,12 @@ def sent_by_our_client() -> set[bytes]:
         (7, "choose_cores", as_params(component="matmul", predictor=2048, cores_max=16)),
         (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
         (9, "status", as_params(components=True, limit=10)),
+        (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
+        (
+            13,
+            "predict",
+            predict_params([[512, 256]], None, component="gemm", cores=8, machine="node7", measure="peak_bytes"),
+        ),
     ):
         session._last_id = msgid - 2
         session.call(method, [params])
@@ -87,7 +95,7 @@ def sent_by_our_client() -> set[bytes]:
 
 def test_our_client_says_what_the_page_says() -> None:
     ours = sent_by_our_client()
-    page = {data for message, data in CLIENT if message[-2] not in ("observe", "predict", "forget")}
+    page = {data for message, data in CLIENT if message[1] != 6 and message[-2] not in ("observe", "forget", "pin")}
     assert ours == page
 
 
@@ -108,6 +116,8 @@ def test_our_client_understands_what_the_page_answers() -> None:
     session.receive(answers[4][1])
     stats = session.stats
     assert (stats.rows_acknowledged, stats.rows_accepted, stats.rows_refused) == (4, 3, 1)
+    (suggestion,) = read_suggestions(answers[11][0][3])
+    assert (suggestion.predictor, suggestion.cores, suggestion.cost_core_s) == (2048.0, 16.0, 4.0)
     assert session.receive(answers[5][1]) == []  # a gap is no failure: sent again
     session.outgoing()
     assert session.receive(msgpack.packb([1, session._last_id, None, {"rows": 1}])) == [
@@ -117,9 +127,14 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 13
+    assert len(stated) == 14
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
+
+
+def test_every_form_is_named() -> None:
+    told = set(re.findall(r"`([a-z_ ]+?)(?: degree K)?`", section(6).split("### predict")[1].split("```")[0]))
+    assert {re.sub(r" degree \d$", "", form) for form in PINS} <= told
 
 
 def test_every_error_that_may_be_answered_is_listed() -> None:

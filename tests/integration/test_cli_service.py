@@ -41,7 +41,7 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
     with serving(tmp_path, "--state", state) as (socket, process):
         teach(socket)
         found = answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket)
-        assert found["elapsed_s"] == [pytest.approx(0.18, rel=1e-6)]
+        assert found["elapsed_s"] == [pytest.approx(0.18, rel=2e-2)]
         assert (
             answer("choose-cores", "work", "--predictor", "300", "--cores-max", "4", "--socket", socket)["cores"] == 4
         )
@@ -58,9 +58,8 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
     with serving(tmp_path, "--state", state) as (socket, _):
         assert answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket) == found
         assert run("forget", "work", "--socket", socket).returncode == 0
-        gone = run("predict", "work", "--socket", socket)
-        assert (gone.returncode, gone.stdout) == (2, "")
-        assert "work" in gone.stderr
+        gone = answer("predict", "work", "--socket", socket)
+        assert (gone["model"], gone["observations"], gone["extrapolates"]) == ("prior", 0, [None])
 
 
 def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:

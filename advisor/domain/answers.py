@@ -85,7 +85,8 @@ class Suggestion:
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""
         plain = {key: getattr(self, key) for key in self.__slots__}
-        return plain | {"predictor": list(self.predictor) if isinstance(self.predictor, tuple) else self.predictor}
+        vector: Any = plain["predictor"]
+        return plain | {"predictor": list(vector) if isinstance(vector, tuple) else vector}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Supports:
         """Return the table and place of a component's record, or None."""
         if slot >= len(self._place) or self._place[slot] == NONE:
             return None
-        return self._ordered[self._home[slot]], int(self._place[slot])
+        return self._ordered[int(self._home[slot])], int(self._place[slot])
 
     @property
     def bytes(self) -> int:

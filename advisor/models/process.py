@@ -126,15 +126,16 @@ def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> fl
     total = total + total.T - np.diag(np.diag(total))
     scatter = total - (z / runs) @ z.T
     size = np.diag(total)
-    free = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
+    free: NDArray[np.bool_] = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
     if not free.any() or spread <= 0.0:
         return 1.0
     lean = (record[at["zy"]] - (z / runs) @ y)[free]
-    inner = scatter[np.ix_(free, free)] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
+    inner = scatter[free][:, free] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
     explained = float(lean @ np.linalg.solve(inner, lean))
     free_rows = max(float(runs.sum()) - used, 1.0)
     # Each coefficient takes its share by chance alone.
-    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - float(free.sum()), 1.0)
+    taken = float(np.count_nonzero(free))
+    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - taken, 1.0)
     return min(max(share, 0.0), 1.0)
 
 

@@ -283,7 +283,8 @@ class Posterior:
                 offset = [value - centre for value, centre in zip(z, s.centre, strict=True)]
                 at = mean.level + SLOPE * (sum(offset) - 2.0 * offset[-1])
             else:
-                at = float(mean(np.array([z]))[0])
+                single = getattr(mean, "one", None)  # a mean fitted elsewhere may know a quicker way for one point
+                at = float(mean(np.array([z]))[0]) if single is None else single(z)
             middle.append(at + pulled[i][s.home[i]])
         together = sum(share * value for share, value in zip(s.shares, middle, strict=True))
         variance = 0.0

@@ -131,7 +131,7 @@ def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> fl
         return 1.0
     lean = (record[at["zy"]] - (z / runs) @ y)[free]
     inner = scatter[free][:, free] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
-    explained = float(lean @ np.linalg.solve(inner, lean))
+    explained = float(lean @ np.asarray(np.linalg.solve(inner, lean)))
     free_rows = max(float(runs.sum()) - used, 1.0)
     # Each coefficient takes its share by chance alone.
     taken = float(np.count_nonzero(free))

@@ -103,7 +103,7 @@ class Components:
         self.measures = 0  # slots of what is learned beside time
         self.table = Table()
         self.totals: Counter[str] = Counter()
-        self.supports = Supports(model_memory_bytes, self.totals)
+        self.supports = Supports(model_memory_bytes, self.totals, timer_noise_s)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     def __len__(self) -> int:

@@ -130,7 +130,8 @@ class Mixtures:
         return found
 
     def _solved(self, slot: int, form: str | None, table: SupportTable, place: int) -> Mixture:
-        points = process.points_of(table, place)
+        timer = 0.0 if self._components.kind(slot) else self._components.timer_noise_s
+        points = process.points_of(table, place, timer)
         base = self._components.table
         rows = int(base.integers("rows")[slot])
         known = [] if rows <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]

@@ -52,6 +52,10 @@ class Points:
         Sum of squared deviations from y.
     machine : int64 array (k,)
         Place of the machine, 0 where none was named.
+    inside : float64 array (axes,), optional
+        Standard deviation of z inside cells.
+    timer : float64 array (k,), optional
+        Variance of one run's log time that the timer adds.
     zero : float64 array (axes,)
         Where a predictor of 0 stands; no axis goes below.
     torn : float64 array (k,), optional
@@ -65,6 +69,8 @@ class Points:
     machine: Ints
     zero: Floats
     torn: Floats | None = None
+    inside: Floats | None = None
+    timer: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import click
 
 from advisor.cli import options, show
 from advisor.cli.source import asked, connected
+from advisor.domain.answers import told_totals
 from advisor.domain.limits import MEASURES, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, TooLarge
 
@@ -149,7 +150,7 @@ def status_command(components: tuple[str, ...], offset: int, limit: int, **sourc
     with asked(source) as advisor:
         everything: Any = None if source["state"] or source["table"] else True
         status = advisor.status(components=list(components) or everything, offset=offset, limit=limit)
-    show.status(status, as_json=source["as_json"])
+    show.status(status | {"totals": told_totals(status["totals"])}, as_json=source["as_json"])
 
 
 @click.command("forget", cls=options.Command)

@@ -40,5 +40,7 @@ def _levels(components: Components, slot: int) -> np.ndarray[tuple[int], np.dtyp
     kind = components.kind(slot)
     low = components.table["t_low"][: len(components)]
     # Nothing learned, or all of it forgotten, which leaves the least time at its start, infinite.
-    others = [i for i in np.flatnonzero(np.isfinite(low) & (low > 0))[: 4 * OTHERS_MAX].tolist() if components.kind(i) == kind]
+    others = [
+        i for i in np.flatnonzero(np.isfinite(low) & (low > 0))[: 4 * OTHERS_MAX].tolist() if components.kind(i) == kind
+    ]
     return np.log(low[others[:OTHERS_MAX]]) if others else np.zeros(0)

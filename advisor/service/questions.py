@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.answers import told_totals
 from advisor.engine import Advisor
 from advisor.engine.components import TIME
 from advisor.errors import InvalidValue
 from advisor.protocol import messages as m
-
-# The engine's own accounts of its scores, in totals beside the counts that mean something to others.
-INTERNAL_TOTALS = ("scores.saved.", "scores.spent.")
-
-
-def told_totals(totals: Mapping[str, int]) -> dict[str, int]:
-    """Return the totals without the engine's own accounts."""
-    return {name: count for name, count in totals.items() if not name.startswith(INTERNAL_TOTALS)}
 
 
 def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:

@@ -180,6 +180,7 @@ def bound_text(code: str) -> str:
 
 
 _BOUND_TEXTS: Mapping[str, str] = {
+    "invalid_dimensions": "as many predictor values as the component's first row had",
     "invalid_name": NAME_BOUND,
     "too_many_components": "a known component, or fewer components",
     "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
@@ -208,6 +209,8 @@ def _offending(columns: Columns, row: int, code: str) -> Any:
     if code == "invalid_measure":
         told = {name: values[row].item() for name, values in columns.measures.items()}
         return next(({name: t} for name, t in told.items() if vectors.outside(t, *limits.MEASURES[name])), None)
+    if code == "invalid_dimensions":
+        return 1 if columns.further is None else 1 + int(np.count_nonzero(~np.isnan(columns.further[row])))
     if code == "invalid_predictor" and columns.further is not None:
         point = vectors.point(columns.predictor[row].item(), columns.further[row])
         return next((x for x in point if not 0.0 <= x <= limits.PREDICTOR_MAX), None)

@@ -29,11 +29,12 @@ from advisor.engine import state_bytes
 from advisor.engine.asking import Asking
 from advisor.engine.checks import check_kinds, checked_level, is_number
 from advisor.engine.components import TIME, Components
+from advisor.engine.mixtures import Mixture
 from advisor.engine.pending import Pending, more_of, point_of
-from advisor.engine.report import component_status
+from advisor.engine.report import component_status, fate
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
-from advisor.engine.supports import MODEL_MEMORY_BYTES
+from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 from advisor.models.prediction import LEVEL, Model
 from advisor.network import parse
@@ -422,20 +423,25 @@ class Advisor:
         if isinstance(components, (str, bytes)) or not (components is None or isinstance(components, Iterable)):
             raise InvalidValue("components", components, "a list of names")
         chosen = (
-            self.components.names if components is None else [checked_name("components", name) for name in components]
+            self.components.components
+            if components is None
+            else [checked_name("components", name) for name in components]
         )
         slots = [self.components.slot(name) for name in chosen[offset : offset + limit]]
         error, scored = self.components.error()
         return {
-            "totals": dict(self.components.totals),
-            "components_known": len(self.components),
+            "totals": {key: n for key, n in self.components.totals.items() if not key.startswith(ACCOUNTS)},
+            "components_known": len(self.components) - self.components.measures,
             "components_max": self.components.components_max,
             "timer_noise_s": self.components.timer_noise_s,
             "state_bytes": self.components.bytes,
+            "model_memory_bytes": self.components.supports.memory_bytes,
+            "model_memory_used_bytes": self.components.supports.used_bytes,
+            **fate(**self.ledger()),
             "prediction_error": error if scored else None,
             "predictions_scored": scored,
             "offset": offset,
-            "components": component_status(self.components, slots, self._solved.of_slots(slots)),
+            "components": component_status(self.components, slots, self._solved.of_slots(slots), self._asking),
         }
 
     def model(self, component: str, form: str | None = None) -> Model:
@@ -447,6 +453,25 @@ class Advisor:
         """
         self.flush()
         return self._solved.one(component, form)
+
+    def mixture(self, component: str) -> Mixture | None:
+        """Return the solved mixture of a component, for who wants to look inside; None where it has no support points.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        return self._asking.mixtures.one(self.components.slot(component))
+
+    def ledger(self) -> dict[str, Any]:
+        """Return how predictions of elapsed times made before their rows were learned have fared, in sums.
+
+        `scores` of them were made, `covered` lay within their 90 % interval; `error` is the sum of |t - prediction| / t,
+        `bias` that of (prediction - t) / t.
+        """
+        self.flush()
+        return self.components.supports.ledger()
 
     def models(self, components: Sequence[str]) -> list[Model]:
         """Return the solved models of several components, with their demand under the observed load; solved in one batch."""

@@ -158,6 +158,11 @@ class Components:
         if full is not None:
             bad["too_many_components"] = full
             good = ~full if good is None else good & ~full
+        if columns.further is not None or self.supports.vectors:
+            wrong = self._wrong_dimensions(columns, slots, good)
+            if wrong.any():
+                bad["invalid_dimensions"] = wrong
+                good = ~wrong if good is None else good & ~wrong
         refused = refusals_of(bad, columns) if bad else Refusals()
         accepted = len(columns) - refused.count
         self._learn(columns, slots, good)
@@ -168,6 +173,17 @@ class Components:
         if columns.carried:
             self.totals.update({f"carried.{name}": n for name, n in columns.carried.items()})
         return Receipt(accepted, refused)
+
+    def _wrong_dimensions(self, columns: Columns, slots: Ints, good: Bools | None) -> Bools:
+        """Return the rows (n,) with another number of predictors than their component's first row had."""
+        n = len(slots)
+        axes = np.full(n, 2) if columns.further is None else 2 + np.count_nonzero(~np.isnan(columns.further), axis=1)
+        wrong = np.zeros(n, np.bool_)
+        rows = np.arange(n) if good is None else np.flatnonzero(good)
+        known = self.supports.axes_of(slots[rows])
+        _, first, inverse = np.unique(slots[rows], return_index=True, return_inverse=True)
+        wrong[rows] = np.where(known > 0, known, axes[rows][first][inverse]) != axes[rows]
+        return wrong
 
     def _learn(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
         learned = good
@@ -225,7 +241,8 @@ class Components:
         )
 
     def _tell_changes(self, changes: Changes) -> None:
-        self.totals["changes"] += len(changes)
+        if len(changes):
+            self.totals["changes"] += len(changes)
         for slot, ratio in zip(changes.slots.tolist(), changes.log2_ratio.tolist(), strict=True):
             rows = int(self.table.integers("rows")[slot])
             self.events.append(
@@ -386,12 +403,17 @@ class Components:
 
     def error(self) -> tuple[float, int]:
         """Return the mean of |t - m| / t over all scored rows and their number, m being the weighting model's prediction."""
-        rows = int(counts.scored(self.table).sum())
-        return (float(self.table["error"].sum()) / rows if rows else float("nan"), rows)
+        timed: Any = slice(None)
+        if self.measures:
+            timed = [slot for slot, name in enumerate(self.names) if SEPARATOR not in name]
+        rows = int(counts.scored(self.table, timed).sum())
+        return (float(self.table["error"][timed].sum()) / rows if rows else float("nan"), rows)
 
     def worst(self, k: int) -> list[tuple[str, float, int]]:
         """Return the k components with the largest mean error among the scored: (name, error, rows). Cost O(components)."""
-        scored = counts.scored(self.table, slice(len(self.names)))
+        scored = counts.scored(self.table, slice(len(self.names))).copy()
+        if self.measures:
+            scored[[slot for slot, name in enumerate(self.names) if SEPARATOR in name]] = 0
         mean = np.where(scored > 0, self.table["error"][: len(self.names)] / np.maximum(scored, 1), -1.0)
         count = min(k, int(np.count_nonzero(scored)))
         if count <= 0:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from advisor.engine.components import Components
+from advisor.engine.asking import Asking
+from advisor.engine.components import MEASURE_SCALES, SEPARATOR, Components
 from advisor.models import counts
 from advisor.models.prediction import Model
 
 
-def component_status(components: Components, slots: Sequence[int], models: Mapping[int, Model]) -> list[dict[str, Any]]:
+def component_status(
+    components: Components, slots: Sequence[int], models: Mapping[int, Model], asking: Asking
+) -> list[dict[str, Any]]:
     """Return one plain map a slot: exact counts, ranges, the model with its notes, bias and prediction error."""
     table = components.table
     rows: list[dict[str, Any]] = []
@@ -32,5 +35,32 @@ def component_status(components: Components, slots: Sequence[int], models: Mappi
                 "cores_range": list(model.p_range),
                 "elapsed_least_s": float(table["t_low"][slot]),
             }
-        rows.append(entry)
+        entry |= {name: int(table.integers(name)[slot]) for name in ("changes", "outliers")}
+        if entry["changes"]:
+            entry |= {
+                "changed_at": int(table.integers("changed_at")[slot]),
+                "changed_by": float(table["changed_by"][slot]),
+            }
+        rows.append(entry | _rich(components, slot, asking))
     return rows
+
+
+def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:
+    """Return what the rich tier holds of a component, and how its predictions have fared."""
+    measures = [m for m in MEASURE_SCALES if components.names[slot] + SEPARATOR + m in components.slot_of]
+    record = components.supports.find(slot)
+    if record is None:
+        return {"tier": "base", "model_bytes": 0, "pinned": None, "measures": measures}
+    table, place = record
+    sums = {name: table.column(name)[place].item() for name in ("scores", "covered", "error", "bias")}
+    return {
+        "tier": "rich", "model_bytes": table.words_a_record * 8, "points": int(table.count("points")[place]),
+        "predictors": table.axes - 1, "machines": int(table.count("machines")[place]), "pinned": asking.pinned(slot),
+        "measures": measures, **fate(**sums),
+    }  # fmt: skip
+
+
+def fate(scores: int, covered: int, error: float, bias: float) -> dict[str, Any]:
+    """Return the means of a ledger's sums, None before there is a score."""
+    means = (("coverage", covered), ("score_error", error), ("score_bias", bias))
+    return {"scores": scores} | {name: total / scores if scores else None for name, total in means}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,9 @@ from advisor.models.support_fold import ZERO_Z, Credit
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MODEL_MEMORY_BYTES = 32 * 2**20  # by default: 8,000 components with one predictor; the base tier is not counted in it
+MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 4,000 components with one predictor; the base tier is not counted in it
 NONE = -1
+ACCOUNTS = "scores."  # totals that begin so are the credit's books: they also go down
 DIRECT_ROWS = 64  # rows up to which the points hold every one of them, and the base tier's own fit adds nothing
 
 
@@ -108,13 +110,26 @@ class Supports:
             self._home = np.concatenate([self._home, np.full(more, NONE, np.int64)])
             self._place = np.concatenate([self._place, np.full(more, NONE, np.int64)])
 
+    def ledger(self) -> dict[str, Any]:
+        """Return the sums over all scored predictions of elapsed times. Cost O(records)."""
+        tables = [table for name, table in self.tables.items() if name.count("-") == 1]
+        found: dict[str, Any] = {"scores": sum(int(table.count("scores")[: table.size].sum()) for table in tables)}
+        found["covered"] = sum(int(table.count("covered")[: table.size].sum()) for table in tables)
+        for field in ("error", "bias"):
+            found[field] = sum(float(table.column(field)[: table.size].sum()) for table in tables)
+        return found
+
     # -- learning ---------------------------------------------------------------------------------------------------------
 
-    def wrong_axes(self, slots: Ints, axes: Ints) -> NDArray[np.bool_]:
-        """Return the rows (n,) whose number of predictors is not that of their component's first row."""
-        self._reserve(int(slots.max()) + 1 if len(slots) else 0)
-        known = self._axes[slots]
-        return (known > 0) & (known != axes)
+    @property
+    def vectors(self) -> bool:
+        """True when some component has more than one predictor."""
+        return any(table.axes > 2 for table in self._ordered)
+
+    def axes_of(self, slots: Ints) -> Ints:
+        """Return the axes (n,) of the components' records, 0 where there is none."""
+        self._reserve(int(slots.max(initial=-1)) + 1)
+        return self._axes[slots]
 
     def fold(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import floor, ldexp
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +105,11 @@ class SupportTable:
     def count(self, field: str) -> Ints:
         """Return the view (capacity,) of a field of one int64."""
         return self.words.view(np.int64)[:, self.at[field].start]
+
+    def column(self, field: str) -> NDArray[Any]:
+        """Return the view (capacity,) of a field of one word, of its own type."""
+        kind = next(kind for name, _, kind, _ in self.fields if name == field)
+        return self.count(field) if kind == "i" else self.words[:, self.at[field].start]
 
     def empty_record(self) -> Floats:
         """Return the words of a component that has seen nothing."""

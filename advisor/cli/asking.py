@@ -10,7 +10,6 @@ import click
 
 from advisor.cli import options, show
 from advisor.cli.source import asked, connected
-from advisor.domain.answers import told_totals
 from advisor.domain.limits import MEASURES, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, TooLarge
 
@@ -150,7 +149,7 @@ def status_command(components: tuple[str, ...], offset: int, limit: int, **sourc
     with asked(source) as advisor:
         everything: Any = None if source["state"] or source["table"] else True
         status = advisor.status(components=list(components) or everything, offset=offset, limit=limit)
-    show.status(status | {"totals": told_totals(status["totals"])}, as_json=source["as_json"])
+    show.status(status, as_json=source["as_json"])
 
 
 @click.command("forget", cls=options.Command)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, log
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -26,10 +24,4 @@ def diff_command(before: Path, after: Path, level: float, as_json: bool) -> None
     from advisor.engine.comparison import compare
 
     found = compare(stored(before, "A"), stored(after, "B"), level)
-    show.differences(sorted(found, key=_order), level=level, as_json=as_json)
-
-
-def _order(each: Any) -> tuple[bool, float, str]:
-    """Order by significance, size, name."""
-    size = abs(log(each.ratio)) if each.ratio and isfinite(each.ratio) else 0.0
-    return not each.significant, -size, each.component
+    show.differences(found, level=level, as_json=as_json)

@@ -151,7 +151,9 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
         "memory", text_columns=3,
     )  # fmt: skip
     for entry in components:
-        model = str(entry.get("pinned") or entry.get("model") or "–") + (" (pinned)" if entry.get("pinned") else "")
+        model = "mixture" if entry.get("points") else str(entry.get("model") or "–")
+        if entry.get("pinned"):
+            model = f"{entry['pinned']} (pinned)"
         rows.add_row(
             escape(str(entry["component"])), escape(model), str(entry.get("tier", "–")), str(entry.get("runs", "–")),
             percent(_first(entry, "score_error", "prediction_error")), percent(_first(entry, "score_bias", "bias")),
@@ -161,9 +163,11 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
     _print(rows)
     for entry in components:
         if entry.get("changed_at") is not None:
-            by = entry.get("changed_by")
-            told = f": runs take {by:.3g} times as long since" if by else ""
-            _say(f"  {entry['component']} changed at its row {entry['changed_at']:,}{told}", style="dim")
+            ratio = 2.0 ** entry["changed_by"]
+            _say(
+                f"  {entry['component']} changed at its row {entry['changed_at']:,}: runs take {ratio:.3g} times as long",
+                style="dim",
+            )
 
 
 def forgotten(component: str, keep: float, answer: Any, *, as_json: bool) -> None:

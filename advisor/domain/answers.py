@@ -6,14 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# The engine's own accounts of its scores, kept among its totals: of no meaning to others.
-INTERNAL_TOTALS = ("scores.saved.", "scores.spent.")
-
-
-def told_totals(totals: Mapping[str, int]) -> dict[str, int]:
-    """Return an advisor's totals without its own accounts."""
-    return {name: count for name, count in totals.items() if not name.startswith(INTERNAL_TOTALS)}
-
 
 @dataclass(frozen=True, slots=True)
 class Prediction:

@@ -113,8 +113,6 @@ class HubCollector(Collector):
 
     def _ledger(self) -> Iterator[Metric]:
         """What became of the predictions that were scored: sums, so that any span of time can be asked for its rate."""
-        if not hasattr(self._hub.engine.advisor, "ledger"):
-            return
         ledger = self._hub.engine.advisor.ledger()
         for key, name, about in LEDGER_COUNTERS:
             yield CounterMetricFamily(name, about, value=ledger[key])

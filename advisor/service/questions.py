@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.answers import told_totals
 from advisor.engine import Advisor
 from advisor.engine.components import TIME
 from advisor.errors import InvalidValue
@@ -56,8 +55,7 @@ def suggest(advisor: Advisor, params: m.Suggest) -> list[dict[str, Any]]:
 def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:
     """Answer `status`, but for what the service adds; raises as `Advisor.status`."""
     chosen = {True: None, False: ()}[params.components] if isinstance(params.components, bool) else params.components
-    answer = advisor.status(components=chosen, offset=params.offset, limit=params.limit)
-    return answer | {"totals": told_totals(answer["totals"])}
+    return advisor.status(components=chosen, offset=params.offset, limit=params.limit)
 
 
 def _predictors(advisor: Advisor, params: m.Predict) -> Any:

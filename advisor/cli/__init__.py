@@ -28,6 +28,7 @@ COMMANDS = {
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
+    "diff": ("advisor.cli.comparing", "Compare two states: what became slower, or faster, with significance."),
     "export": ("advisor.cli.moving", "Write what was learned to a file."),
     "import": ("advisor.cli.moving", "Start a new state file from an exported one."),
 }

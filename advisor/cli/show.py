@@ -76,7 +76,7 @@ def prediction(
     told = MEASURES_TOLD.get(measure or "", seconds)
     each = (plain[key] for key in ("elapsed_s", "low_s", "high_s", "extrapolates"))
     for size, cores, elapsed, low, high, outside in zip(x, p, *each, strict=True):
-        shown = f"{outside:.1f} doublings" if outside else "no"
+        shown = "nothing seen" if math.isinf(outside) else f"{outside:.1f} doublings" if outside else "no"
         rows.add_row(point(size), f"{cores:g}", told(elapsed), told(low), told(high), shown)
     _print(rows)
     _say(
@@ -146,14 +146,28 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
     components: Sequence[Mapping[str, Any]] = found.get("components") or ()
     if not components:
         return
-    rows = table("component", "model", "runs", "parallel", "error", "bias", "predictor", "cores", text_columns=2)
+    rows = table(
+        "component", "model", "tier", "runs", "error", "bias", "in 90%", "changes", "outliers", "predictor", "cores",
+        "memory", text_columns=3,
+    )  # fmt: skip
     for entry in components:
+        model = "mixture" if entry.get("points") else str(entry.get("model") or "–")
+        if entry.get("pinned"):
+            model = f"{entry['pinned']} (pinned)"
         rows.add_row(
-            escape(str(entry["component"])), escape(str(entry.get("model") or "–")), str(entry.get("runs", "–")),
-            percent(entry.get("parallel_fraction")), percent(entry.get("prediction_error")), percent(entry.get("bias")),
-            _span(entry.get("predictor_range")), _span(entry.get("cores_range")),
+            escape(str(entry["component"])), escape(model), str(entry.get("tier", "–")), str(entry.get("runs", "–")),
+            percent(_first(entry, "score_error", "prediction_error")), percent(_first(entry, "score_bias", "bias")),
+            percent(entry.get("coverage")), _count(entry.get("changes")), _count(entry.get("outliers")),
+            _span(entry.get("predictor_range")), _span(entry.get("cores_range")), size(entry.get("model_bytes")),
         )  # fmt: skip
     _print(rows)
+    for entry in components:
+        if entry.get("changed_at") is not None:
+            ratio = 2.0 ** entry["changed_by"]
+            _say(
+                f"  {entry['component']} changed at its row {entry['changed_at']:,}: runs take {ratio:.3g} times as long",
+                style="dim",
+            )
 
 
 def forgotten(component: str, keep: float, answer: Any, *, as_json: bool) -> None:
@@ -202,6 +216,28 @@ def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:
         _say(f"picture: {result['plot']}")
 
 
+def differences(found: Sequence[Any], *, level: float, as_json: bool) -> None:
+    """Show what became slower or faster from one state to another."""
+    if as_json:
+        keys = ("component", "ratio", "low", "high", "significant", "points", "note")
+        _json({"level": level, "differences": [{key: getattr(each, key) for key in keys} for each in found]})
+        return
+    rows = table("component", "", "times as long", "low", "high", "compared at", "", text_columns=2)
+    for each in found:
+        verdict = ("slower" if each.ratio > 1.0 else "faster") if each.significant else "–"
+        figures = (
+            "–" if value is None or not math.isfinite(value) else f"{value:.3g}"
+            for value in (each.ratio, each.low, each.high)
+        )
+        rows.add_row(escape(each.component), verdict, *figures, several(each.points, "point"), escape(each.note or ""))
+    _print(rows)
+    slower = sum(each.significant and each.ratio > 1.0 for each in found)
+    faster = sum(each.significant and each.ratio < 1.0 for each in found)
+    _say(
+        f"{slower} slower, {faster} faster, {len(found) - slower - faster} without a difference that {level:.1%} would bear out"
+    )
+
+
 def moved(target: str, status: Mapping[str, Any], size: int, *, as_json: bool) -> None:
     """Show what was exported or imported."""
     if as_json:
@@ -222,9 +258,20 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _first(entry: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first of the values that is there."""
+    return next((entry[key] for key in keys if entry.get(key) is not None), None)
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
 def _cell(key: str, value: Any) -> str:
-    if key == "prediction_error":
+    if key in ("prediction_error", "score_error", "score_bias", "coverage"):
         return percent(value)
+    if key.endswith("_bytes"):
+        return size(value)
     if isinstance(value, float) and key.endswith("_s"):
         return seconds(value)
     return (

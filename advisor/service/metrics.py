@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from advisor.engine.components import SEPARATOR, TIME
 from advisor.service.hub import Hub
 from advisor.service.measures import Histogram
 
@@ -22,7 +23,19 @@ ENGINE_COUNTERS = (
     ("batches_replayed", "advisor_batches_replayed", "Numbered batches that came again and were not folded again"),
     ("gaps", "advisor_sequence_gaps", "Numbered batches refused because one before them is missing"),
     ("forgets", "advisor_forgets", "Components told to forget"),
+    ("pins", "advisor_pins", "Components held to a model, or let go"),
+    ("changes", "advisor_model_changes", "Changes found in components' run times, their old sums discounted"),
+    ("outliers", "advisor_outliers", "Rows too far off to be believed at once"),
+    ("promotions", "advisor_promotions", "Components, and measures, given support points"),
+    ("promotions_refused", "advisor_promotions_refused", "Promotions that the model memory did not allow"),
+    ("measures_dropped", "advisor_measures_dropped", "Measures not learned for want of room"),
     ("producers_resumed", "advisor_producers_resumed", "Producers that went on ahead of a state that was lost"),
+)
+# One line a sum over the answers that were scored: key of the ledger, metric, help.
+LEDGER_COUNTERS = (
+    ("scores", "advisor_scores", "Answers scored when their measurement came"),
+    ("covered", "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement"),
+    ("error", "advisor_score_error", "Sum of |t - predicted| / t over the scored answers"),
 )
 # One line a labelled counter of the engine: prefix of its totals, metric, label, help.
 ENGINE_COUNTERS_BY = (
@@ -66,7 +79,7 @@ class HubCollector(Collector):
                     family.add_metric([total.removeprefix(prefix)], count)
             yield family
         components = engine.advisor.components
-        yield GaugeMetricFamily("advisor_components", "Components known", value=len(components))
+        yield GaugeMetricFamily("advisor_components", "Components known", value=len(components) - components.measures)
         yield GaugeMetricFamily("advisor_components_max", "Components at most", value=components.components_max)
         yield GaugeMetricFamily("advisor_state_bytes", "Bytes of learned state in memory", value=engine.state_bytes)
         yield GaugeMetricFamily(
@@ -79,11 +92,34 @@ class HubCollector(Collector):
             )
         yield CounterMetricFamily("advisor_predictions_scored", "Rows predicted before they were learned", value=scored)
         worst = GaugeMetricFamily(
-            "advisor_worst_prediction_error_ratio", "The components with the largest mean error", labels=["component"]
-        )
+            "advisor_worst_prediction_error_ratio", "The components with the largest mean error",
+            labels=["component", "measure"],
+        )  # fmt: skip
         for name, mean, _ in components.worst(self._hub.config.worst_components):
-            worst.add_metric([name], mean)
+            component, _, measure = name.partition(SEPARATOR)
+            worst.add_metric([component, measure or TIME], mean)
         yield worst
+        yield from self._model_memory()
+        yield from self._ledger()
+
+    def _model_memory(self) -> Iterator[Metric]:
+        supports = self._hub.engine.advisor.components.supports
+        yield GaugeMetricFamily(
+            "advisor_model_memory_bytes", "Bytes that support points may take", value=supports.memory_bytes
+        )
+        yield GaugeMetricFamily(
+            "advisor_model_memory_used_bytes", "Bytes that support points take", value=supports.used_bytes
+        )
+
+    def _ledger(self) -> Iterator[Metric]:
+        """What became of the predictions that were scored: sums, so that any span of time can be asked for its rate."""
+        ledger = self._hub.engine.advisor.ledger()
+        for key, name, about in LEDGER_COUNTERS:
+            yield CounterMetricFamily(name, about, value=ledger[key])
+        # A sum of what may be negative is no counter.
+        yield GaugeMetricFamily(
+            "advisor_score_bias_sum", "Sum of (predicted - t) / t over the scored answers", value=ledger["bias"]
+        )
 
     def _storage(self) -> Iterator[Metric]:
         committer, measures = self._hub.committer, self._hub.measures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -13,14 +12,6 @@ from advisor.engine import Advisor
 from advisor.engine.components import TIME
 from advisor.errors import InvalidValue
 from advisor.protocol import messages as m
-
-# The engine's own accounts of its scores, in totals beside the counts that mean something to others.
-INTERNAL_TOTALS = ("scores.saved.", "scores.spent.")
-
-
-def told_totals(totals: Mapping[str, int]) -> dict[str, int]:
-    """Return the totals without the engine's own accounts."""
-    return {name: count for name, count in totals.items() if not name.startswith(INTERNAL_TOTALS)}
 
 
 def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
@@ -64,8 +55,7 @@ def suggest(advisor: Advisor, params: m.Suggest) -> list[dict[str, Any]]:
 def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:
     """Answer `status`, but for what the service adds; raises as `Advisor.status`."""
     chosen = {True: None, False: ()}[params.components] if isinstance(params.components, bool) else params.components
-    answer = advisor.status(components=chosen, offset=params.offset, limit=params.limit)
-    return answer | {"totals": told_totals(answer["totals"])}
+    return advisor.status(components=chosen, offset=params.offset, limit=params.limit)
 
 
 def _predictors(advisor: Advisor, params: m.Predict) -> Any:

@@ -66,7 +66,7 @@ async def test_both_formats_of_metrics_parse(tmp_path: Path) -> None:
         await peer.call("observe_rows", {"rows": [[n, 1.0 + i, 1.0, 1.0 + i % 3] for n in names for i in range(40)]})
         plain = await get(live, "/metrics")
         worst = {label for (name, label) in samples(plain.text) if name == "advisor_worst_prediction_error_ratio"}
-        assert worst == set(names)
+        assert worst == {f"{name},elapsed_s" for name in names}
         accept = {"accept": "application/openmetrics-text; version=1.0.0"}
         modern = await get(live, "/metrics", headers=accept)
         assert modern.headers["content-type"].startswith("application/openmetrics-text")

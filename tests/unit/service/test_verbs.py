@@ -202,3 +202,108 @@ async def test_a_peer_that_has_sent_all_still_gets_its_answers(tmp_path: Path) -
         except Closed:
             return
         raise AssertionError("the connection stays open")
+
+
+async def test_a_pin_is_a_numbered_event_and_survives(tmp_path: Path) -> None:
+    pinned = {"producer": "p", "sequence": 2, "component": "c1", "model": "two_step"}
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(60)})
+        before = (await peer.call("predict", "c1", 3.0, 2))["model"]
+        assert not before.startswith("two_step")
+        assert await peer.call("pin", pinned) == {"component": "c1", "model": "two_step", "sequence": 2}
+        assert (await peer.call("pin", pinned | {"model": None}))["replayed"] is True
+        await refused("sequence_gap", peer.call("pin", pinned | {"sequence": 4}))
+        assert (await peer.call("status", {}))["totals"]["pins"] == 1
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await live.peer()
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 2
+        assert (await peer.call("predict", "c1", 3.0, 2))["model"].startswith("two_step")
+        (entry,) = (await peer.call("status", {"components": ["c1"]}))["components"]
+        assert (entry["pinned"], entry["tier"]) == ("two_step", "rich")
+        assert await peer.call("pin", {"component": "c1", "model": None}) == {"component": "c1", "model": None}
+        assert (await peer.call("predict", "c1", 3.0, 2))["model"] == before
+
+
+async def test_what_to_run_next_is_suggested(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": [row for row in rows_of(300) if row[2] <= 2]})
+        found = await peer.call("suggest", {"component": "c0", "cores_max": 16, "limit": 2})
+        assert len(found) == 2
+        assert all(each["cost_core_s"] == each["cores"] * each["elapsed_s"] for each in found)
+        assert found[0]["narrower"] >= found[1]["narrower"] > 0.0
+        point = {"component": "c0", "predictor": 4.0, "cores": 16.0, "candidates": [[4.0, 1.0], [4.0, 16.0]]}
+        ordered = await peer.call("suggest", point)
+        assert [each["cores"] for each in ordered] == [16.0, 1.0]  # nothing tells more of a point than itself
+
+
+HOSTILE = [
+    ("predict", {"component": "c0", "model": "best"}, "model"),
+    ("predict", {"component": "c0", "measure": "carats"}, "measure"),
+    ("predict", {"component": "c0", "measure": "peak_bytes"}, "measure"),  # no run had it
+    ("predict", {"component": "c0", "machine": "a\x00b"}, "machine"),
+    ("predict", {"component": "c0", "predictor": [1.0, 2.0], "dimensions": 2}, "dimensions"),
+    ("predict", {"component": "c0", "predictor": [1.0, 2.0, 3.0], "dimensions": 2}, "predictor"),
+    ("predict", {"component": "c0", "level": 1.0}, "level"),
+    ("choose_cores", {"component": "c0", "cores_max": 4, "predictor": [1.0, 2.0]}, "predictor"),
+    ("choose_cores", {"component": "c0", "cores_max": 4, "predictor": float("nan")}, "predictor"),
+    ("choose_cores", {"component": "c0", "cores_max": 4, "machine": 7}, "machine"),
+    ("choose_cores", {"component": "c0", "cores_max": 4, "level": -1}, "level"),
+    ("suggest", {"component": "c0", "predictor": -1.0}, "predictor"),
+    ("suggest", {"component": "c0", "predictor": 1.0, "cores": 0.0}, "cores"),
+    ("suggest", {"component": "c0", "candidates": []}, "candidates"),
+    ("suggest", {"component": "c0", "candidates": [[1.0, float("inf")]]}, "cores"),
+    ("suggest", {"component": "c0", "candidates": [[[1.0, 2.0], 1.0]]}, "predictor"),
+    ("suggest", {"component": "c0", "cores_max": 2**30}, "cores_max"),
+    ("pin", {"component": "c0", "model": "best"}, "model"),
+    ("pin", {"component": "c0", "model": ""}, "model"),
+    ("allocate", {"network": "c0", "cores": 2, "level": 0.5}, "level"),
+]
+
+
+async def test_what_is_wrong_with_a_question_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": rows_of(30)})
+        for method, params, field in HOSTILE:
+            code = {"allocate": "unsupported"}.get(
+                method, "not_enough_data" if params.get("measure") == "peak_bytes" else "invalid"
+            )
+            error = await refused(code, peer.call(method, params))
+            assert error.field == field, (method, params, error)
+            assert error.bound or error.hint, (method, params, error)
+        for method in ("suggest", "pin"):
+            await refused(
+                "unknown_component",
+                peer.call(method, {"component": "nobody", **({"model": None} if method == "pin" else {})}),
+            )
+        assert (await peer.call("predict", "c0", 1, 1))["observations"] == 10  # and the service goes on
+
+
+async def test_points_are_read_flat_where_the_component_has_several_values(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        rows = [
+            ["mm", [float(a), float(b)], float(p), 1e-3 * a * b / p]
+            for a in (8, 16, 32)
+            for b in (4, 9)
+            for p in (1, 2, 4)
+        ]
+        assert (await peer.call("observe_rows", {"rows": rows}))["accepted"] == len(rows)
+        one = await peer.call("predict", {"component": "mm", "predictor": [16.0, 9.0], "cores": 2})
+        assert one == await peer.call(
+            "predict", {"component": "mm", "predictor": [16.0, 9.0], "dimensions": 2, "cores": 2}
+        )
+        both = await peer.call("predict", {"component": "mm", "predictor": [16.0, 9.0, 8.0, 4.0], "cores": 2})
+        assert np.allclose(both["elapsed_s"], [0.072, 0.016], rtol=0.1)
+        assert (await peer.call("choose_cores", {"component": "mm", "predictor": [16.0, 9.0], "cores_max": 4}))[
+            "cores"
+        ] == 4
+        for wrong in (5.0, [1.0, 2.0, 3.0]):
+            assert (
+                await refused("invalid", peer.call("predict", {"component": "mm", "predictor": wrong}))
+            ).field == "predictor"
+        await refused("invalid", peer.call("choose_cores", {"component": "mm", "predictor": [1.0], "cores_max": 4}))
+        found = await peer.call("suggest", {"component": "mm", "predictor": [64.0, 9.0], "cores_max": 4, "limit": 1})
+        assert len(found[0]["predictor"]) == 2

@@ -34,6 +34,7 @@ SLOTS_GROWN = 16  # records grow by whole steps of 16 and by 1/8: 60 KB at least
 KEPT_RUNS = (
     8  # what old points count together after a change of level: a shape to lean on, outweighed within a few rows
 )
+RUNS_LEAST = 1e-9  # what a cell counts at least, in runs, however much was forgotten
 
 
 def fields_of(axes: int) -> tuple[tuple[str, int, str, float], ...]:
@@ -261,7 +262,13 @@ def forget(table: SupportTable, slot: int, keep: float) -> None:
 
 
 def _weigh(table: SupportTable, slot: int, share: float) -> None:
-    for field in ("runs", "y", "yy", "z", "zz", "zy"):
+    runs = table.floats("runs")[slot]
+    # Of a cell something is left: sums that underflow have no mean.
+    shares = np.minimum(np.maximum(share, RUNS_LEAST / np.maximum(runs, RUNS_LEAST)), 1.0)
+    for field in ("runs", "y", "yy"):
+        table.floats(field)[slot] *= shares
+    table.floats("z")[slot].reshape(table.axes, POINTS)[:] *= shares
+    for field in ("zz", "zy"):
         table.floats(field)[slot] *= share
 
 

@@ -22,7 +22,7 @@ from advisor.domain.observations import (
     bad_rows,
     refusals_of,
 )
-from advisor.engine.supports import MODEL_MEMORY_BYTES, Supports, machine_number
+from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES, PROMOTIONS, Supports, machine_number
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import combine, counts
 from advisor.models.fold import Changes, fold
@@ -384,7 +384,8 @@ class Components:
         if len(slots):
             combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))), self.timer_noise_s)
             self.supports.merge(slots, other.supports, [other.kind(i) for i in range(len(other.names))])
-        self.totals.update({key: n for key, n in other.totals.items() if not key.startswith("scores.")})
+        # Records made here count here, whatever they were there.
+        self.totals.update({k: n for k, n in other.totals.items() if not k.startswith((ACCOUNTS, PROMOTIONS))})
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
         """Set names and totals of an empty instance from a stored state whose slots are 0 .. n - 1 without gaps.

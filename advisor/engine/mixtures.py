@@ -134,7 +134,7 @@ class Mixtures:
         points = process.points_of(table, place, timer)
         base = self._components.table
         rows = int(base.integers("rows")[slot])
-        known = [] if rows <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
+        known = [] if counts.evidence(base, slot) <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
         posterior = process.solve(points, known, form)
         if table.axes == 2:
             ranges = [[base[f"{axis}_{end}"][slot] for axis in "xp"] for end in ("low", "high")]

@@ -24,6 +24,7 @@ Ints = NDArray[np.int64]
 
 MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 4,000 components with one predictor; the base tier is not counted in it
 NONE = -1
+PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
 ACCOUNTS = "scores."  # totals that begin so are the credit's books: they also go down
 DIRECT_ROWS = 64  # rows up to which the points hold every one of them, and the base tier's own fit adds nothing
 
@@ -87,14 +88,14 @@ class Supports:
         """Give a component a record; False when the budget does not allow it."""
         table = self.table(axes, kind)
         if self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
-            self.totals["promotions_refused"] += 1
+            self.totals[f"{PROMOTIONS}_refused"] += 1
             return False
         place = table.size
         table.grow(place + 1)
         table.count("component")[place] = slot
         table.changed[place] = True
         self._adopt(table, np.array([slot]), np.array([place]))
-        self.totals["promotions"] += 1
+        self.totals[PROMOTIONS] += 1
         return True
 
     def _adopt(self, table: SupportTable, slots: Ints, places: Ints) -> None:

@@ -84,8 +84,10 @@ class Suggestion:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""
-        plain = {key: getattr(self, key) for key in self.__slots__}
-        return plain | {"predictor": list(self.predictor) if isinstance(self.predictor, tuple) else self.predictor}
+        plain: dict[str, Any] = {key: getattr(self, key) for key in self.__slots__}
+        if isinstance(self.predictor, tuple):
+            plain["predictor"] = [*self.predictor]  # pyright: ignore[reportUnknownMemberType]
+        return plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,9 @@ class Suggestion:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""
-        plain: dict[str, Any] = {key: getattr(self, key) for key in self.__slots__}
-        if isinstance(self.predictor, tuple):
-            plain["predictor"] = [*self.predictor]  # pyright: ignore[reportUnknownMemberType]
-        return plain
+        plain = {key: getattr(self, key) for key in self.__slots__}
+        vector: Any = plain["predictor"]
+        return plain | {"predictor": list(vector) if isinstance(vector, tuple) else vector}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

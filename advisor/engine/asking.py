@@ -46,8 +46,10 @@ class Asking:
         ------
         InvalidValue
             When the form is none, or needs support points that the component has not.
+        NotEnoughData
+            When a form is asked for and nothing is learned.
         """
-        pinned = self.pinned(slot)
+        asked, pinned = form, self.pinned(slot)
         form = form if form is not None else pinned
         if form is None or form == MIXTURE or form in FORMS:
             mixture = self.mixtures.one(slot, None if form == MIXTURE else form)
@@ -59,6 +61,8 @@ class Asking:
                     "model", form, f"a form of the base tier: {name!r} has no support points", "raise model_memory"
                 )
             form = None
+        if asked is not None and asked != MIXTURE:
+            self._solved.require_rows([slot])  # a prior is no form
         return self._solved.at(slot, form) if self._solved.learned(slot) else None
 
     def pinned(self, slot: int) -> str | None:

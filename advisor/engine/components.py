@@ -22,7 +22,7 @@ from advisor.domain.observations import (
     bad_rows,
     refusals_of,
 )
-from advisor.engine.supports import MODEL_MEMORY_BYTES, Supports, machine_number
+from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES, PROMOTIONS, Supports, machine_number
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import combine, counts
 from advisor.models.fold import Changes, fold
@@ -70,8 +70,9 @@ class _Rows:
 
     def product(self) -> Floats:
         """Return the one predictor of the base tier: the product, which is the work of most kernels."""
-        factors = np.where(np.isnan(self.further), 1.0, self.further)  # type: ignore[arg-type]
-        return np.minimum(self.predictor * factors.prod(axis=1), PREDICTOR_MAX)
+        if self.further is None:
+            return self.predictor
+        return np.minimum(self.predictor * np.nanprod(self.further, axis=1), PREDICTOR_MAX)
 
 
 def _learned(columns: Columns, rows: Bools, good: Bools | None) -> Bools:
@@ -102,7 +103,7 @@ class Components:
         self.measures = 0  # slots of what is learned beside time
         self.table = Table()
         self.totals: Counter[str] = Counter()
-        self.supports = Supports(model_memory_bytes, self.totals)
+        self.supports = Supports(model_memory_bytes, self.totals, timer_noise_s)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     def __len__(self) -> int:
@@ -221,7 +222,7 @@ class Components:
         if len(new):
             _, first = np.unique(rows.slots[new], return_index=True)
             new = new[np.sort(first)]
-        x = rows.predictor if rows.further is None else rows.product()
+        x = rows.product()
         changes = fold(self.table, rows.slots, x, rows.cores, rows.elapsed_s, rows.count, self.timer_noise_s)
         start = 0
         for slot, row, ratio in zip(
@@ -243,7 +244,8 @@ class Components:
     def _tell_changes(self, changes: Changes) -> None:
         if len(changes):
             self.totals["changes"] += len(changes)
-        for slot, ratio in zip(changes.slots.tolist(), changes.log2_ratio.tolist(), strict=True):
+        slots: list[int] = changes.slots.tolist()
+        for slot, ratio in zip(slots, changes.log2_ratio.tolist(), strict=True):
             rows = int(self.table.integers("rows")[slot])
             self.events.append(
                 Event("change", self.names[slot], rows, f"runs take {2.0**ratio:.3g} times as long as before")
@@ -252,8 +254,9 @@ class Components:
     def _learn_measure(self, measure: str, columns: Columns, slots: Ints, rows: Ints) -> None:
         """Fold the values of one measure as the times of a component of their own."""
         distinct, inverse = np.unique(slots[rows], return_inverse=True)
-        names = (self.names[slot] + SEPARATOR + measure for slot in distinct.tolist())
-        slots = np.array([self.slot_of.get(name, UNRESOLVED) for name in names], np.int64)[inverse]
+        numbers: list[int] = distinct.tolist()
+        keys = [self.names[slot] + SEPARATOR + measure for slot in numbers]
+        slots = np.array([self.slot_of.get(key, UNRESOLVED) for key in keys], np.int64)[inverse]
         full = slots == UNRESOLVED
         if full.any():
             self.totals["measures_dropped"] += int(np.count_nonzero(full))
@@ -381,7 +384,8 @@ class Components:
         if len(slots):
             combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))), self.timer_noise_s)
             self.supports.merge(slots, other.supports, [other.kind(i) for i in range(len(other.names))])
-        self.totals.update({key: n for key, n in other.totals.items() if not key.startswith("scores.")})
+        # Records made here count here, whatever they were there.
+        self.totals.update({k: n for k, n in other.totals.items() if not k.startswith((ACCOUNTS, PROMOTIONS))})
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
         """Set names and totals of an empty instance from a stored state whose slots are 0 .. n - 1 without gaps.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, log2, sqrt
+from math import exp, log, log2, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,10 +130,11 @@ class Mixtures:
         return found
 
     def _solved(self, slot: int, form: str | None, table: SupportTable, place: int) -> Mixture:
-        points = process.points_of(table, place)
+        timer = 0.0 if self._components.kind(slot) else self._components.timer_noise_s
+        points = process.points_of(table, place, timer)
         base = self._components.table
         rows = int(base.integers("rows")[slot])
-        known = [] if rows <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
+        known = [] if counts.evidence(base, slot) <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
         posterior = process.solve(points, known, form)
         if table.axes == 2:
             ranges = [[base[f"{axis}_{end}"][slot] for axis in "xp"] for end in ("low", "high")]
@@ -148,14 +149,24 @@ class Mixtures:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _BaseMean:
+    """The base tier's model as a mean: log times at points."""
+
+    model: Model
+
+    def __call__(self, z: Floats) -> Floats:
+        return np.log(prediction.values(self.model, np.exp(z[:, 0]), np.exp(z[:, 1])))
+
+    def one(self, z: Sequence[float]) -> float:
+        """Return the log time at one point, without numpy."""
+        return log(prediction.value_of(self.model, exp(z[0]), exp(z[1])))
+
+
 def _as_mean(model: Model) -> tuple[str, Mean, int]:
-    """Return the base tier's model as a form: its log time at points, and its number of coefficients."""
-
-    def mean(z: Floats) -> Floats:
-        return np.log(prediction.values(model, np.exp(z[:, 0]), np.exp(z[:, 1])))
-
+    """Return the base tier's model as a form: its mean, and its number of coefficients."""
     used = sum(1 for c in (*model.serial, *model.parallel) if c)
-    return model.name, mean, used
+    return model.name, _BaseMean(model), used
 
 
 def _notes(posterior: Posterior) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import exp, hypot
+from math import exp, hypot, inf
+from typing import Any
 
 import numpy as np
 
@@ -16,27 +17,33 @@ SD_LEAST = 1.0  # natural log: a factor e either way, however alike the others a
 SD_ALONE = 5.0  # without others nothing is known but that a run takes some time
 LEVEL_ALONE_S = 1.0
 FREEDOM = 4.0
+FAR = 50.0  # exp of it is beyond every elapsed time
 
 
-def prior_of(components: Components, slot: int, x: object, p: object, level: float) -> Prediction:
-    """Return the prior prediction at points x, p. Optimistic: never above the median of the others. Cost O(OTHERS_MAX)."""
+def prior_of(components: Components, slot: int, x: Any, p: Any, level: float) -> Prediction:
+    """Return the prior prediction at points x, p. Optimistic: the others' shortest runs. Cost O(OTHERS_MAX)."""
     logs = _levels(components, slot)
     middle = float(np.median(logs)) if len(logs) else np.log(LEVEL_ALONE_S)
     sd = hypot(SD_LEAST, float(np.std(logs))) if len(logs) > 1 else SD_ALONE
     reach = quantile(level, FREEDOM) * sd
-    shape = np.broadcast_shapes(np.shape(x), np.shape(p))  # type: ignore[arg-type]
-    values = [min(max(exp(min(middle + d, 50.0)), ELAPSED_MIN_S), ELAPSED_MAX_S) for d in (0.0, -reach, reach)]
-    if shape:
-        values = [np.full(shape, v) for v in values]
-    known = f"the median of {len(logs)} other components" if len(logs) else "nothing: no component has learned a run"
+    shape = np.broadcast_shapes(np.shape(x), np.shape(p))
+    value, low, high, outside = (
+        np.full(shape, v) if shape else v
+        for v in (
+            *(min(max(exp(min(middle + d, FAR)), ELAPSED_MIN_S), ELAPSED_MAX_S) for d in (0.0, -reach, reach)),
+            inf,
+        )
+    )
+    known = (
+        f"the shortest runs of {len(logs)} other components" if len(logs) else "nothing: no component has learned a run"
+    )
     return Prediction(
-        *values, "prior", (f"no run of this component was learned: a guess from {known}",), 0,
-        np.full(shape, np.inf) if shape else float("inf"),
-    )  # type: ignore[arg-type]  # fmt: skip
+        value, low, high, "prior", (f"no run of this component was learned: a guess from {known}",), 0, outside
+    )
 
 
 def _levels(components: Components, slot: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return mean log times of other components of the same kind."""
+    """Return the log of the shortest time of other components of the same kind."""
     kind = components.kind(slot)
     low = components.table["t_low"][: len(components)]
     # Nothing learned, or all of it forgotten, which leaves the least time at its start, infinite.

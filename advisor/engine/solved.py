@@ -41,7 +41,7 @@ class SolvedModels:
         UnknownComponent, NotEnoughData, InvalidValue
         """
         slot = self._components.slot(component)
-        self._require_rows([slot])
+        self.require_rows([slot])
         return self.at(slot, form)
 
     def at(self, slot: int, form: str | None = None) -> Model:
@@ -59,7 +59,7 @@ class SolvedModels:
         UnknownComponent, NotEnoughData
         """
         slots = [self._components.slot(name) for name in names]
-        self._require_rows(slots)
+        self.require_rows(slots)
         solved = self._solve(slots, None)
         bare = [slot for slot, model in solved.items() if model.load is None]
         if bare:
@@ -97,7 +97,8 @@ class SolvedModels:
         """Return True when the component's sums stand for some rows."""
         return bool(counts.evidence(self._components.table, slot) > 0)
 
-    def _require_rows(self, slots: Sequence[int]) -> None:
+    def require_rows(self, slots: Sequence[int]) -> None:
+        """Raise NotEnoughData for the first of the slots that has learned nothing."""
         for slot in slots:
             if not self.learned(slot):
                 name = self._components.names[slot]

@@ -30,6 +30,8 @@ FORMAT = 2  # 1 had the base table only
 def dump(components: Components) -> bytes:
     """Return the state's bytes; equal states give equal bytes. Cost O(components)."""
     n = len(components)
+    # By name, and only those with records: the order in which they were made depends on how rows were cut into batches.
+    supports = [(name, table) for name, table in sorted(components.supports.tables.items()) if table.size]
     header = {
         "format": FORMAT,
         "layout": LAYOUT,
@@ -40,13 +42,11 @@ def dump(components: Components) -> bytes:
         "words": WORDS,
         "slots": n,
         "model_memory_bytes": components.supports.memory_bytes,
-        "supports": [
-            [name, table.layout, table.words_a_record, table.size] for name, table in components.supports.tables.items()
-        ],
+        "supports": [[name, table.layout, table.words_a_record, table.size] for name, table in supports],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
-    for table in components.supports.tables.values():
+    for _, table in supports:
         words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
     body = MAGIC + struct.pack("<I", len(text)) + text + words
     return body + struct.pack("<I", zlib.crc32(body))

@@ -106,10 +106,10 @@ def _load(components: Components, slot: int, dimensions: int, found: object) -> 
         return [UNSEEN_LEVEL]
     x, share = sketch.points(components.table.gather(np.array([slot], np.int64)))
     ordered = np.argsort(x[:, 0], kind="stable")
-    below = np.cumsum(share[ordered, 0])
+    below: Floats = np.cumsum(share[ordered, 0])
     wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
-    chosen = x[ordered, 0][np.minimum(np.searchsorted(below, wanted * below[-1]), len(below) - 1)]
-    return np.unique(chosen).tolist()
+    place = np.minimum(below.searchsorted(wanted * float(below[-1])), len(below) - 1)
+    return sorted({float(v) for v in x[ordered[place], 0]})
 
 
 def _points(predictor: Any, cores: Any, counts: list[float]) -> list[tuple[Any, float]]:

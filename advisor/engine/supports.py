@@ -24,6 +24,7 @@ Ints = NDArray[np.int64]
 
 MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 4,000 components with one predictor; the base tier is not counted in it
 NONE = -1
+PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
 ACCOUNTS = "scores."  # totals that begin so are the credit's books: they also go down
 DIRECT_ROWS = 64  # rows up to which the points hold every one of them, and the base tier's own fit adds nothing
 
@@ -45,8 +46,9 @@ class Supports:
         shares no table shares no credit and no places, so the order in which a batch is worked through does not show.
     """
 
-    def __init__(self, memory_bytes: int, totals: Counter[str]) -> None:
+    def __init__(self, memory_bytes: int, totals: Counter[str], timer_noise_s: float) -> None:
         self.memory_bytes = memory_bytes
+        self.timer_noise_s = timer_noise_s
         self.totals = totals
         self.tables: dict[str, SupportTable] = {}
         self._ordered: list[SupportTable] = []
@@ -61,7 +63,7 @@ class Supports:
         """Return the table and place of a component's record, or None."""
         if slot >= len(self._place) or self._place[slot] == NONE:
             return None
-        return self._ordered[self._home[slot]], int(self._place[slot])
+        return self._ordered[int(self._home[slot])], int(self._place[slot])
 
     @property
     def bytes(self) -> int:
@@ -86,14 +88,14 @@ class Supports:
         """Give a component a record; False when the budget does not allow it."""
         table = self.table(axes, kind)
         if self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
-            self.totals["promotions_refused"] += 1
+            self.totals[f"{PROMOTIONS}_refused"] += 1
             return False
         place = table.size
         table.grow(place + 1)
         table.count("component")[place] = slot
         table.changed[place] = True
         self._adopt(table, np.array([slot]), np.array([place]))
-        self.totals["promotions"] += 1
+        self.totals[PROMOTIONS] += 1
         return True
 
     def _adopt(self, table: SupportTable, slots: Ints, places: Ints) -> None:
@@ -169,21 +171,27 @@ class Supports:
                 None if v is None else v if whole else v[rows]
                 for v in (slots, predictors, cores, elapsed, count, machine)
             ]
-            self._fold_table(table, f"{table.axes}{kind and '.'}{kind}", *columns)  # type: ignore[arg-type]
+            self._fold_table(table, kind, *columns)  # type: ignore[arg-type]
 
     def _fold_table(
-        self, table: SupportTable, name: str, slots: Ints, predictors: Floats, cores: Floats, elapsed: Floats,
+        self, table: SupportTable, kind: str, slots: Ints, predictors: Floats, cores: Floats, elapsed: Floats,
         count: Ints | None, machine: Ints | None,
     ) -> None:  # fmt: skip
         def of_rows(rows: Ints) -> tuple[Floats, Floats]:
             return coordinates(predictors[rows, : table.axes - 1], cores[rows]), log2(elapsed[rows])
 
+        name = f"{table.axes}{kind and '.'}{kind}"
         rows_key, spent_key = f"scores.saved.{name}", f"scores.spent.{name}"
         credit = Credit(spent=self.totals[spent_key])
         if rows_key in self.totals:
             credit.rows = self.totals[rows_key]
         runs = None if count is None else count.astype(np.float64)
-        support_fold.fold(table, self._place[slots], of_rows, runs, machine, credit, predicted)
+        timer = 0.0 if kind else self.timer_noise_s
+
+        def predict(table: SupportTable, place: int, z: Floats, machine: int) -> tuple[float, float]:
+            return predicted(table, place, z, machine, timer)
+
+        support_fold.fold(table, self._place[slots], of_rows, runs, machine, credit, predict)
         self.totals[rows_key], self.totals[spent_key] = credit.rows, credit.spent
 
     def shift_level(self, slot: int, log2_ratio: float) -> None:
@@ -234,9 +242,9 @@ def coordinates(predictors: Floats, cores: Floats) -> Floats:
 TINY = 2.0**-1022  # the least number that `log2` takes
 
 
-def predicted(table: SupportTable, place: int, z: Floats, machine: int) -> tuple[float, float]:
+def predicted(table: SupportTable, place: int, z: Floats, machine: int, timer_noise_s: float) -> tuple[float, float]:
     """Return (mean, sd) of log2 time of a row to be scored, from the points alone: the same whatever was asked before."""
-    posterior = process.solve(process.points_of(table, place))
+    posterior = process.solve(process.points_of(table, place, timer_noise_s))
     mean, variance, noise = posterior.at(z[None, :] * process.LN2, machine)
     return float(mean[0]) / process.LN2, float(np.sqrt(variance[0] + noise[0])) / process.LN2
 

@@ -52,6 +52,10 @@ class Points:
         Sum of squared deviations from y.
     machine : int64 array (k,)
         Place of the machine, 0 where none was named.
+    inside : float64 array (axes,), optional
+        Standard deviation of z inside cells.
+    timer : float64 array (k,), optional
+        Variance of one run's log time that the timer adds.
     zero : float64 array (axes,)
         Where a predictor of 0 stands; no axis goes below.
     torn : float64 array (k,), optional
@@ -65,6 +69,8 @@ class Points:
     machine: Ints
     zero: Floats
     torn: Floats | None = None
+    inside: Floats | None = None
+    timer: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +289,8 @@ class Posterior:
                 offset = [value - centre for value, centre in zip(z, s.centre, strict=True)]
                 at = mean.level + SLOPE * (sum(offset) - 2.0 * offset[-1])
             else:
-                at = float(mean(np.array([z]))[0])
+                single = getattr(mean, "one", None)  # a mean fitted elsewhere may know a quicker way for one point
+                at = float(mean(np.array([z]))[0]) if single is None else single(z)
             middle.append(at + pulled[i][s.home[i]])
         together = sum(share * value for share, value in zip(s.shares, middle, strict=True))
         variance = 0.0

@@ -257,6 +257,11 @@ def predict_one(model: Model, x: float, p: float, level: float) -> tuple[float, 
     return value, low, high, outside
 
 
+def value_of(model: Model, x: float, p: float) -> float:
+    """Return the elapsed time at one point, as `predict_one` does."""
+    return _point(model, x, p)[0]
+
+
 def _point(model: Model, x: float, p: float) -> tuple[float, float, float]:
     """Return (value, u at the nearest seen predictor, log of the distance outside)."""
     low, high = model.x_range

@@ -49,7 +49,11 @@ Floats = NDArray[np.float64]
 
 BENDS = (0.0, 0.3)  # sd of the squares of z: none, or a log-slope that changes by 0.3 a factor e
 ROUGHNESS = (0.05, 0.2, 0.6)  # sd of what no simple form tells: 5, 20, 60 %
-SHAPE_ROUGHNESS, SHAPE_LENGTH, SHAPE_LEVEL_SD = 0.05, 2.5, 0.1  # of a fitted shape's correction
+# Of a fitted shape's correction: sd of its level and of what it leaves out, which reaches far. The first shape is as good as
+# exact, the second a good guess.
+SHAPE_SDS, SHAPE_LENGTH = ((0.02, 0.01), (0.1, 0.05)), 2.5
+SHAPE_ROUGHNESS = SHAPE_SDS[-1][1]
+INSIDE_LEAST = 0.02  # sd of z inside cells, below which they are points
 RUN_SD = 0.1  # of one run, before there are repeats: counts as one repeat
 NUGGET = 1e-8  # variance of any point's mean at least: a clock is not trusted to a hundredth of a percent
 NOISE_FACTORS = (0.1, 0.3, 3.0, 10.0)  # of the noise variance, tried where repeats are fewer than `REPEATS_ENOUGH`
@@ -77,17 +81,16 @@ SMOOTH_SCALES = np.array(
     ]
 )
 # A shape's level is a small part of the constant in the first matrix; its slopes go with it, a hundredth as free.
-SHAPE_SCALE = np.array(
+SHAPE_SCALES = np.array(
     [
-        (SHAPE_LEVEL_SD / LEVEL_SD) ** 2,
-        0.0,
-        *(SHAPE_ROUGHNESS**2 if length == SHAPE_LENGTH else 0.0 for length in LENGTHS),
+        ((level / LEVEL_SD) ** 2, 0.0, *(rough**2 if length == SHAPE_LENGTH else 0.0 for length in LENGTHS))
+        for level, rough in SHAPE_SDS
     ]
 )
 
 
-def points_of(table: SupportTable, slot: int) -> Points:
-    """Return the points of a record. Cost O(POINTS)."""
+def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0) -> Points:
+    """Return the points of a record; runs near `timer_noise_s` are as noisy as the timer. Cost O(POINTS)."""
     used = int(table.count("points")[slot])
     record = table.words[slot]
     at = table.at
@@ -100,19 +103,22 @@ def points_of(table: SupportTable, slot: int) -> Points:
     z = np.maximum(z, zero)
     mean = y / runs
     spread = np.maximum(yy - y * mean, 0.0)
-    spread *= _unexplained(table, slot, used, float(spread.sum()))
+    share, inside = _inside(table, slot, used, float(spread.sum()))
+    spread *= share
     torn = np.zeros(used)
     if float(runs.max(initial=0.0)) >= 2.0:
         mean, spread, torn = _trimmed(mean, spread, runs, y, yy, low, high)
     keys = record.view(np.int64)[at["key"]][:used]
     square = LN2 * LN2
+    timer = np.square(timer_noise_s * np.exp2(-mean))
     return Points(
-        z * LN2, mean * LN2, runs.copy(), spread * square, keys >> (KEY_BITS * table.axes), zero * LN2, torn * square
+        z * LN2, mean * LN2, runs.copy(), spread * square, keys >> (KEY_BITS * table.axes), zero * LN2, torn * square,
+        inside * LN2, timer,
     )  # fmt: skip
 
 
-def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> float:
-    """Return the share of the spread inside cells that is no lean on z: 1 where cells are points.
+def _inside(table: SupportTable, slot: int, used: int, spread: float) -> tuple[float, Floats]:
+    """Return the share of the spread inside cells that is no lean on z, and the sd (axes,) of z inside cells, in log2.
 
     The sums over all rows less those between cells give z's scatter inside cells, and least squares on it what y owes to
     z there.
@@ -126,16 +132,17 @@ def _unexplained(table: SupportTable, slot: int, used: int, spread: float) -> fl
     total = total + total.T - np.diag(np.diag(total))
     scatter = total - (z / runs) @ z.T
     size = np.diag(total)
-    free = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
+    free: NDArray[np.bool_] = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
     if not free.any() or spread <= 0.0:
-        return 1.0
+        return 1.0, np.zeros(axes)
     lean = (record[at["zy"]] - (z / runs) @ y)[free]
-    inner = scatter[np.ix_(free, free)] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
-    explained = float(lean @ np.linalg.solve(inner, lean))
+    inner = scatter[free][:, free] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
+    explained = float(lean @ np.asarray(np.linalg.solve(inner, lean)))
     free_rows = max(float(runs.sum()) - used, 1.0)
     # Each coefficient takes its share by chance alone.
-    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - float(free.sum()), 1.0)
-    return min(max(share, 0.0), 1.0)
+    taken = float(np.count_nonzero(free))
+    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - taken, 1.0)
+    return min(max(share, 0.0), 1.0), np.sqrt(np.where(free, np.diag(scatter), 0.0) / free_rows)
 
 
 def _trimmed(
@@ -193,11 +200,12 @@ class _Bench:
     runs: Floats
     noise: float
     repeats: float
+    timer: Floats | float
     wild: Floats  # further variance of points that others contradict
 
     def variances(self, factors: Floats) -> Floats:
         """Return the variances (m, k) of the points' means under factors (m,) of the noise."""
-        return factors[:, None] * (self.noise / self.runs) + (NUGGET + self.wild)
+        return (factors[:, None] * self.noise + self.timer) / self.runs + (NUGGET + self.wild)
 
     def smooth(self, scales: Floats, factors: Floats, residual: Floats) -> _Stage:
         """Return the evidence of many covariances for one residual, in one stack.
@@ -220,9 +228,9 @@ class _Bench:
         evidence = -0.5 * np.square(roots[:, k, :k]).sum(axis=1) - logs
         return _Stage(scales, factors, roots[:, :k, :k], evidence + self.of_repeats(factors))
 
-    def shape(self, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
-        """Return L^-1 of the covariance that all fitted means share, and their evidence for residuals (m, k)."""
-        covariance = np.tensordot(SHAPE_SCALE, self.basis, 1)
+    def shape(self, scale: Floats, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
+        """Return L^-1 of the covariance that fitted means share, and their evidence for residuals (m, k)."""
+        covariance = np.tensordot(scale, self.basis, 1)
         if self.same is not None:
             covariance += self.same
         diagonal = np.einsum("ii->i", covariance)
@@ -247,6 +255,7 @@ def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str
     only : str, optional
         The one form to use, for `pin` and for looking inside.
     """
+    points = _centred(points, known)
     z, y, runs = points.z, points.y, points.runs
     frame = Frame.of(z)
     same = None
@@ -258,11 +267,28 @@ def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str
     prior = frame.prior(z)
     level = float(np.mean(y - prior))
     residual = y - prior - level
-    bench = _Bench(frame.basis(z, z)[0], same, runs, noise, repeats, torn)
+    timer = 0.0 if points.timer is None else points.timer
+    bench = _Bench(frame.basis(z, z)[0], same, runs, noise, repeats, timer, torn)
     smooth, bench, slopes = _smooth(bench, points, frame, residual)
     factor = float(smooth.factors[np.argmax(smooth.evidence)])
     fitted = _fitted(points, known, bench, factor, slopes)
     return _posterior(points, frame, Prior(frame, level), residual, bench, smooth, factor, fitted, only)
+
+
+def _centred(points: Points, known: Sequence[tuple[str, Mean, int]]) -> Points:
+    """Return the points with y carried from the mean over each cell to its centre, by the bend of the model known elsewhere.
+
+    E[f(z)] = f(mean z) + 1/2 sum f_ii sd_i^2, the second differences taken at mean z -+ sd.
+    """
+    inside = points.inside
+    if not known or inside is None or float(inside.max()) < INSIDE_LEAST:
+        return points
+    z = points.z
+    steps = [sign * inside * (np.arange(len(inside)) == axis) for axis in range(len(inside)) for sign in (1.0, -1.0)]
+    around = known[0][1](np.concatenate([z, *(z + step for step in steps)])).reshape(1 + len(steps), -1)
+    bend = 0.5 * (around[1:].sum(axis=0) - len(steps) * around[0])
+    several = points.runs > 1.0
+    return replace(points, y=points.y - np.where(several & np.isfinite(bend), bend, 0.0))
 
 
 def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tuple[_Stage, _Bench, Floats]:
@@ -342,13 +368,16 @@ def _posterior(
     factor: float, fitted: list[_Fitted], only: str | None,
 ) -> Posterior:  # fmt: skip
     """Return the forms that the evidence keeps; fitted means have one covariance between them."""
-    count = len(smooth.evidence)
-    names = [SMOOTH] * count + [form.name for form in fitted]
-    residuals, evidence, whiten = np.empty((0, len(residual))), smooth.evidence, np.empty((0, 0))
+    count, residuals, evidence, whiten = len(smooth.evidence), np.empty((0, len(residual))), [smooth.evidence], []
     if fitted:
         residuals = points.y - np.array([form.at_points for form in fitted])
-        whiten, judged = bench.shape(factor, residuals)
-        evidence = np.concatenate([evidence, judged - np.array([form.price for form in fitted])])
+        prices = np.array([form.price for form in fitted])
+        for scale in SHAPE_SCALES:
+            root, judged = bench.shape(scale, factor, residuals)
+            whiten.append(root)
+            evidence.append(judged - prices)
+    evidence = np.concatenate(evidence)
+    names = [SMOOTH] * count + [form.name for form in fitted] * len(SHAPE_SCALES)
     if only in names:
         evidence = np.where([name == only for name in names], evidence, -np.inf)
     share = np.exp(evidence - evidence.max())
@@ -356,16 +385,24 @@ def _posterior(
     order: list[int] = np.argsort(-share, kind="stable").tolist()
     kept = [i for i in order[:EXPERTS] if share[i] >= SHARE_LEAST]
     share = share[kept]
-    own = [i for i in kept if i < count]  # each with its own covariance; that of the fitted means comes last
-    whitens = list(np.linalg.inv(smooth.roots[own])) if own else []
-    scales, factors = [smooth.scales[i] for i in own], [float(smooth.factors[i]) for i in own]
-    if len(own) < len(kept):
-        whitens, scales, factors = [*whitens, whiten], [*scales, SHAPE_SCALE], [*factors, factor]
-    home = [own.index(i) if i < count else len(own) for i in kept]
-    rest = [residual if i < count else residuals[i - count] for i in kept]
+    # Each smooth form has its own covariance; fitted means share theirs.
+    places: list[int] = []
+    homes: list[int] = []
+    for i in kept:
+        place = i if i < count else count + (i - count) // len(fitted)
+        if place not in places:
+            places.append(place)
+        homes.append(places.index(place))
+    own = [place for place in places if place < count]
+    inverse = dict(zip(own, np.linalg.inv(smooth.roots[own]), strict=True)) if own else {}
+    whitens = [inverse[place] if place < count else whiten[place - count] for place in places]
+    scales = [smooth.scales[place] if place < count else SHAPE_SCALES[place - count] for place in places]
+    factors = [float(smooth.factors[place]) if place < count else factor for place in places]
+    rest = [residual if i < count else residuals[(i - count) % len(fitted)] for i in kept]
     return Posterior(
         points, frame, tuple(names[i] for i in kept), share / share.sum(),
-        np.array([bench.noise * factors[h] for h in home]), 1.0 + bench.repeats, bench.same is not None,
-        [prior if i < count else fitted[i - count].mean for i in kept], home, np.array(scales), np.array(whitens),
-        np.array([(whitens[h] @ r) @ whitens[h] for h, r in zip(home, rest, strict=True)]),
+        np.array([bench.noise * factors[h] for h in homes]), 1.0 + bench.repeats, bench.same is not None,
+        [prior if i < count else fitted[(i - count) % len(fitted)].mean for i in kept], homes,
+        np.array(scales), np.array(whitens),
+        np.array([(whitens[h] @ r) @ whitens[h] for h, r in zip(homes, rest, strict=True)]),
     )  # fmt: skip

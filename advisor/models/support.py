@@ -31,6 +31,7 @@ FINEST = 5  # cells are 2**-5 wide in log2 at first: 2 %, so that 15 and 16 core
 LOWEST = -64.0  # below every log2 of a predictor or of cores: keys are positive. 128 / 2**-5 fit KEY_BITS
 MACHINES_MAX = 8  # machines a component tells apart: three bits of a key; the last stands for all further ones
 SLOTS_GROWN = 16  # records grow by whole steps of 16 and by 1/8: 60 KB at least
+RUNS_LEAST = 1e-6  # points that count less than this together are none: their sums would fade into rounding
 KEPT_RUNS = (
     8  # what old points count together after a change of level: a shape to lean on, outweighed within a few rows
 )
@@ -253,14 +254,21 @@ def forget(table: SupportTable, slot: int, keep: float) -> None:
         _weigh(table, slot, keep)
         table.count("seen")[slot] = 0
     else:
-        kept = {field: int(table.count(field)[slot]) for field in ("component", "pin")}
-        table.words[slot] = table.empty_record()
-        for field, value in kept.items():
-            table.count(field)[slot] = value
+        _empty(table, slot)
     table.changed[slot] = True
 
 
+def _empty(table: SupportTable, slot: int) -> None:
+    kept = {field: int(table.count(field)[slot]) for field in ("component", "pin")}
+    table.words[slot] = table.empty_record()
+    for field, value in kept.items():
+        table.count(field)[slot] = value
+
+
 def _weigh(table: SupportTable, slot: int, share: float) -> None:
+    if float(table.floats("runs")[slot].sum()) * share < RUNS_LEAST:
+        _empty(table, slot)
+        return
     for field in ("runs", "y", "yy", "z", "zz", "zy"):
         table.floats(field)[slot] *= share
 

@@ -25,7 +25,7 @@ KEPT = (
     1_024  # mixtures kept for reuse, about 130 KB each at most; the oldest is dropped and solved again when asked for
 )
 SKEW_MAX = 0.5  # variance of log time beyond which the mean of a log-normal is a guess about its tail: no more is added
-FAR = 700.0  # exp of more is no double
+FAR = 650.0  # exp of more is no double, in bytes or joules either
 FORMS_TOLD = 3  # of a mixture, in its notes
 
 

@@ -36,7 +36,9 @@ def predict_command(
     """Predict the elapsed time of COMPONENT for every predictor on every core count, or another measure of its runs."""
     x = [value for value in predictor for _ in cores]
     p = cores * len(predictor)
-    chosen = {key: source[key] for key in ("model", "machine")} | ({"measure": measure} if measure else {})
+    chosen: dict[str, Any] = {key: source[key] for key in ("model", "machine")}
+    if measure:
+        chosen["measure"] = measure
     with asked(source) as advisor:
         prediction = advisor.predict(component, predictor=x, cores=p, level=level, **chosen)
     show.prediction(component, x, p, level, prediction, measure, as_json=source["as_json"])

@@ -105,8 +105,8 @@ def suggestions(component: str, found: Sequence[Suggestion], *, as_json: bool) -
         return
     rows = table("predictor", "cores", "elapsed", "cost", "narrower", text_columns=0)
     for each in found:
-        cost = f"{seconds(each.cost_core_s)} of a core"
-        rows.add_row(point(each.predictor), f"{each.cores:g}", seconds(each.elapsed_s), cost, percent(each.narrower))
+        cost = f"{each.cost_core_s:.3g} core-s"
+        rows.add_row(point(each.predictor), f"{each.cores:g}", seconds(each.elapsed_s), cost, _fine(each.narrower))
     _print(rows)
     _say(f"run next, for {component}: best first; narrower is by how much the predictions' intervals should shrink")
     _notes(dict.fromkeys(each.why for each in found))
@@ -261,6 +261,11 @@ def _finite(value: Any) -> Any:
 def _first(entry: Mapping[str, Any], *keys: str) -> Any:
     """Return the first of the values that is there."""
     return next((entry[key] for key in keys if entry.get(key) is not None), None)
+
+
+def _fine(value: float | None) -> str:
+    """Return a share that may be small as a percentage of two digits."""
+    return "–" if value is None else f"{100.0 * value:.2g}%"
 
 
 def _count(value: int | None) -> str:

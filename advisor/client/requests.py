@@ -88,11 +88,13 @@ def read_suggestions(result: Any) -> list[Suggestion]:
     """Return the answer to `suggest`."""
     if not isinstance(result, list):
         raise MalformedMessage("an answer that is no list", field=Suggestion.__name__)
-    answers = [_known(Suggestion, each) for each in cast("list[Any]", result)]
-    for answer in answers:
+    found: list[Suggestion] = []
+    for each in cast("list[Any]", result):
+        answer: dict[str, Any] = {"narrower": None, "why": ""} | _known(Suggestion, each)
         if isinstance(answer["predictor"], list):
             answer["predictor"] = tuple(cast("list[float]", answer["predictor"]))
-    return [Suggestion(**({"narrower": None, "why": ""} | answer)) for answer in answers]
+        found.append(Suggestion(**answer))
+    return found
 
 
 def read_allocation(result: Any) -> Allocation:

@@ -100,8 +100,10 @@ def _load(components: Components, slot: int, dimensions: int, found: object) -> 
     """Return predictors of the observed load."""
     if dimensions > 1 and isinstance(found, Mixture):
         points = found.posterior.points
-        order = np.argsort(-points.runs, kind="stable")[:PREDICTORS_TRIED]
-        return [tuple(np.exp(points.z[i, :-1]).tolist()) for i in order.tolist()]
+        order = np.argsort(-points.runs, kind="stable")
+        # One input may have a point on each machine and core count; logarithms and back cost the last digits.
+        seen = (tuple(float(f"{v:.12g}") for v in np.exp(points.z[i, :-1]).tolist()) for i in order.tolist())
+        return list(dict.fromkeys(seen))[:PREDICTORS_TRIED]
     if not int(components.table.integers("rows")[slot]):
         return [UNSEEN_LEVEL]
     x, share = sketch.points(components.table.gather(np.array([slot], np.int64)))

@@ -205,16 +205,18 @@ def point(field: str, value: Any) -> float | list[float]:
     """One predictor: a number, or a list of its values where it has several."""
     if not isinstance(value, list):
         return number(field, value)
-    if not 1 <= len(value) <= limits.DIMENSIONS_MAX:
-        raise InvalidValue(field, f"{len(value)} values", f"a number, or a list of 1 to {limits.DIMENSIONS_MAX}")
-    return numbers(field, value)
+    values = numbers(field, cast("Any", value))
+    if not 1 <= len(values) <= limits.DIMENSIONS_MAX:
+        raise InvalidValue(field, f"{len(values)} values", f"a number, or a list of 1 to {limits.DIMENSIONS_MAX}")
+    return values
 
 
 def setting(field: str, value: Any) -> list[Any]:
     """A pair of a predictor and cores."""
-    if not isinstance(value, list) or len(value) != 2:
-        raise InvalidValue(field, value, "a pair [predictor, cores]")
-    return [point(f"{field}[0]", value[0]), number(f"{field}[1]", value[1])]
+    pair = cast("list[Any]", value if isinstance(value, list) else [])
+    if len(pair) != 2:
+        raise InvalidValue(field, cast("Any", value), "a pair [predictor, cores]")
+    return [point(f"{field}[0]", pair[0]), number(f"{field}[1]", pair[1])]
 
 
 def closest(key: str, known: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from typing import Any
 
 from advisor.engine.components import SEPARATOR, Event
 from advisor.service.logs import event
@@ -49,7 +50,7 @@ class Happenings:
             self._minute.take()
             self._tell_untold()
             component, _, measure = happened.component.partition(SEPARATOR)
-            more = {"measure": measure} if measure else {}
+            more: dict[str, Any] = {"measure": measure} if measure else {}
             event(
                 logging.INFO, NAMES.get(happened.kind, happened.kind), component=component, **more,
                 rows=happened.rows, reason=happened.reason,
@@ -69,7 +70,8 @@ class Happenings:
 
     def _tell_untold(self) -> None:
         if self._untold:
-            event(logging.INFO, "more model events", events=self._untold.total(), **self._untold)
+            by_kind: dict[str, Any] = dict(self._untold)
+            event(logging.INFO, "more model events", events=self._untold.total(), **by_kind)
             self._untold.clear()
 
 

@@ -332,30 +332,25 @@ class Hub:
         connection: Connection,
         params: m.Forget | m.Pin,
         msgid: int | None,
-        once: Callable[[], dict[str, Any]],
-        numbered: Callable[[str, bytes, int], dict[str, Any]],
+        once: Callable[..., dict[str, Any]],
+        numbered: Callable[..., dict[str, Any]],
+        to: Any,
     ) -> dict[str, Any] | None:
-        """Do what changes a component: exactly once where it is numbered, else at most once."""
+        """Change a component: exactly once where it is numbered, else at most once."""
         if params.producer is None or params.sequence is None:
             self._refuse_while_storage_fails()
-            return self._durably(connection, msgid, once(), 0)
+            return self._durably(connection, msgid, once(params.component, to), 0)
         key = (params.producer, params.incarnation)
         self._known(connection, key, params.sequence)
-        return self._durably(connection, msgid, numbered(*key, params.sequence), 0, key)
+        return self._durably(connection, msgid, numbered(*key, params.sequence, params.component, to), 0, key)
 
     def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
-        args = (params.component, params.keep)
-        return self._change(
-            connection, params, msgid,
-            lambda: self.engine.advisor.forget(*args), lambda *key: self.engine.forget_batch(*key, *args),
-        )  # fmt: skip
+        engine = self.engine
+        return self._change(connection, params, msgid, engine.advisor.forget, engine.forget_batch, params.keep)
 
     def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
-        args = (params.component, params.model)
-        return self._change(
-            connection, params, msgid,
-            lambda: self.engine.advisor.pin(*args), lambda *key: self.engine.pin_batch(*key, *args),
-        )  # fmt: skip
+        engine = self.engine
+        return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, params.model)
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         network = params.network

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from advisor.engine.components import SEPARATOR, TIME
 from advisor.service.hub import Hub
 from advisor.service.measures import Histogram
 
@@ -92,12 +91,10 @@ class HubCollector(Collector):
             )
         yield CounterMetricFamily("advisor_predictions_scored", "Rows predicted before they were learned", value=scored)
         worst = GaugeMetricFamily(
-            "advisor_worst_prediction_error_ratio", "The components with the largest mean error",
-            labels=["component", "measure"],
-        )  # fmt: skip
+            "advisor_worst_prediction_error_ratio", "The components with the largest mean error", labels=["component"]
+        )
         for name, mean, _ in components.worst(self._hub.config.worst_components):
-            component, _, measure = name.partition(SEPARATOR)
-            worst.add_metric([component, measure or TIME], mean)
+            worst.add_metric([name], mean)
         yield worst
         yield from self._model_memory()
         yield from self._ledger()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from advisor.cli import COMMANDS
@@ -20,3 +23,33 @@ def test_the_session_is_true() -> None:
 def test_every_command_is_told_and_no_other() -> None:
     told = set(re.findall(r"`advisor ([a-z-]+)", README.read_text(encoding="utf-8")))
     assert told == set(COMMANDS)
+
+
+def test_the_two_days_run_as_they_stand(tmp_path: Path) -> None:
+    (block,) = (
+        part
+        for part in re.findall(r"```sh\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+        if "monday" in part
+    )
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, words in (("advisor", "-m advisor.cli"), ("python3", "")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        (tools / name).chmod(0o700)
+    environment = os.environ | {
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-e", "-c", block],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^ +300 +4 +", done.stdout, re.MULTILINE)
+    assert "run next, for blur" in done.stdout
+    assert re.search(r"^blur +slower +1\.[23]", done.stdout, re.MULTILINE)
+    assert done.stdout.splitlines()[-1].startswith("1 slower, 0 faster, 2 without")

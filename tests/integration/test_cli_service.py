@@ -57,6 +57,18 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
     assert before == found
     with serving(tmp_path, "--state", state) as (socket, _):
         assert answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket) == found
+        assert answer("pin", "work", "two_step", "--socket", socket)["model"] == "two_step"
+        pinned = answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket)
+        assert pinned["model"].startswith("two_step")
+        assert "two_step (pinned)" in run("status", "--socket", socket).stdout
+        assert "evidence" in run("pin", "work", "--clear", "--socket", socket).stdout
+        assert answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket) == found
+        crystal = run("pin", "work", "crystal", "--socket", socket)
+        assert (crystal.returncode, "crystal" in crystal.stderr) == (2, True)
+        suggested = answer("suggest", "work", "--cores-max", "8", "--limit", "1", "--socket", socket)["suggestions"]
+        assert (
+            suggested == answer("suggest", "work", "--cores-max", "8", "--limit", "1", "--state", state)["suggestions"]
+        )
         assert run("forget", "work", "--socket", socket).returncode == 0
         gone = answer("predict", "work", "--socket", socket)
         assert (gone["model"], gone["observations"], gone["extrapolates"]) == ("prior", 0, [None])

@@ -176,6 +176,20 @@ def test_a_table_may_come_through_a_pipe(table: Path) -> None:
         (["allocate", "nowhere.snet", "--cores", "4", "--table", "{table}"], "nowhere.snet"),
         (["export", "out"], "--state FILE or --table"),
         (["forget", "square"], "--socket PATH or --tcp"),
+        (["pin", "square", "two_step"], "--socket PATH or --tcp"),
+        (["pin", "square"], "give a MODEL, or --clear"),
+        (["pin", "square", "two_step", "--clear"], "give a MODEL, or --clear"),
+        (["predict", "square", "--predictor", "1x2,3", "--table", "{table}"], "different numbers of values"),
+        (["predict", "square", "--predictor", "1x", "--table", "{table}"], "'1x' is not a predictor"),
+        (["predict", "square", "--measure", "carats", "--table", "{table}"], "'carats' is not one of"),
+        (["predict", "square", "--measure", "peak_bytes", "--table", "{table}"], "no learned run with peak_bytes"),
+        (["choose-cores", "square", "--cores-max", "4", "--predictor", "1,2", "--table", "{table}"], "predictor is"),
+        (["suggest", "nobody", "--table", "{table}"], "'nobody' was never observed"),
+        (["suggest", "square", "--cores", "4", "--table", "{table}"], "predictor is None, must be given"),
+        (["suggest", "square", "--limit", "0", "--table", "{table}"], "limit is 0, must be"),
+        (["suggest", "square", "--cores-max", "0", "--table", "{table}"], "cores_max is 0, must be"),
+        (["diff", "{table}.none", "{table}"], "A is"),
+        (["diff", "{table}"], "Missing argument 'B'"),
         (["frobnicate"], "No such command"),
         (["allocate", "{network}", "--table", "{table}"], "cores is None, must be given"),
         (["import", "nowhere", "--state", "{table}.new"], "exported is 'nowhere', must be"),
@@ -242,6 +256,63 @@ def test_what_is_exported_is_imported_and_answers_the_same(table: Path, tmp_path
     refused = run("import", exported, "--state", state)
     assert refused.returncode == 2
     assert "not there yet" in refused.stderr
+
+
+def test_suggestions_are_a_table_or_json(table: Path) -> None:
+    found = answer("suggest", "square", "--cores-max", "32", "--limit", "2", "--table", table)
+    assert list(found) == ["component", "suggestions"]
+    assert [list(each) for each in found["suggestions"]] == [
+        ["predictor", "cores", "elapsed_s", "cost_core_s", "narrower", "why"]
+    ] * 2
+    human = invoke("suggest", "square", "--cores-max", "32", "--limit", "2", "--table", table).stdout.splitlines()
+    assert re.fullmatch(r"predictor +cores +elapsed +cost +narrower", human[0])
+    for line, each in zip(human[1:3], found["suggestions"], strict=True):
+        shown = rf" *{each['predictor']:g} +{each['cores']:g} +\S+ m?s +{each['cost_core_s']:.3g} core-s +{100 * each['narrower']:.2g}%"
+        assert re.fullmatch(shown, line)
+    assert human[3].startswith("run next, for square")
+
+
+def grown(path: Path, factors: dict[str, float], seed: int) -> Path:
+    """Write a table of components whose times are those of all others times a factor, with 5 % of noise."""
+    rng = np.random.default_rng(seed)
+    size, cores = (grid.ravel() for grid in np.meshgrid(np.arange(100.0, 1001.0, 100.0), [1.0, 2.0, 4.0, 8.0]))
+    times = 1e-3 * size * (0.1 + 0.9 / cores)
+    noisy = np.concatenate(
+        [factor * times * np.exp(0.05 * rng.standard_normal(len(times))) for factor in factors.values()]
+    )
+    index = np.repeat(np.arange(len(factors)), len(size))
+    tiled = (np.tile(column, len(factors)) for column in (size, cores))
+    write_table(path, [columns_of(ComponentNames(list(factors)), index, *tiled, noisy)])
+    return path
+
+
+def test_two_states_are_compared(tmp_path: Path) -> None:
+    before = grown(tmp_path / "a.csv", {"same": 1.0, "slow": 1.0, "fast": 1.0, "gone": 1.0}, 1)
+    after = grown(tmp_path / "b.csv", {"fast": 0.5, "slow": 1.3, "same": 1.0, "new": 1.0}, 2)
+    exported, state = tmp_path / "a.out", tmp_path / "b.state"
+    answer("export", exported, "--table", before)
+    answer("export", tmp_path / "b.out", "--table", after)
+    answer("import", tmp_path / "b.out", "--state", state)  # a state file and an exported one are compared alike
+    found = answer("diff", exported, state)
+    assert found["level"] == 0.99
+    named = {each["component"]: each for each in found["differences"]}
+    assert list(named)[:2] == ["fast", "slow"]
+    for name, factor in (("fast", 0.5), ("slow", 1.3)):
+        assert named[name]["significant"]
+        assert named[name]["low"] < factor < named[name]["high"]
+        assert named[name]["ratio"] == pytest.approx(factor, rel=0.1)
+    assert not named["same"]["significant"]
+    assert (named["gone"]["ratio"], named["new"]["ratio"]) == (None, None)
+    assert "one of the two states only" in named["gone"]["note"]
+    human = invoke("diff", exported, state, "--level", "0.9")
+    assert human.exit_code == 0
+    lines = human.stdout.splitlines()
+    assert re.fullmatch(r"fast +faster +0\.\d+ +0\.\d+ +0\.\d+ +\d+ points *", lines[1])
+    assert re.fullmatch(r"slow +slower +1\.\d+ +1\.\d+ +1\.\d+ +\d+ points *", lines[2])
+    assert lines[-1] == "1 slower, 1 faster, 3 without a difference that 90.0% would bear out"
+    nothing = invoke("diff", exported, exported)
+    assert nothing.exit_code == 0
+    assert "0 slower, 0 faster" in nothing.stdout
 
 
 def test_status_of_a_table_counts_its_rows(table: Path) -> None:

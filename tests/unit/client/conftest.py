@@ -19,8 +19,10 @@ from advisor.protocol.messages import (
     Names,
     ObserveColumns,
     ObserveRows,
+    Pin,
     Predict,
     Status,
+    Suggest,
     check_params,
 )  # fmt: skip
 
@@ -32,6 +34,9 @@ ALLOCATION = {
 CHOICE = {
     "cores": 4, "elapsed_s": 1.0, "low_s": 0.5, "high_s": 2.0, "model": "joint", "fastest_cores": 8, "fastest_s": 0.9,
     "extrapolates": 0.0, "why": "w",
+}  # fmt: skip
+SUGGESTION = {
+    "predictor": [8.0, 4.0], "cores": 2.0, "elapsed_s": 1.5, "cost_core_s": 3.0, "narrower": None, "why": "w", "later": 1,
 }  # fmt: skip
 
 
@@ -45,6 +50,8 @@ class ScriptedService:
         self.applied: Counter[tuple[str, bytes]] = Counter()
         self.names: list[str] = []
         self.forgotten: list[str] = []
+        self.pinned: list[tuple[str, str | None]] = []
+        self.asked: list[object] = []
         self.greetings: list[Hello] = []
         self.token: str | None = None
         self.cut_after: list[int] = []  # bytes taken in before a connection is cut, one item a connection
@@ -153,7 +160,7 @@ class ScriptedService:
                 names[params.first_id :] = params.names
                 self.names = list(names)
                 return {"known": len(names)}
-            case ObserveRows() | ObserveColumns() | Forget():
+            case ObserveRows() | ObserveColumns() | Forget() | Pin():
                 return self._fold(params)
             case Predict(component="unknown"):
                 raise UnknownComponent("unknown")
@@ -164,14 +171,18 @@ class ScriptedService:
                     "observations": 3, "extrapolates": 0.0,
                 }  # fmt: skip
             case ChooseCores():
+                self.asked.append(params)
                 return CHOICE
+            case Suggest():
+                self.asked.append(params)
+                return [SUGGESTION]
             case Allocate():
                 return ALLOCATION | {"spare": params.cores}
             case Status():
                 return {"rows": sum(self.rows.values())}
         raise AssertionError(params)
 
-    def _fold(self, params: ObserveRows | ObserveColumns | Forget) -> object:
+    def _fold(self, params: ObserveRows | ObserveColumns | Forget | Pin) -> object:
         producer = params.producer, params.incarnation
         expected = self.applied[producer] + 1
         if params.sequence > expected:
@@ -184,6 +195,9 @@ class ScriptedService:
         if isinstance(params, Forget):
             self.forgotten.append(params.component)
             return {"component": params.component}
+        if isinstance(params, Pin):
+            self.pinned.append((params.component, params.model))
+            return {"component": params.component, "model": params.model}
         if isinstance(params, ObserveColumns):
             rows = [("column",)] * (len(params.index) // 4)
         else:

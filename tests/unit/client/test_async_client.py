@@ -101,6 +101,17 @@ async def test_a_forgotten_component_is_forgotten_once_through_a_cut(service) ->
     assert service.forgotten == ["c"]
 
 
+async def test_a_component_is_pinned_once_through_a_cut(service) -> None:
+    async with AsyncClient(service.address) as client:
+        size = len(str(await client.hello()))
+        service.stop()
+        service.mute_after = [size + 100]
+        service.start()
+        await client.pin("c", "two_step")
+        assert (await client.suggest("c"))[0].cost_core_s == 3.0
+    assert service.pinned == [("c", "two_step")]
+
+
 async def test_a_full_buffer_drops_the_newest(tmp_path) -> None:
     async with AsyncClient(str(tmp_path / "nobody"), buffer_rows=10, batch_rows=3, close_s=0.0) as client:
         taken = [await client.observe("c", 1, 1, float(i)) for i in range(15)]

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from advisor import SyncClient
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason
+from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
 from advisor.errors import ConnectionFailed, InvalidValue, StorageFailed, Unauthorized, Unavailable, UnknownComponent
+from advisor.protocol.params import ChooseCores, Suggest
 
 
 def adds_up(stats) -> bool:
@@ -148,10 +149,21 @@ def test_every_verb_has_its_answer(service) -> None:
         assert client.observe_columns(index=[0, 1, 2], predictor=None, cores=array("d", [1, 2, 3]),
                                       elapsed_s=np.ones(3, np.float32)) == 3  # fmt: skip
         assert client.observe_rows([["r", 1.0, 1.0, 7.0], ("r", None, np.float64(1), 8.0, {"ok": True})]) == 2
+        assert client.suggest("m", (8, 4), cores_max=4) == [Suggestion((8.0, 4.0), 2.0, 1.5, 3.0, None, "w")]
+        assert client.suggest("m", candidates=[(1, 2), ((3, 4), 5)], limit=7)[0].cores == 2.0
+        assert client.choose_cores("m", np.array([8.0, 4.0]), cores_max=4, level=0.5, machine="n").cores == 4
         assert client.forget("a") == {"component": "a"}
+        assert client.pin("a", "two_step") == {"component": "a", "model": "two_step"}
+        assert client.pin("a", None) == {"component": "a", "model": None}
         assert client.status()["rows"] == 5
     assert service.names == ["a", "b", "c"]
     assert service.forgotten == ["a"]
+    assert service.pinned == [("a", "two_step"), ("a", None)]
+    assert service.asked[1:] == [
+        Suggest("m", [8, 4], cores_max=4),
+        Suggest("m", candidates=[[1, 2], [[3, 4], 5]], limit=7),
+        ChooseCores("m", 4, [8.0, 4.0], level=0.5, machine="n"),
+    ]
     with pytest.raises(UnknownComponent), SyncClient(service.address) as client:
         client.predict("unknown")
 

@@ -82,7 +82,7 @@ class Asking:
             raise InvalidValue("model", form, f"one of {', '.join(PINS)}, or none")
         slot = self._components.slot(component)
         supports = self._components.supports
-        if supports.find(slot) is None and not supports.promote(slot, 2, ""):
+        if supports.find(slot) is None and not supports.promote(slot, 1 + self.dimensions(slot), ""):
             raise TooLarge("model_memory", supports.used_bytes, supports.memory_bytes, "raise model_memory")
         record = supports.find(slot)
         assert record is not None
@@ -149,14 +149,21 @@ class Asking:
         return Prediction(value, low, high, found.name, notes, found.runs, outside)
 
     def dimensions(self, slot: int) -> int:
-        """Return how many predictors a component has: those of its first row, 1 where it has no support points."""
-        record = self._components.supports.find(slot)
-        return 1 if record is None else record[0].axes - 1
+        """Return how many predictors a component has: those of its first row."""
+        return self._components.dimensions(slot)
 
     def choose_cores(
         self, component: str, predictor: Any, cores_max: int, tolerance: float, level: float, machine: str | None
     ) -> CoreChoice:
-        """Return the fewest cores within `tolerance` of the fastest."""
+        """Return the fewest cores within `tolerance` of the fastest.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        dimensions = self.dimensions(self._components.slot(component))
+        if np.shape(checked("predictor", predictor, "invalid_predictor")) != ((dimensions,) if dimensions > 1 else ()):
+            raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
 
         def ask(cores: Any) -> Prediction:
             return self.predict(component, predictor, cores, level, None, machine, TIME)
@@ -166,7 +173,7 @@ class Asking:
             return answer.elapsed_s, answer.low_s, answer.high_s, answer.extrapolates
 
         def values(counts: Floats) -> Floats:
-            if self.dimensions(self._components.slot(component)) == 1:
+            if dimensions == 1:
                 return ask(counts).elapsed_s
             vectors = np.broadcast_to(np.asarray(predictor, np.float64), (len(counts), np.size(predictor)))
             return self.predict(component, vectors, counts, level, None, machine, TIME).elapsed_s

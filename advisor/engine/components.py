@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import Receipt, Refusals
-from advisor.domain.limits import PREDICTOR_MAX
 from advisor.domain.names import checked_name
 from advisor.domain.observations import (
     UNRESOLVED,
@@ -22,6 +21,7 @@ from advisor.domain.observations import (
     bad_rows,
     refusals_of,
 )
+from advisor.engine.rows import Rows, ended_well, first_rows, widths
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES, PROMOTIONS, Supports, machine_number
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import combine, counts
@@ -48,42 +48,6 @@ class Event:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows to be learned, as columns of one length."""
-
-    slots: Ints
-    predictor: Floats
-    further: Floats | None
-    cores: Floats
-    elapsed_s: Floats
-    count: Ints | None
-    machine: Ints | None
-
-    def take(self, rows: Any) -> _Rows:
-        return _Rows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
-
-    def predictors(self) -> Floats:
-        if self.further is None:
-            return self.predictor[:, None]
-        return np.concatenate([self.predictor[:, None], self.further], axis=1)
-
-    def product(self) -> Floats:
-        """Return the one predictor of the base tier: the product, which is the work of most kernels."""
-        if self.further is None:
-            return self.predictor
-        return np.minimum(self.predictor * np.nanprod(self.further, axis=1), PREDICTOR_MAX)
-
-
-def _learned(columns: Columns, rows: Bools, good: Bools | None) -> Bools:
-    """Return those of `rows` that are learned: accepted, of runs that ended well."""
-    if good is not None:
-        rows = rows & good
-    if columns.ok is not None:
-        rows = rows & columns.ok
-    return rows & ~columns.running if columns.running is not None else rows
-
-
 class Components:
     """Names to slots, and the base table. Slots are given once, in the order of first accepted rows.
 
@@ -101,6 +65,7 @@ class Components:
         self.names: list[str] = []
         self.slot_of: dict[str, int] = {}
         self.measures = 0  # slots of what is learned beside time
+        self.vectors = False  # whether some component has more than one predictor
         self.table = Table()
         self.totals: Counter[str] = Counter()
         self.supports = Supports(model_memory_bytes, self.totals, timer_noise_s)
@@ -123,6 +88,10 @@ class Components:
     def kind(self, slot: int) -> str:
         """Return what a slot learns: a measure, or "" for elapsed times."""
         return self.names[slot].partition(SEPARATOR)[2]
+
+    def dimensions(self, slot: int) -> int:
+        """Return how many values a component's predictors have: those of its first accepted row."""
+        return max(int(self.table.integers("dimensions")[slot]), 1)
 
     def slot(self, component: str, measure: str = TIME) -> int:
         """Return the slot of a known component, or of a measure of it.
@@ -159,7 +128,7 @@ class Components:
         if full is not None:
             bad["too_many_components"] = full
             good = ~full if good is None else good & ~full
-        if columns.further is not None or self.supports.vectors:
+        if columns.further is not None or self.vectors:
             wrong = self._wrong_dimensions(columns, slots, good)
             if wrong.any():
                 bad["invalid_dimensions"] = wrong
@@ -176,14 +145,10 @@ class Components:
         return Receipt(accepted, refused)
 
     def _wrong_dimensions(self, columns: Columns, slots: Ints, good: Bools | None) -> Bools:
-        """Return the rows (n,) with another number of predictors than their component's first row had."""
-        n = len(slots)
-        axes = np.full(n, 2) if columns.further is None else 2 + np.count_nonzero(~np.isnan(columns.further), axis=1)
-        wrong = np.zeros(n, np.bool_)
-        rows = np.arange(n) if good is None else np.flatnonzero(good)
-        known = self.supports.axes_of(slots[rows])
-        _, first, inverse = np.unique(slots[rows], return_index=True, return_inverse=True)
-        wrong[rows] = np.where(known > 0, known, axes[rows][first][inverse]) != axes[rows]
+        """Return the rows (n,) with another number of predictors than their component's first accepted row had."""
+        wrong = np.zeros(len(slots), np.bool_)
+        rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
+        wrong[rows] = np.maximum(self.table.integers("dimensions")[slots[rows]], 1) != widths(columns, rows)
         return wrong
 
     def _learn(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
@@ -199,49 +164,41 @@ class Components:
                 self.table.changed[slots[rows]] = True
                 self.totals[f"rows_{field}"] += int(np.count_nonzero(rows))
                 learned = ~rows if learned is None else learned & ~rows
-        rows = _Rows(
-            slots,
-            columns.predictor,
-            columns.further,
-            columns.cores,
-            columns.elapsed_s,
-            columns.count,
-            self._machines(columns),
-        )
-        if learned is not None:
-            rows = rows.take(learned)
-        self._fold(rows)
+        rows = Rows(
+            np.arange(len(slots)), slots, columns.predictor, columns.further, columns.cores, columns.elapsed_s,
+            columns.count, self._machines(columns),
+        )  # fmt: skip
+        batches = {"": rows if learned is None else rows.take(learned)}
         for measure, values in columns.measures.items():
             given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
-            self._learn_measure(measure, columns, slots, np.flatnonzero(given))
+            batches[measure] = self._of_measure(measure, values, rows.take(given), given)
+        kinds = list(batches)
+        for slot, batch in first_rows(self.table.integers("rows"), list(batches.values())):
+            if self.supports.find(slot) is None:
+                self.supports.promote(slot, 1 + self.dimensions(slot), kinds[batch])
+        for kind, part in batches.items():
+            self._fold(part, kind)
 
-    def _fold(self, rows: _Rows, kind: str = "") -> None:
+    def _fold(self, rows: Rows, kind: str) -> None:
         """Fold rows into the base table, and into support points up to, and from, each change that it finds."""
         n = len(rows.slots)
         if not n:
             return
-        new = np.flatnonzero(self.table.integers("rows")[rows.slots] == 0)
-        if len(new):
-            _, first = np.unique(rows.slots[new], return_index=True)
-            new = new[np.sort(first)]
         x = rows.product()
         changes = fold(self.table, rows.slots, x, rows.cores, rows.elapsed_s, rows.count, self.timer_noise_s)
         start = 0
         for slot, row, ratio in zip(
             changes.slots.tolist(), changes.rows.tolist(), changes.log2_ratio.tolist(), strict=True
         ):
-            self._fold_points(rows, start, row + 1, new, kind)
+            self._fold_points(rows, start, row + 1, kind)
             start = row + 1
             self.supports.shift_level(slot, ratio)
-        self._fold_points(rows, start, n, new, kind)
+        self._fold_points(rows, start, n, kind)
         self._tell_changes(changes)
 
-    def _fold_points(self, rows: _Rows, start: int, stop: int, new: Ints, kind: str) -> None:
+    def _fold_points(self, rows: Rows, start: int, stop: int, kind: str) -> None:
         part = rows if (start, stop) == (0, len(rows.slots)) else rows.take(slice(start, stop))
-        first = new[(new >= start) & (new < stop)] - start
-        self.supports.fold(
-            part.slots, part.predictors(), part.cores, part.elapsed_s, part.count, part.machine, first, kind
-        )
+        self.supports.fold(part.slots, part.predictors(), part.cores, part.elapsed_s, part.count, part.machine, kind)
 
     def _tell_changes(self, changes: Changes) -> None:
         if len(changes):
@@ -253,26 +210,18 @@ class Components:
                 Event("change", self.names[slot], rows, f"runs take {2.0**ratio:.3g} times as long as before")
             )
 
-    def _learn_measure(self, measure: str, columns: Columns, slots: Ints, rows: Ints) -> None:
-        """Fold the values of one measure as the times of a component of their own."""
-        distinct, inverse = np.unique(slots[rows], return_inverse=True)
+    def _of_measure(self, measure: str, values: Floats, rows: Rows, given: Bools) -> Rows:
+        """Return the values of one measure as the times of a component of their own."""
+        distinct, inverse = np.unique(rows.slots, return_inverse=True)
         numbers: list[int] = distinct.tolist()
         keys = [self.names[slot] + SEPARATOR + measure for slot in numbers]
         slots = np.array([self.slot_of.get(key, UNRESOLVED) for key in keys], np.int64)[inverse]
+        rows = replace(rows, slots=slots, elapsed_s=values[given] * MEASURE_SCALES[measure])
         full = slots == UNRESOLVED
         if full.any():
             self.totals["measures_dropped"] += int(np.count_nonzero(full))
-            rows, slots = rows[~full], slots[~full]
-        value = columns.measures[measure][rows] * MEASURE_SCALES[measure]
-        machine = self._machines(columns)
-        self._fold(
-            _Rows(
-                slots, columns.predictor[rows], None if columns.further is None else columns.further[rows],
-                columns.cores[rows], value, None if columns.count is None else columns.count[rows],
-                None if machine is None else machine[rows],
-            ),
-            measure,
-        )  # fmt: skip
+            rows = rows.take(~full)
+        return rows
 
     @staticmethod
     def _machines(columns: Columns) -> Ints | None:
@@ -307,16 +256,25 @@ class Components:
         wanted += [(row, 0, number, "") for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)]
         for rank, measure in enumerate(MEASURE_SCALES, 1):
             if measure in columns.measures:
-                given = _learned(columns, ~np.isnan(columns.measures[measure]), good)
+                given = ended_well(columns, ~np.isnan(columns.measures[measure]), good)
                 numbers, first = np.unique(columns.index[given], return_index=True)
                 rows = np.flatnonzero(given)[first]
                 wanted += [(row, rank, n, measure) for row, n in zip(rows.tolist(), numbers.tolist(), strict=True)]
-        for _, rank, number, measure in sorted(wanted):
+        start = len(self.names)
+        began: list[int] = []  # the row with which each new component begins; its measures have the width of its rows
+        for row, rank, number, measure in sorted(wanted):
             if not rank:
                 cache[number] = self._give_slot(known.names[number])
             elif known.names[number] in self.slot_of:
                 self._give_slot(known.names[number] + SEPARATOR + measure)
+            began += [row] * (len(self.names) - start - len(began))
         self.table.grow(len(self.names), self.components_max)
+        dimensions = self.table.integers("dimensions")
+        dimensions[start : len(self.names)] = widths(columns, began)
+        for slot in range(start, len(self.names)) if self.measures else ():
+            dimensions[slot] = dimensions[self.slot_of[self.names[slot].partition(SEPARATOR)[0]]]
+        self.table.changed[start : len(self.names)] = True
+        self.vectors = self.vectors or bool((dimensions[start : len(self.names)] > 1).any())
 
     def _give_slot(self, name: str) -> int:
         found = self.slot_of.get(name)
@@ -385,7 +343,9 @@ class Components:
         slots = self.add_names(other.names)
         if len(slots):
             combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))), self.timer_noise_s)
-            self.supports.merge(slots, other.supports, [other.kind(i) for i in range(len(other.names))])
+            kinds = [other.kind(i) for i in range(len(other.names))]
+            self.supports.merge(slots, other.supports, kinds, 1 + self.table.integers("dimensions")[slots])
+            self.vectors = self.vectors or other.vectors
         # Records made here count here, whatever they were there.
         self.totals.update({k: n for k, n in other.totals.items() if not k.startswith((ACCOUNTS, PROMOTIONS))})
 
@@ -406,6 +366,17 @@ class Components:
         self.measures = sum(SEPARATOR in name for name in self.names)
         self.totals.clear()
         self.totals.update(dict(totals))
+
+    def resume(self) -> None:
+        """Find again what the restored words of all tables say."""
+        self.supports.restore()
+        dimensions = self.table.integers("dimensions")
+        for table, owners in self.supports.owners():
+            # Of a component whose base words were lost, and of those of an older layout.
+            unknown = owners[dimensions[owners] == 0]
+            dimensions[unknown] = table.axes - 1
+            self.table.changed[unknown] = True
+        self.vectors = bool((self.table.integers("dimensions")[: len(self)] > 1).any())
 
     def error(self) -> tuple[float, int]:
         """Return the mean of |t - m| / t over all scored rows and their number, m being the weighting model's prediction."""

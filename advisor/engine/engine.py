@@ -219,7 +219,7 @@ class Engine:
                 put_base(components.table, n, pages)
             else:
                 put_support(components.supports, pages)
-        components.supports.restore()
+        components.resume()
         engine.producers = dict(snapshot.producers)
         engine._names_taken = n
         return engine

@@ -121,4 +121,4 @@ def _load_supports(components: Components, data: bytes, start: int, tables: list
         if len(owners) and not -1 <= int(owners.min()) <= int(owners.max()) < len(components):
             raise ValueError(f"a record of {name} belongs to no component")
         start += 8 * width * size
-    components.supports.restore()
+    components.resume()

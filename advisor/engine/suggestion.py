@@ -102,16 +102,23 @@ def _load(components: Components, slot: int, dimensions: int, found: object) -> 
         points = found.posterior.points
         order = np.argsort(-points.runs, kind="stable")
         # One input may have a point on each machine and core count; logarithms and back cost the last digits.
-        seen = (tuple(float(f"{v:.12g}") for v in np.exp(points.z[i, :-1]).tolist()) for i in order.tolist())
+        most = limits.PREDICTOR_MAX
+        values = (np.exp(points.z[i, :-1]).tolist() for i in order.tolist())
+        seen = (tuple(min(float(f"{v:.12g}"), most) for v in each) for each in values)
         return list(dict.fromkeys(seen))[:PREDICTORS_TRIED]
     if not int(components.table.integers("rows")[slot]):
-        return [UNSEEN_LEVEL]
+        return _each(UNSEEN_LEVEL, dimensions)
     x, share = sketch.points(components.table.gather(np.array([slot], np.int64)))
     ordered = np.argsort(x[:, 0], kind="stable")
     below: Floats = np.cumsum(share[ordered, 0])
     wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
     place = np.minimum(below.searchsorted(wanted * float(below[-1])), len(below) - 1)
-    return sorted({float(v) for v in x[ordered[place], 0]})
+    return [v for one in sorted({float(v) for v in x[ordered[place], 0]}) for v in _each(one, dimensions)]
+
+
+def _each(work: float, dimensions: int) -> list[Any]:
+    """Return a predictor whose values are equal and have the product `work`: all that the base tier knows of them."""
+    return [work] if dimensions == 1 else [(work ** (1.0 / dimensions),) * dimensions]
 
 
 def _points(predictor: Any, cores: Any, counts: list[float]) -> list[tuple[Any, float]]:

@@ -8,6 +8,7 @@ rows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -54,7 +55,6 @@ class Supports:
         self._ordered: list[SupportTable] = []
         # By base slot: the table of its record, as a number in the order above, its axes, and its place there.
         self._home: Ints = np.full(0, NONE, np.int64)
-        self._axes: Ints = np.zeros(0, np.int64)
         self._place: Ints = np.full(0, NONE, np.int64)
 
     # -- records ----------------------------------------------------------------------------------------------------------
@@ -101,14 +101,12 @@ class Supports:
     def _adopt(self, table: SupportTable, slots: Ints, places: Ints) -> None:
         self._reserve(int(slots.max()) + 1)
         self._home[slots] = next(i for i, one in enumerate(self._ordered) if one is table)
-        self._axes[slots] = table.axes
         self._place[slots] = places
 
     def _reserve(self, slots: int) -> None:
         more = slots - len(self._place)
         if more > 0:
             more = max(more, len(self._place) // 8)
-            self._axes = np.concatenate([self._axes, np.zeros(more, np.int64)])
             self._home = np.concatenate([self._home, np.full(more, NONE, np.int64)])
             self._place = np.concatenate([self._place, np.full(more, NONE, np.int64)])
 
@@ -123,16 +121,6 @@ class Supports:
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def vectors(self) -> bool:
-        """True when some component has more than one predictor."""
-        return any(table.axes > 2 for table in self._ordered)
-
-    def axes_of(self, slots: Ints) -> Ints:
-        """Return the axes (n,) of the components' records, 0 where there is none."""
-        self._reserve(int(slots.max(initial=-1)) + 1)
-        return self._axes[slots]
-
     def fold(
         self,
         slots: Ints,
@@ -141,26 +129,18 @@ class Supports:
         elapsed: Floats,
         count: Ints | None,
         machine: Ints | None,
-        first_rows: Ints,
         kind: str = "",
     ) -> None:
-        """Fold rows into the records of their components; components that come for the first time are promoted.
+        """Fold rows into the records of those components that have one.
 
         Parameters
         ----------
         predictors : float64 array (n, d)
             NaN where a row has fewer.
-        first_rows : int64 array
-            The rows, ascending, of components that learn for the first time.
         """
         if not len(slots):
             return
         self._reserve(int(slots.max()) + 1)
-        axes = 1 + np.count_nonzero(~np.isnan(predictors), axis=1) if predictors.shape[1] > 1 else None
-        for row in first_rows.tolist():
-            slot = int(slots[row])
-            if self._place[slot] == NONE:
-                self.promote(slot, 2 if axes is None else int(axes[row]), kind)
         home = self._home[slots]
         for number, table in enumerate(self._ordered):
             rows = np.flatnonzero(home == number)
@@ -206,17 +186,19 @@ class Supports:
         if found is not None:
             support.forget(*found, keep)
 
-    def merge(self, slots: Ints, other: Supports, kinds: list[str]) -> None:
-        """Add another's records; its component i, of the given kind, is ours at slots[i]."""
-        for there, (slot, kind) in enumerate(zip(slots.tolist(), kinds, strict=True)):
+    def merge(self, slots: Ints, other: Supports, kinds: Sequence[str], axes: Ints) -> None:
+        """Add another's records; its component i, of the given kind and axes (n,) here, is ours at slots[i]."""
+        for there, (slot, kind, width) in enumerate(zip(slots.tolist(), kinds, axes.tolist(), strict=True)):
             theirs = other.find(there)
             if theirs is None:
                 continue
             table, place = theirs
+            if table.axes != width:
+                continue
             if self.find(slot) is None and not self.promote(slot, table.axes, kind):
                 continue
             mine = self.find(slot)
-            if mine is not None and mine[0].axes == table.axes:
+            if mine is not None:
                 support.merge(*mine, table, place)
 
     def restore(self) -> None:
@@ -227,6 +209,13 @@ class Supports:
             table.size = int(taken[-1]) + 1 if len(taken) else 0  # a page holds places that were never given
             if len(taken):
                 self._adopt(table, owners[taken], taken)
+
+    def owners(self) -> Iterator[tuple[SupportTable, Ints]]:
+        """Yield each table with records, and the base slots of those in the order of their places."""
+        for table in self._ordered:
+            owners = table.count("component")[: table.size]
+            if (owners >= 0).any():
+                yield table, owners[owners >= 0]
 
 
 def coordinates(predictors: Floats, cores: Floats) -> Floats:

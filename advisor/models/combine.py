@@ -50,6 +50,8 @@ def merge(table: Table, slots: Ints, other: Table, timer_noise_s: float) -> None
         ("running_high", np.maximum),
     ):
         keep(part[field], other[field], out=part[field])
+    mine = part.integers("dimensions")
+    mine[:] = np.where(mine > 0, mine, other.integers("dimensions"))
     table.scatter(slots, part)
     solve_weighting(table, slots, timer_noise_s)
     _solve_soon(table, slots[both])
@@ -116,7 +118,7 @@ def forget(table: Table, slot: int, keep: float) -> None:
         _solve_soon(table, np.array([slot]))
     else:
         record = empty_record()
-        for field in (*EXACT_COUNTS, *LAST_CHANGE, "forgotten"):
+        for field in (*EXACT_COUNTS, *LAST_CHANGE, "dimensions", "forgotten"):
             record[AT[field]] = table.words[AT[field], slot]
         integers = record.view(np.int64)
         integers[AT["start"]] = integers[AT["unscored"]] = rows

@@ -1,4 +1,4 @@
-"""The base tier's state: 135 words of 8 bytes a component, one line a field.
+"""The base tier's state: 137 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -23,6 +23,7 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("extra_runs", 1, "i", 0),  # learned runs beyond one a row: a row with count c is c runs
     ("failed", 1, "i", 0),  # rows with ok = false
     ("unfinished", 1, "i", 0),  # rows with running = true
+    ("dimensions", 1, "i", 0),  # values of a predictor, those of the first accepted row; 0: not known, as 1
     # Offsets to `rows`, see `counts`.
     ("start", 1, "i", 0),  # rows when the component was last wholly forgotten
     ("solve_at", 1, "i", FIRST_SOLVE),  # rows at which the weighting model is solved next: at ages 16, 32, 64, ...

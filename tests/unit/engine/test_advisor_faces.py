@@ -14,6 +14,7 @@ import pytest
 from advisor.domain import limits
 from advisor.engine import Advisor
 from advisor.engine.pending import PENDING_ROWS_MAX
+from advisor.engine.supports import ACCOUNTS
 from advisor.errors import (
     CallerError,
     InvalidValue,
@@ -171,7 +172,8 @@ def test_waiting_rows_of_new_names_count_against_the_limit() -> None:
             advisor.observe("c3", elapsed_s=1.0)
         advisor.observe("c2", elapsed_s=1.0)
     assert advisor.status()["components_known"] == 3
-    assert advisor.components.totals == {"rows_accepted": 5}
+    totals = {k: n for k, n in advisor.components.totals.items() if not k.startswith(ACCOUNTS)}
+    assert totals == {"rows_accepted": 5, "promotions": 3}
 
 
 def test_waiting_rows_are_folded_when_they_are_many_and_at_any_question() -> None:
@@ -269,7 +271,10 @@ def test_predict_broadcasts_and_keeps_the_shape(advisor: Advisor) -> None:
         ({"tolerance": -0.1}, "tolerance"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"tolerance": "x"}, "tolerance"),
+        ({"predictor": [1.0, 2.0]}, "predictor"),
         ({"predictor": [1.0]}, "predictor"),
+        ({"predictor": [[1.0]]}, "predictor"),
+        ({"predictor": []}, "predictor"),
         ({"level": 2.0}, "level"),
         ({"level": "x"}, "level"),
     ],
@@ -278,6 +283,19 @@ def test_choose_cores_names_the_argument_that_is_wrong(advisor: Advisor, change:
     with pytest.raises(InvalidValue) as caught:
         advisor.choose_cores("known", **({"cores_max": 4} | change))
     assert caught.value.field == field
+
+
+def test_choose_cores_takes_one_point_of_a_component_with_several_predictors(advisor: Advisor) -> None:
+    for i in range(40):
+        x, y, cores = 1.0 + i % 3, 1.0 + i % 7, 2.0 ** (i % 4)
+        advisor.observe("wide", predictor=[x, y], cores=cores, elapsed_s=x * y * (0.1 + 0.9 / cores))
+    choice = advisor.choose_cores("wide", predictor=[2.0, 5.0], cores_max=8)
+    assert choice.cores == 8
+    assert choice.elapsed_s == pytest.approx(10.0 * (0.1 + 0.9 / 8), rel=0.05)
+    for wrong in (2.0, [2.0], [2.0, 5.0, 1.0], [[2.0, 5.0]], [2.0, -5.0]):
+        with pytest.raises(InvalidValue) as caught:
+            advisor.choose_cores("wide", predictor=wrong, cores_max=8)
+        assert caught.value.field == "predictor"
 
 
 @pytest.mark.parametrize("keep", [1.0, -0.1, float("nan"), True, "x", None, 2])
@@ -331,7 +349,14 @@ def test_status_tells_counts_ranges_and_pages(advisor: Advisor) -> None:
         "failed": 1,
         "unfinished": 0,
         "prediction_error": None,
+        "changes": 0,
+        "outliers": 0,
+        "tier": "base",
+        "model_bytes": 0,
+        "pinned": None,
+        "measures": [],
     }
+    assert (known["tier"], known["points"], known["predictors"], known["machines"]) == ("rich", 9, 1, 0)
     assert [c["component"] for c in advisor.status(offset=1, limit=1)["components"]] == ["failing"]
     assert advisor.status(limit=0)["components"] == []
     json.dumps(answer)
@@ -410,7 +435,7 @@ def test_a_header_that_does_not_read_is_damage_and_no_crash(changes: dict[str, A
         Advisor.from_bytes(crafted(**changes))
 
 
-@pytest.mark.parametrize("changes", [{"format": 2}, {"layout": "base-9"}])
+@pytest.mark.parametrize("changes", [{"format": 3}, {"layout": "base-9"}])
 def test_a_newer_state_is_refused_with_words(changes: dict[str, Any]) -> None:
     with pytest.raises(StateTooNew, match="this version reads"):
         Advisor.from_bytes(crafted(**changes))
@@ -422,5 +447,7 @@ def test_equal_streams_give_equal_bytes_and_an_empty_state_is_a_state() -> None:
     failing = Advisor()
     failing.observe("c", elapsed_s=1.0, ok=False)
     restored = Advisor.from_bytes(failing.to_bytes())
+    assert restored.to_bytes() == failing.to_bytes()
+    assert (restored.predict("c").model, restored.predict("c").observations) == ("prior", 0)
     with pytest.raises(NotEnoughData):
-        restored.predict("c")
+        restored.predict("c", model="two_step")

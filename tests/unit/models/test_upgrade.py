@@ -12,7 +12,7 @@ from advisor.engine import Advisor, Engine
 from advisor.engine.snapshot import Snapshot, TablePages
 from advisor.errors import StateTooNew
 from advisor.models.layout import AT, LAYOUT, WORDS
-from advisor.models.upgrade import upgraded, words_of
+from advisor.models.upgrade import LACKING, upgraded, words_of
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OLD = (GOLDEN / "base-1.state").read_bytes()  # written by the code of base-1
@@ -52,7 +52,7 @@ def old_words() -> np.ndarray:
     advisor = Advisor.from_bytes(OLD)
     keep = np.ones(WORDS, np.bool_)
     for name in AT:
-        if name.startswith(("drift_", "change")) or name in ("outliers", "w_cores"):
+        if name in LACKING["base-1"]:
             keep[AT[name]] = False
     return advisor.components.table.words[keep, :64].view(np.uint64)
 

@@ -3,8 +3,8 @@
     python benchmarks/tiers.py [--fast] [--components 10000] [--rounds 40]
 
 Folds are columns of 10,000 rows of random components, in process, both advisors fed the same batches in turn; the ratio is of
-median processor times over the last `rounds` batches at each history. A prediction is asked after each new row (it is then solved
-again), and again without one, of a component with a history of as many rows.
+median processor times over the last `rounds` batches at each history. A prediction is asked after each new row (it is then
+solved again), and again without one, of a component with a history of as many rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import platform
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -52,7 +53,7 @@ def folds(components: int, rounds: int) -> None:
         while done < last + rounds:
             for (advisor, names), times in zip(sides, taken, strict=True):
                 rows = batch(names, np.random.default_rng(done))
-                times.append(clocked(lambda a=advisor, r=rows: a.fold(r), time.process_time))
+                times.append(clocked(partial(advisor.fold, rows), time.process_time))
             done += 1
         base, rich = (median(times[-rounds:]) / ROWS * 1e9 for times in taken)
         held = sides[1][0].status(limit=0)["model_memory_used_bytes"] // 2**20
@@ -74,7 +75,7 @@ def predictions() -> None:
             elapsed = 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.05)
             advisor.observe("square", predictor=x, cores=p, elapsed_s=elapsed)
             if number >= history:
-                ask = lambda x=x, p=p: advisor.predict("square", predictor=x, cores=p)  # noqa: E731
+                ask = partial(advisor.predict, "square", predictor=x, cores=p)
                 dirty.append(clocked(ask, time.perf_counter))
                 clocked(ask, time.perf_counter)
                 clean.append(clocked(ask, time.perf_counter))

@@ -194,6 +194,8 @@ class Components:
             rows = counted == mark if learned is None else (counted == mark) & learned
             if rows.any():
                 np.add.at(self.table.integers(field), slots[rows], 1)
+                if field == "unfinished":
+                    np.maximum.at(self.table["running_high"], slots[rows], columns.elapsed_s[rows])
                 self.table.changed[slots[rows]] = True
                 self.totals[f"rows_{field}"] += int(np.count_nonzero(rows))
                 learned = ~rows if learned is None else learned & ~rows

@@ -25,7 +25,7 @@ KEPT = (
     1_024  # mixtures kept for reuse, about 130 KB each at most; the oldest is dropped and solved again when asked for
 )
 SKEW_MAX = 0.5  # variance of log time beyond which the mean of a log-normal is a guess about its tail: no more is added
-FAR = 700.0  # exp of more is no double
+FAR = 650.0  # exp of more is no double, in bytes or joules either
 FORMS_TOLD = 3  # of a mixture, in its notes
 
 
@@ -52,6 +52,7 @@ class Mixture:
     low: Floats
     high: Floats
     machines: dict[int, int]
+    running_high: float  # the longest that a run was seen running, where none that ended took so long; else 0
     notes: tuple[str, ...]
     _reach: dict[float, tuple[float, float]]
 
@@ -81,7 +82,7 @@ class Mixture:
         down, up = self.reach(level)
         value = np.exp(np.clip(mean + 0.5 * np.minimum(noise, SKEW_MAX), -FAR, FAR))
         low = np.minimum(np.exp(np.clip(mean + down * spread, -FAR, FAR)), value)
-        high = np.maximum(np.exp(np.clip(mean + up * spread, -FAR, FAR)), value)
+        high = np.maximum(np.exp(np.clip(mean + up * spread, -FAR, FAR)), np.maximum(value, self.running_high))
         outside = (np.maximum(self.low - z, 0.0) + np.maximum(z - self.high, 0.0)).sum(axis=1)
         return value, low, high, outside
 
@@ -95,7 +96,7 @@ class Mixture:
         down, up = self.reach(level)
         value = exp(min(max(mean + 0.5 * min(noise, SKEW_MAX), -FAR), FAR))
         low = min(exp(min(max(mean + down * spread, -FAR), FAR)), value)
-        high = max(exp(min(max(mean + up * spread, -FAR), FAR)), value)
+        high = max(exp(min(max(mean + up * spread, -FAR), FAR)), value, self.running_high)
         outside = 0.0
         for c, least, most in zip(z, self.low.tolist(), self.high.tolist(), strict=True):
             outside += max(least - c, c - most, 0.0)
@@ -143,9 +144,12 @@ class Mixtures:
             low, high = points.z.min(axis=0) / LN2, points.z.max(axis=0) / LN2
         known_machines = table.integers("machine")[place]
         machines = {int(known_machines[i]): i for i in range(1, int(table.count("machines")[place]) + 1)}
+        running = float(base["running_high"][slot])
+        longer = running if running > 2.0 ** float(table.floats("high")[place].max()) else 0.0
         return Mixture(
             posterior, latest_scores(table, place).copy(), rows, int(counts.runs(base, slot)), low, high, machines,
-            _notes(posterior), {},
+            longer,
+            _notes(posterior, longer), {},
         )  # fmt: skip
 
 
@@ -169,7 +173,7 @@ def _as_mean(model: Model) -> tuple[str, Mean, int]:
     return model.name, _BaseMean(model), used
 
 
-def _notes(posterior: Posterior) -> tuple[str, ...]:
+def _notes(posterior: Posterior, longer: float) -> tuple[str, ...]:
     shares: dict[str, float] = {}
     for name, share in zip(posterior.names, posterior.share.tolist(), strict=True):
         shares[name] = shares.get(name, 0.0) + share
@@ -177,6 +181,8 @@ def _notes(posterior: Posterior) -> tuple[str, ...]:
     notes = ["weights: " + ", ".join(f"{name} {share:.0%}" for name, share in told)]
     if len(posterior.points.y) == 1:
         notes.append("one setting seen: how time depends on predictor and cores is assumed")
+    if longer:
+        notes.append(f"a run was still running after {longer:.3g} s, longer than any that ended")
     return tuple(notes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, hypot, inf
+from math import exp, hypot, inf, log
 from typing import Any
 
 import numpy as np
@@ -27,19 +27,25 @@ def prior_of(components: Components, slot: int, x: Any, p: Any, level: float) ->
     sd = hypot(SD_LEAST, float(np.std(logs))) if len(logs) > 1 else SD_ALONE
     reach = quantile(level, FREEDOM) * sd
     shape = np.broadcast_shapes(np.shape(x), np.shape(p))
+    running = float(components.table["running_high"][slot])
+    known_low = log(running) if running > 0.0 else -inf  # a run that has not ended took at least that long
     value, low, high, outside = (
         np.full(shape, v) if shape else v
         for v in (
-            *(min(max(exp(min(middle + d, FAR)), ELAPSED_MIN_S), ELAPSED_MAX_S) for d in (0.0, -reach, reach)),
+            *(
+                min(max(exp(min(max(middle + d, known_low), FAR)), ELAPSED_MIN_S), ELAPSED_MAX_S)
+                for d in (0.0, -reach, reach)
+            ),
             inf,
         )
     )
     known = (
         f"the shortest runs of {len(logs)} other components" if len(logs) else "nothing: no component has learned a run"
     )
-    return Prediction(
-        value, low, high, "prior", (f"no run of this component was learned: a guess from {known}",), 0, outside
-    )
+    notes = [f"no run of this component was learned: a guess from {known}"]
+    if running > 0.0:
+        notes.append(f"a run was still running after {running:.3g} s: less is not believed")
+    return Prediction(value, low, high, "prior", tuple(notes), 0, outside)
 
 
 def _levels(components: Components, slot: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

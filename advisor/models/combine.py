@@ -47,6 +47,7 @@ def merge(table: Table, slots: Ints, other: Table, timer_noise_s: float) -> None
         ("p_low", np.minimum),
         ("p_high", np.maximum),
         ("t_low", np.minimum),
+        ("running_high", np.maximum),
     ):
         keep(part[field], other[field], out=part[field])
     table.scatter(slots, part)

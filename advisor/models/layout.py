@@ -34,6 +34,7 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("p_low", 1, "f", np.inf),
     ("p_high", 1, "f", -np.inf),
     ("t_low", 1, "f", np.inf),
+    ("running_high", 1, "f", 0),  # longest that a run was seen running without an end, seconds
     # Weighted sums over u = (x - origin) / scale, w = count / (m**2 + t0**2).
     ("origin", 1, "f", np.inf),
     ("scale", 1, "f", 0),

@@ -16,7 +16,7 @@ LACKING: Mapping[str, frozenset[str]] = {
     "base-1": frozenset(
         (
             "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum",
-            "drift_square", "changes", "outliers", "changed_at", "changed_by",
+            "drift_square", "changes", "outliers", "changed_at", "changed_by", "running_high",
         )
     ),
     LAYOUT: frozenset(),

@@ -135,9 +135,10 @@ def _inside(table: SupportTable, slot: int, used: int, spread: float) -> tuple[f
     free: NDArray[np.bool_] = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
     if not free.any() or spread <= 0.0:
         return 1.0, np.zeros(axes)
-    lean = (record[at["zy"]] - (z / runs) @ y)[free]
-    inner = scatter[free][:, free] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
-    explained = float(lean @ np.asarray(np.linalg.solve(inner, lean)))
+    lean: Floats = (record[at["zy"]] - (z / runs) @ y)[free]
+    inner: Floats = scatter[free][:, free] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
+    coefficients: Floats = np.asarray(np.linalg.solve(inner, lean), np.float64)
+    explained = float(lean @ coefficients)
     free_rows = max(float(runs.sum()) - used, 1.0)
     # Each coefficient takes its share by chance alone.
     taken = float(np.count_nonzero(free))
@@ -394,8 +395,9 @@ def _posterior(
             places.append(place)
         homes.append(places.index(place))
     own = [place for place in places if place < count]
-    inverse = dict(zip(own, np.linalg.inv(smooth.roots[own]), strict=True)) if own else {}
-    whitens = [inverse[place] if place < count else whiten[place - count] for place in places]
+    inverses: list[Floats] = list(np.linalg.inv(smooth.roots[own])) if own else []
+    inverse = dict(zip(own, inverses, strict=True))
+    whitens: list[Floats] = [inverse[place] if place < count else whiten[place - count] for place in places]
     scales = [smooth.scales[place] if place < count else SHAPE_SCALES[place - count] for place in places]
     factors = [float(smooth.factors[place]) if place < count else factor for place in places]
     rest = [residual if i < count else residuals[(i - count) % len(fitted)] for i in kept]

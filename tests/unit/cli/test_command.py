@@ -267,14 +267,8 @@ def test_suggestions_are_a_table_or_json(table: Path) -> None:
     human = invoke("suggest", "square", "--cores-max", "32", "--limit", "2", "--table", table).stdout.splitlines()
     assert re.fullmatch(r"predictor +cores +elapsed +cost +narrower", human[0])
     for line, each in zip(human[1:3], found["suggestions"], strict=True):
-<<<<<<< HEAD
-        setting, cost = rf"{each['predictor']:g} +{each['cores']:g}", f"{each['cost_core_s']:.3g} core-s"
-        shown = rf" *{setting} +\S+ m?s +{cost} +{100 * each['narrower']:.2g}%"
-        assert re.fullmatch(shown, line)
-=======
         cost, narrower = f"{each['cost_core_s']:.3g} core-s", f"{100 * each['narrower']:.2g}%"
         assert re.fullmatch(rf" *{each['predictor']:g} +{each['cores']:g} +\S+ m?s +{cost} +{narrower}", line)
->>>>>>> support
     assert human[3].startswith("run next, for square")
 
 

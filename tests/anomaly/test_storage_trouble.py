@@ -101,25 +101,38 @@ async def test_a_locked_state_refuses_the_second_service_with_words(tmp_path: Pa
         await (await live.peer()).call("status", {})
 
 
-async def test_a_damaged_state_names_its_components_and_starts_without_them_when_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["base", "support-2"])
+async def test_a_damaged_state_names_its_components_and_starts_without_them_when_told(
+    tmp_path: Path, table: str
+) -> None:
     state = tmp_path / "state"
     async with running(tmp_path, state=state) as live:
         peer = await live.peer()
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(90)})
     connection = sqlite3.connect(state)
-    ((key, data),) = connection.execute("SELECT id, data FROM pages").fetchall()
+    pages = connection.execute("SELECT id, data FROM pages ORDER BY id").fetchall()
+    assert len(pages) == 2
+    key, data = pages[table != "base"]
     connection.execute("UPDATE pages SET data = ? WHERE id = ?", (bytes([data[0] ^ 1]) + data[1:], key))
     connection.commit()
     connection.close()
     with pytest.RaisesGroup(StateDamaged, flatten_subgroups=True) as caught:
         await start(tmp_path, state=state)
+    assert f"page 0 of table {table}" in str(caught.value.exceptions[0])
     assert caught.value.exceptions[0].components == ("c0", "c1", "c2")  # type: ignore[union-attr]
     async with running(tmp_path, state=state, accept_damage=True) as live:
         peer = await live.peer()
-        await refused("not_enough_data", peer.call("predict", "c0", 4.0, 2))
+        # What the other table still knows answers: points without counts, or the base tier's form.
+        answer = await peer.call("predict", "c0", 4.0, 2)
+        assert abs(answer["elapsed_s"] / 0.02 - 1) < 0.01
+        assert (answer["observations"], answer["extrapolates"]) == (0 if table == "base" else 30, 0.0)
+        if table == "base":
+            await refused("not_enough_data", peer.call("predict", {"component": "c0", "model": "two_step"}))
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
         await peer.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(90)})
-        assert abs((await peer.call("predict", "c0", 4.0, 2))["elapsed_s"] - 0.02) < 1e-6
+        answer = await peer.call("predict", "c0", 4.0, 2)
+        assert abs(answer["elapsed_s"] / 0.02 - 1) < 0.01
+        assert answer["observations"] == (30 if table == "base" else 60)
     await start(tmp_path, state=state)
 
 

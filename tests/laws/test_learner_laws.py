@@ -10,24 +10,31 @@ import copy
 import itertools
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from stored import Stored
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
+from advisor.engine.components import SEPARATOR
+from advisor.engine.supports import ACCOUNTS
 from advisor.errors import NotEnoughData, UnknownComponent
 from advisor.models import counts, prediction
-from advisor.models.layout import FIELDS, LAYOUT, WORDS
+from advisor.models.layout import FIELDS
+from advisor.models.support import SupportTable
 
 NAMES = ["alpha", "beta", "gamma"]
-MODELS = (None, "two_step", "joint degree 0", "joint degree 3", "proportional", "free degree 3")
+BASE_MODELS = ("two_step", "joint degree 0", "joint degree 3", "proportional", "free degree 3")
+MODELS = (None, *BASE_MODELS, "smooth", "linear amdahl")
+BUDGETS = (0, 2**24)  # the base tier alone, and with support points
+RECORD_BYTES = SupportTable(2).words_a_record * 8  # of support points, one predictor
+ROOMS = st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES, 2**24])  # for none, one, a few, all
 
 # -- rows -----------------------------------------------------------------------------------------------------------------
 
@@ -69,18 +76,45 @@ def batches(draw: st.DrawFn, rows_max: int = 150) -> Columns:
     return columns_of(ComponentNames(names), rng.integers(0, len(names), n), x, p, t, **extra)
 
 
+@st.composite
+def rich_batches(draw: st.DrawFn, rows_max: int = 120) -> Columns:
+    """Return rows of components of one to four predictors, some of a width that is not theirs, on machines, with measures."""
+    columns = draw(batches(rows_max))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n = len(columns)
+    extra: dict[str, Any] = {}
+    if draw(st.booleans()):
+        number = rng.integers(-1, draw(st.sampled_from([2, 10])), n)  # more machines than are told apart
+        extra = {"machine": number, "machines": tuple(f"m{i}" for i in range(10))}
+    if draw(st.booleans()):
+        extra["measures"] = {
+            name: np.where(rng.random(n) < share, rng.lognormal(20.0, 1.0, n), np.nan)
+            for name, share in (("peak_bytes", 0.8), ("energy_j", 0.1))
+        }
+    if draw(st.booleans()):
+        width = columns.index + draw(st.integers(0, 1)) + (rng.random(n) < 0.02)  # values beyond the first
+        values = rng.choice([0.0, 1.0, 7.0, 1e6, 2.0**60], (n, 3))
+        extra["further"] = np.where(np.arange(3) < width[:, None], values, np.nan)
+    return replace(columns, **extra)
+
+
 def fresh(columns: Columns) -> Columns:
     """Return the batch with an unresolved list of names: a list belongs to one engine."""
-    return Columns(
-        ComponentNames(columns.components.names),
-        columns.index,
-        columns.predictor,
-        columns.cores,
-        columns.elapsed_s,
-        count=columns.count,
-        ok=columns.ok,
-        running=columns.running,
-    )
+    return replace(columns, components=ComponentNames(columns.components.names))
+
+
+def learned_names(advisor: Advisor) -> list[str]:
+    components = advisor.components
+    return [n for n in components.components if counts.evidence(components.table, components.slot(n)) > 0]
+
+
+def support_words(advisor: Advisor, component: str) -> np.ndarray:
+    """Return the words of a component's support points, without the number of its slot."""
+    found = advisor.components.supports.find(advisor.components.slot(component))
+    if found is None:
+        return np.zeros(0, np.uint64)
+    table, place = found
+    return np.delete(table.words.view(np.uint64)[place], table.at["component"].start)
 
 
 def parts(columns: Columns, cuts: list[int]) -> Iterator[Columns]:
@@ -99,14 +133,23 @@ def by_columns(advisor: Advisor, columns: Columns) -> None:
 
 def by_observe(advisor: Advisor, columns: Columns) -> None:
     for i in range(len(columns)):
+        point = columns.predictor[i].item()
+        if columns.further is not None:
+            point = [point, *(v for v in columns.further[i].tolist() if v == v)]
+        extra: dict[str, Any] = {}
+        if columns.machine is not None and columns.machine[i] >= 0:
+            extra["machine"] = columns.machines[columns.machine[i]]
+        if columns.measures:
+            extra["measures"] = {name: values[i].item() for name, values in columns.measures.items()}
         advisor.observe(
             columns.components.names[columns.index[i]],
-            predictor=columns.predictor[i].item(),
+            predictor=point,
             cores=columns.cores[i].item(),
             elapsed_s=columns.elapsed_s[i].item(),
             count=1 if columns.count is None else columns.count[i].item(),
             ok=columns.ok is None or bool(columns.ok[i]),
             running=columns.running is not None and bool(columns.running[i]),
+            **extra,
         )
 
 
@@ -136,47 +179,13 @@ def through_a_snapshot(advisor: Advisor) -> Advisor:
     engine.advisor = advisor
     advisor.flush()
     advisor.components.table.changed[: len(advisor.components)] = True
-    return Engine.restore(engine.snapshot()).advisor
+    for table in advisor.components.supports.tables.values():
+        table.changed[: table.size] = True
+    memory = advisor.components.supports.memory_bytes
+    return Engine.restore(engine.snapshot(), model_memory_bytes=memory).advisor
 
 
 ROUND_TRIPS = (through_bytes, through_a_snapshot)
-
-
-@dataclass
-class Stored:
-    """What a storage keeps: the last words of every slot, names and producers, from snapshots put together."""
-
-    words: dict[int, np.ndarray]
-    names: dict[int, str]
-    producers: dict[tuple[str, bytes], int]
-    totals: dict[str, int]
-
-    @classmethod
-    def empty(cls) -> Stored:
-        return cls({}, {}, {}, {})
-
-    def commit(self, snapshot: Snapshot) -> None:
-        for table in snapshot.tables:
-            for page, words, changed in zip(table.pages, table.words, table.changed, strict=True):
-                for bit in range(PAGE_SLOTS):
-                    if int(changed) >> bit & 1:
-                        self.words[int(page) * PAGE_SLOTS + bit] = words[:, bit].copy()
-        self.names |= dict(snapshot.names)
-        self.producers |= snapshot.producers
-        for key in snapshot.producers_gone:
-            self.producers.pop(key, None)
-        self.totals = dict(snapshot.totals)
-
-    def snapshot(self, timer_noise_s: float = 1e-6) -> Snapshot:
-        pages = sorted({slot // PAGE_SLOTS for slot in self.words})
-        words = np.zeros((len(pages), WORDS, PAGE_SLOTS), np.uint64)
-        changed = np.zeros(len(pages), np.uint64)
-        for slot, record in self.words.items():
-            at = pages.index(slot // PAGE_SLOTS)
-            words[at, :, slot % PAGE_SLOTS] = record
-            changed[at] |= np.uint64(1 << slot % PAGE_SLOTS)
-        tables = (TablePages("base", LAYOUT, np.array(pages, np.int64), words, changed),) if pages else ()
-        return Snapshot(timer_noise_s, tables, tuple(self.names.items()), self.producers, (), self.totals)
 
 
 # -- laws: questions --------------------------------------------------------------------------------------------------------
@@ -189,42 +198,81 @@ def test_a_question_before_any_row_names_the_unknown_component(model: str | None
     assert (caught.value.field, caught.value.value, caught.value.retry) == ("component", "never", False)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_component_of_failed_and_unfinished_rows_only_is_not_enough_data(model: str | None) -> None:
-    advisor = Advisor()
+@pytest.mark.parametrize("memory", BUDGETS)
+def test_a_component_of_failed_and_unfinished_rows_only_is_answered_by_a_prior(memory: int) -> None:
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.observe("c", cores=2, elapsed_s=1.0, ok=False)
     advisor.observe("c", cores=2, elapsed_s=1.0, running=True)
-    for ask in (
-        lambda: advisor.predict("c", model=model),
-        lambda: advisor.choose_cores("c", cores_max=4),
-        lambda: advisor.models(["c"]),
-    ):
+    assert_prior(advisor)
+    for ask in (*(_asks(advisor, model) for model in MODELS[1:]), lambda: advisor.models(["c"])):
         with pytest.raises(NotEnoughData, match="no learned run"):
             ask()
     advisor.observe("c", cores=2, elapsed_s=1.0)
-    assert advisor.predict("c", model=model).elapsed_s > 0
+    for model in (None, *BASE_MODELS):
+        answer = advisor.predict("c", model=model)
+        assert 0 < answer.elapsed_s < 10
+        assert answer.observations == 1
 
 
-def test_after_forgetting_all_there_is_not_enough_data_and_then_again_enough() -> None:
-    advisor = Advisor()
+def _asks(advisor: Advisor, model: str | None) -> Callable[[], Any]:
+    return lambda: advisor.predict("c", model=model)
+
+
+def assert_prior(advisor: Advisor) -> None:
+    """Component "c" has learned nothing: the answer says so, in every field, and is bounded."""
+    for model in (None, "mixture"):
+        answer = advisor.predict("c", predictor=np.array([0.0, 1.0, 1e9])[:, None], cores=[0.5, 8.0], model=model)
+        assert (answer.model, answer.observations) == ("prior", 0)
+        assert "no run of this component was learned" in answer.notes[0]
+        assert (answer.extrapolates == np.inf).all()
+        assert (answer.low_s < answer.elapsed_s).all()
+        assert (answer.elapsed_s < answer.high_s).all()
+        assert (answer.high_s / answer.low_s > 50).all()
+        assert answer.elapsed_s.shape == answer.extrapolates.shape == (3, 2)
+    one = advisor.predict("c")
+    assert (one.model, one.observations, one.extrapolates) == ("prior", 0, np.inf)
+    assert 0 < one.low_s < one.elapsed_s < one.high_s
+    choice = advisor.choose_cores("c", cores_max=4)
+    assert (choice.cores, choice.model, choice.extrapolates) == (1, "prior", np.inf)
+
+
+@pytest.mark.parametrize("memory", BUDGETS)
+def test_after_forgetting_all_there_is_a_prior_and_then_again_an_answer(memory: int) -> None:
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.observe("c", predictor=3.0, cores=2, elapsed_s=8.0)
     advisor.forget("c")
-    with pytest.raises(NotEnoughData):
-        advisor.predict("c")
+    assert_prior(advisor)
+    alone = advisor.predict("c")
+    advisor.observe("other", predictor=5.0, cores=2, elapsed_s=1e-3)
+    assert_prior(advisor)
+    assert advisor.predict("c").elapsed_s == pytest.approx(
+        1e-3
+    )  # the typical run of the others, no longer a guess of 1 s
+    assert alone.elapsed_s == pytest.approx(1.0)
     advisor.observe("c", predictor=3.0, cores=2, elapsed_s=1.0)
-    assert advisor.predict("c", predictor=3.0, cores=2).elapsed_s == pytest.approx(1.0)
+    assert advisor.predict("c", predictor=3.0, cores=2).elapsed_s == pytest.approx(1.0, rel=0.01)
 
 
-@given(batches(), st.sampled_from(MODELS))
-@settings(max_examples=60, deadline=None)
-def test_a_question_changes_no_state(columns: Columns, model: str | None) -> None:
-    advisor = Advisor()
+def points_for(advisor: Advisor, component: str, x: Any) -> Any:
+    """Return values (n,) as points of as many predictors as the component has."""
+    found = advisor.components.supports.find(advisor.components.slot(component))
+    axes = 2 if found is None else found[0].axes
+    return np.asarray(x) if axes == 2 else np.stack([np.asarray(x)] * (axes - 1), axis=-1)
+
+
+@given(rich_batches(), st.sampled_from(MODELS), st.sampled_from(BUDGETS))
+@settings(max_examples=40, deadline=None)
+def test_a_question_changes_no_state(columns: Columns, model: str | None, memory: int) -> None:
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.fold(fresh(columns))
     before = advisor.to_bytes()
-    for name in advisor.components.names:
-        if counts.evidence(advisor.components.table, advisor.components.slot(name)) > 0:
-            advisor.predict(name, predictor=np.array([0.0, 5.0]), cores=3, model=model)
-            advisor.choose_cores(name, predictor=7.0, cores_max=1000)
+    if memory or model in (None, *BASE_MODELS):
+        for name in learned_names(advisor):
+            at = points_for(advisor, name, [0.0, 5.0])
+            advisor.predict(name, predictor=at, cores=3, model=model)
+            advisor.predict(name, predictor=at, cores=3, model=model, machine="m1")
+            advisor.choose_cores(name, predictor=at[1], cores_max=300)
+            advisor.suggest(name, predictor=at[1], cores=4, limit=1)
     advisor.status()
     assert advisor.to_bytes() == before
 
@@ -238,15 +286,21 @@ EXTREMES = st.tuples(
 )
 
 
-@given(st.lists(EXTREMES, min_size=1, max_size=80), st.sampled_from([1e-9, 1e-6, 1e3]), st.floats(0.0, 0.999))
-@example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 1e-9, 0.0)
-@example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-6, 1e-300)
-@settings(max_examples=120, deadline=None)
+KEEPS = st.sampled_from([0.0, 5e-324, 1e-300, 1e-12]) | st.floats(0.0, 0.999)
+
+
+@given(st.lists(EXTREMES, min_size=1, max_size=80), st.sampled_from([1e-9, 1e-6, 1e3]), KEEPS, st.sampled_from(BUDGETS))
+@example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 1e-9, 0.0, 2**24)
+@example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 1e-9, 0.0, 0)
+@example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-6, 1e-300, 2**24)
+@example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-6, 1e-300, 0)
+@example([(5.0, 1.0, 1e-3, 3 * 10**9), (6.0, 2.0, 2e-3, 1)], 1e-6, 0.5, 2**24)
+@settings(max_examples=100, deadline=None)
 def test_any_legal_rows_give_finite_positive_predictions(
-    rows: list[tuple[float, float, float, int]], timer_noise_s: float, keep: float
+    rows: list[tuple[float, float, float, int]], timer_noise_s: float, keep: float, memory: int
 ) -> None:
     x, p, t, count = (np.array(column) for column in zip(*rows, strict=True))
-    advisor = Advisor(timer_noise_s=timer_noise_s)
+    advisor = Advisor(timer_noise_s=timer_noise_s, model_memory_bytes=memory)
     half = len(rows) // 2
     for rows_now in (slice(0, half), slice(half, None)):
         advisor.observe_columns(
@@ -263,18 +317,13 @@ def test_any_legal_rows_give_finite_positive_predictions(
             assert name.startswith("top_") or np.isfinite(words[start : start + size]).all(), name
         start += size
     assert (advisor.components.table["gram"][:, 0] >= 0).all()
-    for model in MODELS:
+    for model in MODELS if memory else (None, *BASE_MODELS):
         for level in (0.01, 0.9, 0.9999):
             answer = advisor.predict(
                 "c", predictor=np.array([0.0, 1e-30, 1.0, 2.0**60])[:, None], cores=np.array([2.0**-10, 1.0, 2.0**20]),
                 level=level, model=model,
             )  # fmt: skip
-            values = np.stack([answer.low_s, answer.elapsed_s, answer.high_s])
-            assert np.isfinite(values).all(), (model, values)
-            assert (values > 0).all(), (model, values)
-            assert (np.diff(values, axis=0) >= 0).all(), (model, values)
-            assert np.isfinite(answer.extrapolates).all()
-            assert (answer.extrapolates >= 0).all()
+            assert_possible(answer, model)
     choice = advisor.choose_cores("c", predictor=float(x[0]), cores_max=2**20)
     assert 1 <= choice.cores <= 2**20
     (solved,) = advisor.models(["c"])
@@ -283,22 +332,64 @@ def test_any_legal_rows_give_finite_positive_predictions(
     assert sum(solved.load) > 0
 
 
-@given(batches(), st.sampled_from(MODELS))
+def assert_possible(answer: Any, context: object) -> None:
+    values = np.stack([answer.low_s, answer.elapsed_s, answer.high_s])
+    assert np.isfinite(values).all(), (context, values)
+    assert (values > 0).all(), (context, values)
+    assert (np.diff(values, axis=0) >= 0).all(), (context, values)
+    assert np.isfinite(answer.extrapolates).all()
+    assert (answer.extrapolates >= 0).all()
+
+
+@given(rich_batches(), KEEPS)
 @settings(max_examples=60, deadline=None)
-def test_one_point_many_points_and_a_batch_of_components_give_one_answer(columns: Columns, model: str | None) -> None:
+def test_any_legal_points_machines_and_measures_give_finite_positive_predictions(columns: Columns, keep: float) -> None:
     advisor = Advisor()
+    half = len(columns) // 2
+    for part in (columns.take(slice(0, half)), columns.take(slice(half, None))):
+        advisor.fold(fresh(part))
+        for name in advisor.components.components if part is not None and len(part) == half else []:
+            advisor.forget(name, keep)
+    for name in learned_names(advisor):
+        at = points_for(advisor, name, [0.0, 1e-30, 1.0, 2.0**60])
+        for measure in ("elapsed_s", *columns.measures):
+            for machine in (None, "m1", "never seen"):
+                try:
+                    answer = advisor.predict(
+                        name, predictor=at, cores=[2.0**-10, 1.0, 47.0, 2.0**20], machine=machine, measure=measure
+                    )
+                except NotEnoughData as missing:
+                    assert measure in str(missing)  # noqa: PT017 - a measure may not have come
+                    continue
+                assert_possible(answer, (name, measure, machine)) if answer.observations else None
+
+
+@given(rich_batches(), st.sampled_from(MODELS), st.sampled_from(BUDGETS), st.sampled_from([None, "m1"]))
+@settings(max_examples=60, deadline=None)
+def test_one_point_many_points_and_a_batch_of_components_give_one_answer(
+    columns: Columns, model: str | None, memory: int, machine: str | None
+) -> None:
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.fold(fresh(columns))
-    learned = [
-        n for n in advisor.components.names if counts.evidence(advisor.components.table, advisor.components.slot(n)) > 0
-    ]
-    if not learned:
+    learned = learned_names(advisor)
+    if not learned or (not memory and model not in (None, *BASE_MODELS)):
         return
     x, p = np.array([0.0, 1.0, 290.0, 1e9 + 5000, 2e12]), np.array([1.0, 4.0, 3.0, 0.5, 100.0])
-    many = advisor.predict(learned[0], predictor=x, cores=p, model=model)
+    at = points_for(advisor, learned[0], x)
+    many = advisor.predict(learned[0], predictor=at, cores=p, model=model, machine=machine)
     for i in range(len(x)):
-        one = advisor.predict(learned[0], predictor=float(x[i]), cores=float(p[i]), model=model)
+        one = advisor.predict(
+            learned[0],
+            predictor=float(x[i]) if at.ndim == 1 else at[i],
+            cores=float(p[i]),
+            model=model,
+            machine=machine,
+        )
+        assert (one.model, one.observations) == (many.model, many.observations)
+        # Means of 10^9 runs are all but exact, and a matrix of them loses as many digits.
+        tolerance = 1e-9 if columns.count is None else 1e-7
         for field in ("elapsed_s", "low_s", "high_s", "extrapolates"):
-            assert getattr(one, field) == pytest.approx(getattr(many, field)[i], rel=1e-9, abs=1e-12), field
+            assert getattr(one, field) == pytest.approx(getattr(many, field)[i], rel=tolerance, abs=1e-12), field
     if model is None:
         alone = [advisor.model(name) for name in learned]
         advisor._solved.drop()
@@ -317,25 +408,26 @@ def _times(model: Any, x: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 @given(
-    batches(), st.lists(st.integers(0, 10_000), max_size=12), st.integers(0, 10_000), st.sampled_from([None, 0.0, 0.3])
-)
-@settings(max_examples=150, deadline=None)
-def test_cut_anywhere_same_bytes(columns: Columns, cuts: list[int], at: int, keep: float | None) -> None:
+    rich_batches(150), st.lists(st.integers(0, 10_000), max_size=12), st.integers(0, 10_000),
+    st.sampled_from([None, 0.0, 0.3]), ROOMS,
+)  # fmt: skip
+@settings(max_examples=100, deadline=None)
+def test_cut_anywhere_same_bytes(columns: Columns, cuts: list[int], at: int, keep: float | None, memory: int) -> None:
     at %= len(columns) + 1
-    whole, cut = Advisor(), Advisor()
+    whole, cut = (Advisor(model_memory_bytes=memory) for _ in range(2))
     halves = [part for part in (columns.take(slice(0, at)), columns.take(slice(at, None))) if len(part)]
     for number, half in enumerate(halves):
-        whole.fold(fresh(half))
-        for part in parts(half, cuts):
-            cut.fold(fresh(part))
-        if keep is not None and number == 0:
+        receipt = whole.fold(fresh(half))
+        receipts = [cut.fold(fresh(part)) for part in parts(half, cuts)]
+        assert receipt.accepted == sum(r.accepted for r in receipts)
+        if keep is not None and number == 0 and whole.components.names:
             for advisor in (whole, cut):
                 advisor.forget(advisor.components.names[0], keep)
     assert cut.to_bytes() == whole.to_bytes()
 
 
-@given(batches(rows_max=80))
-@settings(max_examples=60, deadline=None)
+@given(rich_batches(rows_max=80))
+@settings(max_examples=40, deadline=None)
 def test_every_face_gives_the_same_bytes(columns: Columns) -> None:
     states = {}
     for name, give in FACES.items():
@@ -364,13 +456,10 @@ def test_a_thousand_rows_one_by_one_equal_one_batch(order: str) -> None:
 
 
 @given(batches(rows_max=60), batches(rows_max=60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_components_do_not_touch_each_other(columns: Columns, others: Columns) -> None:
     alone, mixed = Advisor(), Advisor()
-    mine = Columns(
-        ComponentNames(["mine"]), np.zeros(len(columns), np.int64), columns.predictor, columns.cores, columns.elapsed_s,
-        count=columns.count, ok=columns.ok, running=columns.running,
-    )  # fmt: skip
+    mine = replace(columns, components=ComponentNames(["mine"]), index=np.zeros(len(columns), np.int64))
     alone.fold(fresh(mine))
     for part, other in zip(parts(mine, [7, 20]), parts(others, [3, 30]), strict=False):
         mixed.fold(fresh(other))
@@ -382,12 +471,21 @@ def test_components_do_not_touch_each_other(columns: Columns, others: Columns) -
         mixed.components.table.words.view(np.uint64)[:, mixed.components.slot("mine")],
         alone.components.table.words.view(np.uint64)[:, 0],
     )
+    # Of the support points only the scores: which rows are scored is a budget of all components together.
+    records = [one.components.supports.find(one.components.slot("mine")) for one in (alone, mixed)]
+    if None not in records:
+        (table, at), (other, there) = records  # type: ignore[misc]
+        for field in ("points", "seen", "coarseness", "key", "runs", "y", "yy", "low", "high", "z", "zz", "zy"):
+            np.testing.assert_array_equal(table.floats(field)[at], other.floats(field)[there], err_msg=field)
 
 
-@given(batches())
+@given(rich_batches())
 @settings(max_examples=40, deadline=None)
 def test_inputs_are_not_changed(columns: Columns) -> None:
-    arrays = ("index", "predictor", "cores", "elapsed_s", "count", "ok", "running")
+    arrays = ("index", "predictor", "cores", "elapsed_s", "count", "ok", "running", "further", "machine")
+    measures = {name: values.copy() for name, values in columns.measures.items()}
+    for values in columns.measures.values():
+        values.flags.writeable = False
     before = {name: copy.deepcopy(getattr(columns, name)) for name in arrays}
     for name in arrays:
         if before[name] is not None:
@@ -395,39 +493,54 @@ def test_inputs_are_not_changed(columns: Columns) -> None:
     Advisor().fold(fresh(columns))
     for name in arrays:
         np.testing.assert_array_equal(getattr(columns, name), before[name])
+    for name, values in measures.items():
+        np.testing.assert_array_equal(columns.measures[name], values)
 
 
-@given(batches())
+@given(rich_batches(), ROOMS)
 @settings(max_examples=40, deadline=None)
-def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Columns) -> None:
+def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Columns, memory: int) -> None:
     rng = np.random.default_rng(len(columns))
     spoiled = rng.random(len(columns)) < 0.3
     columns.elapsed_s[spoiled] = rng.choice([np.nan, -1.0, np.inf, 0.0], int(spoiled.sum()))
-    advisor = Advisor()
+    advisor = Advisor(model_memory_bytes=memory)
     receipt = advisor.fold(fresh(columns))
+    # A component's first good row says how many values its predictors have.
+    width = np.ones(len(columns), int) if columns.further is None else 1 + (~np.isnan(columns.further)).sum(axis=1)
+    other = np.zeros(len(columns), bool)
+    for number in range(len(columns.components.names)):
+        mine = ~spoiled & (columns.index == number)
+        other |= mine & (width != width[mine][:1])
     assert receipt.accepted + receipt.refused.count == len(columns)
-    assert receipt.refused.count == spoiled.sum() == sum(receipt.refused.by_code.values())
+    assert receipt.refused.count == spoiled.sum() + other.sum() == sum(receipt.refused.by_code.values())
+    assert receipt.refused.by_code.get("invalid_dimensions", 0) == other.sum()
+    spoiled |= other
     totals = advisor.components.totals
     assert (totals["rows_accepted"], totals["rows_refused"]) == (receipt.accepted, receipt.refused.count)
+    assert 0 not in totals.values() or not [k for k, n in totals.items() if not n and not k.startswith(ACCOUNTS)]
     table = advisor.components.table
     failed = np.zeros(len(columns), bool) if columns.ok is None else ~columns.ok
     running = np.zeros(len(columns), bool) if columns.running is None else columns.running
-    for slot, name in enumerate(advisor.components.names):
+    each = np.ones(len(columns), np.int64) if columns.count is None else columns.count
+    for slot, key in enumerate(advisor.components.names):
+        name, _, measure = key.partition(SEPARATOR)
         mine = ~spoiled & (np.array(columns.components.names)[columns.index] == name)
         learned = mine & ~failed & ~running
-        each = np.ones(len(columns), np.int64) if columns.count is None else columns.count
+        if measure:
+            learned &= ~np.isnan(columns.measures[measure])
         assert table.integers("rows")[slot] == learned.sum()
         assert counts.runs(table, slot) == each[learned].sum()
-        assert table.integers("failed")[slot] == (mine & failed).sum()
-        assert table.integers("unfinished")[slot] == (mine & running & ~failed).sum()
+        assert table.integers("failed")[slot] == (0 if measure else (mine & failed).sum())
+        assert table.integers("unfinished")[slot] == (0 if measure else (mine & running & ~failed).sum())
 
 
 # -- laws: size -------------------------------------------------------------------------------------------------------------
 
 
-def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Columns], None]) -> None:
+@pytest.mark.parametrize("memory", BUDGETS)
+def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Columns], None], memory: int) -> None:
     rng = np.random.default_rng(1)
-    advisor = Advisor()
+    advisor = Advisor(model_memory_bytes=memory)
 
     def feed(n: int) -> None:
         index, x, t = rng.integers(0, 3, n), rng.random(n) * 1e6, rng.random(n) + 0.1
@@ -436,26 +549,33 @@ def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Col
             advisor.predict(name, predictor=5.0)
 
     feed(1000)
-    tables, state = advisor.components.table.bytes, advisor.to_bytes()
+    tables, state = advisor.components.bytes, advisor.to_bytes()
     tracemalloc.start()
     try:
         feed(9000)  # caches of small blocks fill once
+        feed(9000)
         first, _ = tracemalloc.get_traced_memory()
         feed(9000)
         second, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert advisor.components.table.bytes == tables
-    digits = len(str(advisor.components.totals["rows_accepted"])) - len("1000")
-    assert len(advisor.to_bytes()) == len(state) + digits
+    assert advisor.components.bytes == tables
+    digits = sum(len(str(n)) for n in advisor.components.totals.values())
+    assert len(advisor.to_bytes()) - digits == len(state) - sum(_digits(state))
     assert second - first < 9000, "a byte a row is kept somewhere"
 
 
-def test_at_most_1240_bytes_a_component_at_100_000_components() -> None:
-    n = limits.COMPONENTS_MAX
+def _digits(state: bytes) -> list[int]:
+    return [len(str(n)) for n in Advisor.from_bytes(state).components.totals.values()]
+
+
+@pytest.mark.parametrize(("memory", "each_max"), [(0, 1280), (2**30, 1280 + 4250)])
+def test_bytes_a_component_are_bounded(memory: int, each_max: int) -> None:
+    """The base tier alone at 100,000 components; with support points, of one predictor, at 10,000."""
+    n = 10_000 if memory else limits.COMPONENTS_MAX
     tracemalloc.start()
     try:
-        advisor = Advisor()
+        advisor = Advisor(model_memory_bytes=memory)
         before, _ = tracemalloc.get_traced_memory()
         # Names are made for each batch, as a service decodes them: what stays of them is the advisor's.
         for start in range(0, n, 10_000):
@@ -468,38 +588,63 @@ def test_at_most_1240_bytes_a_component_at_100_000_components() -> None:
         tracemalloc.stop()
     assert len(advisor.components) == n
     each = (after - before) / n
-    assert each <= 1240, f"{each:.0f} bytes a component"
+    assert each <= each_max, f"{each:.0f} bytes a component"
+    records = advisor.components.supports.used_bytes
+    assert records <= memory
+    assert records == (n * RECORD_BYTES if memory else 0)
+
+
+def test_the_default_budget_holds_whatever_comes() -> None:
+    advisor = Advisor(model_memory_bytes=20 * RECORD_BYTES)
+    for axes in (3, 2, 5):
+        names = [f"{axes} {i}" for i in range(15)]
+        ones = np.ones(15)
+        point = np.ones((15, axes - 1))
+        advisor.observe_columns(components=names, index=np.arange(15), predictor=point, cores=ones, elapsed_s=ones)
+        assert advisor.components.supports.used_bytes <= 20 * RECORD_BYTES
+    totals = advisor.components.totals
+    assert totals["promotions"] + totals["promotions_refused"] == 45
+    assert totals["promotions"] >= 10
+    for name in advisor.components.components:
+        found = advisor.components.supports.find(advisor.components.slot(name))
+        point = [1.0] * (int(name[0]) - 1) if found is not None else 1.0
+        assert advisor.predict(name, predictor=point).elapsed_s == pytest.approx(1.0, rel=0.02)
 
 
 # -- laws: round trips --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trip", ROUND_TRIPS)
-@given(before=batches(), after=batches())
+@given(before=rich_batches(), after=rich_batches(), memory=ROOMS)
 @settings(max_examples=40, deadline=None)
-def test_a_round_trip_gives_the_same_state_answers_and_future(trip: Any, before: Columns, after: Columns) -> None:
-    original = Advisor(timer_noise_s=1e-6)
+def test_a_round_trip_gives_the_same_state_answers_and_future(
+    trip: Any, before: Columns, after: Columns, memory: int
+) -> None:
+    original = Advisor(timer_noise_s=1e-6, model_memory_bytes=memory)
     original.fold(fresh(before))
     copied = trip(original)
     assert copied.components.names == original.components.names
     assert copied.components.totals == original.components.totals
+    assert copied.to_bytes() == original.to_bytes()
     for advisor in (original, copied):
         advisor.fold(fresh(after))
-    # Only the limit of components, no part of what was learned, may differ.
-    assert copied.components.table.words[:, : len(copied.components)].tobytes() == (
-        original.components.table.words[:, : len(original.components)].tobytes()
-    )
-    for name in original.components.names:
-        if counts.evidence(original.components.table, original.components.slot(name)) > 0:
-            assert copied.predict(name, predictor=5.0, cores=3) == original.predict(name, predictor=5.0, cores=3)
+    assert copied.to_bytes() == original.to_bytes()
+    for name in learned_names(original):
+        at = points_for(original, name, 5.0)
+        for question in ({}, {"machine": "m1"}):
+            assert copied.predict(name, predictor=at, cores=3, **question) == (
+                original.predict(name, predictor=at, cores=3, **question)
+            )
 
 
-@given(st.lists(st.tuples(batches(rows_max=30), st.booleans()), min_size=1, max_size=6), st.integers(0, 130))
+@given(
+    st.lists(st.tuples(rich_batches(rows_max=30), st.booleans()), min_size=1, max_size=6), st.integers(0, 130), ROOMS
+)
 @settings(max_examples=40, deadline=None)
 def test_snapshots_put_together_restore_the_engine_though_commits_fail(
-    steps: list[tuple[Columns, bool]], others: int
+    steps: list[tuple[Columns, bool]], others: int, memory: int
 ) -> None:
-    engine, stored = Engine(), Stored.empty()
+    engine, stored = Engine(model_memory_bytes=memory), Stored()
     names = [f"other {i}" for i in range(others)]  # several pages
     engine.observe(columns_of(ComponentNames(names), np.arange(others), None, np.ones(others), np.ones(others)))
     for number, (columns, commit_succeeds) in enumerate([*steps, (steps[0][0], True)], 1):
@@ -510,7 +655,7 @@ def test_snapshots_put_together_restore_the_engine_though_commits_fail(
         else:
             engine.mark_changed(snapshot)
     assert engine.snapshot().empty
-    restored = Engine.restore(stored.snapshot())
+    restored = Engine.restore(stored.snapshot(), model_memory_bytes=memory)
     assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
     assert restored.producers == engine.producers
     assert restored.snapshot().empty
@@ -520,67 +665,82 @@ def test_a_snapshot_holds_only_the_pages_that_changed() -> None:
     engine = Engine()
     names = [f"c{i}" for i in range(200)]
     engine.observe(columns_of(ComponentNames(names), np.arange(200), None, np.ones(200), np.ones(200)))
-    assert engine.snapshot().tables[0].pages.tolist() == [0, 1, 2, 3]
+    assert [(t.table, t.pages.tolist()) for t in engine.snapshot().tables] == [
+        ("base", [0, 1, 2, 3]),
+        ("support-2", [0, 1, 2, 3]),
+    ]
     engine.observe(columns_of(ComponentNames(["c130", "c7"]), [0, 1, 0], None, [1, 1, 1], [1.0, 2.0, 3.0]))
     snapshot = engine.snapshot()
-    assert snapshot.tables[0].pages.tolist() == [0, 2]
-    assert snapshot.tables[0].changed.tolist() == [1 << 7, 1 << 2]
+    assert [t.table for t in snapshot.tables] == ["base", "support-2"]
+    for table in snapshot.tables:  # records were given in the order of the components
+        assert table.pages.tolist() == [0, 2]
+        assert table.changed.tolist() == [1 << 7, 1 << 2]
     assert snapshot.names == ()
-    frozen = snapshot.tables[0].words.copy()
+    frozen = [table.words.copy() for table in snapshot.tables]
     engine.observe(columns_of(ComponentNames(["c7"]), [0], None, [1], [9.0]))
-    np.testing.assert_array_equal(snapshot.tables[0].words, frozen, "a snapshot is a copy, safe in another thread")
+    for table, words in zip(snapshot.tables, frozen, strict=True):
+        np.testing.assert_array_equal(table.words, words, "a snapshot is a copy, safe in another thread")
 
 
 # -- laws: forgetting ---------------------------------------------------------------------------------------------------------
 
 
-@given(batches(), st.floats(0.0, 0.99))
+@given(rich_batches(), st.floats(0.0, 0.99), ROOMS)
 @settings(max_examples=40, deadline=None)
-def test_forgetting_keeps_exact_counts(columns: Columns, keep: float) -> None:
-    advisor = Advisor()
+def test_forgetting_keeps_exact_counts(columns: Columns, keep: float, memory: int) -> None:
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.fold(fresh(columns))
     table = advisor.components.table
     exact = ("rows", "extra_runs", "failed", "unfinished")
     before = {field: table.integers(field)[: len(advisor.components)].copy() for field in exact}
     totals = dict(advisor.components.totals)
-    for name in list(advisor.components.names):
+    for name in list(advisor.components.components):
         assert advisor.forget(name, keep)["rows"] == before["rows"][advisor.components.slot(name)]
     for field in exact:
         np.testing.assert_array_equal(table.integers(field)[: len(advisor.components)], before[field])
     assert {k: v for k, v in advisor.components.totals.items() if k != "forgets"} == totals
     if keep == 0.0:
         assert (counts.evidence(table)[: len(advisor.components)] == 0).all()
+        for support in advisor.components.supports.tables.values():
+            assert not support.count("points").any()
 
 
-@given(batches(rows_max=100))
+@given(batches(rows_max=100), st.sampled_from(BUDGETS))
 @settings(max_examples=40, deadline=None)
-def test_a_component_that_forgot_all_learns_as_a_new_one(columns: Columns) -> None:
-    new, renewed = Advisor(), Advisor()
+def test_a_component_that_forgot_all_learns_as_a_new_one(columns: Columns, memory: int) -> None:
+    new, renewed = (Advisor(model_memory_bytes=memory) for _ in range(2))
     renewed.fold(fresh(columns))
     for name in list(renewed.components.names):
         renewed.forget(name, 0.0)
     for advisor in (new, renewed):
+        # The budget of scores is one of all rows that ever came: it is no part of what a component forgets.
+        if memory:
+            advisor.components.totals["scores.saved.2"] = 10**6
         advisor.fold(fresh(columns))
-    for name in new.components.names:
-        if counts.evidence(new.components.table, new.components.slot(name)) > 0:
-            here = new.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
-            there = renewed.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
-            np.testing.assert_array_equal(here.elapsed_s, there.elapsed_s)
+    for name in learned_names(new):
+        here = new.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
+        there = renewed.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
+        np.testing.assert_array_equal(here.elapsed_s, there.elapsed_s)
+        if not memory:
             np.testing.assert_array_equal(here.high_s, there.high_s)
 
 
-def test_a_change_is_followed_sooner_the_more_is_forgotten() -> None:
+@pytest.mark.parametrize("model", ["joint degree 1", None])
+def test_a_change_is_followed_sooner_the_more_is_forgotten(model: str | None) -> None:
     errors = []
     for keep in (0.9, 0.1, 0.0):
         rng = np.random.default_rng(2)
         advisor = Advisor()
         for level in (1.0, 5.0):
-            n = 300
+            n = 300 if level == 1.0 else 40  # few enough for no test of change
             x, p = rng.random(n) * 100, rng.choice([1.0, 2.0, 8.0], n)
             t = level * (1 + x) * (0.2 + 0.8 / p)
             advisor.observe_columns(components=["c"], index=np.zeros(n, int), predictor=x, cores=p, elapsed_s=t)
             if level == 1.0:
                 advisor.forget("c", keep)
-        errors.append(abs(advisor.predict("c", predictor=50.0, cores=2).elapsed_s / (5.0 * 51 * 0.6) - 1))
-    assert errors[0] > errors[1] > errors[2]
-    assert errors[2] < 1e-9
+        answer = advisor.predict("c", predictor=50.0, cores=2, model=model)
+        errors.append(abs(answer.elapsed_s / (5.0 * 51 * 0.6) - 1))
+    # The mixture also has its points carried to a new level, as far as the test for change finds one.
+    assert errors[2] < min(errors[:2]), errors
+    assert model is None or errors[0] > errors[1], errors
+    assert errors[2] < (1e-9 if model else 0.01)

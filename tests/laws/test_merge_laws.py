@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor
+from advisor.engine.supports import ACCOUNTS
 from advisor.errors import Mismatch, TooLarge
 from advisor.models import basis, fold, weighting
+from advisor.models.support import SupportTable
 from advisor.models.table import Table
 
 UNWEIGHTED = ("least_gram", "least_right", "least_square", "cell_sum", "cell_square", "top_sum")
@@ -47,8 +49,8 @@ def shards(columns: Columns, cuts: list[int]) -> list[Columns]:
     return [columns.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
 
 
-def learned(columns: Columns) -> Advisor:
-    advisor = Advisor()
+def learned(columns: Columns, memory: int = 2**24) -> Advisor:
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.observe_columns(
         components=columns.components.names, index=columns.index, predictor=columns.predictor, cores=columns.cores,
         elapsed_s=columns.elapsed_s, count=columns.count,
@@ -56,11 +58,16 @@ def learned(columns: Columns) -> Advisor:
     return advisor
 
 
-def merged(columns: Columns, cuts: list[int]) -> Advisor:
-    total = Advisor()
+def merged(columns: Columns, cuts: list[int], memory: int = 2**24) -> Advisor:
+    total = Advisor(model_memory_bytes=memory)
     for shard in shards(columns, cuts):
-        total.merge(learned(shard))
+        total.merge(learned(shard, memory))
     return total
+
+
+def exact_totals(advisor: Advisor) -> dict[str, int]:
+    """Return the totals without the books of the budget of scores: those are of one advisor, and do not merge."""
+    return {key: n for key, n in advisor.components.totals.items() if not key.startswith(ACCOUNTS)}
 
 
 def in_one_basis(*advisors: Advisor) -> list[Table]:
@@ -93,7 +100,7 @@ def test_counts_ranges_and_unweighted_sums_merge_exactly_or_to_rounding(
     columns = rows(seed, n, spread, components=3)
     whole, together = learned(columns), merged(columns, [min(c, n) for c in cuts])
     assert sorted(whole.components.names) == sorted(together.components.names)
-    assert whole.components.totals == together.components.totals
+    assert exact_totals(whole) == exact_totals(together)
     one, other = in_one_basis(whole, together)
     # A shard's own history decides what is a change or an outlier to it, and with it what its sums hold.
     calm = np.flatnonzero(
@@ -135,7 +142,7 @@ def test_weighted_sums_merge_to_rounding_where_the_weights_are_frozen(monkeypatc
 @pytest.mark.parametrize("cuts", [[1000], [500, 1000, 1500], [30], [1985]])
 def test_answers_after_a_merge_are_those_of_one_state(cuts: list[int]) -> None:
     columns = rows(8, 2000, "wide", noise=0.1)
-    whole, together = learned(columns), merged(columns, cuts)
+    whole, together = learned(columns, 0), merged(columns, cuts, 0)
     x, p = np.meshgrid(10.0 ** np.linspace(0.2, 3.9, 12), [1.0, 3.0, 8.0])
     here, there = (a.predict("c0", predictor=x, cores=p) for a in (whole, together))
     # Measured: 0.1 to 0.4 % at 10 % noise; the fit's own error is about 0.5 %.
@@ -143,6 +150,82 @@ def test_answers_after_a_merge_are_those_of_one_state(cuts: list[int]) -> None:
     np.testing.assert_allclose(there.elapsed_s, (1e-3 + 1e-6 * x) * (0.1 + 0.9 / p), rtol=0.04)
     np.testing.assert_allclose(there.high_s / there.elapsed_s, here.high_s / here.elapsed_s, rtol=0.05)
     assert there.observations == here.observations == columns.count.sum()  # type: ignore[union-attr]
+
+
+POINT_SUMS = ("runs", "y", "yy", "zz", "zy")  # of all points of a record together
+
+
+def record_of(advisor: Advisor, component: str = "c0") -> tuple[SupportTable, int]:
+    found = advisor.components.supports.find(advisor.components.slot(component))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("cuts", [[1000], [500, 1000, 1500], [30], [1985], [0, 2000]])
+@pytest.mark.parametrize("spread", ["wide", "grid"])
+def test_the_mixture_after_a_merge_answers_as_that_of_one_state(spread: str, cuts: list[int]) -> None:
+    columns = rows(8, 2000, spread, noise=0.1)
+    columns.count[:] = 1  # type: ignore[index]
+    whole, together = learned(columns), merged(columns, cuts)
+    x, p = np.meshgrid(10.0 ** np.linspace(2.0, 2.6, 9), [1.0, 3.0, 8.0])
+    if spread == "wide":
+        x = 10.0 ** (2.0 * (np.log10(x) - 2.0) / 0.6 + 1.0)
+    here, there = (a.predict("c0", predictor=x, cores=p) for a in (whole, together))
+    np.testing.assert_allclose(there.elapsed_s, here.elapsed_s, rtol=0.10)
+    assert there.observations == here.observations == 2000
+    np.testing.assert_array_equal(there.extrapolates, here.extrapolates)
+    # Scores, by which intervals are calibrated, stay those of the first shard: measured 31 % wider where it had 30 rows.
+    width = [np.log(answer.high_s / answer.low_s) for answer in (there, here)]
+    np.testing.assert_allclose(*width, rtol=0.5)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 63), SPREADS, st.lists(st.integers(0, 63), max_size=3))
+@settings(max_examples=40, deadline=None)
+def test_points_of_young_shards_merge_to_rounding(seed: int, n: int, spread: str, cuts: list[int]) -> None:
+    """All rows are sampled while a component is young: nothing is lost, wherever the rows came."""
+    columns = rows(seed, n, spread)
+    one, other = (record_of(a) for a in (learned(columns), merged(columns, [min(c, n) for c in cuts])))
+    for field in POINT_SUMS:
+        here, there = (
+            table.floats(field)[place].sum(axis=-1) if field in ("runs", "y", "yy") else table.floats(field)[place]
+            for table, place in (one, other)
+        )
+        np.testing.assert_allclose(here, there, rtol=1e-11, atol=1e-9 * columns.count.sum(), err_msg=field)  # type: ignore[union-attr]
+    assert int(one[0].count("seen")[one[1]]) == int(other[0].count("seen")[other[1]]) == n
+
+
+def test_machines_and_widths_meet_in_a_merge() -> None:
+    """Machines have numbers of their own in each record; a component of another width there keeps the points it has here."""
+    truth = {"slow": 2.0, "fast": 1.0, "new": 4.0}
+    one, other = Advisor(), Advisor()
+    for advisor, machines in ((one, ("slow", "fast")), (other, ("new", "slow"))):
+        for i in range(60):
+            machine = machines[i % 2]
+            advisor.observe("c", predictor=1.0 + i % 7, elapsed_s=truth[machine] * (1.0 + i % 7), machine=machine)
+    one.observe("w", predictor=3.0, elapsed_s=1.0)
+    other.observe("w", predictor=[3.0, 4.0], elapsed_s=5.0)
+    other.observe("alone", predictor=[3.0, 4.0], elapsed_s=5.0, measures={"energy_j": 7.0})
+    one.merge(other)
+    for machine, factor in truth.items():
+        assert one.predict("c", predictor=4.0, machine=machine).elapsed_s == pytest.approx(4.0 * factor, rel=0.1)
+    assert one.predict("w", predictor=3.0).elapsed_s == pytest.approx(1.0, rel=0.5)
+    assert one.predict("alone", predictor=[3.0, 4.0]).elapsed_s == pytest.approx(5.0, rel=0.1)
+    assert one.predict("alone", predictor=[3.0, 4.0], measure="energy_j").elapsed_s == pytest.approx(7.0, rel=0.1)
+    again = Advisor.from_bytes(one.to_bytes())
+    assert again.to_bytes() == one.to_bytes()
+
+
+def test_a_merge_stays_within_its_budget() -> None:
+    bytes_each = SupportTable(2).words_a_record * 8
+    one, other = Advisor(model_memory_bytes=3 * bytes_each), Advisor()
+    for i in range(5):
+        one.observe(f"a{i}", elapsed_s=1.0) if i < 2 else None
+        other.observe(f"b{i}", elapsed_s=3.0)
+    one.merge(other)
+    assert one.components.supports.used_bytes == 3 * bytes_each
+    assert (one.components.totals["promotions"], one.components.totals["promotions_refused"]) == (3, 4)
+    for i in range(5):
+        assert one.predict(f"b{i}").elapsed_s == pytest.approx(3.0, rel=0.01)
 
 
 def test_the_order_of_a_merge_does_not_matter_much_and_the_other_is_not_changed() -> None:
@@ -181,7 +264,9 @@ def test_merging_goes_on_learning() -> None:
     advisor.fold(parts[2])
     assert advisor.components.table.integers("rows")[0] == 300
     assert advisor.components.table.integers("solve_at")[0] == 512
-    assert advisor.predict("c0", predictor=200.0, cores=2).elapsed_s == pytest.approx(1.2e-3 * 0.55, rel=0.03)
+    for model in (None, "joint degree 1"):
+        answer = advisor.predict("c0", predictor=200.0, cores=2, model=model)
+        assert answer.elapsed_s == pytest.approx(1.2e-3 * 0.55, rel=0.03), model
 
 
 def test_states_that_do_not_fit_are_refused_and_nothing_is_changed() -> None:

@@ -19,7 +19,15 @@ def table_of(x, p, t, machine=None):
     z = np.column_stack([np.where(x > 0, np.log2(np.where(x > 0, x, 1.0)), ZERO_Z), np.log2(p)])
     table = SupportTable(z.shape[1], 1)
     slots = np.zeros(len(p), np.int64)
-    support_fold.fold(table, slots, z, np.log2(t), None, machine, Credit(rows=-(10**9)), lambda *_: (0.0, 1.0))
+    support_fold.fold(
+        table,
+        slots,
+        lambda rows: (z[rows], np.log2(t)[rows]),
+        None,
+        machine,
+        Credit(rows=-(10**9)),
+        lambda *_: (0.0, 1.0),
+    )
     return process.points_of(table, 0)
 
 

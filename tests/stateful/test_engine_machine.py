@@ -6,6 +6,7 @@ restart finds; a restored engine goes on to the same bytes as one that never sto
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from typing import Any
 
@@ -14,16 +15,17 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from stored import Stored
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
-from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
-from advisor.models.layout import LAYOUT, WORDS
+from advisor.models.support import SupportTable
 
 NAMES = [f"c{i}" for i in range(70)]  # two pages
 PRODUCERS = [("one", bytes(16)), ("one", bytes([1] * 16)), ("two", bytes(16))]
 COMPONENTS_MAX, PRODUCERS_MAX = 68, 2
+MEMORY = 5 * SupportTable(2).words_a_record * 8  # five components have support points
 
 ROW = st.tuples(
     st.integers(0, len(NAMES) - 1) | st.sampled_from([0, 1, 66]),
@@ -40,44 +42,17 @@ def as_columns(rows: list[tuple[int, float, float, float, bool]]) -> Columns:
     return columns_of(ComponentNames(NAMES), index, x, p, t, ok=ok if rows else None)
 
 
-class Storage:
-    """The words that commits have made durable, with names, numbers and totals: what a restart finds."""
-
-    def __init__(self) -> None:
-        self.words: dict[int, np.ndarray] = {}
-        self.names: dict[int, str] = {}
-        self.producers: dict[tuple[str, bytes], int] = {}
-        self.totals: dict[str, int] = {}
-
-    def commit(self, snapshot: Snapshot) -> None:
-        for table in snapshot.tables:
-            for page, words, changed in zip(table.pages.tolist(), table.words, table.changed.tolist(), strict=True):
-                for bit in (b for b in range(PAGE_SLOTS) if changed >> b & 1):
-                    self.words[page * PAGE_SLOTS + bit] = words[:, bit].copy()
-        self.names |= dict(snapshot.names)
-        self.producers |= snapshot.producers
-        for key in snapshot.producers_gone:
-            self.producers.pop(key, None)
-        self.totals = dict(snapshot.totals)
-
-    def restart(self) -> Engine:
-        pages = sorted({slot // PAGE_SLOTS for slot in self.words})
-        words = np.zeros((len(pages), WORDS, PAGE_SLOTS), np.uint64)
-        changed = np.zeros(len(pages), np.uint64)
-        for slot, record in self.words.items():
-            at = pages.index(slot // PAGE_SLOTS)
-            words[at, :, slot % PAGE_SLOTS] = record
-            changed[at] |= np.uint64(1 << slot % PAGE_SLOTS)
-        tables = (TablePages("base", LAYOUT, np.array(pages, np.int64), words, changed),) if pages else ()
-        whole = Snapshot(1e-6, tables, tuple(self.names.items()), dict(self.producers), (), dict(self.totals))
-        return Engine.restore(whole, components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX)
+def words_of(state: bytes) -> bytes:
+    """Return the tables' words of a state: what follows the header, up to the checksum."""
+    (length,) = struct.unpack_from("<I", state, 8)
+    return state[12 + length : -4]
 
 
 class EngineMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.engine = Engine(components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX)
-        self.storage = Storage()
+        self.engine = Engine(components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX, model_memory_bytes=MEMORY)
+        self.storage = Stored()
         self.counted: Counter[tuple[str, str]] = Counter()  # (component, rows | failed)
         self.accepted = self.refused = self.sent = self.replayed = self.gaps = 0
         self.applied: dict[tuple[str, bytes], int] = {}
@@ -165,8 +140,7 @@ class EngineMachine(RuleBasedStateMachine):
         before = self.engine.advisor.to_bytes()
         assert self.engine.forget_batch(*key, number, component, keep)["replayed"]
         self.replayed += 1
-        words = self.engine.advisor.components.table.words[:, : len(self.engine.advisor.components)]
-        assert before[-4 - words.nbytes : -4] == words.tobytes(), "a replayed forget forgets nothing more"
+        assert words_of(self.engine.advisor.to_bytes()) == words_of(before), "a replayed forget forgets nothing more"
 
     @precondition(lambda self: self.applied)
     @rule(data=st.data())
@@ -193,7 +167,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        self.engine = self.storage.restart()
+        self.engine = Engine.restore(
+            self.storage.snapshot(), components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX,
+            model_memory_bytes=MEMORY,
+        )  # fmt: skip
         self.counted, self.applied = self.durable["counted"].copy(), dict(self.durable["applied"])
         self.accepted, self.refused, self.sent, self.replayed, self.gaps = self.durable["sums"]
         self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[1] <= self.applied.get(k[0], 0)}

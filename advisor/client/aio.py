@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import anyio
 import anyio.abc
@@ -17,15 +17,13 @@ from advisor.client import requests
 from advisor.client.address import parse_address
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats
+from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 from advisor.domain.limits import ROWS_BATCH_MAX
-from advisor.errors import AdvisorError, ConnectionFailed, InvalidValue, Unavailable
+from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of
 from advisor.protocol.params import PROTOCOL_VERSION
-
-WhenFull = Literal["drop_newest", "drop_oldest", "block", "raise"]
-POLICIES = get_args(WhenFull)
 
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
@@ -37,19 +35,6 @@ COLUMN_ROWS = min(2**16, ROWS_BATCH_MAX)  # a larger batch of columns is cut: wi
 def default_producer() -> str:
     """Return a producer's name for this process."""
     return f"{socket.gethostname()[:100]}:{os.getpid()}"
-
-
-def check_policy(when_full: WhenFull) -> WhenFull:
-    """Return the policy.
-
-    Raises
-    ------
-    InvalidValue
-        When there is no such policy.
-    """
-    if when_full not in POLICIES:
-        raise InvalidValue("when_full", when_full, ", ".join(POLICIES))
-    return when_full
 
 
 class AsyncClient:

@@ -15,8 +15,9 @@ from typing import Any, Self, TypeVar
 import anyio
 
 from advisor.client import requests
-from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient, WhenFull, check_policy
+from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient
 from advisor.client.outcomes import Stats
+from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 from advisor.errors import ConnectionFailed, Unavailable

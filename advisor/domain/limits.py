@@ -45,4 +45,4 @@ NETWORK_NODES_MAX = 2 * NETWORK_COMPONENTS_MAX  # a tree whose inner nodes have 
 ALLOCATE_CORES_MAX = 2**20  # as CORES_MAX
 INSTANCES_MAX = 2**20  # no more instances than cores
 PREDICT_POINTS_MAX = 100_000  # points of one predict: a curve or a batch
-CANDIDATES_MAX = 1_024  # settings that one suggest weighs: their covariances are a few megabytes
+CANDIDATES_MAX = 256  # settings that one suggest of the wire weighs, and answers: within 10 ms, when others wait

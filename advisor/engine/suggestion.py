@@ -60,9 +60,9 @@ def suggest(
     before, gain, run = _gains(found, tried, targets)
     order = np.argsort(-gain, kind="stable")[:limit].tolist()
     answers: list[Suggestion] = []
-    for i in order:
+    times = found.predict(tried[0][order], tried[1][order], LEVEL)[0].tolist()
+    for i, elapsed in zip(order, times, strict=True):
         x, p = tried[0][i], float(tried[1][i])
-        elapsed = float(found.predict(x[None], np.array([p]), LEVEL)[0][0])
         narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
         setting = float(x[0]) if dimensions == 1 else tuple(float(v) for v in x)
         answers.append(

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-POINTS = (
-    48  # a solve costs O(POINTS**3) a form: 48 keep it below a millisecond; 64 gained nothing on public measurements
-)
+# A solve costs O(POINTS**3) a form. 64 took 1.5 % off the error on the public table that fills them, and nearly twice the time.
+POINTS = 48
 AXES_MAX = 5  # four predictors and the cores
 SCORES = 64  # latest scores kept, for intervals: at 90 % six of them lie outside
 KEY_BITS = 12  # of an axis in a cell's key: five axes and a machine fit 63 bits

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its requests is read or worked on
 OUT_BYTES_LOW = 2**16
-MEASURED_WHEN_ANSWERED = ("allocate",)  # these may take long elsewhere; what waits for a commit is measured when folded
+MEASURED_WHEN_ANSWERED = (
+    "allocate",
+    "predict",
+)  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 
 

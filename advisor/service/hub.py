@@ -5,12 +5,11 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from advisor import __version__
 from advisor.domain import limits
-from advisor.domain.networks import network_from_nodes
 from advisor.domain.observations import (
     CARRIED_FIELDS,
     COUNTED_FIELDS,
@@ -31,21 +30,14 @@ from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.happenings import Happenings
-from advisor.service.heavy import Heavy, Spec, planned_apart
+from advisor.service.heavy import Heavy, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
-# A text of this size is read and planned within 2 ms; larger ones go to a worker process.
-INLINE_TEXT_BYTES_MAX = 1024
-INLINE_NODES_MAX = 64
 HEAVY_JOBS_CONNECTION_MAX = 16
-LEVEL_ABSENT = m.Allocate("").level  # what the protocol fills in
-ALLOCATE_OPTIONS = (
-    "cores", "objective", "target", "visits", "shares", "minimum", "maximum", "instances_max", "load", "components",
-)  # fmt: skip
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
 
@@ -105,7 +97,7 @@ class Hub:
             "observe": self._observe,
             "observe_rows": self._observe_rows,
             "observe_columns": self._observe_columns,
-            "predict": self._asking(questions.predict),
+            "predict": self._predict,
             "choose_cores": self._asking(questions.choose_cores),
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
@@ -353,42 +345,50 @@ class Hub:
         return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, params.model)
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
-        network = params.network
-        if isinstance(network, int):
-            raise Unsupported("networks are not kept by id in this version", field="network", value=network)
-        request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
-        if params.level != LEVEL_ABSENT:
-            request["level"] = params.level  # the engine says that it cannot plan for it
-        small = len(network) <= (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX)
-        if small:
-            read = self.engine.advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
-            # Sharing cores is a search of up to 0.1 s, however small the network.
-            if params.cores is None or params.cores >= len(read.components):
-                return self.engine.advisor.allocate(read, **request).as_dict()
+        advisor = self.engine.advisor
+        network, request = questions.allocation_asked(params)
+        at_once = questions.allocate_at_once(advisor, network, request)
+        if at_once is not None:
+            return at_once
+        return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
+
+    def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
+        if questions.points_asked(params) <= questions.PREDICT_SLICE:
+            return questions.predict(self.engine.advisor, params)
+        return self._apart("predict", connection, msgid, questions.predict_in_slices, self.engine.advisor, params)
+
+    def _apart(
+        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
+    ) -> None:
+        """Answer later, by `work` that lets others have their turn.
+
+        Raises
+        ------
+        Unavailable
+            When the connection has too much of that under way.
+        """
         if connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
             raise Unavailable(
                 "too many large requests of one connection at a time", field="method",
                 bound=HEAVY_JOBS_CONNECTION_MAX, hint="wait for their answers",
             )  # fmt: skip
         connection.heavy_jobs += 1
-        self.spawn(self._allocate_apart, connection, msgid, network, request)
-        return LATER
+        self.spawn(self._work_apart, verb, connection, msgid, work, *args)
 
-    async def _allocate_apart(
-        self, connection: Connection, msgid: int | None, network: Spec, request: dict[str, Any]
+    async def _work_apart(
+        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
     ) -> None:
-        """Read and plan a large network in a worker process; only the curves are solved here, in slices."""
         began = time.perf_counter()
         result: dict[str, Any] | AdvisorError
         try:
-            result = await planned_apart(self.engine.advisor, self.heavy, network, request)
+            result = await work(*args)
         except AdvisorError as error:
             result = error
         except Exception as error:
-            result = self._defect("allocate", connection, error)
+            result = self._defect(verb, connection, error)
         finally:
             connection.heavy_jobs -= 1
-        self.measures.request("allocate", time.perf_counter() - began)
+        self.measures.request(verb, time.perf_counter() - began)
         connection.answer(msgid, result)
 
     def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:

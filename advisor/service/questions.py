@@ -5,21 +5,62 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import anyio.lowlevel
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.components import TIME
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, Unsupported
 from advisor.protocol import messages as m
+from advisor.service.heavy import Spec
+
+# A text of this size is read and planned within 2 ms; larger ones go to a worker process.
+INLINE_TEXT_BYTES_MAX = 1024
+INLINE_NODES_MAX = 64
+LEVEL_ABSENT = m.Allocate("").level  # what the protocol fills in
+ALLOCATE_OPTIONS = (
+    "cores", "objective", "target", "visits", "shares", "minimum", "maximum", "instances_max", "load", "components",
+)  # fmt: skip
+PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
+PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
+
+
+def points_asked(params: m.Predict) -> int:
+    """Return how many points a `predict` asks for, or a little more."""
+    return max(len(given) if isinstance(given, list) else 1 for given in (params.predictor, params.cores))
 
 
 def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
     """Answer `predict`; raises as `Advisor.predict`."""
+    return _predicted(advisor, params, _predictors(advisor, params), params.cores)
+
+
+async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
+    """Answer a `predict` of many points, letting others have their turn; raises as `Advisor.predict`.
+
+    Rows may come meanwhile: each point sees all that were folded before the question, the later ones perhaps more.
+    """
+    x, p = (np.asarray(values, np.float64) for values in (_predictors(advisor, params), params.cores))
+    one = x.ndim == (0 if (_dimensions(advisor, params.component, params.measure) or 1) == 1 else 1)
+    points = len(p) if one else len(x)
+    if p.ndim and len(p) != points:
+        raise InvalidValue("cores", len(p), f"a number, or a list of {points}, as predictor has")
+    parts: list[dict[str, Any]] = []
+    for start in range(0, points, PREDICT_SLICE):
+        part = slice(start, start + PREDICT_SLICE)
+        parts.append(_predicted(advisor, params, x if one else x[part], p[part] if p.ndim else p.item()))
+        await anyio.lowlevel.checkpoint()
+    joined = {key: [value for part in parts for value in part[key]] for key in PREDICTED_ARRAYS}
+    return parts[-1] | joined
+
+
+def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str, Any]:
     return advisor.predict(
         params.component,
-        predictor=_predictors(advisor, params),
-        cores=params.cores,
+        predictor=x,
+        cores=p,
         level=params.level,
         model=params.model,
         machine=params.machine,
@@ -50,6 +91,33 @@ def suggest(advisor: Advisor, params: m.Suggest) -> list[dict[str, Any]]:
         limit=params.limit,
     )
     return [each.as_dict() for each in found]
+
+
+def allocation_asked(params: m.Allocate) -> tuple[Spec, dict[str, Any]]:
+    """Return what network an `allocate` is about, and the request of the planner.
+
+    Raises
+    ------
+    Unsupported
+    """
+    network = params.network
+    if isinstance(network, int):
+        raise Unsupported("networks are not kept by id in this version", field="network", value=network)
+    request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
+    if params.level != LEVEL_ABSENT:
+        request["level"] = params.level  # the engine says that it cannot plan for it
+    return network, request
+
+
+def allocate_at_once(advisor: Advisor, network: Spec, request: dict[str, Any]) -> dict[str, Any] | None:
+    """Answer `allocate` where that is soon done, else return None; raises as `Advisor.allocate`."""
+    if len(network) > (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX):
+        return None
+    read = advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
+    # Sharing cores is a search of up to 0.1 s, however small the network.
+    if "cores" in request and request["cores"] < len(read.components):
+        return None
+    return advisor.allocate(read, **request).as_dict()
 
 
 def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:

@@ -307,3 +307,39 @@ async def test_points_are_read_flat_where_the_component_has_several_values(tmp_p
         await refused("invalid", peer.call("choose_cores", {"component": "mm", "predictor": [1.0], "cores_max": 4}))
         found = await peer.call("suggest", {"component": "mm", "predictor": [64.0, 9.0], "cores_max": 4, "limit": 1})
         assert len(found[0]["predictor"]) == 2
+
+
+async def test_many_points_are_those_one_by_one_and_others_have_their_turn(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, other = await live.peer(), await live.peer()
+        await peer.call("observe_rows", {"rows": rows_of(300)})
+        x = np.linspace(1.0, 8.0, 5000).tolist()
+        many = await peer.post("predict", {"component": "c0", "predictor": x, "cores": 3, "level": 0.5})
+        await other.call("predict", "c0", 1.0, 1)  # not behind them
+        answer = await peer.answer(many)
+        for i in (0, 127, 128, 4999):
+            one = await other.call("predict", {"component": "c0", "predictor": x[i], "cores": 3, "level": 0.5})
+            shown = [answer[key][i] for key in ("elapsed_s", "low_s", "high_s", "extrapolates")]
+            assert np.allclose(shown, [one[key] for key in ("elapsed_s", "low_s", "high_s", "extrapolates")], rtol=1e-9)
+        assert {key: len(answer[key]) for key in ("elapsed_s", "low_s", "high_s", "extrapolates")} == dict.fromkeys(
+            ("elapsed_s", "low_s", "high_s", "extrapolates"), 5000
+        )
+        curve = await peer.call(
+            "predict", {"component": "c0", "predictor": 2.0, "cores": [1.0 + i / 9 for i in range(900)]}
+        )
+        assert len(curve["elapsed_s"]) == 900
+        both = await peer.call("predict", {"component": "c0", "predictor": x[:900], "cores": [2.0] * 900})
+        assert both["observations"] == 100
+        bad = await refused("invalid", peer.call("predict", {"component": "c0", "predictor": [*x, -1.0]}))
+        assert (bad.field, bad.value) == ("predictor", -1.0)
+        await refused("unknown_component", peer.call("predict", {"component": "nobody", "predictor": x}))
+        rows = [["mm", [float(a), 4.0], 1.0, 1e-3 * a] for a in range(8, 40)]
+        await peer.call("observe_rows", {"rows": rows})
+        flat = [float(v) for a in range(300) for v in (8 + a % 20, 4)]
+        vectors = await peer.call("predict", {"component": "mm", "predictor": flat, "dimensions": 2})
+        assert len(vectors["elapsed_s"]) == 300
+        assert vectors == await peer.call("predict", {"component": "mm", "predictor": flat})
+        curve = await peer.call(
+            "predict", {"component": "mm", "predictor": [8.0, 4.0], "dimensions": 2, "cores": [1.0] * 200}
+        )
+        assert len(curve["elapsed_s"]) == 200

@@ -1,0 +1,23 @@
+"""What becomes of rows beyond a client's buffer."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from advisor.errors import InvalidValue
+
+WhenFull = Literal["drop_newest", "drop_oldest", "block", "raise"]
+POLICIES = get_args(WhenFull)
+
+
+def check_policy(when_full: WhenFull) -> WhenFull:
+    """Return the policy.
+
+    Raises
+    ------
+    InvalidValue
+        When there is no such policy.
+    """
+    if when_full not in POLICIES:
+        raise InvalidValue("when_full", when_full, ", ".join(POLICIES))
+    return when_full

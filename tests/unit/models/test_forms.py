@@ -1,6 +1,13 @@
-"""Which form answers, what it says of itself, and what it answers outside what was seen."""
+"""Which form of the base tier answers, what it says of itself, and what it answers outside what was seen.
+
+The base tier is asked alone unless the test says otherwise; what the mixture answers to the same rows is checked beside it.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +17,12 @@ from advisor.engine import Advisor
 CORES = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 
 
-def learned(f: object, x: object, p: object = CORES, noise: float = 0.0, seed: int = 0, **options: float) -> Advisor:
+def learned(f: object, x: object, p: object = CORES, noise: float = 0.0, seed: int = 0, memory: int = 0) -> Advisor:
     rng = np.random.default_rng(seed)
     xs, ps = (grid.ravel() for grid in np.meshgrid(np.asarray(x, float), np.asarray(p, float)))
     order = rng.permutation(len(xs))
     t = f(xs, ps) * np.exp(noise * rng.standard_normal(len(xs)))  # type: ignore[operator]
-    advisor = Advisor(**options)  # type: ignore[arg-type]
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.observe_columns(
         components=["c"], index=np.zeros(len(xs), int), predictor=xs[order], cores=ps[order], elapsed_s=t[order]
     )
@@ -25,19 +32,19 @@ def learned(f: object, x: object, p: object = CORES, noise: float = 0.0, seed: i
 SIZES = np.arange(1.0, 31.0) * 10
 
 
-@pytest.mark.parametrize(
-    ("name", "truth"),
-    [
-        ("joint degree 0", lambda x, p: 3.0 * (0.2 + 0.8 / p) + 0.0 * x),
-        ("joint degree 1", lambda x, p: (5.0 + 0.1 * x) * (0.2 + 0.8 / p)),
-        ("joint degree 2", lambda x, p: (5.0 + 0.002 * x**2) * (0.2 + 0.8 / p)),
-        ("joint degree 3", lambda x, p: (5.0 + 1e-5 * x**3) * (0.2 + 0.8 / p)),
-        ("proportional", lambda x, p: 0.1 * x * (0.2 + 0.8 / p)),
-        ("free degree 1", lambda x, p: 5.0 + 0.1 * x / p),
-        ("free degree 2", lambda x, p: 5.0 + 0.1 * x + 0.01 * x**2 / p),
-        ("free degree 3", lambda x, p: 5.0 + 1e-4 * x**3 / p),
-    ],
-)
+TRUTHS: dict[str, Callable[..., Any]] = {
+    "joint degree 0": lambda x, p: 3.0 * (0.2 + 0.8 / p) + 0.0 * x,
+    "joint degree 1": lambda x, p: (5.0 + 0.1 * x) * (0.2 + 0.8 / p),
+    "joint degree 2": lambda x, p: (5.0 + 0.002 * x**2) * (0.2 + 0.8 / p),
+    "joint degree 3": lambda x, p: (5.0 + 1e-5 * x**3) * (0.2 + 0.8 / p),
+    "proportional": lambda x, p: 0.1 * x * (0.2 + 0.8 / p),
+    "free degree 1": lambda x, p: 5.0 + 0.1 * x / p,
+    "free degree 2": lambda x, p: 5.0 + 0.1 * x + 0.01 * x**2 / p,
+    "free degree 3": lambda x, p: 5.0 + 1e-4 * x**3 / p,
+}
+
+
+@pytest.mark.parametrize(("name", "truth"), TRUTHS.items())
 def test_the_form_of_the_truth_answers_at_two_percent_noise(name: str, truth: object) -> None:
     advisor = learned(truth, SIZES, noise=0.02)
     answer = advisor.predict("c", predictor=155.0, cores=3)
@@ -46,6 +53,19 @@ def test_the_form_of_the_truth_answers_at_two_percent_noise(name: str, truth: ob
     assert answer.extrapolates == 0.0
     assert answer.elapsed_s == pytest.approx(truth(155.0, 3.0), rel=0.02)  # type: ignore[operator]
     assert answer.low_s < answer.elapsed_s < answer.high_s
+
+
+@pytest.mark.parametrize("name", sorted(TRUTHS))
+def test_the_mixture_knows_the_same_truths(name: str) -> None:
+    advisor = learned(TRUTHS[name], SIZES, noise=0.02, memory=2**24)
+    answer = advisor.predict("c", predictor=155.0, cores=3)
+    assert answer.elapsed_s == pytest.approx(TRUTHS[name](155.0, 3.0), rel=0.02)
+    assert answer.low_s < answer.elapsed_s < answer.high_s
+    assert answer.extrapolates == 0.0
+    assert answer.notes[0].startswith("weights: ")
+    assert sum(map(float, re.findall(r"(\d+)%", answer.notes[0]))) <= 101
+    held = advisor.predict("c", predictor=155.0, cores=3, model=name)
+    assert (held.model, held.notes) == (name, ())
 
 
 @pytest.mark.parametrize("cores", [0.1, 0.25, 2.0**-10])
@@ -82,6 +102,14 @@ def test_one_core_count_says_so_and_its_interval_holds_every_fraction() -> None:
     assert answer.extrapolates == pytest.approx(2.0, abs=0.01)
 
 
+def test_one_core_count_leaves_the_mixture_as_open() -> None:
+    advisor = learned(lambda x, p: 1.0 + 0.1 * x + 0 * p, SIZES, p=[4.0], noise=0.01, memory=2**24)
+    answer = advisor.predict("c", predictor=100.0, cores=16)
+    assert answer.low_s <= 11.0 / 4 * 1.02
+    assert answer.high_s >= 11.0 * 0.98
+    assert answer.extrapolates == pytest.approx(2.0, abs=0.01)
+
+
 def test_one_predictor_value_says_so() -> None:
     advisor = learned(lambda x, p: 2.0 * (0.5 + 0.5 / p) + 0 * x, [7.0], noise=0.01)
     answer = advisor.predict("c", predictor=7.0, cores=2)
@@ -90,12 +118,15 @@ def test_one_predictor_value_says_so() -> None:
 
 
 def test_few_rows_are_answered_with_a_wide_interval() -> None:
-    advisor = Advisor()
-    advisor.observe("c", predictor=10, cores=2, elapsed_s=4.0)
-    answer = advisor.predict("c", predictor=10, cores=2)
-    assert answer.elapsed_s == pytest.approx(4.0)
-    assert answer.high_s / answer.low_s > 4
-    assert any("too few rows" in note for note in answer.notes)
+    for memory, says, width in ((0, "too few rows", 4.0), (2**24, "one setting seen", 1.5)):
+        advisor = Advisor(model_memory_bytes=memory)
+        advisor.observe("c", predictor=10, cores=2, elapsed_s=4.0)
+        answer = advisor.predict("c", predictor=10, cores=2)
+        assert answer.elapsed_s == pytest.approx(4.0, rel=0.01)
+        assert answer.high_s / answer.low_s > width
+        assert any(says in note for note in answer.notes)
+        far = advisor.predict("c", predictor=1000, cores=2)
+        assert far.high_s / far.low_s > 10 * width
 
 
 def test_beyond_the_seen_predictors_the_curve_goes_on_by_its_slope() -> None:
@@ -135,7 +166,7 @@ def test_times_that_rise_with_cores_are_learned() -> None:
 
 
 def test_the_fewest_cores_within_the_tolerance_of_the_fastest_are_chosen() -> None:
-    advisor = learned(lambda x, p: 0.1 * x * (0.1 + 0.9 / p), SIZES)
+    advisor = learned(lambda x, p: 0.1 * x * (0.1 + 0.9 / p), SIZES)  # to the last digit: the base tier's form is exact
     fastest = advisor.choose_cores("c", predictor=155.0, cores_max=16)
     assert (fastest.cores, fastest.fastest_cores) == (16, 16)
     for tolerance in (0.05, 0.5, 2.0):

@@ -33,6 +33,7 @@ from advisor.models.table import Table
 SEPARATOR = "\x1f"
 MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**-20}
 TIME = "elapsed_s"
+EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
 EVENTS_KEPT = (
     256  # latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
 )
@@ -316,8 +317,9 @@ class Components:
         slot = self.slot(component)
         own = [slot, *(self.slot_of[key] for m in MEASURE_SCALES if (key := component + SEPARATOR + m) in self.slot_of)]
         for one in own:
-            combine.forget(self.table, one, float(keep))
-            self.supports.forget(one, float(keep))
+            left = float(keep) if keep * counts.evidence(self.table, one) >= EVIDENCE_LEAST else 0.0
+            combine.forget(self.table, one, left)
+            self.supports.forget(one, left)
         self.totals["forgets"] += 1
         self.events.append(
             Event("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")

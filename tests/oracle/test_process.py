@@ -37,13 +37,21 @@ def amdahl(rng, n, noise=0.05, cores=(1, 2, 4, 8, 16)):
 
 
 def dense(points, name, z, factor_machine):
-    """Return (mean, variance) of one expert of the posterior, by loops over its covariance function."""
+    """Return (mean, variance) of the posterior of one form, by loops over the covariance functions of its experts."""
     post = solve(points, only=name)
     assert set(post.names) == {name}
+    found = [dense_expert(post, points, i, z, factor_machine) for i in range(len(post.names))]
+    mean = sum(share * middle for share, (middle, _) in zip(post.share, found, strict=True))
+    spread = ((share, middle - mean, variance) for share, (middle, variance) in zip(post.share, found, strict=True))
+    return mean, sum(share * (variance + off * off) for share, off, variance in spread), post
+
+
+def dense_expert(post, points, place, z, factor_machine):
+    """Return (mean, variance) of one expert of the posterior."""
     lengths, k = posterior.LENGTHS, len(points.y)
-    frame, mean_of = post.frame, post._means[0]
-    scale = post._scale[post._home[0]]
-    factor = post.noise[0] / ((process.RUN_SD**2 + points.spread.sum()) / post.freedom)
+    frame, mean_of = post.frame, post._means[place]
+    scale = post._scale[post._home[place]]
+    factor = post.noise[place] / ((process.RUN_SD**2 + points.spread.sum()) / post.freedom)
 
     def covariance(a, b, same):
         linear = posterior.LEVEL_SD**2 + sum(
@@ -73,7 +81,7 @@ def dense(points, name, z, factor_machine):
     assert len(cross) == k
     solved = np.linalg.solve(gram, np.column_stack([residual, cross]))
     own = covariance(z, z, any(machine))
-    return float(mean_of(np.array([z]))[0] + cross @ solved[:, 0]), float(own - cross @ solved[:, 1]), post
+    return float(mean_of(np.array([z]))[0] + cross @ solved[:, 0]), float(own - cross @ solved[:, 1])
 
 
 @pytest.mark.parametrize("name", ["linear amdahl", "ernest", "constant"])

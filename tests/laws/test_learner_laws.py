@@ -544,7 +544,8 @@ def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Col
     advisor = Advisor(model_memory_bytes=memory)
 
     def feed(n: int) -> None:
-        index, x, t = rng.integers(0, 3, n), rng.random(n) * 1e6, rng.random(n) + 0.1
+        # A few settings, so that support points are all there from the start and their solution has its final size.
+        index, x, t = rng.integers(0, 3, n), rng.choice([1.0, 30.0, 1e3, 1e6], n), rng.random(n) + 0.1
         face(advisor, columns_of(ComponentNames(NAMES), index, x, rng.choice([1.0, 4.0], n), t))
         for name in NAMES:
             advisor.predict(name, predictor=5.0)

@@ -554,19 +554,18 @@ def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Col
     tables, state = advisor.components.bytes, advisor.to_bytes()
     tracemalloc.start()
     try:
-        for _ in range(3):
-            feed(9000)  # numpy's and Python's own stores of small blocks fill, ever more slowly
-        gc.collect()
-        first, _ = tracemalloc.get_traced_memory()
-        feed(9000)
-        gc.collect()
-        second, _ = tracemalloc.get_traced_memory()
+        sizes: list[int] = []
+        for _ in range(5):
+            feed(9000)
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
     assert advisor.components.bytes == tables
     digits = sum(len(str(n)) for n in advisor.components.totals.values())
     assert len(advisor.to_bytes()) - digits == len(state) - sum(_digits(state))
-    assert second - first < 9000, "a byte a row is kept somewhere"
+    # numpy's and Python's own stores of small blocks fill now and then; what is kept of rows is kept of all rows.
+    assert np.diff(sizes).min() < 9000, "a byte a row is kept somewhere"
 
 
 def _digits(state: bytes) -> list[int]:

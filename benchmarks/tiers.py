@@ -2,9 +2,10 @@
 
     python benchmarks/tiers.py [--fast] [--components 10000] [--rounds 40]
 
-Folds are columns of 10,000 rows of random components, in process, both advisors fed the same batches in turn; the ratio is of
-median processor times over the last `rounds` batches at each history. A prediction is asked after each new row (it is then
-solved again), and again without one, of a component with a history of as many rows.
+Folds are 10,000 rows of random components, in process, as columns, and as the rows of a message, read and folded; both advisors
+are fed the same batches in turn, one form after the other; the ratio is of median processor times over the last `rounds`
+batches at each history. A prediction is asked after each new row (it is then solved again), and again without one, of a
+component with a history of as many rows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from advisor import Advisor
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.models.fold import use_compiled
+from advisor.protocol.rows import NameBook, columns_of_rows
 
 ROWS = 10_000
 HISTORIES = (100, 200, 400)
@@ -42,25 +44,41 @@ def clocked(call: Callable[[], object], clock: Callable[[], float]) -> float:
     return clock() - start
 
 
+def read_and_folded(advisor: Advisor, rows: list[list[object]], book: NameBook) -> None:
+    """Fold rows as a service gets them from its decoder."""
+    for start in range(0, len(rows), 1000):
+        advisor.fold(columns_of_rows(rows[start : start + 1000], book))
+
+
 def folds(components: int, rounds: int) -> None:
     """Print nanoseconds a row of both tiers at several histories, and their ratio."""
     texts = [f"component-{number}" for number in range(components)]
-    sides = [(Advisor(model_memory_bytes=0), ComponentNames(texts)), (Advisor(), ComponentNames(texts))]
+    sides = [
+        (Advisor(model_memory_bytes=0), ComponentNames(texts), NameBook()),
+        (Advisor(), ComponentNames(texts), NameBook()),
+    ]
     done = 0
     for history in HISTORIES:
-        taken: list[list[float]] = [[], []]
+        taken: dict[str, list[list[float]]] = {"columns": [[], []], "rows of 1,000": [[], []]}
         last = history * components // ROWS
-        while done < last + rounds:
-            for (advisor, names), times in zip(sides, taken, strict=True):
-                rows = batch(names, np.random.default_rng(done))
-                times.append(clocked(partial(advisor.fold, rows), time.process_time))
+        while done < last + 2 * rounds:
+            form = "columns" if done % 2 else "rows of 1,000"
+            for (advisor, names, book), times in zip(sides, taken[form], strict=True):
+                columns = batch(names, np.random.default_rng(done))
+                fold = partial(advisor.fold, columns)
+                if form != "columns" and done >= last:
+                    plain = zip(columns.index.tolist(), columns.predictor.tolist(), columns.cores.tolist(),
+                                columns.elapsed_s.tolist(), strict=True)  # fmt: skip
+                    fold = partial(read_and_folded, advisor, [[texts[i], *rest] for i, *rest in plain], book)
+                times.append(clocked(fold, time.process_time))
             done += 1
-        base, rich = (median(times[-rounds:]) / ROWS * 1e9 for times in taken)
         held = sides[1][0].status(limit=0)["model_memory_used_bytes"] // 2**20
-        print(
-            f"columns, {components} components, {history} rows each: base tier {base:.0f} ns a row, "
-            f"with points ({held} MiB) {rich:.0f}: {base / rich:.0%} of the rate"
-        )
+        for form, both in taken.items():
+            base, rich = (median(times[-rounds:]) / ROWS * 1e9 for times in both)
+            print(
+                f"{form}, {components} components, {history} rows each: base tier {base:.0f} ns a row, "
+                f"with points ({held} MiB) {rich:.0f}: {base / rich:.0%} of the rate"
+            )
 
 
 def predictions() -> None:

@@ -239,9 +239,9 @@ def _keys(components: Sequence[str]) -> tuple[str, ...]:
 def network_from_nodes(nodes: object) -> Network:
     """Return the network of a flat list of maps, as it comes on the wire. Cost O(n).
 
-    Each map has ``kind`` (box, series or choice), a box ``name`` and optionally ``once``, the others ``children``
-    (indices of earlier nodes), a choice optionally ``ordered``; ``line`` and ``column`` are optional. The last node is
-    the root.
+    Each map has ``kind``, what its row of `KINDS` lists (a box its ``name``, a split its ``tag``, a placement its
+    ``place``, an operator its ``children``, indices of earlier nodes; the others may be left out), and optionally
+    ``mappings``, ``line`` and ``column``. The last node is the root.
 
     Raises
     ------
@@ -343,22 +343,71 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
 REQUIRED: Mapping[str, tuple[str, ...]] = {BOX: ("name",), SPLIT: ("tag",), PLACEMENT: ("place",)}
 
 
-def box(name: str) -> Network:
-    """Return the network of one box."""
-    return Network((Node(BOX, checked_name("name", name)),))
+Part = Network | str  # of the constructors: a string is a box
 
 
-def series(*parts: Network | str) -> Network:
+def box(
+    name: str, *, consumes: Sequence[str] | None = None, produces: Sequence[Sequence[str]] = (), once: bool = False
+) -> Network:
+    """Return the network of one box, with the labels of its input and of each variant of its output, if declared."""
+    labels = None if consumes is None else _texts("consumes", consumes)
+    node = Node(BOX, checked_name("name", name), once=_flag("once", once), consumes=labels,
+                produces=_variants("produces", produces))  # fmt: skip
+    return Network((node,))
+
+
+def series(*parts: Part) -> Network:
     """Return the pipeline of the parts, ``a .. b``; a string is a box, one part is itself. Cost O(nodes)."""
     return _joined(Node(SERIES), parts)
 
 
-def choice(*parts: Network | str, ordered: bool = False) -> Network:
+def choice(*parts: Part, ordered: bool = False) -> Network:
     """Return the choice between the parts, ``a | b``, or ``a || b`` if `ordered`; else as `series`. Cost O(nodes)."""
     return _joined(Node(CHOICE, ordered=ordered), parts)
 
 
-def _joined(root: Node, parts: Sequence[Network | str]) -> Network:
+def join(*parts: Part) -> Network:
+    """Return the network that gives each record to all parts, and goes on when all are done; else as `series`."""
+    return _joined(Node(JOIN), parts)
+
+
+def replication(part: Part, *patterns: str, ordered: bool = False) -> Network:
+    """Return the chain of replicas that records leave where they match a pattern: ``a * {x}``, or ``**`` if `ordered`."""
+    return _around(Node(REPLICATION, ordered=_flag("ordered", ordered), patterns=_texts("patterns", patterns)), part)
+
+
+def split(part: Part, tag: str, *, ordered: bool = False, placed: bool = False) -> Network:
+    """Return the replicas by the value of a tag: ``a ! <t>``, ``!!`` if `ordered`, ``!@`` if each has its own node."""
+    tag = checked_name("tag", tag)
+    return _around(Node(SPLIT, ordered=_flag("ordered", ordered), tag=tag, placed=_flag("placed", placed)), part)
+
+
+def feedback(part: Part, *patterns: str) -> Network:
+    """Return the network whose output returns to it where it matches a pattern: ``a \\ {x}``."""
+    return _around(Node(FEEDBACK, patterns=_texts("patterns", patterns)), part)
+
+
+def placement(part: Part, place: int) -> Network:
+    """Return the part on one node: ``a @ 1``."""
+    return _around(Node(PLACEMENT, place=_position("place", place)), part)
+
+
+def synchrocell(*patterns: str) -> Network:
+    """Return the cell that joins the first record of each pattern: ``[| {a}, {b} |]``."""
+    return Network((Node(SYNC, patterns=_texts("patterns", patterns)),))
+
+
+def snet_filter(text: str = "[]") -> Network:
+    """Return the filter of an S-Net text such as ``[{a} -> {b = a}]``."""
+    return Network((Node(FILTER, text=_text("text", text)),))
+
+
+def _around(root: Node, part: Part) -> Network:
+    inner = box(part) if isinstance(part, str) else part
+    return Network((*inner.nodes, replace(root, children=(len(inner.nodes) - 1,))))
+
+
+def _joined(root: Node, parts: Sequence[Part]) -> Network:
     branches = [box(part) if isinstance(part, str) else part for part in parts]
     if len(branches) == 1:
         return branches[0]

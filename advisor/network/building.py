@@ -106,7 +106,9 @@ def _integer(token: Token) -> int:
                             hint="an integer that starts with 0 is octal")  # fmt: skip
     value = int(token, base) if len(token) <= INTEGER_DIGITS_MAX else INTEGER_MAX + 1
     if value > INTEGER_MAX:
-        raise NetworkSyntax(f"an integer of {len(token)} digits, at most {INTEGER_MAX} allowed", line=line, column=column)
+        raise NetworkSyntax(
+            f"an integer of {len(token)} digits, at most {INTEGER_MAX} allowed", line=line, column=column
+        )
     return value
 
 

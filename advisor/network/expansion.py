@@ -74,16 +74,17 @@ def main_network(program: Program, net: str | None) -> Network:
     if not planned:
         raise NetworkSyntax("no top-level net has a connect", line=1, column=1, hint="add: net main connect …;")
     main, expression = planned[net if net is not None else next(reversed(planned))]
-    return _expanded(expression, _Scope(main.scope, main.types, top, main))
+    scope = _Scope(main.scope, main.types, top, main)
+    return _expanded(expression, scope, declared_type(main, scope))
 
 
-def _expanded(expression: Expression, scope: _Scope) -> Network:
+def _expanded(expression: Expression, scope: _Scope, mappings: Mappings = ()) -> Network:
     """Return the network of an expression. Frames on an explicit stack: texts nest deeper than Python's recursion likes."""
     nodes: list[Node] = []
     ready: list[int] = []  # indices of finished nodes whose parent is not finished
     types: dict[int, Mappings] = {}
     uses = boxes = 0
-    frames = [_Frame(iter(expression), scope)]
+    frames = [_Frame(iter(expression), scope, mappings)]
     while frames:
         frame = frames[-1]
         for item in frame.items:

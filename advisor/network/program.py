@@ -174,4 +174,3 @@ class Program:
     def metadata(self) -> tuple[str, ...]:
         """The texts of the top-level metadata blocks."""
         return tuple(item.text for item in self.definitions if isinstance(item, Metadata))
-

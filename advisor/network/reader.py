@@ -6,9 +6,9 @@ The parser is fed token by token, so that limits are met where they stand, befor
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
-from typing import cast
+from typing import Any, cast
 
 from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
@@ -17,6 +17,7 @@ from advisor.domain import limits
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, shorten
 from advisor.network.building import callbacks
 from advisor.network.program import Program
+from advisor.network.records import FilterRule, Pattern
 
 # Words for the terminals whose pattern is no plain text.
 TERMINAL_WORDS = {
@@ -37,10 +38,26 @@ TERMINAL_WORDS = {
 # Terminals that are told as one where all of them could stand.
 GROUPS = {
     "an operator": {"STAR", "DOUBLE_STAR", "SPLIT", "DOUBLE_SPLIT", "FEEDBACK", "AT"},
-    "an operator of tags": {"DOUBLE_BAR", "AND", "EQUAL", "ORDER", "LESS", "GREATER", "PLUS", "MINUS", "FACTOR", "EXTREME"},
+    "an operator of tags": {
+        "DOUBLE_BAR",
+        "AND",
+        "EQUAL",
+        "ORDER",
+        "LESS",
+        "GREATER",
+        "PLUS",
+        "MINUS",
+        "FACTOR",
+        "EXTREME",
+    },
     "a definition": {"BOX", "NET", "TYPE", "TYPESIG", "METADATA", "XML_ASIDE"},
 }
 KEYWORDS = frozenset(("box", "net", "connect", "type", "typesig", "if", "then", "else"))
+# A name, as ID of snet.lark.
+ID_PATTERN = (
+    rf"(?!(?:{'|'.join(sorted(KEYWORDS))})(?![A-Za-z0-9_:]))[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)*"
+)
+PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few
 UNCLOSED = {"/*": "a comment that no `*/` closes", "<<<": "box code that no `>>>` closes"}
 OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
@@ -53,10 +70,34 @@ def read(text: object) -> Program:
     NetworkSyntax, TooLarge, InvalidValue
         As `advisor.network.parse` says.
     """
+    return _read(text, "network", "program")
+
+
+def read_pattern(text: object, where: str = "pattern") -> Pattern:
+    """Return the pattern that a text such as ``{a, <t>} if <t > 3>`` says; `where` names it in errors."""
+    return _part(text, where, "pattern")
+
+
+def read_filter(text: object, where: str = "filter") -> FilterRule:
+    """Return what the filter of a text such as ``[{a} -> {b = a}]`` does; `where` names it in errors."""
+    return _part(text, where, "filter")[0].rule
+
+
+@lru_cache(maxsize=PARTS_KEPT)
+def _part(text: object, where: str, start: str) -> Any:
+    """Return what a piece of S-Net says; an error names the field that holds it."""
+    try:
+        return _read(text, where, start)
+    except NetworkSyntax as error:
+        message = f"{where}: {error.message}"
+        raise InvalidValue(where, text, f"a {start} in S-Net's form", message) from None
+
+
+def _read(text: object, where: str, start: str) -> Any:
     if not isinstance(text, str):
-        raise InvalidValue("network", text, "S-Net text")
+        raise InvalidValue(where, text, "S-Net text")
     _check_size(text)
-    parser = _parser().parse_interactive(text)
+    parser = _parser().parse_interactive(text, start=start)
     depth = 0
     last: Token | None = None
     try:
@@ -125,4 +166,10 @@ def _words(accepted: Iterable[str]) -> str:
 @cache
 def _parser() -> Lark:
     grammar = files(__package__ or "advisor.network").joinpath("snet.lark").read_text(encoding="utf-8")
-    return Lark(grammar, start="program", parser="lalr", maybe_placeholders=False, transformer=callbacks())
+    return Lark(
+        grammar,
+        start=["program", "pattern", "filter"],
+        parser="lalr",
+        maybe_placeholders=False,
+        transformer=callbacks(),
+    )

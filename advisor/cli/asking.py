@@ -131,7 +131,7 @@ def allocate_command(
         "maximum": _by_box("maximum", rest["maximum"]),
         "load": _by_box("load", rest["load"]),
     }
-    text = _network_text(network)
+    text = network_text(network)
     with asked(rest) as advisor:
         allocation = advisor.allocate(
             text, cores=cores, objective=objective, instances_max=instances_max,
@@ -194,7 +194,7 @@ def _by_box(option: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, An
     return {box: numbers[0] for box, numbers in pairs} or None
 
 
-def _network_text(path: Path) -> str:
+def network_text(path: Path) -> str:
     try:
         with click.open_file(str(path), "rb") as file:
             data = file.read(NETWORK_TEXT_BYTES_MAX + 1)

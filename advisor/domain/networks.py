@@ -7,7 +7,7 @@ is one more row of `KINDS`; the form does not change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -16,6 +16,8 @@ from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 
 BOX, SERIES, CHOICE = "box", "series", "choice"
+REPLICATION, SPLIT, FEEDBACK, PLACEMENT, JOIN = "replication", "split", "feedback", "placement", "join"
+SYNC, FILTER = "sync", "filter"
 POSITION_MAX = 2**31  # of a line or column: far above any text within the limit
 
 
@@ -32,11 +34,30 @@ class Node:
     children : tuple of int
         Indices of the parts, in text order.
     ordered : bool
-        Of a choice: the order of records is kept (``||``).
+        Of a choice, a replication or a split: the order of records is kept (``||``, ``**``, ``!!``).
     once : bool
         Of a box: it has no input and runs once, not once a record.
+    tag : str
+        Of a split: the tag by whose value records go to replicas.
+    placed : bool
+        Of a split: each replica has a node of its own (``!@``).
+    place : int
+        Of a placement: the node's number.
+    patterns : tuple of str
+        Where records leave a replication, return in a feedback, or are kept in a synchrocell: S-Net patterns.
+    text : str
+        Of a filter: its S-Net text.
+    consumes : tuple of str, optional
+        Of a box: the labels of its input, tags as ``<t>``, binding tags as ``<#b>``, ``a=`` one that also travels on;
+        None where it is not declared.
+    produces : tuple of tuple of str
+        Of a box: the labels of each variant of its output; the one label ``...`` stands for any.
+    mappings : tuple of tuple of tuple of str
+        Declared type of the net that this node is the whole of: for each variant of its input, that variant and then
+        the variants of output, as in `consumes` and `produces`. Of a box: where its input has several variants.
     line, column : int
-        Where the text has it (of a choice: its first operator), counted from 1; 0 where there is no text.
+        Where the text has it (of a choice: its first operator), counted from 1; 0 where there is no text. Networks are
+        equal wherever their text has them.
     """
 
     kind: str
@@ -44,8 +65,16 @@ class Node:
     children: tuple[int, ...] = ()
     ordered: bool = False
     once: bool = False
-    line: int = 0
-    column: int = 0
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
+    tag: str = ""
+    placed: bool = False
+    place: int = 0
+    patterns: tuple[str, ...] = ()
+    text: str = ""
+    consumes: tuple[str, ...] | None = None
+    produces: tuple[tuple[str, ...], ...] = ()
+    mappings: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     @property
     def position(self) -> str:
@@ -62,12 +91,20 @@ class Kind:
     children_max: int
 
 
+_MANY = limits.NETWORK_NODES_MAX
 KINDS: Mapping[str, Kind] = {
-    BOX: Kind(("name", "once"), 0, 0),
-    SERIES: Kind(("children",), 2, limits.NETWORK_NODES_MAX),
-    CHOICE: Kind(("children", "ordered"), 2, limits.NETWORK_NODES_MAX),
+    BOX: Kind(("name", "once", "consumes", "produces"), 0, 0),
+    SERIES: Kind(("children",), 2, _MANY),
+    CHOICE: Kind(("children", "ordered"), 2, _MANY),  # each record goes to one of the children
+    JOIN: Kind(("children",), 2, _MANY),  # each record goes to all children; on when all are done
+    REPLICATION: Kind(("children", "ordered", "patterns"), 1, 1),  # `*`: a chain of replicas
+    SPLIT: Kind(("children", "ordered", "tag", "placed"), 1, 1),  # `!`: a replica for each value of a tag
+    FEEDBACK: Kind(("children", "patterns"), 1, 1),  # `\\`: what matches a pattern returns
+    PLACEMENT: Kind(("children", "place"), 1, 1),  # `@`
+    SYNC: Kind(("patterns",), 0, 0),
+    FILTER: Kind(("text",), 0, 0),
 }
-COMMON_KEYS = ("kind", "line", "column")
+COMMON_KEYS = ("kind", "mappings", "line", "column")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +123,8 @@ class Network:
         The node of each key.
     choices : tuple of int
         The choices' nodes in text order, an outer one before those inside it: the numbering of `shares`.
+    replications, splits, feedbacks : tuple of int
+        As `choices`: the numbering of `depths`, `fan_outs` and `returns`.
     once : tuple of int
         The positions in `keys` of the boxes that run once.
 
@@ -100,15 +139,20 @@ class Network:
     components: tuple[str, ...] = field(init=False, compare=False, repr=False)
     boxes: tuple[int, ...] = field(init=False, compare=False, repr=False)
     choices: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    replications: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    splits: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    feedbacks: tuple[int, ...] = field(init=False, compare=False, repr=False)
     once: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_tree(self.nodes)
-        boxes, choices = _text_order(self.nodes)
+        found = _text_order(self.nodes)
+        boxes = found[BOX]
         components = tuple(self.nodes[index].name for index in boxes)
         once = tuple(row for row, index in enumerate(boxes) if self.nodes[index].once)
         derived = {
-            "keys": _keys(components), "components": components, "boxes": boxes, "choices": choices, "once": once,
+            "keys": _keys(components), "components": components, "boxes": boxes, "once": once, "choices": found[CHOICE],
+            "replications": found[REPLICATION], "splits": found[SPLIT], "feedbacks": found[FEEDBACK],
         }  # fmt: skip
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -120,14 +164,15 @@ class Network:
 
 def _as_map(node: Node) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": node.kind}
-    if node.name:
-        plain["name"] = node.name
-    if node.children:
-        plain["children"] = list(node.children)
-    for key in ("ordered", "once", "line", "column"):
-        if value := getattr(node, key):
-            plain[key] = value
+    for key in (*KINDS[node.kind].keys, *COMMON_KEYS[1:]):
+        value = getattr(node, key)
+        if value or (key == "consumes" and value is not None):
+            plain[key] = _listed(value)
     return plain
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value
 
 
 def _check_tree(nodes: Sequence[Node]) -> None:
@@ -145,7 +190,7 @@ def _check_tree(nodes: Sequence[Node]) -> None:
         if kind is None:
             raise InvalidValue(f"network[{index}].kind", node.kind, f"one of {', '.join(KINDS)}")
         if not kind.children_min <= len(node.children) <= kind.children_max:
-            wanted = "absent" if not kind.children_max else f"at least {kind.children_min} nodes"
+            wanted = ("absent", "one node", f"at least {kind.children_min} nodes")[min(kind.children_max, 2)]
             raise InvalidValue(f"network[{index}].children", len(node.children), wanted)
         for child in node.children:
             if not 0 <= child < index:
@@ -164,19 +209,16 @@ def _check_tree(nodes: Sequence[Node]) -> None:
         raise InvalidValue(f"network[{stray}]", stray, "a child of a later node: only the last node, the root, is none")
 
 
-def _text_order(nodes: Sequence[Node]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    boxes: list[int] = []
-    choices: list[int] = []
+def _text_order(nodes: Sequence[Node]) -> dict[str, tuple[int, ...]]:
+    """Return the nodes of each kind in text order, outer ones before those inside them."""
+    found: dict[str, list[int]] = {kind: [] for kind in KINDS}
     todo = [len(nodes) - 1]
     while todo:
         index = todo.pop()
         node = nodes[index]
-        if node.kind == BOX:
-            boxes.append(index)
-        elif node.kind == CHOICE:
-            choices.append(index)
+        found[node.kind].append(index)
         todo.extend(reversed(node.children))
-    return tuple(boxes), tuple(choices)
+    return {kind: tuple(indices) for kind, indices in found.items()}
 
 
 def _keys(components: Sequence[str]) -> tuple[str, ...]:
@@ -197,9 +239,9 @@ def _keys(components: Sequence[str]) -> tuple[str, ...]:
 def network_from_nodes(nodes: object) -> Network:
     """Return the network of a flat list of maps, as it comes on the wire. Cost O(n).
 
-    Each map has ``kind`` (box, series or choice), a box ``name`` and optionally ``once``, the others ``children``
-    (indices of earlier nodes), a choice optionally ``ordered``; ``line`` and ``column`` are optional. The last node is
-    the root.
+    Each map has ``kind``, what its row of `KINDS` lists (a box its ``name``, a split its ``tag``, a placement its
+    ``place``, an operator its ``children``, indices of earlier nodes; the others may be left out), and optionally
+    ``mappings``, ``line`` and ``column``. The last node is the root.
 
     Raises
     ------
@@ -231,24 +273,20 @@ def _node(index: int, item: object) -> Node:
         if key not in rule.keys and key not in COMMON_KEYS:
             raise UnknownKey(f"{where}: a {kind} has no such key", field=where, value=key,
                              bound=", ".join((*COMMON_KEYS, *rule.keys)))  # fmt: skip
-    return Node(
-        str(kind),
-        name=checked_name(f"{where}.name", given.get("name")) if "name" in rule.keys else "",
-        children=_children(where, given.get("children")) if "children" in rule.keys else (),
-        ordered=_flag(f"{where}.ordered", given.get("ordered", False)),
-        once=_flag(f"{where}.once", given.get("once", False)),
-        line=_position(f"{where}.line", given.get("line", 0)),
-        column=_position(f"{where}.column", given.get("column", 0)),
-    )
+    checked = {key: READERS[key](f"{where}.{key}", given[key]) for key in given if key != "kind"}
+    for key in REQUIRED.get(str(kind), ()):
+        if key not in checked:
+            raise InvalidValue(f"{where}.{key}", None, f"given: a {kind} needs it")
+    return Node(str(kind), **checked)
 
 
-def _children(where: str, value: object) -> tuple[int, ...]:
+def _children(field_name: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, (list, tuple)):
-        raise InvalidValue(f"{where}.children", value, "a list of node indices")
+        raise InvalidValue(field_name, value, "a list of node indices")
     children = tuple(cast("Sequence[object]", value))
     for child in children:
         if isinstance(child, bool) or not isinstance(child, int):
-            raise InvalidValue(f"{where}.children", child, "a list of node indices")
+            raise InvalidValue(field_name, child, "a list of node indices")
     return cast("tuple[int, ...]", children)
 
 
@@ -264,22 +302,112 @@ def _position(field_name: str, value: object) -> int:
     return value
 
 
-def box(name: str) -> Network:
-    """Return the network of one box."""
-    return Network((Node(BOX, checked_name("name", name)),))
+def _text(field_name: str, value: object) -> str:
+    if not isinstance(value, str) or not value or len(value.encode()) > limits.STRING_BYTES_MAX:
+        raise InvalidValue(field_name, value, f"text of 1 to {limits.STRING_BYTES_MAX} bytes")
+    return value
 
 
-def series(*parts: Network | str) -> Network:
+def _texts(field_name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(field_name, value, "a list of texts")
+    return tuple(_text(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
+
+
+def _variants(field_name: str, value: object) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(field_name, value, "a list of lists of labels")
+    return tuple(_texts(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
+
+
+def _mappings(field_name: str, value: object) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(field_name, value, "a list of lists of lists of labels")
+    mappings = tuple(_variants(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
+    for number, mapping in enumerate(mappings):
+        if not mapping:
+            raise InvalidValue(f"{field_name}[{number}]", [], "the labels of an input, then those of each output")
+    return mappings
+
+
+def _place(field_name: str, value: object) -> int:
+    return _position(field_name, value)
+
+
+READERS: Mapping[str, Callable[[str, object], Any]] = {
+    "name": checked_name, "children": _children, "ordered": _flag, "once": _flag, "placed": _flag, "tag": checked_name,
+    "place": _place, "patterns": _texts, "text": _text, "consumes": _texts, "produces": _variants,
+    "mappings": _mappings,
+    "line": _position, "column": _position,
+}  # fmt: skip
+REQUIRED: Mapping[str, tuple[str, ...]] = {BOX: ("name",), SPLIT: ("tag",), PLACEMENT: ("place",)}
+
+
+Part = Network | str  # of the constructors: a string is a box
+
+
+def box(
+    name: str, *, consumes: Sequence[str] | None = None, produces: Sequence[Sequence[str]] = (), once: bool = False
+) -> Network:
+    """Return the network of one box, with the labels of its input and of each variant of its output, if declared."""
+    labels = None if consumes is None else _texts("consumes", consumes)
+    node = Node(BOX, checked_name("name", name), once=_flag("once", once), consumes=labels,
+                produces=_variants("produces", produces))  # fmt: skip
+    return Network((node,))
+
+
+def series(*parts: Part) -> Network:
     """Return the pipeline of the parts, ``a .. b``; a string is a box, one part is itself. Cost O(nodes)."""
     return _joined(Node(SERIES), parts)
 
 
-def choice(*parts: Network | str, ordered: bool = False) -> Network:
+def choice(*parts: Part, ordered: bool = False) -> Network:
     """Return the choice between the parts, ``a | b``, or ``a || b`` if `ordered`; else as `series`. Cost O(nodes)."""
     return _joined(Node(CHOICE, ordered=ordered), parts)
 
 
-def _joined(root: Node, parts: Sequence[Network | str]) -> Network:
+def join(*parts: Part) -> Network:
+    """Return the network that gives each record to all parts, and goes on when all are done; else as `series`."""
+    return _joined(Node(JOIN), parts)
+
+
+def replication(part: Part, *patterns: str, ordered: bool = False) -> Network:
+    """Return the chain of replicas that records leave where they match a pattern: ``a * {x}``, or ``**`` if `ordered`."""
+    return _around(Node(REPLICATION, ordered=_flag("ordered", ordered), patterns=_texts("patterns", patterns)), part)
+
+
+def split(part: Part, tag: str, *, ordered: bool = False, placed: bool = False) -> Network:
+    """Return the replicas by the value of a tag: ``a ! <t>``, ``!!`` if `ordered`, ``!@`` if each has its own node."""
+    tag = checked_name("tag", tag)
+    return _around(Node(SPLIT, ordered=_flag("ordered", ordered), tag=tag, placed=_flag("placed", placed)), part)
+
+
+def feedback(part: Part, *patterns: str) -> Network:
+    """Return the network whose output returns to it where it matches a pattern: ``a \\ {x}``."""
+    return _around(Node(FEEDBACK, patterns=_texts("patterns", patterns)), part)
+
+
+def placement(part: Part, place: int) -> Network:
+    """Return the part on one node: ``a @ 1``."""
+    return _around(Node(PLACEMENT, place=_position("place", place)), part)
+
+
+def synchrocell(*patterns: str) -> Network:
+    """Return the cell that joins the first record of each pattern: ``[| {a}, {b} |]``."""
+    return Network((Node(SYNC, patterns=_texts("patterns", patterns)),))
+
+
+def snet_filter(text: str = "[]") -> Network:
+    """Return the filter of an S-Net text such as ``[{a} -> {b = a}]``."""
+    return Network((Node(FILTER, text=_text("text", text)),))
+
+
+def _around(root: Node, part: Part) -> Network:
+    inner = box(part) if isinstance(part, str) else part
+    return Network((*inner.nodes, replace(root, children=(len(inner.nodes) - 1,))))
+
+
+def _joined(root: Node, parts: Sequence[Part]) -> Network:
     branches = [box(part) if isinstance(part, str) else part for part in parts]
     if len(branches) == 1:
         return branches[0]

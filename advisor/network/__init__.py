@@ -1,12 +1,15 @@
-"""S-Net text to networks: `parse`."""
+"""Networks as text: S-Net (`parse`, `read`, `write`) and plain JSON (`from_plain`, `as_plain`, `parse_json`)."""
 
 from __future__ import annotations
 
 from advisor.domain.networks import Network
+from advisor.errors import InvalidValue
 from advisor.network.expansion import main_network
+from advisor.network.plain import as_plain, from_plain, is_json, parse_json
 from advisor.network.reader import read
+from advisor.network.writer import write
 
-__all__ = ["parse"]
+__all__ = ["as_plain", "from_plain", "parse", "parse_any", "parse_json", "read", "write"]
 
 
 def parse(text: str, *, net: str | None = None) -> Network:
@@ -29,8 +32,6 @@ def parse(text: str, *, net: str | None = None) -> Network:
     ------
     NetworkSyntax
         With line, column and what was expected there.
-    Unsupported
-        When the text uses an operator that is not planned yet, naming it with line and column.
     TooLarge
         Beyond NETWORK_TEXT_BYTES_MAX, NETWORK_DEPTH_MAX or NETWORK_COMPONENTS_MAX.
     InvalidValue
@@ -41,3 +42,21 @@ def parse(text: str, *, net: str | None = None) -> Network:
     Cost O(tokens + components of the expanded network); nothing recurses. Source: the public S-Net grammar (2012).
     """
     return main_network(read(text), net)
+
+
+def parse_any(text: str, *, net: str | None = None) -> Network:
+    """Return the network of a text in either form: S-Net (`parse`), or JSON (`parse_json`), told by its first signs.
+
+    Raises
+    ------
+    NetworkSyntax, InvalidValue, UnknownKey, TooLarge
+        As `parse` and `parse_json`; `net` with JSON is an InvalidValue.
+    """
+    if not isinstance(text, str) or not is_json(text[:JSON_SIGNS]):
+        return parse(text, net=net)
+    if net is not None:
+        raise InvalidValue("net", net, "absent: JSON holds one network")
+    return parse_json(text)
+
+
+JSON_SIGNS = 4_096  # of the text's beginning, looked at to tell its form

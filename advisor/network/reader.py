@@ -1,47 +1,65 @@
 """S-Net text -> Program, with lark (LALR; the grammar is snet.lark).
 
-The parser is fed token by token, so that limits and operators which are not planned yet are met where they stand,
-before anything is built on them. Neither lark's LALR parser nor the callbacks recurse.
+The parser is fed token by token, so that limits are met where they stand, before anything is built on them. Neither lark's LALR parser nor the callbacks recurse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
-from typing import cast
+from typing import Any, cast
 
 from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
 from advisor.domain import limits
-from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, Unsupported, shorten
+from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, shorten
 from advisor.network.building import callbacks
 from advisor.network.program import Program
+from advisor.network.records import FilterRule, Pattern
 
-# Operators that the grammar reads and the planner does not plan yet, by terminal.
-LATER = {
-    "STAR": ("*", "serial replication"),
-    "DOUBLE_STAR": ("**", "ordered serial replication"),
-    "SPLIT": ("!", "index split"),
-    "DOUBLE_SPLIT": ("!!", "ordered index split"),
-    "FEEDBACK": ("\\", "feedback"),
-    "PLACEMENT": ("@", "placement"),
-    "SYNC": ("[|", "synchrocell"),
-    "FILTER": ("[", "filter"),
-}
 # Words for the terminals whose pattern is no plain text.
 TERMINAL_WORDS = {
     "ID": "a name",
     "CODE": "box code <<<…>>>",
     "METADATA": "<metadata>",
+    "NUMBER": "an integer",
     "BAR": "`|`",
     "DOTS": "`..`",
+    "STAR": "`*`",
+    "SPLIT": "`!`",
+    "FILTER_OPEN": "`[`",
+    "MINUS": "`-`",
+    "NOT": "`!`",
+    "ABS": "`abs`",
     "$END": "the end",
 }
+# Terminals that are told as one where all of them could stand.
+GROUPS = {
+    "an operator": {"STAR", "DOUBLE_STAR", "SPLIT", "DOUBLE_SPLIT", "FEEDBACK", "AT"},
+    "an operator of tags": {
+        "DOUBLE_BAR",
+        "AND",
+        "EQUAL",
+        "ORDER",
+        "LESS",
+        "GREATER",
+        "PLUS",
+        "MINUS",
+        "FACTOR",
+        "EXTREME",
+    },
+    "a definition": {"BOX", "NET", "TYPE", "TYPESIG", "METADATA", "XML_ASIDE"},
+}
 KEYWORDS = frozenset(("box", "net", "connect", "type", "typesig", "if", "then", "else"))
+# A name, as ID of snet.lark.
+ID_PATTERN = (
+    rf"(?!(?:{'|'.join(sorted(KEYWORDS))})(?![A-Za-z0-9_:]))[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)*"
+)
+PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few
 UNCLOSED = {"/*": "a comment that no `*/` closes", "<<<": "box code that no `>>>` closes"}
-OPENING, CLOSING = frozenset(("LPAR", "LBRACE")), frozenset(("RPAR", "RBRACE"))
+OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
 
 def read(text: object) -> Program:
@@ -49,13 +67,37 @@ def read(text: object) -> Program:
 
     Raises
     ------
-    NetworkSyntax, Unsupported, TooLarge, InvalidValue
+    NetworkSyntax, TooLarge, InvalidValue
         As `advisor.network.parse` says.
     """
+    return _read(text, "network", "program")
+
+
+def read_pattern(text: object, where: str = "pattern") -> Pattern:
+    """Return the pattern that a text such as ``{a, <t>} if <t > 3>`` says; `where` names it in errors."""
+    return _part(text, where, "pattern")
+
+
+def read_filter(text: object, where: str = "filter") -> FilterRule:
+    """Return what the filter of a text such as ``[{a} -> {b = a}]`` does; `where` names it in errors."""
+    return _part(text, where, "filter")[0].rule
+
+
+@lru_cache(maxsize=PARTS_KEPT)
+def _part(text: object, where: str, start: str) -> Any:
+    """Return what a piece of S-Net says; an error names the field that holds it."""
+    try:
+        return _read(text, where, start)
+    except NetworkSyntax as error:
+        message = f"{where}: {error.message}"
+        raise InvalidValue(where, text, f"a {start} in S-Net's form", message) from None
+
+
+def _read(text: object, where: str, start: str) -> Any:
     if not isinstance(text, str):
-        raise InvalidValue("network", text, "S-Net text")
+        raise InvalidValue(where, text, "S-Net text")
     _check_size(text)
-    parser = _parser().parse_interactive(text)
+    parser = _parser().parse_interactive(text, start=start)
     depth = 0
     last: Token | None = None
     try:
@@ -63,8 +105,6 @@ def read(text: object) -> Program:
             last = token
             if count > limits.NETWORK_TOKENS_MAX:
                 raise TooLarge("network tokens", count, limits.NETWORK_TOKENS_MAX, f"the text from {_place(token)} on")
-            if token.type in LATER:
-                raise _unsupported(token)
             if token.type in OPENING:
                 depth += 1
                 if depth > limits.NETWORK_DEPTH_MAX:
@@ -92,18 +132,9 @@ def _syntax(token: Token, message: str, hint: str = "") -> NetworkSyntax:
     return NetworkSyntax(message, line=token.line or 1, column=token.column or 1, hint=hint)
 
 
-def _unsupported(token: Token) -> Unsupported:
-    operator, meaning = LATER[token.type]
-    return Unsupported(
-        f"{_place(token)}: the operator `{operator}` ({meaning}) is not planned by this version",
-        field="network", value=operator, bound=f"{token.line}:{token.column}",
-        hint="plan the parts that use boxes, nets, `..`, `|`, `||` and brackets",
-    )  # fmt: skip
-
-
 def _explained(error: UnexpectedInput, text: str, last: Token | None, accepted: Iterable[str]) -> NetworkSyntax:
     """Return the error in words: where, what stands there, what could have stood there."""
-    accepted = set(accepted) - LATER.keys()
+    accepted = set(accepted)
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         line, column = (last.end_line or 1, last.end_column or 1) if last is not None else (1, 1)
         return NetworkSyntax(f"the text ends, expected {_words(accepted)}", line=line, column=column)
@@ -122,11 +153,23 @@ def _text(error: UnexpectedToken) -> str:
 
 def _words(accepted: Iterable[str]) -> str:
     plain = {t.name: f"`{t.pattern.value}`" for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
-    words = sorted({TERMINAL_WORDS.get(name) or plain.get(name, name) for name in accepted})
+    left = set(accepted)
+    words: list[str] = []
+    for name, group in GROUPS.items():
+        if group <= left:
+            left -= group
+            words.append(name)
+    words = sorted({*words, *(TERMINAL_WORDS.get(name) or plain.get(name, name) for name in left)})
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words) or "nothing more"
 
 
 @cache
 def _parser() -> Lark:
     grammar = files(__package__ or "advisor.network").joinpath("snet.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", maybe_placeholders=False, transformer=callbacks())
+    return Lark(
+        grammar,
+        start=["program", "pattern", "filter"],
+        parser="lalr",
+        maybe_placeholders=False,
+        transformer=callbacks(),
+    )

@@ -1,0 +1,137 @@
+"""`advisor network`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from advisor.cli import options
+from advisor.cli.asking import network_text
+from advisor.errors import CallerError, NetworkSyntax
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from advisor.domain.networks import Network, Node
+
+LINE_SHOWN = 160  # characters of a source line that an error shows
+CHILDREN_SHOWN = 100  # of one node, and
+NODES_SHOWN = 1_000  # of one tree: beyond, a person reads counts
+EXIT_UNREAD = 1
+
+
+@click.command("network", cls=options.Command)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--net", help="Show this top-level net instead of the last one.")
+@options.as_json
+def network_command(file: Path, net: str | None, as_json: bool) -> None:
+    """Check FILE (S-Net or JSON; - is standard input) and show its structure as a tree.
+
+    The exit status is 0 when it reads, else 1, with the line and a caret where it does not.
+    """
+    from advisor.network import parse_any
+
+    text = network_text(file)
+    try:
+        network = parse_any(text, net=net)
+    except CallerError as error:
+        if as_json:
+            click.echo(json.dumps({"error": error.as_dict()}), err=True)
+        else:
+            click.echo(f"{file}: {error}", err=True)
+            if isinstance(error, NetworkSyntax):
+                click.echo(_pointed(text, error.line, error.column), err=True)
+        sys.exit(EXIT_UNREAD)
+    if as_json:
+        _as_json(network)
+    else:
+        _show(network)
+
+
+def _pointed(text: str, line: int, column: int) -> str:
+    """Return a line of the text with a caret below a column of it, both cut to what a terminal shows."""
+    lines = text.split("\n", line)
+    whole = lines[line - 1] if line <= len(lines) else ""
+    start = max(0, column - 1 - LINE_SHOWN // 2)
+    shown = "".join(c if c.isprintable() else " " for c in whole[start : start + LINE_SHOWN])
+    gutter = f"{line} | "
+    return f"{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {' ' * (column - 1 - start)}^"
+
+
+def _as_json(network: Network) -> None:
+    from advisor.network import as_plain, write
+
+    try:
+        text = write(network)
+    except CallerError:
+        text = None  # S-Net has no join, and no such names
+    found = {
+        "keys": network.keys,
+        "counts": _counts(network),
+        "network": as_plain(network),
+        "nodes": network.as_nodes(),
+    }
+    click.echo(json.dumps(found | {"snet": text}, indent=2, ensure_ascii=False))
+
+
+def _counts(network: Network) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in network.nodes:
+        counts[node.kind] = counts.get(node.kind, 0) + 1
+    return counts
+
+
+def _show(network: Network) -> None:
+    from rich.console import Console
+    from rich.tree import Tree
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=10_000)
+    keys = dict(zip(network.boxes, network.keys, strict=True))
+    root = len(network.nodes) - 1
+    tree = Tree(_label(network.nodes[root], keys.get(root)))
+    todo = [(root, tree)]
+    shown = 1
+    while todo:
+        index, branch = todo.pop()
+        children = network.nodes[index].children
+        for place, child in enumerate(children):
+            if place == CHILDREN_SHOWN or shown == NODES_SHOWN:
+                branch.add(f"… {len(children) - place:,} more")
+                break
+            shown += 1
+            todo.append((child, branch.add(_label(network.nodes[child], keys.get(child)))))
+    console.print(tree)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in _counts(network).items())
+    console.print(f"{len(network.keys):,} components ({counts})", style="dim", markup=False)
+
+
+def _label(node: Node, key: str | None) -> Text:
+    from rich.text import Text
+
+    text = Text(_sign(node, key), style="bold" if key else "")
+    if node.line:
+        text.append(f"  {node.line}:{node.column}", style="dim")
+    return text
+
+
+def _sign(node: Node, key: str | None) -> str:
+    """Return a node as one line, without its parts."""
+    if key is not None:
+        outs = " | ".join(f"({', '.join(variant)})" for variant in node.produces)
+        if node.once:
+            return f"{key} (-> {outs}) once"
+        return key if node.consumes is None else f"{key} (({', '.join(node.consumes)}) -> {outs})"
+    patterns = ", ".join(node.patterns)
+    signs = {
+        "series": "..", "choice": "||" if node.ordered else "|", "join": "join",
+        "replication": f"{'**' if node.ordered else '*'} {patterns}",
+        "split": f"{'!!' if node.ordered else '!'}{'@' if node.placed else ''} <{node.tag}>",
+        "feedback": f"\\ {patterns}", "placement": f"@ {node.place}", "sync": f"[| {patterns} |]", "filter": node.text,
+    }  # fmt: skip
+    return f"{node.kind} {signs[node.kind]}".rstrip()

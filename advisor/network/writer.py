@@ -1,0 +1,334 @@
+"""Programs and networks as S-Net text that reads back equal: `write`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+from advisor.domain.networks import BOX, CHOICE, FILTER, JOIN, KINDS, REPLICATION, SERIES, SPLIT, SYNC, Network, Node
+from advisor.errors import InvalidValue, Unsupported
+from advisor.network.program import (
+    Box,
+    Chain,
+    Definition,
+    Expression,
+    Filter,
+    Metadata,
+    Net,
+    Program,
+    Reference,
+    Signature,
+    SignatureDefinition,
+    Sync,
+    TypeDefinition,
+    TypeMapping,
+    Variant,
+)
+from advisor.network.reader import ID_PATTERN, read_filter, read_pattern
+from advisor.network.records import record_text
+
+INDENT = "    "
+LABEL = re.compile(rf"(?:{ID_PATTERN}|<#?{ID_PATTERN}>)")
+_NO_SNET = "write it as JSON"
+# How tightly a thing binds: a part of a chain is bracketed unless it binds tighter than the chain.
+_CHOICE, _ORDERED, _SERIES, _POSTFIX, _PRIMARY = range(5)
+
+
+def write(what: Program | Network) -> str:
+    """Return S-Net text that reads back equal: `read` gives the program again, `parse` the network.
+
+    A network is written as its boxes, nets for what has a declared type of its own, and a net ``main``; as a bare
+    expression where nothing is declared.
+
+    Raises
+    ------
+    Unsupported
+        For a join, which S-Net does not have.
+    InvalidValue
+        For a name, label or pattern that S-Net cannot write. Networks that were read from S-Net text never raise.
+
+    Notes
+    -----
+    Cost O(text); nothing recurses.
+    """
+    if isinstance(what, Network):
+        return _network(what)
+    if what.expression is not None:
+        return "".join(_expression(what.expression)) + "\n"
+    return "\n".join(_definitions(what.definitions)) + "\n"
+
+
+class _Text(NamedTuple):
+    """A written part: its pieces, how tightly it binds, whether it ends in a guard.
+
+    A `!` behind the `>` of a guard would read as the sign of an operand.
+    """
+
+    pieces: list[str]
+    tightness: int
+    guarded: bool = False
+
+    def within(self, tightness: int) -> list[str]:
+        """Return the pieces, bracketed where they bind less than `tightness`."""
+        if self.tightness >= tightness:
+            return self.pieces
+        return ["(", *self.pieces, ")"]
+
+
+def _chained(kind: str, parts: Sequence[_Text], *, ordered: bool) -> _Text:
+    tightness, sign = (_SERIES, " .. ") if kind == SERIES else (_ORDERED, " || ") if ordered else (_CHOICE, " | ")
+    pieces = parts[0].within(tightness + 1)
+    for part in parts[1:]:
+        pieces.append(sign)
+        pieces += part.within(tightness + 1)
+    return _Text(pieces, tightness)
+
+
+def _applied(body: _Text, kind: str, operator: str, *, guarded: bool) -> _Text:
+    if kind == SPLIT and body.guarded:
+        body = _Text(["(", *body.pieces, ")"], _PRIMARY)
+    pieces = body.within(_POSTFIX)
+    pieces.append(operator)
+    return _Text(pieces, _POSTFIX, guarded)
+
+
+def _operator(kind: str, patterns: str, tag: str, place: int, *, ordered: bool, placed: bool) -> str:
+    if kind == REPLICATION:
+        return f" {'**' if ordered else '*'} {patterns}"
+    if kind == SPLIT:
+        return f" {'!!' if ordered else '!'}{'@' if placed else ''} <{tag}>"
+    return f" \\ {patterns}" if kind == "feedback" else f" @ {place}"
+
+
+def _expression(expression: Expression) -> list[str]:
+    done: list[_Text] = []
+    for item in expression:
+        if isinstance(item, Reference):
+            done.append(_Text([item.name], _PRIMARY))
+        elif isinstance(item, Chain):
+            parts = done[-item.arity :]
+            del done[-item.arity :]
+            done.append(_chained(item.kind, parts, ordered=item.ordered))
+        elif isinstance(item, Sync):
+            done.append(_Text([f"[| {', '.join(each.text for each in item.patterns)} |]"], _PRIMARY))
+        elif isinstance(item, Filter):
+            done.append(_Text([item.rule.text], _PRIMARY))
+        else:
+            tag = "" if item.tag is None else item.tag.plain[1:-1]
+            patterns = ", ".join(each.text for each in item.patterns)
+            sign = _operator(item.kind, patterns, tag, item.place, ordered=item.ordered, placed=item.placed)
+            guarded = bool(item.patterns) and item.patterns[-1].guard is not None
+            done.append(_applied(done.pop(), item.kind, sign, guarded=guarded))
+    return done[-1].pieces
+
+
+# Programs
+
+
+def _definitions(definitions: Sequence[Definition]) -> Iterator[str]:
+    """Yield the lines of definitions. Open nets on an explicit stack."""
+    todo: list[tuple[Iterator[Definition], Net | None]] = [(iter(definitions), None)]
+    while todo:
+        items, around = todo[-1]
+        indent = INDENT * (len(todo) - 1)
+        for item in items:
+            if isinstance(item, Net) and item.expression is not None and item.definitions:
+                yield f"{indent}net {item.name}{_signed(item)}"
+                yield indent + "{"
+                todo.append((iter(item.definitions), item))
+                break
+            yield indent + _definition(item)
+        else:
+            todo.pop()
+            if around is not None:
+                yield f"{INDENT * (len(todo) - 1)}}} connect {''.join(_expression(around.expression or ()))};"
+
+
+def _definition(item: Definition) -> str:
+    if isinstance(item, Metadata):
+        return item.text
+    if isinstance(item, Box):
+        outs = " | ".join(_tuple(label.plain for label in variant) for variant in item.produces)
+        consumed = None if item.consumes is None else _tuple(label.text for label in item.consumes)
+        end = ";" if item.code is None else f" {{ {item.code} }}"
+        return f"box {item.name} ({_arrow(consumed, outs)}){end}"
+    if isinstance(item, Net):
+        expression = "" if item.expression is None else f" connect {''.join(_expression(item.expression))}"
+        return f"net {item.name}{_signed(item)}{expression};"
+    if isinstance(item, TypeDefinition):
+        return f"type {item.name} = {_type(item.variants)};"
+    return f"typesig {item.name} = {_signature(item.signature)};"
+
+
+def _tuple(labels: Iterable[str]) -> str:
+    return f"({', '.join(labels)})"
+
+
+def _arrow(left: str | None, right: str | None) -> str:
+    return " ".join(part for part in (left, "->", right) if part)
+
+
+def _signed(net: Net) -> str:
+    return "" if net.signature is None else f" ({_signature(net.signature)})"
+
+
+def _signature(signature: Signature) -> str:
+    return ", ".join(_mapping(each) if isinstance(each, TypeMapping) else each for each in signature)
+
+
+def _mapping(mapping: TypeMapping) -> str:
+    takes = None if mapping.takes is None else _type(mapping.takes)
+    gives = mapping.gives if mapping.gives is None or isinstance(mapping.gives, str) else _type(mapping.gives)
+    return _arrow(takes, gives)
+
+
+def _type(variants: Sequence[Variant]) -> str:
+    return " | ".join(each if isinstance(each, str) else record_text(each) for each in variants)
+
+
+# Networks
+
+
+def _network(network: Network) -> str:
+    names = _Names(network)
+    nodes, done = network.nodes, cast("list[_Text | None]", [None] * len(network.nodes))
+    nets: list[str] = []
+    for index, node in enumerate(nodes):
+        parts: list[_Text] = []
+        for child in node.children:
+            parts.append(cast("_Text", done[child]))
+            done[child] = None
+        text = _node(index, node, parts, names)
+        if node.mappings and node.kind != BOX and index < len(nodes) - 1:
+            name = names.fresh("typed")
+            nets.append(f"net {name} ({_declared(index, node.mappings)}) connect {''.join(text.pieces)};")
+            text = _Text([name], _PRIMARY)
+        done[index] = text
+    root, main = nodes[-1], "".join(cast("_Text", done[-1]).pieces)
+    signed = f" ({_declared(len(nodes) - 1, root.mappings)})" if root.mappings and root.kind != BOX else ""
+    if not names.definitions and not nets and not signed:
+        return main + "\n"
+    return "\n".join([*names.definitions, *nets, f"net {names.fresh('main')}{signed} connect {main};"]) + "\n"
+
+
+def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Text:
+    if node.kind == BOX:
+        return _Text([names.of(index)], _PRIMARY)
+    if node.kind in (SERIES, CHOICE):
+        return _chained(node.kind, parts, ordered=node.ordered)
+    if node.kind == JOIN:
+        raise Unsupported(f"S-Net has no join (network[{index}])", field=f"network[{index}].kind", value=JOIN,
+                          hint=_NO_SNET)  # fmt: skip
+    if node.kind == FILTER:
+        return _Text([read_filter(node.text, f"network[{index}].text").text], _PRIMARY)
+    read = [read_pattern(text, f"network[{index}].patterns[{i}]") for i, text in enumerate(node.patterns)]
+    least = 2 if node.kind == SYNC else 1 if "patterns" in KINDS[node.kind].keys else 0
+    if len(read) < least:
+        raise InvalidValue(f"network[{index}].patterns", len(read), f"at least {least} in S-Net text", _NO_SNET)
+    patterns = ", ".join(pattern.text for pattern in read)
+    if node.kind == SYNC:
+        return _Text([f"[| {patterns} |]"], _PRIMARY)
+    if node.kind == SPLIT:
+        _checked(f"network[{index}].tag", f"<{node.tag}>")
+    sign = _operator(node.kind, patterns, node.tag, node.place, ordered=node.ordered, placed=node.placed)
+    return _applied(parts[0], node.kind, sign, guarded=bool(read) and read[-1].guard is not None)
+
+
+class _Names:
+    """The definitions that a network's boxes need. A name whose boxes differ in type gets a net for each further type."""
+
+    def __init__(self, network: Network) -> None:
+        self._nodes = network.nodes
+        self._taken = set(network.components)
+        self._names: dict[tuple[object, ...], str] = {}
+        self._first: dict[str, tuple[object, ...]] = {}
+        self.definitions: list[str] = []
+        for index in network.boxes:
+            self._declare(index)
+
+    def of(self, index: int) -> str:
+        """Return what to write for a box."""
+        return self._names[_box_type(self._nodes[index])]
+
+    def fresh(self, wanted: str) -> str:
+        """Return a name that no box has."""
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return name
+
+    def _declare(self, index: int) -> None:
+        node = self._nodes[index]
+        key = _box_type(node)
+        if key in self._names:
+            return
+        _checked(f"network[{index}].name", node.name, tags=False)
+        declared = _declaration(index, node)
+        if self._first.setdefault(node.name, key) is key:
+            self._names[key] = node.name
+            if declared:
+                self.definitions.append(declared)
+            return
+        self._names[key] = self.fresh(node.name)
+        inner = declared or f"net {node.name};"
+        self.definitions.append(f"net {self._names[key]} {{ {inner} }} connect {node.name};")
+
+
+def _box_type(node: Node) -> tuple[object, ...]:
+    return node.name, node.once, node.consumes, node.produces, node.mappings
+
+
+def _declaration(index: int, node: Node) -> str:
+    """Return the definition of a box; empty where nothing is declared of it."""
+    where = f"network[{index}]"
+    if node.mappings:
+        if node.once or node.consumes is not None or node.produces or len(node.mappings) < 2:
+            raise InvalidValue(f"{where}.mappings", node.name, "of a box: two or more, and then all that it declares")
+        return f"net {node.name} ({_declared(index, node.mappings)});"
+    if node.consumes is None and not node.once:
+        if node.produces:
+            raise InvalidValue(
+                f"{where}.consumes", node.name, "given: a box that produces consumes, or runs once", _NO_SNET
+            )
+        return ""
+    if node.consumes is not None and node.once:
+        raise InvalidValue(f"{where}.once", node.name, "of a box that consumes nothing", _NO_SNET)
+    if any("..." in variant for variant in node.produces):
+        mappings = ((node.consumes or (), *node.produces),)
+        return f"net {node.name} ({_declared(index, mappings, once=node.once)});"
+    consumed = None
+    if node.consumes is not None:
+        for label in node.consumes:
+            _checked(f"{where}.consumes", label.removesuffix("="))
+        consumed = _tuple(node.consumes)
+    outs = " | ".join(_tuple(_labels(f"{where}.produces", variant)) for variant in node.produces)
+    return f"box {node.name} ({_arrow(consumed, outs)});"
+
+
+def _declared(index: int, mappings: Iterable[tuple[tuple[str, ...], ...]], *, once: bool = False) -> str:
+    where = f"network[{index}].mappings"
+    written: list[str] = []
+    for takes, *gives in mappings:
+        labels = None if once else "{" + ", ".join(_labels(where, takes)) + "}"
+        if ("...",) in gives:
+            if len(gives) > 1:
+                raise InvalidValue(where, len(gives), "one output where it is `...`", _NO_SNET)
+            written.append(_arrow(labels, "..."))
+        else:
+            outs = " | ".join("{" + ", ".join(_labels(where, variant)) + "}" for variant in gives)
+            written.append(_arrow(labels, outs))
+    return ", ".join(written)
+
+
+def _labels(where: str, labels: Sequence[str]) -> list[str]:
+    for label in labels:
+        _checked(where, label)
+    return list(labels)
+
+
+def _checked(where: str, label: str, *, tags: bool = True) -> None:
+    if LABEL.fullmatch(label) is None or (not tags and label.startswith("<")):
+        raise InvalidValue(where, label, "a name that S-Net can write" if not tags else "a label of S-Net", _NO_SNET)

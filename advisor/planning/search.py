@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -83,10 +84,9 @@ class Problem:
 def comes_before(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
     """Return whether a key is better: figures, with differences below TIE as ties."""
     for a, b in zip(one, other, strict=True):
-        if a < b and not abs(a - b) <= TIE * max(abs(a), abs(b)):
-            return True
-        if a > b and not abs(a - b) <= TIE * max(abs(a), abs(b)):
-            return False
+        if a == b or (isfinite(a) and isfinite(b) and abs(a - b) <= TIE * max(abs(a), abs(b))):
+            continue
+        return a < b
     return False
 
 

@@ -6,6 +6,7 @@ that a lock would have to protect longer.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,8 +28,10 @@ from advisor.domain.observations import (
 )
 from advisor.engine import state_bytes
 from advisor.engine.asking import Asking
-from advisor.engine.checks import check_kinds, checked_level, is_number
+from advisor.engine.bundles import CORES_DEFAULT
+from advisor.engine.checks import check_kinds, checked_cores, checked_level, is_number
 from advisor.engine.components import TIME, Components
+from advisor.engine.following import Bundles, Follower
 from advisor.engine.mixtures import Mixture
 from advisor.engine.pending import Pending, more_of, point_of
 from advisor.engine.report import component_status, fate
@@ -89,11 +92,13 @@ class Advisor:
         self.components = components
         self._solved = SolvedModels(components)
         self._asking = Asking(components, self._solved)
+        self.bundles = Bundles(components, self._asking)
 
-    def _drop(self) -> None:
-        """Forget what was solved: components changed otherwise than by new rows."""
+    def _drop(self, slot: int | None = None) -> None:
+        """Forget what was solved: a component, or all, changed otherwise than by new rows."""
         self._solved.drop()
         self._asking.drop()
+        self.bundles.touch(slot)
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -195,7 +200,7 @@ class Advisor:
         """
         self.flush()
         slot = self.components.forget(component, keep)
-        self._drop()
+        self._drop(slot)
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
 
     def pin(self, component: str, model: str | None) -> dict[str, Any]:
@@ -214,7 +219,7 @@ class Advisor:
         """
         self.flush()
         self._asking.pin(component, model)
-        self._drop()
+        self._drop(self.components.slot(component))
         return {"component": component, "model": model}
 
     def suggest(
@@ -322,12 +327,7 @@ class Advisor:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        if (
-            isinstance(cores_max, bool)
-            or not isinstance(cores_max, int)
-            or not 1 <= cores_max <= limits.ALLOCATE_CORES_MAX
-        ):
-            raise InvalidValue("cores_max", cores_max, f"a whole number from 1 to {limits.ALLOCATE_CORES_MAX}")
+        checked_cores("cores_max", cores_max)
         if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
             raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
         level = checked_level(level)
@@ -406,6 +406,30 @@ class Advisor:
         """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
         self.flush()
         return self._solved.curves(boxes, components or {}, load or {})
+
+    def bundle(
+        self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
+    ) -> bytes:
+        """Return the curves of components, or of all, as a flat bundle for who cannot wait (`advisor.domain.bundle`).
+
+        Parameters
+        ----------
+        level : float
+            Share of runs that the intervals hold.
+        cores_max : int
+            Cores up to which curves are tabulated; beyond they go on as they ended.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        names = None if components is None else list(dict.fromkeys(components))
+        for name in names or ():
+            self.components.slot(name)
+        follower = Follower(self.bundles, names, checked_level(level), checked_cores("cores_max", cores_max))
+        version = follower.version
+        return follower.pack(list(follower.records(follower.due(), sys.maxsize)), version)
 
     def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:
         """Return totals and a page of components: counts, ranges, model, bias and prediction error.

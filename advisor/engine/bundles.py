@@ -33,7 +33,7 @@ CORES_DEFAULT = 256
 
 
 def core_counts(cores_max: int, per_doubling: int) -> Ints:
-    """Return whole core counts 2**(1 / per_doubling) apart, all where that is less than 1, from 1 to `cores_max` (at least 2)."""
+    """Return whole core counts 2**(1 / per_doubling) apart, all where that is less than 1, 1 to `cores_max`."""
     top = max(cores_max, 2)
     whole = np.rint(2.0 ** (np.arange(per_doubling * top.bit_length() + 1) / per_doubling)).astype(np.int64)
     return np.unique(np.append(whole[whole <= top], top))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt, Suggestion
-from advisor.domain.curves import AmdahlCurves
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import (
@@ -31,6 +31,7 @@ from advisor.engine.asking import Asking
 from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.checks import check_kinds, checked_cores, checked_level, is_number
 from advisor.engine.components import TIME, Components
+from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles, Follower
 from advisor.engine.mixtures import Mixture
 from advisor.engine.pending import Pending, more_of, point_of
@@ -93,12 +94,14 @@ class Advisor:
         self._solved = SolvedModels(components)
         self._asking = Asking(components, self._solved)
         self.bundles = Bundles(components, self._asking)
+        self._tables = CurveTables(components, self._solved, self._asking)
 
     def _drop(self, slot: int | None = None) -> None:
         """Forget what was solved: a component, or all, changed otherwise than by new rows."""
         self._solved.drop()
         self._asking.drop()
         self.bundles.touch(slot)
+        self._tables.drop()
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -406,6 +409,32 @@ class Advisor:
         """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
         self.flush()
         return self._solved.curves(boxes, components or {}, load or {})
+
+    def tables_of(
+        self,
+        boxes: Sequence[str],
+        components: Mapping[str, str] | None = None,
+        load: Mapping[str, float] | None = None,
+        *,
+        cores_max: int,
+        level: float = LEVEL,
+    ) -> TabulatedCurves:
+        """Return the curve of each box name by whatever answers for its component, as a table of core counts.
+
+        Parameters
+        ----------
+        cores_max : int
+            The tables reach at least so far.
+        level : float
+            Probability with which the expected time lies below `upper_s`.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        self.flush()
+        cores = checked_cores("cores_max", cores_max)
+        return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
 
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT

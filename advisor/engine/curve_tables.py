@@ -36,6 +36,7 @@ ALL_COUNTS, PER_DOUBLING = (
 )  # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
 STRATA = 4  # of the load
 TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
+NETWORKS_KEPT = 16  # networks whose tables are kept together
 PEAK = "peak_bytes"
 
 
@@ -76,10 +77,13 @@ class CurveTables:
         self._solved = solved
         self._asking = asking
         self._kept: OrderedDict[tuple[Any, ...], _Table] = OrderedDict()
+        # Of whole networks: the slots that they stand on, and how many rows these had.
+        self._together: OrderedDict[tuple[Any, ...], tuple[Ints, Ints, TabulatedCurves]] = OrderedDict()
 
     def drop(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
         self._kept.clear()
+        self._together.clear()
 
     def curves(
         self,
@@ -101,11 +105,19 @@ class CurveTables:
         unknown = sorted((set(components) | set(load)) - set(boxes))
         if unknown:
             raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
+        asked = (
+            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.measures
+        )  # fmt: skip
+        together = self._together.get(asked)
+        if together is not None and np.array_equal(self._components.table.integers("rows")[together[0]], together[1]):
+            return together[2]
         slots = [self._components.slot(components.get(box, box)) for box in boxes]
         self._solved.require_rows(slots)
         counts = counts_of(cores_max)
         tables = [self._table(slot, load.get(box), box, counts, level) for box, slot in zip(boxes, slots, strict=True)]
-        return TabulatedCurves(
+        peaks = [peak for slot in slots if (peak := self._components.measure_slot(slot, PEAK)) is not None]
+        watched = np.array([*slots, *peaks], np.int64)
+        found = TabulatedCurves(
             counts,
             np.array([table.elapsed for table in tables]).reshape(-1, len(counts)),
             np.array([table.upper for table in tables]).reshape(-1, len(counts)),
@@ -113,6 +125,10 @@ class CurveTables:
             np.array([contention_of(self._components, slot) for slot in slots], np.float64),
             np.array([table.peak_bytes for table in tables]),
         )
+        self._together[asked] = watched, self._components.table.integers("rows")[watched], found
+        if len(self._together) > NETWORKS_KEPT:
+            self._together.popitem(last=False)
+        return found
 
     def missing(self, boxes: Sequence[str], components: Mapping[str, str], cores_max: int, level: float) -> int:
         """Return how many boxes' tables would have to be made."""

@@ -16,7 +16,7 @@ import anyio.abc
 from advisor.client import requests
 from advisor.client.address import parse_address
 from advisor.client.link import Link
-from advisor.client.outcomes import Answered, Stats
+from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
@@ -88,10 +88,12 @@ class AsyncClient:
         )
         self._outbox = self._session.outbox
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
+        self._listeners: dict[str, Callable[[Any], None]] = {}  # by the method of what the service tells by itself
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
-            self._address, context, self._session, linger_s=linger_s, tell=self._tell, failed=self._failed
-        )
+            self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._told,
+            failed=self._failed,
+        )  # fmt: skip
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -389,6 +391,11 @@ class AsyncClient:
         if waiting is not None and not waiting[1]:
             waiting[1].append(answer)
             waiting[0].set()
+
+    def _told(self, told: Told) -> None:
+        listener = self._listeners.get(told.method)
+        if listener is not None and told.params:
+            listener(told.params[0])
 
     def _failed(self, error: AdvisorError) -> None:
         for call in list(self._answers):

@@ -144,6 +144,16 @@ class Connection(asyncio.BufferedProtocol):
         self._continue_later()
         self._close_when_done()
 
+    @property
+    def reads(self) -> bool:
+        """True while the peer has read enough of what was sent to it for more to be sent."""
+        return self._unsent_since is None and not self._transport.is_closing()
+
+    def push(self, data: bytes) -> None:
+        """Send a notification."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
     def stalled_since(self) -> float | None:
         """Return since when the peer owes something: the rest of a message, a token, its reading; None if nothing."""
         if self._closing_since is not None or self._unsent_since is not None:

@@ -34,6 +34,7 @@ from advisor.service.heavy import Heavy, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
+from advisor.service.subscriptions import Subscriptions
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
@@ -83,6 +84,7 @@ class Hub:
         self.heavy = heavy
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
+        self.subscriptions = Subscriptions()
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -138,6 +140,7 @@ class Hub:
         self.inbound_bytes -= connection.pending_bytes
         self.producers.leave(connection)
         self.committer.drop(connection)
+        self.subscriptions.leave(connection)
 
     def pending_changed(self, connection: Connection, by: int) -> None:
         """Keep count of the bytes of half-received messages; beyond the bound the longest half-sent one goes."""
@@ -184,6 +187,7 @@ class Hub:
                 _refuse_untrusted()
             result = self._verbs[method](connection, params, msgid)
             self.happenings.drain()
+            self.subscriptions.stir()
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
@@ -211,6 +215,7 @@ class Hub:
             self.engine.observe(columns_of_rows(part, self._book))
             self.committer.changed(len(part))
         self.happenings.drain()
+        self.subscriptions.stir()
 
     def _hello(self, connection: Connection, params: m.Hello, _: int | None) -> dict[str, Any]:
         if params.protocol != PROTOCOL_VERSION:

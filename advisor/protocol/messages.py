@@ -36,9 +36,8 @@ ANSWER_ID_BYTES_MAX = 64  # of the id of a kept answer: ours have 12
 ALLOWED_COUNTS_MAX = (
     4096  # core counts that one component may be held to: powers of two, multiples, a machine's every count
 )
-MACHINE_NODES_MAX = 4096  # nodes of one machine
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon, a deadline or a cost
-OBJECTIVES = ("throughput", "latency", "fewest_cores")
+OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
 MEASURES = tuple(limits.MEASURES)
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
@@ -211,16 +210,24 @@ _PLAN: Mapping[str, f.Check] = {
     "load": f.map_of(f.number),
     "components": f.map_of(f.name),
     "level": _level,
-    "depths": f.list_of(f.or_nil(f.numbers), limits.NETWORK_COMPONENTS_MAX),
-    "fan_outs": f.list_of(f.or_nil(f.numbers), limits.NETWORK_COMPONENTS_MAX),
+    "depths": f.list_of(f.or_nil(f.number_or_list), limits.NETWORK_COMPONENTS_MAX),
+    "fan_outs": f.list_of(f.or_nil(f.number_or_list), limits.NETWORK_COMPONENTS_MAX),
     "returns": f.list_of(f.or_nil(f.number), limits.NETWORK_COMPONENTS_MAX),
-    "arrival_per_s": f.number,
-    "quantile": f.number,
-    "allowed": f.map_of(f.list_of(f.integer(1, limits.ALLOCATE_CORES_MAX), ALLOWED_COUNTS_MAX)),
+    "allowed": f.either(
+        "a rule, or a map of rules by key",
+        str=_WORD,
+        list=f.list_of(f.integer(1, limits.ALLOCATE_CORES_MAX), ALLOWED_COUNTS_MAX),
+        dict=f.map_of(f.anything),
+    ),
     "pinned": f.map_of(f.anything),
-    "nodes": f.list_of(f.integer(1, limits.ALLOCATE_CORES_MAX), MACHINE_NODES_MAX),
-    "memory": f.integer(1, 2**60),
+    "nodes": f.integer(1, limits.ALLOCATE_CORES_MAX),
+    "memory_bytes": f.number,
+    "arrival_per_s": f.number,
+    "arrival_variation": f.number,
+    "quantile": f.number,
+    "weights": f.map_of(f.number),
     "scale": f.map_of(f.number),
+    "work_max": f.integer(1, 10**9),
     "deadline_s": _seconds,
 }
 

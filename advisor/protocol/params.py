@@ -157,16 +157,19 @@ class Allocate:
     load: dict[str, float] | None = None
     components: dict[str, str] | None = None
     level: float | None = None
-    depths: list[list[float] | None] | None = None
-    fan_outs: list[list[float] | None] | None = None
+    depths: list[Any] | None = None
+    fan_outs: list[Any] | None = None
     returns: list[float | None] | None = None
-    arrival_per_s: float | None = None
-    quantile: float | None = None
-    allowed: dict[str, list[int]] | None = None
+    allowed: str | list[int] | dict[str, Any] | None = None
     pinned: dict[str, Any] | None = None
-    nodes: list[int] | None = None
-    memory: int | None = None
+    nodes: int | None = None
+    memory_bytes: float | None = None
+    arrival_per_s: float | None = None
+    arrival_variation: float | None = None
+    quantile: float | None = None
+    weights: dict[str, float] | None = None
     scale: dict[str, float] | None = None
+    work_max: int | None = None
     deadline_s: float | None = None
 
 

@@ -113,9 +113,17 @@ class Heavy:
         """
         return await self._run(Read(_frozen(network)))
 
-    async def plan(self, network: Spec, curves: AmdahlCurves, request: Mapping[str, Any]) -> dict[str, Any]:
+    async def plan(
+        self, network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
+    ) -> dict[str, Any]:
         """Return the allocation for a network; raises as `components_of` and `advisor.planning.plan`."""
-        return await self._run(Plan(_frozen(network), curves.serial_s, curves.parallel_s, dict(request)))
+        return await self._run(Plan(_frozen(network), curves, dict(request), deadline_s))
+
+    async def reconsider(
+        self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: Question
+    ) -> Look:
+        """Return what a watch finds when it looks again; raises as `plan`."""
+        return await self._run(Reconsider(_frozen(network), curves, dict(request), question))
 
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:

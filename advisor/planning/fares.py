@@ -7,20 +7,21 @@ cores, both share its error; where not, the errors are taken as independent, whi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.limits import CORES_MAX, CORES_MIN
+from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.demand import Floats, Ints
-from advisor.planning.requests import BOOLEANS, by_key, number
+from advisor.planning.requests import whole, within
 
 Bools = NDArray[np.bool_]
 
@@ -50,33 +51,33 @@ class Standing:
         return cls(allocation.cores, allocation.instances, tuple(keys for _, keys in allocation.groups))
 
     @classmethod
-    def given(cls, field_name: str, value: object, network: Network) -> Standing:
+    def given(cls, field: str, value: Mapping[str, Any], keys: Sequence[str]) -> Standing:
         """Return the standing that a caller names: key -> cores, or ``{"cores": p, "instances": k}``.
 
         Raises
         ------
         InvalidValue
-            When a key is missing, unknown, or its value is none of these.
+            When a key is missing or unknown, or its value is none of these.
         """
-        cores: dict[str, float] = {}
-        instances: dict[str, int] = {}
-        for row, (name, entry) in by_key(field_name, value, network).items():
-            key = network.keys[row]
-            parts = dict(entry) if isinstance(entry, Mapping) else {"cores": entry}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        known = set(keys)
+        unknown = next((key for key in value if key not in known), None)
+        if unknown is not None:
+            raise InvalidValue(field, unknown, f"a key of the network: {', '.join(keys[:8])}")
+        missing = next((key for key in keys if key not in value), None)
+        if missing is not None:
+            raise InvalidValue(
+                field, missing, "every key of the network", "leave it out, and rows tell the cores in use"
+            )
+        cores, instances = dict[str, float](), dict[str, int]()
+        for key in keys:
+            entry: Any = value[key]
+            parts: Mapping[str, Any] = (
+                cast("Mapping[str, Any]", entry) if isinstance(entry, Mapping) else {"cores": entry}
+            )
             if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
-                raise InvalidValue(name, sorted(map(str, parts)), "a number of cores, or a map of cores and instances")
-            cores[key] = number(f"{name}.cores", parts["cores"])
-            count = parts.get("instances", 1)
-            if isinstance(count, BOOLEANS) or not isinstance(count, int) or count < 1:
-                raise InvalidValue(f"{name}.instances", count, "a whole number from 1")
-            instances[key] = count
-            if not CORES_MIN <= cores[key] <= CORES_MAX:
-                raise InvalidValue(f"{name}.cores", cores[key], f"a number from {CORES_MIN:g} to {CORES_MAX:g}")
-        for key in network.keys:
-            if key not in cores:
-                raise InvalidValue(
-                    field_name, key, "every key of the network", "leave it out and rows tell the cores in use"
-                )
+                raise InvalidValue(f"{field}.{key}", entry, "a number of cores, or a map of cores and instances")
+            cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)
+            instances[key] = whole(f"{field}.{key}.instances", parts.get("instances", 1), INSTANCES_MAX)
         return cls(cores, instances)
 
 

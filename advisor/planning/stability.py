@@ -24,7 +24,7 @@ from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, Unsupported
 from advisor.planning.demand import TIE, Floats, Ints
 from advisor.planning.fares import LEVEL, Fare, Standing, company, fare_of, faster, normal_below, reaches, sooner
-from advisor.planning.plans import plan
+from advisor.planning.plans import plan as _plan
 from advisor.planning.requests import Request
 from advisor.planning.visits import visits_of
 
@@ -376,6 +376,15 @@ def reconsider(network: Network, curves: TabulatedCurves, request: Request, ques
     still = judged(before, now, replace(question.policy, gain_min=0.0, risk=1.0))
     gone = still.gain <= 0.0 or still.probability < 0.5
     return Look("withdrawn" if gone else "", best, verdict, values, visits)
+
+
+def plan(network: Network, curves: TabulatedCurves, request: Request) -> Allocation:  # SHIM
+    from advisor.domain.curves import AmdahlCurves
+
+    last = float(curves.cores[-1])
+    t1, tl = curves.elapsed_s[:, 0], curves.elapsed_s[:, -1]
+    b = (t1 - tl) / (1 - 1 / last) if last > 1 else 0 * t1
+    return _plan(network, AmdahlCurves(np.maximum(t1 - b, 0), np.maximum(b, 0)), request)
 
 
 def _figures(fare: Fare) -> dict[str, float]:

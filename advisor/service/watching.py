@@ -174,7 +174,7 @@ class Watching:
             policy=_policy(params),
             cost=_cost(params.change_cost_s, read.keys),
             shadow=params.shadow,
-            standing=None if params.current is None else Standing.given("current", params.current, read),
+            standing=None if params.current is None else Standing.given("current", params.current, read.keys),
         )
         watch.places = self._seen.add(watch.components)
         for place in set(watch.places.tolist()):
@@ -206,7 +206,7 @@ class Watching:
                 raise InvalidValue("applied", True, "a map by key: nothing was advised yet")
             self._applied(watch, Standing.of(applied), params.took_s)
         elif isinstance(params.applied, dict):
-            self._applied(watch, Standing.checked("applied", params.applied, watch.keys), params.took_s)
+            self._applied(watch, Standing.given("applied", params.applied, watch.keys), params.took_s)
         elif params.took_s is not None:
             raise InvalidValue("took_s", params.took_s, "given with applied: of which change it is the cost")
         return self._state(watch)
@@ -284,7 +284,9 @@ class Watching:
         began = self._clock()
         watch.schedule = watch.schedule.looked(watch.rows, self._changes(watch))
         try:
-            actual = self._seen.standing(watch.keys, watch.places, {} if watch.standing is None else watch.standing.instances)
+            actual = self._seen.standing(
+                watch.keys, watch.places, {} if watch.standing is None else watch.standing.instances
+            )
             self._notice_applied(watch, actual)
             standing = actual if watch.shadow else watch.standing
             question = Question(
@@ -392,7 +394,13 @@ class Watching:
         if watch.objective != "latency":
             seconds = seconds / instances
         found = outcome(
-            before, promised, seconds, watch.tally.spread(), watch.tally.runs, objective=watch.objective, policy=watch.policy
+            before,
+            promised,
+            seconds,
+            watch.tally.spread(),
+            watch.tally.runs,
+            objective=watch.objective,
+            policy=watch.policy,
         )
         if found is None:
             return

@@ -43,7 +43,7 @@ class Frozen(NamedTuple):
 
 
 class Read(NamedTuple):
-    """The job to read a network and tell the component name of each key."""
+    """The job to read a network and tell its keys, and the component name of each."""
 
     network: Frozen
 
@@ -85,7 +85,7 @@ def done(job: Job) -> Answer:
     try:
         network = _network(job.network)
         if isinstance(job, Read):
-            return True, network.components
+            return True, (network.keys, network.components)
         if isinstance(job, Reconsider):
             return True, reconsider(network, job.curves, Request(**job.request), job.question)
         return True, planned(network, job.curves, job.request, job.deadline_s).as_dict()

@@ -1,7 +1,9 @@
 """How an allocation fares on uncertain curves, and the chance that one fares better than another.
 
-Components' times are taken as independent and log-normal about their curves. Where two allocations give a component the same
-cores, both share its error; where not, the errors are taken as independent, which overstates them.
+Components' times are taken as independent of each other and log-normal about their curves. The error of one component's curve has
+two parts: its level, the same on all cores (what is uncertain where the curve is known best), and its shape, which adds to that
+elsewhere and is taken as independent from one count of cores to another. So two allocations share a component's level, and where
+they give it the same cores its shape, too.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ Bools = NDArray[np.bool_]
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02
+SPREAD_MAX = 1.0  # what is less known is unknown
 LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
-GRID = 4001  # points of the integral over the longest time
+GRID = 1001  # points of the integral over the longest time
 REACH = 8.0  # standard deviations of a normal beyond which nothing is left to add
 _TINY = 1e-300  # so that what is 0 has a logarithm
 SPREAD_LEAST = 1e-4  # of a group of many components: below the grid's step nothing is told apart
@@ -95,8 +98,12 @@ def fare_of(network: Network, curves: TabulatedCurves, visits: Floats, level: fl
     cores = np.array([standing.cores[key] for key in keys], np.float64)
     instances = np.array([standing.instances[key] for key in keys], np.int64)
     elapsed, upper = at_cores(curves, cores)
+    z = normal_quantile(level)
     latency = visits * elapsed
-    spread = np.maximum(np.log(np.maximum(upper / elapsed, 1.0)) / normal_quantile(level), SPREAD_MIN)
+    everywhere = np.log(np.maximum(curves.upper_s / curves.elapsed_s, 1.0)).min(axis=1) / z
+    here = np.log(np.maximum(upper / elapsed, 1.0)) / z
+    common = np.minimum(everywhere, SPREAD_MAX)
+    shape = np.clip(np.sqrt(np.maximum(np.square(here) - np.square(everywhere), 0.0)), SPREAD_MIN, SPREAD_MAX)
     group = np.arange(len(keys))
     used = round(float((cores * instances).sum()))
     if standing.groups:
@@ -107,7 +114,7 @@ def fare_of(network: Network, curves: TabulatedCurves, visits: Floats, level: fl
             group[rows] = number_
             sizes += int((cores[rows] * instances[rows]).max())
         used = sizes
-    return Fare(latency / instances, latency, spread, cores.astype(np.float64), instances, group, used)
+    return Fare(latency / instances, latency, common, shape, cores, instances, group, used)
 
 
 def at_cores(curves: TabulatedCurves, cores: Floats) -> tuple[Floats, Floats]:
@@ -132,8 +139,8 @@ class Fare:
         D_c / instances_c: seconds a record of each component, visits included, one instance of many counted as a share.
     latency : float64 array (n,)
         D_c: what each component adds to a record's time.
-    spread : float64 array (n,)
-        Relative standard error of each component's time.
+    common, shape : float64 arrays (n,)
+        Relative standard errors of each component's time: of its level and of its shape.
     cores : float64 array (n,)
     instances : int64 array (n,)
     group : int64 array (n,)
@@ -144,7 +151,8 @@ class Fare:
 
     seconds: Floats
     latency: Floats
-    spread: Floats
+    common: Floats
+    shape: Floats
     cores: Floats
     instances: Ints
     group: Ints
@@ -165,52 +173,97 @@ class Fare:
         """Seconds of a record in all components."""
         return float(self.latency.sum())
 
+    @property
+    def variance(self) -> Floats:
+        """Relative variance of each component's time."""
+        return np.square(self.common) + np.square(self.shape)
 
-def faster(now: Fare, then: Fare, by: float = 0.0) -> float:
-    """Return the probability that the period of `then` is below that of `now`, by a factor 1 + `by` at least.
 
-    With S the longest time of the groups that both share, A that of the others in `then` and B that in `now`, the period of
-    `then` is shorter exactly when B > max(S, A): an integral over B alone, P = int F_S F_A dF_B of log times, on a grid.
-    Cost O(m GRID) for the m groups that can be the slowest.
+def faster(now: Fare, then: Fare) -> float:
+    """Return the probability that the period of `then` is below that of `now`.
+
+    With X_g and Y_g the log times of the groups in `now` and in `then`, the period is shorter exactly when the X_g that is the
+    longest exceeds Y_g and all others:
+
+        P = sum_g int P(Y_g < v | X_g = v) prod_(h != g) P(X_h < v, Y_h < v) dF_g(v)
+
+    over the groups g that change, with one probability P(X_h < v, Y_h < v) for each other one. Cost O(m GRID) for m groups.
     """
-    (mean_now, sd_now), (mean_then, sd_then) = _groups(now), _groups(then)
-    only_now, only_then = np.ones(len(mean_now), np.bool_), np.ones(len(mean_then), np.bool_)
-    if np.array_equal(now.group, then.group):
-        only_now = np.zeros(len(mean_now), np.bool_)
-        np.logical_or.at(only_now, now.group, (now.cores != then.cores) | (now.instances != then.instances))
-        only_then = only_now
-    if not only_now.any():
+    x, y, covariance, same = _groups(now, then)
+    if same.all() and len(same):
         return 0.0
-    widest = REACH * max(float(sd_now.max()), float(sd_then.max()))
-    longest = max(float(mean_now.max()), float(mean_then.max()))
-    x = np.linspace(min(float(mean_now.max()), float(mean_then.max())) - 2.0 * widest, longest + 2.0 * widest, GRID)
-    mass = np.diff(_longest(x, mean_now[only_now], sd_now[only_now]), prepend=0.0)
-    rest = _longest(
-        x - 0.5 * (x[1] - x[0]) - math.log1p(by),
-        np.concatenate([mean_now[~only_now], mean_then[only_then]]),
-        np.concatenate([sd_now[~only_now], sd_then[only_then]]),
-    )
-    return float(min(1.0, max(0.0, (mass * rest).sum())))
+    v = _grid(x, y)
+    middle = v - 0.5 * (v[1] - v[0])
+    below_x = _log_below(middle, *x)
+    below_y = below_x if len(same) == len(y[0]) and same.all() else _log_below(middle, *y)
+    if not len(same):  # the groups are others: nothing is shared
+        rest = np.exp(below_x.sum(axis=0) + below_y.sum(axis=0) - below_x)
+        conditional = np.ones_like(below_x)
+        own = np.zeros_like(below_x)
+        chosen = np.arange(len(x[0]))
+    else:
+        own = np.where(same[:, None], below_x, _log_both(below_x, below_y, covariance / (x[1] * y[1])))
+        chosen = np.flatnonzero(~same)
+        rest = np.exp(own.sum(axis=0) - own[chosen])
+        slope = covariance[chosen] / np.square(x[1][chosen])
+        left = np.sqrt(np.maximum(np.square(y[1][chosen]) - slope * covariance[chosen], SPREAD_LEAST**2))
+        expected = y[0][chosen][:, None] + slope[:, None] * (middle - x[0][chosen][:, None])
+        conditional = normal_below((middle - expected) / left[:, None])
+    mass = np.diff(np.exp(_log_below(v, x[0][chosen], x[1][chosen])), axis=1, prepend=0.0)
+    return float(np.clip((mass * conditional * rest).sum(), 0.0, 1.0))
 
 
-def _groups(fare: Fare) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of the log of each group's time."""
-    turns = fare.turns
-    variance = np.bincount(fare.group, weights=np.square(fare.seconds * fare.spread))
-    turns = np.maximum(turns, _TINY)  # of components that no record visits
-    return np.log(turns), np.maximum(np.sqrt(variance) / turns, SPREAD_LEAST)
+Normal = tuple[Floats, Floats]  # means and standard deviations
 
 
-def _longest(x: Floats, mean: Floats, sd: Floats) -> Floats:
-    """Return P(all of independent normals <= x) at each point of a rising grid. Cost O(m GRID)."""
-    alive = mean + REACH * sd > x[0]
-    total = np.zeros_like(x)
-    for centre, deviation in zip(mean[alive].tolist(), sd[alive].tolist(), strict=True):
-        total += np.log(normal_below((x - centre) / deviation))
-    return np.exp(total)
+def _groups(now: Fare, then: Fare) -> tuple[Normal, Normal, Floats, Bools]:
+    """Return the log times of the groups of both that can be the longest, their covariances, and which are the same in both.
+
+    Where the groups have other members the last two are empty.
+    """
+    found: list[tuple[Floats, Floats]] = []
+    for fare in (now, then):
+        turns = np.maximum(fare.turns, _TINY)  # of components that no record visits
+        variance = np.bincount(fare.group, weights=np.square(fare.seconds) * fare.variance) / np.square(turns)
+        found.append((np.log(turns), np.maximum(np.sqrt(variance), SPREAD_LEAST)))
+    (mean_x, sd_x), (mean_y, sd_y) = found
+    least = min(float((mean - REACH * sd).max()) for mean, sd in found)
+    if not np.array_equal(now.group, then.group):
+        keep_x, keep_y = (mean + REACH * sd > least for mean, sd in found)
+        none = np.zeros(0)
+        return (mean_x[keep_x], sd_x[keep_x]), (mean_y[keep_y], sd_y[keep_y]), none, none.astype(np.bool_)
+    keep = (mean_x + REACH * sd_x > least) | (mean_y + REACH * sd_y > least)
+    weight = now.seconds * then.seconds * np.square(now.common)
+    covariance = np.bincount(now.group, weights=weight) / np.exp(mean_x + mean_y)
+    differ = np.zeros(len(mean_x), np.bool_)
+    np.logical_or.at(differ, now.group, (now.cores != then.cores) | (now.instances != then.instances))
+    return (mean_x[keep], sd_x[keep]), (mean_y[keep], sd_y[keep]), covariance[keep], ~differ[keep]
 
 
-_TABLE_X = np.linspace(-REACH, REACH, GRID)
+def _grid(x: Normal, y: Normal) -> Floats:
+    """Return the log times from where nothing can be the longest to where all is below."""
+    low = min(float((mean - REACH * sd).max()) for mean, sd in (x, y))
+    high = max(float((mean + REACH * sd).max()) for mean, sd in (x, y))
+    return np.linspace(low - 1e-6, high + 1e-6, GRID)
+
+
+def _log_below(v: Floats, mean: Floats, sd: Floats) -> Floats:
+    """Return the log of P(X_g <= v), (m, GRID)."""
+    return np.log(normal_below((v - mean[:, None]) / sd[:, None]))
+
+
+def _log_both(below_x: Floats, below_y: Floats, correlation: Floats) -> Floats:
+    """Return the log of P(X < v, Y < v) of normals that are correlated, (m, GRID).
+
+    Between independence and the least of both, by 2 asin(r) / pi: exact at r = 0, at r = 1, and where both are at their medians
+    (Sheppard 1899).
+    """
+    weight = 2.0 / math.pi * np.arcsin(np.clip(correlation, 0.0, 1.0))
+    apart = np.exp(below_x + below_y)
+    return np.log(np.maximum(apart + weight[:, None] * (np.exp(np.minimum(below_x, below_y)) - apart), _TINY))
+
+
+_TABLE_X = np.linspace(-REACH, REACH, 4001)
 _TABLE = np.array([0.5 * math.erfc(-z / math.sqrt(2.0)) for z in _TABLE_X.tolist()])
 
 
@@ -222,8 +275,10 @@ def normal_below(z: Floats) -> Floats:
 def sooner(now: Fare, then: Fare) -> float:
     """Return the probability that the latency of `then` is below that of `now`: a difference of sums, nearly normal."""
     same = (now.cores == then.cores) & (now.instances == then.instances)
-    here, there = now.latency * now.spread, then.latency * then.spread
-    variance = np.where(same, np.square(here - there), np.square(here) + np.square(there)).sum()
+    here, there = now.latency, then.latency
+    apart = np.square(here - there)
+    shapes = np.where(same, apart * np.square(now.shape), np.square(here * now.shape) + np.square(there * then.shape))
+    variance = (apart * np.square(now.common) + shapes).sum()
     saved = now.latency_s - then.latency_s
     if variance <= 0.0:
         return float(saved > 0.0)
@@ -233,15 +288,10 @@ def sooner(now: Fare, then: Fare) -> float:
 def reaches(fare: Fare, name: str, bound: float) -> float:
     """Return the probability that an allocation reaches its target."""
     if name == "throughput_per_s":
-        return float(_longest(np.array([math.log(bound)]), *_groups_above(fare, bound))[0])
-    deviation = math.sqrt(float(np.square(fare.latency * fare.spread).sum()))
-    return float(normal_below(np.array([(bound - fare.latency_s) / max(deviation, 1e-300)]))[0])
-
-
-def _groups_above(fare: Fare, bound: float) -> tuple[Floats, Floats]:
-    mean, sd = _groups(fare)
-    near = mean + REACH * sd > math.log(bound)
-    return mean[near], sd[near]
+        (mean, sd), _, _, _ = _groups(fare, fare)
+        return float(np.exp(_log_below(np.array([math.log(bound)]), mean, sd).sum()))
+    deviation = math.sqrt(float((np.square(fare.latency) * fare.variance).sum()))
+    return float(normal_below(np.array([(bound - fare.latency_s) / max(deviation, _TINY)]))[0])
 
 
 def company(fare: Fare) -> Ints:

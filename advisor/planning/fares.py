@@ -30,6 +30,7 @@ Bools = NDArray[np.bool_]
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02
 SPREAD_MAX = 1.0  # what is less known is unknown
+LEVEL_LEAST = 0.6  # nearer to 0.5 the bound lies on the curve, and says nothing of its error
 LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
 GRID = 1001  # points of the integral over the longest time
 REACH = 8.0  # standard deviations of a normal beyond which nothing is left to add
@@ -125,8 +126,8 @@ def at_cores(curves: TabulatedCurves, cores: Floats) -> tuple[Floats, Floats]:
 
 
 def normal_quantile(level: float) -> float:
-    """Return the z that a standard normal stays below with probability (1 + level) / 2."""
-    return max(NormalDist().inv_cdf(0.5 * (1.0 + level)), 1e-3)
+    """Return the z that a standard normal stays below with probability `level`, at least that of `LEVEL_LEAST`."""
+    return NormalDist().inv_cdf(max(level, LEVEL_LEAST))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from advisor.protocol.params import (
     TIME,
     Allocate,
     ChooseCores,
+    Curves,
     Explain,
     Forget,
     Hello,
@@ -55,6 +56,7 @@ Params = (
     | Watch
     | Unwatch
     | Explain
+    | Curves
     | Status
     | Forget
     | Pin
@@ -341,6 +343,16 @@ METHODS: Mapping[str, Method] = {
     ),
     "unwatch": Method(Unwatch, {"watch": f.integer(1, 2**53)}),
     "explain": Method(Explain, {"id": f.text(ANSWER_ID_BYTES_MAX), "replay": f.boolean}),
+    "curves": Method(
+        Curves,
+        {
+            "components": f.list_of(f.name, limits.ARRAY_ITEMS_MAX),
+            "since": f.integer(0, SEQUENCE_MAX),
+            "watch": f.boolean,
+            "level": _level,
+            "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
+        },
+    ),
     "status": Method(
         Status,
         {
@@ -356,7 +368,7 @@ METHODS: Mapping[str, Method] = {
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "curves", "observe_run", "predict_run", "define_network", "profile", "simulate", "merge", "export",
+    "task_events", "observe_run", "predict_run", "define_network", "profile", "simulate", "merge", "export",
 ))  # fmt: skip
 
 

@@ -28,6 +28,7 @@ OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its r
 OUT_BYTES_LOW = 2**16
 MEASURED_WHEN_ANSWERED = (
     "allocate",
+    "curves",
     "predict",
 )  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn

@@ -25,7 +25,7 @@ from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.protocol.rows import NameBook, columns_of_rows
-from advisor.service import questions
+from advisor.service import curves, questions
 from advisor.service.answers import Answers
 from advisor.service.committer import Committer
 from advisor.service.config import Config
@@ -42,6 +42,7 @@ from advisor.service.watching import Watching
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 HEAVY_JOBS_CONNECTION_MAX = 16
+VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
 
@@ -82,6 +83,7 @@ class Hub:
     ) -> None:
         self.config = config
         self.engine = engine
+        engine.advisor.bundles.origin = int(time.time()) & VERSION_ORIGIN_MASK
         self.committer = committer
         self.producers = producers
         self.heavy = heavy
@@ -110,6 +112,7 @@ class Hub:
             "allocate": self._allocate,
             "watch": self._watch,
             "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
+            "curves": self._curves,
             "status": self._status,
             "forget": self._forget,
             "pin": self._pin,
@@ -382,6 +385,13 @@ class Hub:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:
             return questions.predict(self.engine.advisor, params)
         return self._apart("predict", connection, msgid, questions.predict_in_slices, self.engine.advisor, params)
+
+    def _curves(self, connection: Connection, params: m.Curves, msgid: int | None) -> dict[str, Any] | None:
+        advisor = self.engine.advisor
+        follower = curves.asked(advisor, params)
+        return self._apart(
+            "curves", connection, msgid, curves.curves, advisor, self.subscriptions, connection, params, follower
+        )
 
     def _apart(
         self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any

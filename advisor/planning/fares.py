@@ -23,7 +23,12 @@ from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.demand import Floats, Ints
-from advisor.planning.requests import whole, within
+from advisor.planning.model import Model
+from advisor.planning.objectives import latency_of
+from advisor.planning.options import curves_for, heaviest_share
+from advisor.planning.requests import Request, scales_of, whole, within
+from advisor.planning.structure import structure_of
+from advisor.planning.visits import Visits
 
 Bools = NDArray[np.bool_]
 
@@ -85,37 +90,54 @@ class Standing:
         return cls(cores, instances)
 
 
-def fare_of(network: Network, curves: TabulatedCurves, visits: Floats, level: float, standing: Standing) -> Fare:
-    """Return how an allocation fares on the curves. Cost O(n log m).
+def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits: Visits, standing: Standing) -> Fare:
+    """Return how an allocation fares on the curves, contention and queueing included as the planner has them.
 
-    Parameters
-    ----------
-    visits : float64 array (n,)
-        Of a record that enters the network.
-    level : float
-        At which `upper_s` of the curves bounds their expectation.
+    Where components share cores, by the sums of their turns. Cost O(n log m + nodes).
     """
     keys = network.keys
     cores = np.array([standing.cores[key] for key in keys], np.float64)
     instances = np.array([standing.instances[key] for key in keys], np.int64)
+    elapsed, common, shape = _known(curves, request, cores)
+    elapsed = elapsed * scales_of(network, request)
+    heaviest = 1.0 / instances
+    for row, replicas in visits.replicas.items():
+        heaviest[row] = heaviest_share(replicas, int(instances[row]))[0]
+    work = visits.per_record * elapsed
+    parts = (common, shape, cores, instances)
+    if standing.groups:
+        group, used = _turns_of(keys, standing, cores, instances)
+        return Fare(work * heaviest, work, *parts, group, used, float(work.sum()), float(work.sum()))
+    model = Model(structure_of(network, visits), curves_for(network, curves, request, 1), request)
+    judged = model.judge_shapes(cores[None], instances[None], elapsed[None], heaviest[None])
+    seconds = visits.per_record * heaviest * judged.seconds_s[0]
+    latency = visits.per_record * (judged.seconds_s[0] + judged.wait_s[0])
+    # At the arrival rate less is busy than at the highest throughput, which the period is about.
+    seconds *= float(judged.period_s[0]) / float(seconds.max())
+    used = round(float((cores * instances).sum()))
+    total = float(latency_of(request, judged)[0])
+    return Fare(seconds, latency, *parts, np.arange(len(keys)), used, total, float(work.sum()))
+
+
+def _known(curves: TabulatedCurves, request: Request, cores: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return T_c(p_c), and the relative standard errors of its level and of its shape, (n,) each."""
     elapsed, upper = at_cores(curves, cores)
-    z = normal_quantile(level)
-    latency = visits * elapsed
+    z = normal_quantile(request.level or LEVEL)
     everywhere = np.log(np.maximum(curves.upper_s / curves.elapsed_s, 1.0)).min(axis=1) / z
     here = np.log(np.maximum(upper / elapsed, 1.0)) / z
-    common = np.minimum(everywhere, SPREAD_MAX)
-    shape = np.clip(np.sqrt(np.maximum(np.square(here) - np.square(everywhere), 0.0)), SPREAD_MIN, SPREAD_MAX)
-    group = np.arange(len(keys))
-    used = round(float((cores * instances).sum()))
-    if standing.groups:
-        place = {key: row for row, key in enumerate(keys)}
-        sizes = 0
-        for number_, members in enumerate(standing.groups):
-            rows = [place[key] for key in members]
-            group[rows] = number_
-            sizes += int((cores[rows] * instances[rows]).max())
-        used = sizes
-    return Fare(latency / instances, latency, common, shape, cores, instances, group, used)
+    beyond = np.sqrt(np.maximum(np.square(here) - np.square(everywhere), 0.0))
+    return elapsed, np.minimum(everywhere, SPREAD_MAX), np.clip(beyond, SPREAD_MIN, SPREAD_MAX)
+
+
+def _turns_of(keys: Sequence[str], standing: Standing, cores: Floats, instances: Ints) -> tuple[Ints, int]:
+    """Return the group of each component, and the cores of all groups."""
+    place = {key: row for row, key in enumerate(keys)}
+    group, used = np.zeros(len(keys), np.int64), 0.0
+    for order, members in enumerate(standing.groups):
+        rows = [place[key] for key in members]
+        group[rows] = order
+        used += float((cores[rows] * instances[rows]).max())
+    return group, round(used)
 
 
 def at_cores(curves: TabulatedCurves, cores: Floats) -> tuple[Floats, Floats]:
@@ -137,9 +159,9 @@ class Fare:
     Attributes
     ----------
     seconds : float64 array (n,)
-        D_c / instances_c: seconds a record of each component, visits included, one instance of many counted as a share.
+        Seconds a record of each component's busiest instance, visits included.
     latency : float64 array (n,)
-        D_c: what each component adds to a record's time.
+        What each component adds to a record's time, waiting included.
     common, shape : float64 arrays (n,)
         Relative standard errors of each component's time: of its level and of its shape.
     cores : float64 array (n,)
@@ -148,6 +170,10 @@ class Fare:
         Components of one group take turns on the same cores; each its own where none are shared.
     used : int
         Cores taken.
+    latency_s : float
+        Of a record in the network: joined, queued, or its quantile, as the request has it.
+    work_s : float
+        Seconds of a record in all components, one after the other and alone.
     """
 
     seconds: Floats
@@ -158,6 +184,8 @@ class Fare:
     instances: Ints
     group: Ints
     used: int
+    latency_s: float
+    work_s: float
 
     @property
     def turns(self) -> Floats:
@@ -168,11 +196,6 @@ class Fare:
     def period_s(self) -> float:
         """Seconds between records that the slowest group sustains."""
         return float(self.turns.max())
-
-    @property
-    def latency_s(self) -> float:
-        """Seconds of a record in all components."""
-        return float(self.latency.sum())
 
     @property
     def variance(self) -> Floats:
@@ -275,8 +298,12 @@ def normal_below(z: Floats) -> Floats:
 
 def sooner(now: Fare, then: Fare) -> float:
     """Return the probability that the latency of `then` is below that of `now`: a difference of sums, nearly normal."""
+    if not math.isfinite(now.latency_s) or not math.isfinite(then.latency_s):
+        # Records come faster than they leave: what counts is the period.
+        return faster(now, then) if math.isfinite(then.latency_s) else 0.0
     same = (now.cores == then.cores) & (now.instances == then.instances)
-    here, there = now.latency, then.latency
+    here = now.latency * (now.latency_s / float(now.latency.sum()))
+    there = then.latency * (then.latency_s / float(then.latency.sum()))
     apart = np.square(here - there)
     shapes = np.where(same, apart * np.square(now.shape), np.square(here * now.shape) + np.square(there * then.shape))
     variance = (apart * np.square(now.common) + shapes).sum()
@@ -291,7 +318,10 @@ def reaches(fare: Fare, name: str, bound: float) -> float:
     if name == "throughput_per_s":
         (mean, sd), _, _, _ = _groups(fare, fare)
         return float(np.exp(_log_below(np.array([math.log(bound)]), mean, sd).sum()))
-    deviation = math.sqrt(float((np.square(fare.latency) * fare.variance).sum()))
+    if not math.isfinite(fare.latency_s):
+        return 0.0
+    share = fare.latency_s / float(fare.latency.sum())
+    deviation = share * math.sqrt(float((np.square(fare.latency) * fare.variance).sum()))
     return float(normal_below(np.array([(bound - fare.latency_s) / max(deviation, _TINY)]))[0])
 
 

@@ -20,11 +20,12 @@ import numpy as np
 
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
+from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, Unsupported
 from advisor.planning.demand import TIE, Floats, Ints
-from advisor.planning.fares import LEVEL, Fare, Standing, company, fare_of, faster, normal_below, reaches, sooner
-from advisor.planning.plans import plan as _plan
+from advisor.planning.fares import Fare, Standing, company, fare_of, faster, normal_below, reaches, sooner
+from advisor.planning.plans import plan
 from advisor.planning.requests import Request
 from advisor.planning.visits import visits_of
 
@@ -171,8 +172,8 @@ def judge(
     if objective == "fewest_cores" and target:
         gain, probability, break_even = _fewer(now, then, cost_s, target, cautious_used)
     elif objective == "latency":
-        saved = now.latency_s - then.latency_s
-        gain, probability = saved / now.latency_s, sooner(now, then)
+        saved = now.latency_s - then.latency_s if math.isfinite(then.latency_s) else 0.0
+        gain, probability = saved / now.latency_s if math.isfinite(saved) else 1.0, sooner(now, then)
         # Records that come while all stands still wait for half of it on average; each later one gains `saved`.
         break_even = cost_s + cost_s * cost_s / (2.0 * saved) if saved > 0 else math.inf
     else:
@@ -340,24 +341,25 @@ class Look(NamedTuple):
     visits: Floats
 
 
-def reconsider(network: Network, curves: TabulatedCurves, request: Request, question: Question) -> Look:
+def reconsider(
+    network: Network, curves: TabulatedCurves, request: Request, question: Question, flow: Flow | None = None
+) -> Look:
     """Return the best allocation of the moment, and whether it is worth telling. Raises and costs as `plan`."""
-    best = plan(network, curves, request)
-    visits = visits_of(network, request).per_record
-    level = request.level or LEVEL
+    best = plan(network, curves, request, flow)
+    visits = visits_of(network, request, flow)
 
     def fares(standing: Standing) -> Fare:
-        return fare_of(network, curves, visits, level, standing)
+        return fare_of(network, curves, request, visits, standing)
 
     then = fares(Standing.of(best))
     values = {"best": _figures(then)}
     if question.actual is not None:
         values["actual"] = _figures(fares(question.actual))
     if question.standing is None:
-        return Look("first", best, None, values, visits)
+        return Look("first", best, None, values, visits.per_record)
     now = fares(question.standing)
     values["present"] = _figures(now)
-    cautious = _cautious(network, curves, request) if request.objective == "fewest_cores" else None
+    cautious = _cautious(network, curves, request, flow) if request.objective == "fewest_cores" else None
 
     def judged(of: Fare, against: Fare, policy: Policy) -> Verdict:
         return judge(
@@ -367,34 +369,30 @@ def reconsider(network: Network, curves: TabulatedCurves, request: Request, ques
 
     verdict = judged(then, now, question.policy)
     if question.advised is None:
-        return Look("advice" if verdict.worth else "", best, verdict, values, visits)
+        return Look("advice" if verdict.worth else "", best, verdict, values, visits.per_record)
     before = fares(question.advised)
     values["advised"] = _figures(before)
     # Of two that are both good enough the one that was told stays: the new one must be worth a change from that, too.
     if verdict.worth and judged(then, before, question.policy).worth:
-        return Look("advice", best, verdict, values, visits)
+        return Look("advice", best, verdict, values, visits.per_record)
     still = judged(before, now, replace(question.policy, gain_min=0.0, risk=1.0))
     gone = still.gain <= 0.0 or still.probability < 0.5
-    return Look("withdrawn" if gone else "", best, verdict, values, visits)
-
-
-def plan(network: Network, curves: TabulatedCurves, request: Request) -> Allocation:  # SHIM
-    from advisor.domain.curves import AmdahlCurves
-
-    last = float(curves.cores[-1])
-    t1, tl = curves.elapsed_s[:, 0], curves.elapsed_s[:, -1]
-    b = (t1 - tl) / (1 - 1 / last) if last > 1 else 0 * t1
-    return _plan(network, AmdahlCurves(np.maximum(t1 - b, 0), np.maximum(b, 0)), request)
+    return Look("withdrawn" if gone else "", best, verdict, values, visits.per_record)
 
 
 def _figures(fare: Fare) -> dict[str, float]:
-    return {"throughput_per_s": 1.0 / fare.period_s, "latency_s": fare.latency_s, "cores": float(fare.used)}
+    return {
+        "throughput_per_s": 1.0 / fare.period_s,
+        "latency_s": fare.latency_s,
+        "cores": float(fare.used),
+        "work_s": fare.work_s,
+    }
 
 
-def _cautious(network: Network, curves: TabulatedCurves, request: Request) -> int | None:
+def _cautious(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> int | None:
     """Return the cores that the target takes when every curve is at its upper bound; None where it is then out of reach."""
     try:
-        sure = plan(network, replace(curves, elapsed_s=curves.upper_s), request)
+        sure = plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
     except (ImpossibleTarget, Unsupported):
         return None
     return sum(count * sure.instances[key] for key, count in sure.cores.items())

@@ -530,7 +530,7 @@ def _judgement(verdict: Verdict) -> dict[str, Any]:
 
 
 def _seconds(objective: str, figures: Mapping[str, float]) -> float:
-    return figures["latency_s"] if objective == "latency" else 1.0 / figures["throughput_per_s"]
+    return figures["work_s"] if objective == "latency" else 1.0 / figures["throughput_per_s"]
 
 
 def _regret(objective: str, best: Mapping[str, float], actual: Mapping[str, float]) -> float:

@@ -20,13 +20,14 @@ import numpy as np
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from advisor.domain.curves import AmdahlCurves
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.engine import Advisor
 from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, from_dict
 from advisor.network import parse
+from advisor.planning.stability import Look, Question
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, Frozen, Job, Plan, Read, framed
+from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, framed
 
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
@@ -90,7 +91,7 @@ class Heavy:
         if self.jobs or self._idle:
             return  # somebody was faster
         try:
-            await self.components_of(WARM_TEXT)
+            await self.shape_of(WARM_TEXT)
         except (WorkFailed, Unavailable) as failure:
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
@@ -99,8 +100,8 @@ class Heavy:
         while self._idle:
             await self._idle.pop().end()
 
-    async def components_of(self, network: Spec) -> tuple[str, ...]:
-        """Return the component name of each key of a network, in text order.
+    async def shape_of(self, network: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the keys of a network, in text order, and the component name of each.
 
         Raises
         ------
@@ -113,9 +114,17 @@ class Heavy:
         """
         return await self._run(Read(_frozen(network)))
 
-    async def plan(self, network: Spec, curves: AmdahlCurves, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the allocation for a network; raises as `components_of` and `advisor.planning.plan`."""
-        return await self._run(Plan(_frozen(network), curves.serial_s, curves.parallel_s, dict(request)))
+    async def plan(
+        self, network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
+    ) -> dict[str, Any]:
+        """Return the allocation for a network; raises as `shape_of` and `advisor.planning.plan`."""
+        return await self._run(Plan(_frozen(network), curves, dict(request), deadline_s))
+
+    async def reconsider(
+        self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: Question
+    ) -> Look:
+        """Return what a watch finds when it looks again; raises as `plan`."""
+        return await self._run(Reconsider(_frozen(network), curves, dict(request), question))
 
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
@@ -179,7 +188,7 @@ async def planned_apart(advisor: Advisor, heavy: Heavy, network: Spec, request: 
     if "level" in rest:
         raise Unsupported("planning for an upper bound is not in this version", field="level", hint="leave level out")
     names, load = rest.pop("components", {}), rest.pop("load", {})
-    boxes = await heavy.components_of(network)
+    _, boxes = await heavy.shape_of(network)
     unknown = sorted((set(names) | set(load)) - set(boxes))
     if unknown:
         raise InvalidValue("components" if unknown[0] in names else "load", unknown[0], "a box of the network")

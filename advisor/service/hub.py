@@ -26,6 +26,7 @@ from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.service import curves, questions
+from advisor.service.answers import Answers
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
@@ -33,8 +34,10 @@ from advisor.service.happenings import Happenings
 from advisor.service.heavy import Heavy, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.planner import Planner
 from advisor.service.producers import Producers
 from advisor.service.subscriptions import Subscriptions
+from advisor.service.watching import Watching
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
@@ -87,6 +90,8 @@ class Hub:
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
         self.subscriptions = Subscriptions()
+        self.planner = Planner(engine.advisor, heavy, Answers())
+        self.watching = Watching(engine, self.planner, self.subscriptions, measures, lambda *work: self.spawn(*work))
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -105,6 +110,8 @@ class Hub:
             "choose_cores": self._asking(questions.choose_cores),
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
+            "watch": self._watch,
+            "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
             "curves": self._curves,
             "status": self._status,
             "forget": self._forget,
@@ -144,6 +151,7 @@ class Hub:
         self.producers.leave(connection)
         self.committer.drop(connection)
         self.subscriptions.leave(connection)
+        self.watching.leave(connection)
 
     def pending_changed(self, connection: Connection, by: int) -> None:
         """Keep count of the bytes of half-received messages; beyond the bound the longest half-sent one goes."""
@@ -159,6 +167,7 @@ class Hub:
             if since is not None and since < limit:
                 connection.drop("stalled")
         self.happenings.sweep()
+        self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
         if silent:
             self.engine.evict_producers(silent)
@@ -215,7 +224,9 @@ class Hub:
             return
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             part = rows[start : start + limits.ROWS_BATCH_MAX]
-            self.engine.observe(columns_of_rows(part, self._book))
+            columns = columns_of_rows(part, self._book)
+            self.engine.observe(columns)
+            self.watching.observed(columns)
             self.committer.changed(len(part))
         self.happenings.drain()
         self.subscriptions.stir()
@@ -261,7 +272,9 @@ class Hub:
         return {"known": connection.names.learn(params)}
 
     def _observe(self, _: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
-        receipt = self.engine.observe(columns_of_rows([params.row], self._book))
+        columns = columns_of_rows([params.row], self._book)
+        receipt = self.engine.observe(columns)
+        self.watching.observed(columns)
         self.committer.changed(1)
         return receipt.as_dict()
 
@@ -283,7 +296,9 @@ class Hub:
         if params.producer is None or params.sequence is None:
             self._refuse_while_storage_fails()
             columns = read()
-            return self._durably(connection, msgid, self.engine.observe(columns).as_dict(), len(columns))
+            receipt = self.engine.observe(columns)
+            self.watching.observed(columns)
+            return self._durably(connection, msgid, receipt.as_dict(), len(columns))
         key = (params.producer, params.incarnation)
         if self._known(connection, key, params.sequence):
             # Nothing of it is read again: it may lean on names that this connection has not numbered.
@@ -291,6 +306,7 @@ class Hub:
             return self._durably(connection, msgid, receipt.as_dict(), 0, key)
         columns = read()
         receipt = self.engine.observe_batch(*key, params.sequence, columns)
+        self.watching.observed(columns)
         return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
 
     def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
@@ -359,6 +375,11 @@ class Hub:
         if at_once is not None:
             return at_once
         return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
+
+    def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
+        if params.watch is not None:
+            return self.watching.tell(connection, params)
+        return self._apart("watch", connection, msgid, self.watching.open, connection, params)
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import prod
 from typing import Any
 
@@ -19,10 +20,7 @@ from advisor.service.heavy import Spec
 # A text of this size is read and planned within 2 ms; larger ones go to a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
-LEVEL_ABSENT = m.Allocate("").level  # what the protocol fills in
-ALLOCATE_OPTIONS = (
-    "cores", "objective", "target", "visits", "shares", "minimum", "maximum", "instances_max", "load", "components",
-)  # fmt: skip
+ALLOCATE_OPTIONS = tuple(each.name for each in fields(m.Allocate) if each.name not in ("network", "deadline_s"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 
@@ -104,8 +102,6 @@ def allocation_asked(params: m.Allocate) -> tuple[Spec, dict[str, Any]]:
     if isinstance(network, int):
         raise Unsupported("networks are not kept by id in this version", field="network", value=network)
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
-    if params.level != LEVEL_ABSENT:
-        request["level"] = params.level  # the engine says that it cannot plan for it
     return network, request
 
 

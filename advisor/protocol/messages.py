@@ -184,6 +184,7 @@ METHODS: Mapping[str, Method] = {
             "network": _U32,
             "record": _U64,
             "entered": _U8,
+            "replica": _U64,
             "machine": _U32,
             "active_cores": _F64,
             "measures": f.record_of(**dict.fromkeys(MEASURES, f.binary(item_bytes=8))),

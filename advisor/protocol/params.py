@@ -75,6 +75,7 @@ class ObserveColumns:
     network: bytes | None = None
     record: bytes | None = None
     entered: bytes | None = None
+    replica: bytes | None = None
     machine: bytes | None = None
     active_cores: bytes | None = None
     measures: dict[str, bytes] | None = None

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, cast
 
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
+from advisor.domain.flows import Flow
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
@@ -60,6 +61,11 @@ def given(**params: Any) -> dict[str, Any]:
     return {key: plain(value) for key, value in params.items() if value is not None}
 
 
+def network_params(network: Any, network_id: int | str | None) -> dict[str, Any]:
+    """Return the parameters of `define_network`."""
+    return given(id=network_id, **{"text" if isinstance(network, str) else "nodes": network})
+
+
 def plain(value: Any) -> Any:
     """Return a value as the wire has it."""
     if isinstance(value, Mapping):
@@ -104,6 +110,13 @@ def read_allocation(result: Any) -> Allocation:
     answer["why"] = tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ()))
     answer["groups"] = tuple((group["cores"], tuple(group["components"])) for group in answer.get("groups", ()))
     return Allocation(**answer)
+
+
+def read_flow(result: Any) -> Flow:
+    """Return the answer to `flow`."""
+    answer = _known(Flow, result)
+    told: dict[str, Any] = {key: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for key, v in answer.items()}
+    return Flow(**told)
 
 
 def _known(shape: type[Any], result: Any) -> dict[str, Any]:

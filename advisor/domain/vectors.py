@@ -165,7 +165,7 @@ def _shape(array: NDArray[Any]) -> str:
     return f"an array of shape {array.shape}"
 
 
-# -- machines, networks, records --------------------------------------------------------------------------------------------------------------
+# -- machines, networks, records -------------------------------------------------------------------------------------------
 
 
 def labelled(name: str, values: Any, labels: Any, n: int) -> tuple[Sequence[object], Ints]:
@@ -225,8 +225,8 @@ def _texts(name: str, values: Any) -> list[str]:
 def named(labels: Sequence[object], numbers: Ints) -> tuple[Ints | None, tuple[str, ...], Bools | None]:
     """Return each row's number (n,) or None, the names numbered, and the rows (n,) whose label is no name, or None.
 
-    Labels that are one name when normalised are one: a machine, or a network. They are numbered in the order of the rows, so that the
-    same rows give the same numbers, whatever the labels. Cost O(n + labels).
+    Labels that are one name when normalised are one: a machine, or a network. They are numbered in the order of the rows,
+    so that the same rows give the same numbers, whatever the labels. Cost O(n + labels).
     """
     n = len(numbers)
     first = np.full(len(labels) + 1, n, np.int64)  # the row that first has a label; the last place is of no label, -1

@@ -382,7 +382,11 @@ class Advisor:
         return plan(structure, self.curves(structure, components or {}, load or {}), request)
 
     def define_network(
-        self, network: str | Network | Sequence[Mapping[str, Any]], *, id: NetworkId | None = None  # noqa: A002
+        self,
+        network: str | Network | Sequence[Mapping[str, Any]],
+        *,
+        id: NetworkId | None = None,  # noqa: A002
+        read: Network | None = None,
     ) -> dict[str, Any]:
         """Keep a network by id, so that rows and questions name it: rows by ``network=id``, `allocate`, `flow`.
 
@@ -393,6 +397,8 @@ class Advisor:
         id : int or str, optional
             A whole number or a name; 7 and "7" are the same. Absent: the least number that is free, or that of the same
             network where it has one.
+        read : Network, optional
+            What `network` reads as, where the caller has read it.
 
         Returns
         -------
@@ -407,7 +413,8 @@ class Advisor:
         self.flush()
         if isinstance(network, (int, np.integer)):
             raise InvalidValue("network", network, "S-Net text, a network, or its nodes")
-        read = parse(network) if isinstance(network, str) else self.network(network)
+        if read is None:
+            read = parse(network) if isinstance(network, str) else self.network(network)
         return self.components.flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
 
     def keeps(self, network: object) -> bool:

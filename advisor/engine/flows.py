@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from advisor.domain.flows import Flow
+from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS_MAX
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import Bools, Columns
 from advisor.domain.vectors import NONE_NAMED, Ints
 from advisor.errors import InvalidValue, StateTooNew, TooLarge, UnknownNetwork
-from advisor.models.flow import NO_KEY, FlowCounts
+from advisor.models.flow import NO_KEY, FlowCounts, FlowRows
 from advisor.models.flow_structure import Structure, flow_of
 from advisor.network import parse
-
-NETWORKS_MAX = 64  # defined, or named by rows: at most 250 KB each, mostly a few
-DEFINITION_BYTES_MAX = 16 * 2**20  # of all definitions together: sixteen of the largest text
-ID_MAX = 2**53  # of an id that is a number: exact wherever it may be read as a double
 
 FORMAT = 1  # of a document
 DOCUMENT = "network:"  # before a network's name, the name of its document
@@ -79,7 +76,9 @@ class Flows:
         InvalidValue, TooLarge
         """
         if network_id is None:
-            network_id = self._same(definition) or next(n for n in range(1, NETWORKS_MAX + 2) if str(n) not in self.kept)
+            network_id = self._same(definition) or next(
+                n for n in range(1, NETWORKS_MAX + 2) if str(n) not in self.kept
+            )
         name = name_of(network_id)
         found = self.kept.get(name)
         if found is None or found.definition != definition:
@@ -101,7 +100,12 @@ class Flows:
 
     def _same(self, definition: Definition) -> NetworkId | None:
         return next(
-            (int(name) for name, kept in sorted(self.kept.items()) if kept.definition == definition and name.isdecimal()), None
+            (
+                int(name)
+                for name, kept in sorted(self.kept.items())
+                if kept.definition == definition and name.isdecimal()
+            ),
+            None,
         )
 
     def _make_room(self, name: str, definition: Definition) -> None:
@@ -187,7 +191,7 @@ class Flows:
                 self.totals["network_rows_dropped"] += len(part)
                 continue
             kept.changed = True
-            kept.counts.fold(self._keys(kept.counts, columns, part), *_columns(columns, part))
+            kept.counts.fold(_rows(columns, part, self._keys(kept.counts, columns, part)))
 
     def _named(self, name: str) -> Kept | None:
         found = self.kept.get(name)
@@ -205,7 +209,7 @@ class Flows:
         if missing.any():
             new, first = np.unique(index[missing], return_index=True)
             numbers = new[np.argsort(first)].tolist()
-            known[numbers] = counts.numbers_of([columns.components.names[number] for number in numbers])
+            known[numbers] = counts.numbers_of([columns.components.names[int(number)] for number in numbers])
         return known[index]
 
     # -- merge and state --------------------------------------------------------------------------------------------------
@@ -274,24 +278,20 @@ def name_of(network_id: object) -> str:
     InvalidValue
     """
     if isinstance(network_id, (int, np.integer)) and not isinstance(network_id, bool):
-        if not 0 <= network_id <= ID_MAX:
-            raise InvalidValue("id", network_id, f"a whole number from 0 to {ID_MAX}, or a name")
+        if not 0 <= network_id <= NETWORK_ID_MAX:
+            raise InvalidValue("id", network_id, f"a whole number from 0 to {NETWORK_ID_MAX}, or a name")
         return str(network_id)
     return checked_name("id", network_id)
 
 
 def _size(definition: Definition | None) -> int:
-    return len(definition.encode() if isinstance(definition, str) else json.dumps(definition))
+    return len(json.dumps(definition))
 
 
-def _columns(columns: Columns, rows: Ints) -> tuple[Any, ...]:
-    whole = len(rows) == len(columns)
-
-    def of(values: Any) -> Any:
-        return values if whole or values is None else values[rows]
-
-    failed = None if columns.ok is None else ~of(columns.ok)
-    return of(columns.count), failed, of(columns.entered), of(columns.record), of(columns.replica)
+def _rows(columns: Columns, rows: Ints, key: Ints) -> FlowRows:
+    failed = None if columns.ok is None else ~columns.ok
+    found = FlowRows(columns.index, columns.count, failed, columns.entered, columns.record, columns.replica)
+    return replace(found if len(rows) == len(columns) else found.take(rows), key=key)
 
 
 def to_document(kept: Kept) -> bytes:
@@ -328,8 +328,7 @@ def filled(options: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
     found = dict(options)
     given = cast("Sequence[Any] | None", found.get("shares"))
     if given is None:
-        found["visits"] = {**flow.visits, **(found.get("visits") or {})} or None
+        found["visits"] = {**flow.visits, **cast("Mapping[str, float]", found.get("visits") or {})} or None
         if any(part is not None for part in flow.shares):
             found["shares"] = list(flow.shares)
     return found
-

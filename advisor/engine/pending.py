@@ -190,7 +190,8 @@ class Pending:
                 machine[row] = machines.setdefault(more.machine, len(machines))
             for name, value in more.travel.items():
                 if name not in travel:
-                    travel[name] = np.full(n, *TRAVEL[name])
+                    absent, kind = TRAVEL[name]
+                    travel[name] = np.full(n, absent, kind)
                 travel[name][row] = networks.setdefault(value, len(networks)) if name == "network" else value
             for name, value in more.measures.items():
                 measures.setdefault(name, {})[row] = value

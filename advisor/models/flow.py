@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -28,7 +29,9 @@ import numpy as np
 from advisor.domain.observations import ComponentNames
 from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Floats, Ints, Words
 
-KEYS_MAX = 4_096  # of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
+KEYS_MAX = (
+    4_096  # of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
+)
 COUNTERS_MAX = 32  # places whose passes are counted a record
 OPEN_MAX = 256  # chosen records open at a time: their chosen share is halved when more are in flight at a time
 DEPTH_MAX = 1_023  # passes told apart; more count as so many
@@ -56,6 +59,22 @@ def mixed(values: Words, salt: int) -> Words:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRows:
+    """Rows of one network, as columns: numbers of their keys, and the rest as `Columns` has it; `failed` where a run failed."""
+
+    key: Ints
+    count: Ints | None = None
+    failed: Bools | None = None
+    entered: Bools | None = None
+    record: Words | None = None
+    replica: Words | None = None
+
+    def take(self, rows: Any) -> FlowRows:
+        """Return some of the rows, by index, mask or slice."""
+        return FlowRows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
 
 
 class Open:
@@ -142,24 +161,12 @@ class FlowCounts:
             self._cache = np.append(self._cache, np.full(len(names) - len(self._cache), NO_KEY, np.int64))
         return self._cache
 
-    def fold(
-        self, key: Ints, count: Ints | None, failed: Bools | None, entered: Bools | None, record: Words | None,
-        replica: Words | None,
-    ) -> None:  # fmt: skip
-        """Count n rows, in order. Cost O(n), and about 2 microseconds a row of a chosen record.
-
-        Parameters
-        ----------
-        key : int64 array (n,)
-            Numbers that `numbers_of` gave.
-        count, failed, entered, record, replica
-            As `Columns` has them; `failed` where the run failed.
-        """
-        start, n = 0, len(key)
+    def fold(self, rows: FlowRows) -> None:
+        """Count n rows, in order. Cost O(n), and about 2 microseconds a row of a chosen record."""
+        start, n = 0, len(rows.key)
         while start < n:
-            stop = self._until_halving(entered, start, n)
-            part = slice(start, stop)
-            self._fold(key[part], *(None if c is None else c[part] for c in (count, failed, entered, record, replica)))
+            stop = self._until_halving(rows.entered, start, n)
+            self._fold(rows if (start, stop) == (0, n) else rows.take(slice(start, stop)))
             start = stop
             if self.n["entered_rows"] >= WINDOW_RECORDS:
                 self._halve()
@@ -173,10 +180,8 @@ class FlowCounts:
         rows = np.flatnonzero(entered[start:])
         return n if len(rows) < room else start + int(rows[room - 1]) + 1
 
-    def _fold(
-        self, key: Ints, count: Ints | None, failed: Bools | None, entered: Bools | None, record: Words | None,
-        replica: Words | None,
-    ) -> None:  # fmt: skip
+    def _fold(self, rows: FlowRows) -> None:
+        key, count, failed, entered = rows.key, rows.count, rows.failed, rows.entered
         runs = np.ones(len(key), np.int64) if count is None else count
         known = key >= 0
         if not known.all():
@@ -195,10 +200,10 @@ class FlowCounts:
                 self.entered_square += len(of)
             else:  # one by one, as single rows would come
                 self.entered_square = float(np.add.accumulate([self.entered_square, *(of.astype(np.float64) ** 2)])[-1])
-        if replica is not None:
-            self._fold_replicas(key, runs, replica, ended)
-        if record is not None:
-            self._fold_records(key, runs, failed, entered, record)
+        if rows.replica is not None:
+            self._fold_replicas(key, runs, rows.replica, ended)
+        if rows.record is not None:
+            self._fold_records(rows, runs, rows.record)
         self.n["rows"] += len(key)
 
     def _fold_replicas(self, key: Ints, runs: Ints, replica: Words, ended: Bools) -> None:
@@ -226,7 +231,8 @@ class FlowCounts:
             hashes = mixed(np.array(values, np.uint64), 0)
             del known[values[int(hashes.argmax())]]
 
-    def _fold_records(self, key: Ints, runs: Ints, failed: Bools | None, entered: Bools | None, record: Words) -> None:
+    def _fold_records(self, given: FlowRows, runs: Ints, record: Words) -> None:
+        key, failed, entered = given.key, given.failed, given.entered
         hashes = mixed(record, self.salt)
         chosen = (hashes & np.uint64(self.mask) == 0) & (record != np.uint64(ABSENT_U64))
         rows = np.flatnonzero(chosen)
@@ -309,8 +315,8 @@ class FlowCounts:
     # -- ageing -----------------------------------------------------------------------------------------------------------
 
     def _halve(self) -> None:
-        for column in self.counts.values():
-            column >>= 1
+        for field in KEY_FIELDS:
+            self.counts[field] >>= 1
         self.square *= 0.5
         self.entered_square *= 0.5
         for field in WINDOWED:
@@ -379,7 +385,7 @@ class FlowCounts:
             everything += int(self.counts["replica_runs"][number])
             for value, n in self.replicas[number].items():
                 runs[value] = runs.get(value, 0) + n
-        known = sorted((n for n in runs.values() if n > 0), reverse=True)
+        known: list[float] = sorted((float(n) for n in runs.values() if n > 0), reverse=True)
         if not known or not everything:
             return None
         if len(runs) >= REPLICAS_MAX:  # those kept stand for all of them
@@ -387,8 +393,8 @@ class FlowCounts:
             replicas = max(len(known), round((REPLICAS_MAX - 1) * 2.0**64 / float(hashes[REPLICAS_MAX - 1])))
             rest = max(everything - sum(known), 0)
             more = min(replicas - len(known), FAN_OUT_MAX - len(known))
-            known = sorted([*known, *([rest / more] * more if more > 0 else [])], reverse=True)
-        whole = float(sum(known))
+            known = sorted(known + ([rest / more] * more if more > 0 else []), reverse=True)
+        whole = sum(known)
         return [n / whole for n in known]
 
     # -- merge and bytes --------------------------------------------------------------------------------------------------
@@ -420,19 +426,20 @@ class FlowCounts:
         """Add passes and open records, whose counters are numbers of places, or of keys: there number i, here mine[i]."""
         for field in ("closed", "closed_weight", "late"):
             self.n[field] += other.n[field]
-        for record, one in [(None, other.passes), *other.open.items()]:
-            known = one.passes if isinstance(one, Open) else one
-            ours = {c if self.places is not None else mine[c]: n for c, n in known.items()}
-            ours = {c: n for c, n in ours.items() if 0 <= c < COUNTERS_MAX}
-            if isinstance(one, Open) and record is not None:
-                at = self.open.setdefault(record, Open(self.n["rows"], one.late))
-                at.last, at.weight = self.n["rows"], max(at.weight, one.weight)
-                at.passes = {c: at.passes.get(c, 0) + ours.get(c, 0) for c in sorted({*at.passes, *ours})}
-                continue
-            for counter, records in ours.items():
-                at = self.passes.setdefault(counter, {})
-                for depth, n in records.items():
-                    at[depth] = at.get(depth, 0) + n
+
+        def ours(known: Mapping[int, Any]) -> dict[int, Any]:
+            counters = {c if self.places is not None else mine[c]: n for c, n in known.items()}
+            return {c: n for c, n in counters.items() if 0 <= c < COUNTERS_MAX}
+
+        for counter, records in ours(other.passes).items():
+            known = self.passes.setdefault(counter, {})
+            for depth, n in cast("dict[int, int]", records).items():
+                known[depth] = known.get(depth, 0) + n
+        for record, one in other.open.items():
+            at = self.open.setdefault(record, Open(self.n["rows"], one.late))
+            at.last, at.weight = self.n["rows"], max(at.weight, one.weight)
+            for counter, n in ours(one.passes).items():
+                at.passes[counter] = at.passes.get(counter, 0) + int(n)
         self._stay_chosen()
         while len(self.open) > OPEN_MAX:
             self._close_oldest()

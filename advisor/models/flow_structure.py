@@ -13,6 +13,7 @@ They fall into groups that share lines, each solved by non-negative least square
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import (
     BOX,
     CHOICE,
-    FEEDBACK,
     JOIN,
     PLACEMENT,
     SERIES,
@@ -32,7 +32,9 @@ from advisor.models.nonnegative import solve_where_known
 
 EXACT_WEIGHT = 100.0  # of an exact line against an assumed one: 1e4 in squares, far from rounding
 UNKNOWNS_MAX = 128  # of a group that is solved together, in a few milliseconds; a larger one stays unknown
-ARRIVALS_MOST = 1.02  # arrivals of an entering record beyond which its passes are those of several: no distribution of one
+ARRIVALS_MOST = (
+    1.02  # arrivals of an entering record beyond which its passes are those of several: no distribution of one
+)
 RECORDS_LEAST = 1  # records with passes that a distribution needs
 
 Line = tuple[dict[int, float], float, float]  # unknown -> factor, what the sum is, weight
@@ -109,7 +111,7 @@ class Structure:
         for node in self.network.nodes:
             if node.kind == SERIES:
                 parts = [self.unknown[child] for child in self._running(node.children)]
-                found += list(zip(parts, parts[1:], strict=False))
+                found += list(pairwise(parts))
         return found
 
     def _keys_of_splits(self) -> list[list[str]]:
@@ -158,7 +160,11 @@ def flow_of(structure: Structure, counts: FlowCounts) -> Flow:
         for place, known, arrived in zip(structure.places[stars:], passes[stars:], arrivals[stars:], strict=True)
     )
     fan_outs = tuple(counts.fan_out(keys) for keys in structure.splits)
-    for text, parts in (("shares of choice", shares), ("depths of replication", depths), ("fan-out of split", fan_outs)):
+    for text, parts in (
+        ("shares of choice", shares),
+        ("depths of replication", depths),
+        ("fan-out of split", fan_outs),
+    ):
         unknown = [str(i) for i, part in enumerate(parts) if part is None]
         if unknown:
             notes.append(f"{text} {', '.join(unknown[:8])}: not told by the rows")
@@ -305,7 +311,11 @@ def _depths(passes: Mapping[int, int] | None, arrivals: float | None, total: int
 
 
 def _returned(
-    place: Sequence[str], passes: Mapping[int, int] | None, arrivals: float | None, visits: Mapping[str, float], total: int
+    place: Sequence[str],
+    passes: Mapping[int, int] | None,
+    arrivals: float | None,
+    visits: Mapping[str, float],
+    total: int,
 ) -> float | None:
     """Return the probability of returning, 1 - arrivals / passes."""
     if passes and (arrivals or 0.0) <= ARRIVALS_MOST:

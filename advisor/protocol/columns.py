@@ -85,7 +85,7 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
     ok = _flags(params, "ok", n)
     running = _flags(params, "running", n)
     x, further = _points(params, n)
-    named = [_optional(params, key, "<u4", n) for key in ("machine", "network")]
+    machine, network = _optional(params, "machine", "<u4", n), _optional(params, "network", "<u4", n)
     return Columns(
         names,
         index,
@@ -101,7 +101,7 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
         entered=_flags(params, "entered", n),
         replica=_of_type(params, "replica", "<u8", np.uint64, n),
         active_cores=_of_type(params, "active_cores", "<f8", np.float64, n),
-        **named_columns(*named, params.labels, n),
+        **named_columns(machine, network, params.labels, n),
     )
 
 

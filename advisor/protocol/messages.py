@@ -15,6 +15,8 @@ from advisor.protocol.params import (
     TIME,
     Allocate,
     ChooseCores,
+    DefineNetwork,
+    FlowAsked,
     Forget,
     Hello,
     Names,
@@ -44,6 +46,8 @@ Params = (
     | ChooseCores
     | Suggest
     | Allocate
+    | DefineNetwork
+    | FlowAsked
     | Status
     | Forget
     | Pin
@@ -81,6 +85,11 @@ def _one_length(params: Predict) -> None:
 def _for_a_point(params: Suggest) -> None:
     if params.cores is not None and params.predictor is None:
         raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
+
+
+def _one_form(params: DefineNetwork) -> None:
+    if (params.text is None) == (params.nodes is None):
+        raise InvalidValue("text", params.text, "given, or nodes, and not both")
 
 
 def _keep(field: str, value: Any) -> float:
@@ -138,6 +147,10 @@ _SEQUENCE: Mapping[str, f.Check] = {
 _U8, _U32, _U64, _F64 = f.binary(), f.binary(item_bytes=4), f.binary(item_bytes=8), f.binary(item_bytes=8)
 _CORES_BY_KEY = f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX))
 _NODES = f.list_of(f.map_of(f.anything), limits.NETWORK_NODES_MAX)  # what a node may hold is the planner's to check
+
+_NETWORK_ID = f.either(
+    f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name", int=f.integer(0, limits.NETWORK_ID_MAX), str=f.name
+)
 
 METHODS: Mapping[str, Method] = {
     "hello": Method(
@@ -234,7 +247,7 @@ METHODS: Mapping[str, Method] = {
         {
             "network": f.either(
                 "S-Net text, a list of nodes, or a network's id",
-                str=f.text(limits.NETWORK_TEXT_BYTES_MAX), list=_NODES, int=f.integer(0, 2**63 - 1),
+                str=f.text(limits.NETWORK_TEXT_BYTES_MAX), list=_NODES, int=f.integer(0, limits.NETWORK_ID_MAX),
             ),
             "cores": f.integer(1, limits.ALLOCATE_CORES_MAX),
             "objective": f.one_of(*OBJECTIVES),
@@ -252,6 +265,12 @@ METHODS: Mapping[str, Method] = {
             "level": _level,
         },
     ),
+    "define_network": Method(
+        DefineNetwork,
+        {"id": _NETWORK_ID, "text": f.text(limits.NETWORK_TEXT_BYTES_MAX), "nodes": _NODES},
+        rule=_one_form,
+    ),
+    "flow": Method(FlowAsked, {"network": _NETWORK_ID}),
     "status": Method(
         Status,
         {
@@ -267,7 +286,7 @@ METHODS: Mapping[str, Method] = {
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "watch", "unwatch", "curves", "observe_run", "predict_run", "define_network", "profile",
+    "task_events", "watch", "unwatch", "curves", "observe_run", "predict_run", "profile",
     "simulate", "explain", "merge", "export",
 ))  # fmt: skip
 

@@ -159,6 +159,22 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
+class DefineNetwork:
+    """A network to be kept by id, as text or as nodes."""
+
+    id: int | str | None = None
+    text: str | None = None
+    nodes: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAsked:
+    """What was learned of the flow of a network that is kept by id asked for."""
+
+    network: int | str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Totals and, page by page, components asked for: all in order of name (True), these (a list), none (False)."""
 

@@ -233,9 +233,9 @@ def _check_dimensions(predictor: Any, dimensions: int | None) -> None:
 def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dict[str, Any]:
     """Return the columns of machines, flow and measures, as `Columns` has them, from key -> row -> value."""
     columns: dict[str, Any] = {}
-    listed = ([by_row.get(row) for row in range(rows)] if (by_row := optional.get(key)) else None
+    machine, network = ([by_row.get(row) for row in range(rows)] if (by_row := optional.get(key)) else None
               for key in ("machine", "network"))  # fmt: skip
-    columns |= named_columns(*listed, None, rows)
+    columns |= named_columns(machine, network, None, rows)
     for key, default, dtype in _SCATTERED:
         columns[key] = _scattered(optional.get(key), rows, default, dtype)
     measures: dict[str, dict[int, float]] = {}
@@ -265,7 +265,7 @@ def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
     return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
 
 
-def _scattered(by_row: dict[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
+def _scattered(by_row: Mapping[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
     if by_row is None:
         return None
     column = np.full(rows, default, dtype)

@@ -21,12 +21,13 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from advisor.domain.curves import AmdahlCurves
+from advisor.domain.networks import Network
 from advisor.engine import Advisor
 from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, Frozen, Job, Plan, Read, framed
+from advisor.service.worker import LENGTH_BYTES, Frozen, Job, Plan, Read, Whole, framed
 
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
@@ -112,6 +113,10 @@ class Heavy:
             At the deadline, or when the process died.
         """
         return await self._run(Read(_frozen(network)))
+
+    async def read(self, network: Spec) -> Network:
+        """Return a network, read elsewhere; raises as `components_of`."""
+        return await self._run(Whole(_frozen(network)))
 
     async def plan(self, network: Spec, curves: AmdahlCurves, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the allocation for a network; raises as `components_of` and `advisor.planning.plan`."""

@@ -30,7 +30,7 @@ from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.happenings import Happenings
-from advisor.service.heavy import Heavy, planned_apart
+from advisor.service.heavy import Heavy, Spec, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
@@ -101,6 +101,8 @@ class Hub:
             "choose_cores": self._asking(questions.choose_cores),
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
+            "define_network": self._define_network,
+            "flow": self._asking(questions.flow),
             "status": self._status,
             "forget": self._forget,
             "pin": self._pin,
@@ -346,11 +348,31 @@ class Hub:
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         advisor = self.engine.advisor
-        network, request = questions.allocation_asked(params)
+        network, request = questions.allocation_asked(advisor, params)
         at_once = questions.allocate_at_once(advisor, network, request)
         if at_once is not None:
             return at_once
         return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
+
+    def _define_network(
+        self, connection: Connection, params: m.DefineNetwork, msgid: int | None
+    ) -> dict[str, Any] | None:
+        self._refuse_while_storage_fails()
+        given = params.nodes if params.text is None else params.text
+        if given is None:  # for the checker: one of them is there
+            return None
+        if questions.is_small(given):
+            answer = self.engine.advisor.define_network(given, id=params.id)
+            return self._durably(connection, msgid, answer, 0)
+        return self._apart("define_network", connection, msgid, self._define_apart, connection, msgid, given, params.id)
+
+    async def _define_apart(
+        self, connection: Connection, msgid: int | None, given: Spec, network_id: int | str | None
+    ) -> dict[str, Any] | None:
+        """Define a large network, read in a worker."""
+        network = await self.heavy.read(given)
+        answer = self.engine.advisor.define_network(given, id=network_id, read=network)
+        return self._durably(connection, msgid, answer, 0)
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:
@@ -379,7 +401,7 @@ class Hub:
         self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
     ) -> None:
         began = time.perf_counter()
-        result: dict[str, Any] | AdvisorError
+        result: dict[str, Any] | AdvisorError | None
         try:
             result = await work(*args)
         except AdvisorError as error:
@@ -389,7 +411,8 @@ class Hub:
         finally:
             connection.heavy_jobs -= 1
         self.measures.request(verb, time.perf_counter() - began)
-        connection.answer(msgid, result)
+        if result is not None:  # LATER, when it is durable
+            connection.answer(msgid, result)
 
     def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:
         return questions.status(self.engine.advisor, params) | {"service": self.health()}

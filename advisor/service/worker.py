@@ -41,6 +41,12 @@ class Read(NamedTuple):
     network: Frozen
 
 
+class Whole(NamedTuple):
+    """The job to read a network and hand it over."""
+
+    network: Frozen
+
+
 class Plan(NamedTuple):
     """The job to plan a network with curves."""
 
@@ -50,7 +56,7 @@ class Plan(NamedTuple):
     request: Mapping[str, Any]
 
 
-Job = Read | Plan
+Job = Read | Whole | Plan
 
 
 def framed(value: object) -> bytes:
@@ -70,6 +76,8 @@ def done(job: Job) -> Answer:
         network = _network(job.network)
         if isinstance(job, Read):
             return True, network.components
+        if isinstance(job, Whole):
+            return True, network
         return True, plan(network, AmdahlCurves(job.serial_s, job.parallel_s), Request(**job.request)).as_dict()
     except AdvisorError as error:
         return False, error.as_dict()

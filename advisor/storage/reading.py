@@ -94,14 +94,26 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
     finally:
         connection.execute("ROLLBACK")
     snapshot = Snapshot(
-        float.fromhex(root["timer_noise_s"]), tuple(tables), tuple(names.items()), producers, (), root["totals"],
+        float.fromhex(root["timer_noise_s"]),
+        tuple(tables),
+        tuple(names.items()),
+        producers,
+        (),
+        root["totals"],
         documents,
     )
     lost = {slot for slots in findings.slots.values() for slot in slots}
     damage = Damage(
         tuple(names[slot] for slot in sorted(lost) if slot in names), findings.producers, tuple(findings.parts)
     )
-    return Contents(snapshot.timer_noise_s, snapshot, kept, name_sums, producer_sums, document_sums, damage,
+    return Contents(
+        snapshot.timer_noise_s,
+        snapshot,
+        kept,
+        name_sums,
+        producer_sums,
+        document_sums,
+        damage,
         tuple(findings.rows),
     )
 

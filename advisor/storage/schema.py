@@ -51,8 +51,8 @@ def _add_documents(connection: sqlite3.Connection) -> None:
         if not isinstance(data, bytes) or checksum(data, key) != summed:
             continue  # damaged: reading says so
         root = json.loads(data) | {"format": 2, "documents": [0, 0]}
-        data = json.dumps(root, sort_keys=True).encode()
-        connection.execute("UPDATE root SET data = ?, checksum = ? WHERE id = ?", (data, checksum(data, key), key))
+        now = json.dumps(root, sort_keys=True).encode()
+        connection.execute("UPDATE root SET data = ?, checksum = ? WHERE id = ?", (now, checksum(now, key), key))
 
 
 # Format n -> the step that makes it n + 1, run inside one transaction that also raises user_version.

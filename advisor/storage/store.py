@@ -304,7 +304,9 @@ class Store:
         if not (snapshot.documents or snapshot.documents_gone):
             return self._books.document_sums
         sums = dict(self._books.document_sums)
-        self._connection.executemany("DELETE FROM documents WHERE id = ?", [(name,) for name in snapshot.documents_gone])
+        self._connection.executemany(
+            "DELETE FROM documents WHERE id = ?", [(name,) for name in snapshot.documents_gone]
+        )
         for name in snapshot.documents_gone:
             sums.pop(name, None)
         rows = [(name, data, document_checksum(name, data)) for name, data in snapshot.documents.items()]

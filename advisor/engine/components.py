@@ -21,6 +21,7 @@ from advisor.domain.observations import (
     bad_rows,
     refusals_of,
 )
+from advisor.engine.flows import Flows
 from advisor.engine.rows import Rows, ended_well, first_rows, widths
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES, PROMOTIONS, Supports, machine_number
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownComponent
@@ -70,6 +71,7 @@ class Components:
         self.table = Table()
         self.totals: Counter[str] = Counter()
         self.supports = Supports(model_memory_bytes, self.totals, timer_noise_s)
+        self.flows = Flows(self.totals)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     def __len__(self) -> int:
@@ -141,6 +143,7 @@ class Components:
         refused = refusals_of(bad, columns) if bad else Refusals()
         accepted = len(columns) - refused.count
         self._learn(columns, slots, good)
+        self.flows.fold(columns, bad)
         self.totals["rows_accepted"] += accepted
         if refused.count:
             self.totals["rows_refused"] += refused.count
@@ -352,6 +355,7 @@ class Components:
             kinds = [other.kind(i) for i in range(len(other.names))]
             self.supports.merge(slots, other.supports, kinds, 1 + self.table.integers("dimensions")[slots])
             self.vectors = self.vectors or other.vectors
+        self.flows.merge(other.flows)
         # Records made here count here, whatever they were there.
         self.totals.update({k: n for k, n in other.totals.items() if not k.startswith((ACCOUNTS, PROMOTIONS))})
 

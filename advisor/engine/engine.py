@@ -172,7 +172,9 @@ class Engine:
         producers = {key: self.producers[key] for key in self._producers_changed}
         gone = tuple(self._producers_gone)
         self._producers_changed, self._producers_gone = {}, {}
-        return Snapshot(components.timer_noise_s, tables, names, producers, gone, dict(components.totals))
+        documents, lost = components.flows.take_changed()
+        totals = dict(components.totals)
+        return Snapshot(components.timer_noise_s, tables, names, producers, gone, totals, documents, lost)
 
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
@@ -180,6 +182,7 @@ class Engine:
         for pages in snapshot.tables:
             table = components.table if pages.table == BASE else components.supports.tables[pages.table]
             mark(table.changed, pages)
+        components.flows.mark_changed(snapshot.documents, snapshot.documents_gone)
         if snapshot.names:
             self._names_taken = min(self._names_taken, snapshot.names[0][0])
         for key in snapshot.producers:
@@ -219,6 +222,7 @@ class Engine:
                 put_base(components.table, n, pages)
             else:
                 put_support(components.supports, pages)
+        components.flows.restore(snapshot.documents)
         components.resume()
         engine.producers = dict(snapshot.producers)
         engine._names_taken = n

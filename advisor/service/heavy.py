@@ -21,13 +21,14 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import Network
 from advisor.engine import Advisor
 from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.planning.stability import Look, Question
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, framed
+from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
 
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
@@ -125,6 +126,10 @@ class Heavy:
     ) -> Look:
         """Return what a watch finds when it looks again; raises as `plan`."""
         return await self._run(Reconsider(_frozen(network), curves, dict(request), question))
+
+    async def read(self, network: Spec) -> Network:
+        """Return a network, read elsewhere; raises as `components_of`."""
+        return await self._run(Whole(_frozen(network)))
 
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:

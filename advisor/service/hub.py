@@ -31,7 +31,7 @@ from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.happenings import Happenings
-from advisor.service.heavy import Heavy, planned_apart
+from advisor.service.heavy import Heavy, Spec, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.planner import Planner
@@ -113,6 +113,8 @@ class Hub:
             "watch": self._watch,
             "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
             "curves": self._curves,
+            "define_network": self._define_network,
+            "flow": self._asking(questions.flow),
             "status": self._status,
             "forget": self._forget,
             "pin": self._pin,
@@ -370,7 +372,7 @@ class Hub:
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         advisor = self.engine.advisor
-        network, request = questions.allocation_asked(params)
+        network, request = questions.allocation_asked(advisor, params)
         at_once = questions.allocate_at_once(advisor, network, request)
         if at_once is not None:
             return at_once
@@ -380,6 +382,26 @@ class Hub:
         if params.watch is not None:
             return self.watching.tell(connection, params)
         return self._apart("watch", connection, msgid, self.watching.open, connection, params)
+
+    def _define_network(
+        self, connection: Connection, params: m.DefineNetwork, msgid: int | None
+    ) -> dict[str, Any] | None:
+        self._refuse_while_storage_fails()
+        given = params.nodes if params.text is None else params.text
+        if given is None:  # for the checker: one of them is there
+            return None
+        if questions.is_small(given):
+            answer = self.engine.advisor.define_network(given, id=params.id)
+            return self._durably(connection, msgid, answer, 0)
+        return self._apart("define_network", connection, msgid, self._define_apart, connection, msgid, given, params.id)
+
+    async def _define_apart(
+        self, connection: Connection, msgid: int | None, given: Spec, network_id: int | str | None
+    ) -> dict[str, Any] | None:
+        """Define a large network, read in a worker."""
+        network = await self.heavy.read(given)
+        answer = self.engine.advisor.define_network(given, id=network_id, read=network)
+        return self._durably(connection, msgid, answer, 0)
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:
@@ -415,7 +437,7 @@ class Hub:
         self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
     ) -> None:
         began = time.perf_counter()
-        result: dict[str, Any] | AdvisorError
+        result: dict[str, Any] | AdvisorError | None
         try:
             result = await work(*args)
         except AdvisorError as error:
@@ -425,7 +447,8 @@ class Hub:
         finally:
             connection.heavy_jobs -= 1
         self.measures.request(verb, time.perf_counter() - began)
-        connection.answer(msgid, result)
+        if result is not None:  # LATER, when it is durable
+            connection.answer(msgid, result)
 
     def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:
         return questions.status(self.engine.advisor, params) | {"service": self.health()}

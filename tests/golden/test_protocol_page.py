@@ -12,7 +12,7 @@ import pytest
 from advisor import errors
 from advisor.client.outcomes import Answered
 from advisor.client.requests import given as as_params
-from advisor.client.requests import predict_params, read_suggestions
+from advisor.client.requests import network_params, predict_params, read_suggestions
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.observations import BOUNDS, bound_text
@@ -80,6 +80,8 @@ def sent_by_our_client() -> set[bytes]:
         (7, "choose_cores", as_params(component="matmul", predictor=2048, cores_max=16)),
         (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
         (9, "status", as_params(components=True, limit=10)),
+        (14, "define_network", network_params("read .. (small | large) .. write", "images")),
+        (15, "flow", as_params(network="images")),
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
         (
             13,

@@ -15,7 +15,7 @@ from lark.lexer import PatternStr
 
 from advisor.domain import limits
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, shorten
-from advisor.network.building import callbacks
+from advisor.network.building import callbacks, check_name
 from advisor.network.program import Program
 from advisor.network.records import FilterRule, Pattern
 
@@ -112,7 +112,7 @@ def _read(text: object, where: str, start: str) -> Any:
             elif token.type in CLOSING:
                 depth -= 1
             elif token.type == "ID" and len(token) > limits.NAME_BYTES_MAX:
-                raise _syntax(token, f"a name of {len(token)} bytes, at most {limits.NAME_BYTES_MAX} allowed")
+                check_name(token, token.line or 1, token.column or 1)
         return parser.feed_eof(last)
     except UnexpectedInput as error:
         raise _explained(error, text, last, cast("set[str]", parser.accepts())) from None
@@ -128,13 +128,9 @@ def _place(token: Token) -> str:
     return f"line {token.line}, column {token.column}"
 
 
-def _syntax(token: Token, message: str, hint: str = "") -> NetworkSyntax:
-    return NetworkSyntax(message, line=token.line or 1, column=token.column or 1, hint=hint)
-
-
 def _explained(error: UnexpectedInput, text: str, last: Token | None, accepted: Iterable[str]) -> NetworkSyntax:
     """Return the error in words: where, what stands there, what could have stood there."""
-    accepted = set(accepted)
+    accepted = set(accepted) - {"WHOLE_BOX"}
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         line, column = (last.end_line or 1, last.end_column or 1) if last is not None else (1, 1)
         return NetworkSyntax(f"the text ends, expected {_words(accepted)}", line=line, column=column)

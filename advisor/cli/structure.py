@@ -75,12 +75,18 @@ def _as_json(network: Network, found: Routes) -> None:
         text = write(network)
     except CallerError:
         text = None  # S-Net has no join, and no such names
-    found = {
-        "keys": network.keys,
-        "counts": _counts(network),
-        "network": as_plain(network),
-        "nodes": network.as_nodes(),
-    }
+    choices = [
+        {"line": node.line, "column": node.column, "shares": shares,
+         "routes": [{"record": sorted(route.record.labels), "open": route.record.open, "branches": route.branches}
+                    for route in ways]}
+        for node, ways, shares in zip((network.nodes[i] for i in network.choices), found.choices, found.shares, strict=True)
+    ]  # fmt: skip
+    warnings = [{"node": problem.node, "line": network.nodes[problem.node].line,
+                 "column": network.nodes[problem.node].column, "text": problem.text} for problem in found.problems]  # fmt: skip
+    plain: dict[str, object] = {
+        "keys": network.keys, "counts": _counts(network), "records": [sorted(each.labels) for each in found.records],
+        "choices": choices, "warnings": warnings, "network": as_plain(network), "nodes": network.as_nodes(),
+    }  # fmt: skip
     click.echo(json.dumps(plain | {"snet": text}, indent=2, ensure_ascii=False))
 
 

@@ -21,7 +21,6 @@ from advisor.network.program import (
     Box,
     Chain,
     Definition,
-    Expression,
     Filter,
     Metadata,
     Net,
@@ -84,7 +83,7 @@ _SPACES = {Box: "boxes and nets of one scope share a name space", Net: "boxes an
 
 def _defined(items: Iterable[Definition]) -> tuple[Definition, ...]:
     """Return the definitions of one scope, none of them twice."""
-    definitions = tuple(item for item in items if item is not None)
+    definitions = tuple(item for item in items if cast("object", item) is not None)  # None: an XML comment
     first: dict[tuple[str, str], Definition] = {}
     for item in definitions:
         if isinstance(item, Metadata):
@@ -252,7 +251,8 @@ class _Building(Transformer[Token, Program]):
     ordered_placed_split = placed_split
 
     def range(self, *parts: Token) -> Label:
-        return Label(BINDING_TAG if len(parts) > 1 else TAG, str(parts[-1]))
+        *sign, name = parts
+        return Label(BINDING_TAG if sign else TAG, str(name))
 
     def feedback(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
         body.append(Postfix(FEEDBACK, patterns, **_at(sign)))
@@ -274,11 +274,9 @@ class _Building(Transformer[Token, Program]):
     def identity_filter(self, sign: Token) -> list[Part]:
         return [Filter(FilterRule(), *_place(sign))]
 
-    def filter(self, sign: Token, labels: Any, *rules: Any) -> list[Part]:
+    def ruled_filter(self, sign: Token, labels: Any, *rules: Any) -> list[Part]:
         branches = tuple(rule if isinstance(rule, Branch) else Branch(None, rule) for rule in rules)
         return [Filter(FilterRule(labels, branches), *_place(sign))]
-
-    guarded_filter = filter
 
     def condition(self, guard: Tags, action: Action) -> Branch:
         return Branch(tuple(guard), action)

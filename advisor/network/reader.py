@@ -1,6 +1,7 @@
 """S-Net text -> Program, with lark (LALR; the grammar is snet.lark).
 
-The parser is fed token by token, so that limits are met where they stand, before anything is built on them. Neither lark's LALR parser nor the callbacks recurse.
+The parser is fed token by token, so that limits are met where they stand, before anything is built on them.
+Neither lark's LALR parser nor the callbacks recurse.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ KEYWORDS = frozenset(("box", "net", "connect", "type", "typesig", "if", "then", 
 ID_PATTERN = (
     rf"(?!(?:{'|'.join(sorted(KEYWORDS))})(?![A-Za-z0-9_:]))[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)*"
 )
-PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few
+PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few,
+PART_KEPT_CHARACTERS_MAX = 1_000  # and they are short
 UNCLOSED = {"/*": "a comment that no `*/` closes", "<<<": "box code that no `>>>` closes"}
 OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
@@ -83,14 +85,20 @@ def read_filter(text: object, where: str = "filter") -> FilterRule:
     return _part(text, where, "filter")[0].rule
 
 
-@lru_cache(maxsize=PARTS_KEPT)
 def _part(text: object, where: str, start: str) -> Any:
     """Return what a piece of S-Net says; an error names the field that holds it."""
     try:
+        if isinstance(text, str) and len(text) <= PART_KEPT_CHARACTERS_MAX:
+            return _kept_part(text, start)
         return _read(text, where, start)
     except NetworkSyntax as error:
         message = f"{where}: {error.message}"
         raise InvalidValue(where, text, f"a {start} in S-Net's form", message) from None
+
+
+@lru_cache(maxsize=PARTS_KEPT)
+def _kept_part(text: str, start: str) -> Any:
+    return _read(text, start, start)
 
 
 def _read(text: object, where: str, start: str) -> Any:

@@ -142,7 +142,7 @@ Stream = dict[tuple[Record, str, Hashable], float]
 Seen = dict[tuple[Record, str, Hashable], tuple[float, tuple[int, ...]]]
 
 
-class _TooFar(Exception):  # noqa: N818 - a signal, caught in this module
+class _TooFar(Exception):
     """STEPS_MAX is exceeded."""
 
 

@@ -43,12 +43,12 @@ AROUND = (REPLICATION, SPLIT, FEEDBACK, PLACEMENT)  # operators whose value is o
 # Where the value of a leaf's key goes.
 LEAVES = {BOX: "name", SYNC: "patterns", FILTER: "text"}
 BOX_KEYS = ("consumes", "produces", "mappings", "once")
-_JSON = re.compile(r'\s*(?:\{|"|\[\s*(?:\{\s*["}]|"|\[|\]))')
+_JSON = re.compile(r'\s*(?:\{|"|\[\s*(?:\{\s*)?")')
 _PATTERNS_MIN = {SYNC: 2}
 
 
 def is_json(text: str) -> bool:
-    """Say whether a text is meant as JSON: no S-Net text begins as a JSON map, string or list does."""
+    """Say whether a text is meant as JSON: no S-Net text begins as a JSON map, string or list of nodes does."""
     return _JSON.match(text) is not None
 
 

@@ -15,7 +15,7 @@ from advisor.errors import AdvisorError, NetworkSyntax
 from advisor.network import as_plain, from_plain, parse, parse_any, read, routes, write
 from advisor.network.reader import read_pattern
 
-COUNT = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+COUNT = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def expanded(text: str) -> Network | None:

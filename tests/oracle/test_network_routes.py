@@ -12,7 +12,7 @@ import pytest
 from advisor.network import parse, routes
 
 LABELS = "abcdef"
-DEPTH = 60  # rounds of a loop that a record may take before the run gives it up
+DEPTH = 8  # rounds of a loop that a record may take before the run gives it up
 
 
 def declared(rng: random.Random, boxes: dict[str, Any], *, filters_only: bool) -> Any:
@@ -67,7 +67,7 @@ def sent(tree: Any, records: list[frozenset[str]], rng: random.Random, taken: Co
         elif tree[2] <= record:
             out.append(record)
         elif rounds < DEPTH:
-            out += sent(tree, sent(tree[1], [record], rng, taken)[:4], rng, taken, rounds + 1)
+            out += sent(tree, sent(tree[1], [record], rng, taken)[:1], rng, taken, rounds + 1)
     return out
 
 

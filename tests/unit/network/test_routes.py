@@ -85,7 +85,7 @@ def test_the_input_type_is_the_declared_one_else_inferred() -> None:
     assert [record.text for record in inferred.records] == ["{a}"]  # `[]` takes what g does not
     needed = routes(parse("box f ((a) -> (b)); box g ((b, <k>) -> (c)); net m connect f .. g;"))
     assert [record.text for record in needed.records] == ["{<k>, a}"]
-    declared = routes(parse("box f ((a) -> (b)); net m ({a, z} | {a} -> {b}) connect f;"))
+    declared = routes(parse("box f ((a) -> (b)); net m ({a, z} | {a} -> {b}) connect f .. [];"))
     assert [record.text for record in declared.records] == ["{a, z}", "{a}"]
     assert [record.text for record in routes(parse("f .. g")).records] == ["{…}"]
 

@@ -32,25 +32,14 @@ from advisor.domain.networks import (
     SYNC,
     Network,
 )
-from advisor.network.accepting import Labels, Rule, Rules, labels_of, rules_of
+from advisor.network.accepting import Rules, labels_of, rules_of
+from advisor.network.matching import Record, branches, matched, may_match, pattern_labels
 from advisor.network.reader import read_filter, read_pattern
 from advisor.network.records import FilterRule, Pattern
 
 TYPES_MAX = 64  # record types followed at one place: beyond, what comes there counts as unknown
 STEPS_MAX = 200_000  # record types times nodes and branches looked at, loops repeated: a second's work at most
 PROBLEMS_MAX = 100  # told of one network
-
-
-class Record(NamedTuple):
-    """A record type: its labels (``a``, ``<t>``, ``<#b>``); `open`: it may carry others too."""
-
-    labels: Labels
-    open: bool = False
-
-    @property
-    def text(self) -> str:
-        """The record as S-Net writes it, with ``…`` where it is open."""
-        return "{" + ", ".join([*sorted(self.labels), *(["…"] if self.open else [])]) + "}"
 
 
 class Route(NamedTuple):
@@ -155,7 +144,7 @@ def _entering(
     if found is None:
         return (Record(frozenset(), open=True),)
     if root.kind == REPLICATION and not root.mappings:  # what matches an exit at once is no reason for a replication
-        exits = {_labels(read_pattern(text)) for text in root.patterns}
+        exits = {pattern_labels(read_pattern(text)) for text in root.patterns}
         found = tuple(rule for rule in found if rule.takes not in exits) or found
     return tuple(dict.fromkeys(Record(rule.takes, not exact) for rule in found))
 
@@ -203,7 +192,7 @@ class _Walk:
                     for place, variant in enumerate(node.produces) if "..." not in variant}  # fmt: skip
         out: Stream = {}
         for record, *source in stream:
-            taken = _matched(rules, record)
+            taken = matched(rules, record)
             if not taken:
                 self._problem(
                     index, record, f"box `{node.name}` does not take the record {record.text} that can come here"
@@ -244,7 +233,7 @@ class _Walk:
         """Records pass; one of each pattern may be joined."""
         out: Stream = {(record, "sync", (index, record, *source)): 1.0 for record, *source in stream}
         records = list(dict.fromkeys(key[0] for key in stream))
-        each = [[record for record in records if _may_match(pattern, record)] for pattern in self._patterns(index)]
+        each = [[record for record in records if may_match(pattern, record)] for pattern in self._patterns(index)]
         if math.prod(map(len, each)) > TYPES_MAX:
             out[_UNKNOWN, "sync", index] = 1.0
             return out
@@ -262,7 +251,7 @@ class _Walk:
         seen: Seen = {}
         for key, weight in stream.items():
             record = key[0]
-            possible = _branches(rules, record)
+            possible = branches(rules, record)
             seen[key] = (weight, possible)
             if not possible:
                 self._problem(
@@ -336,9 +325,9 @@ class _Walk:
     ) -> None:
         """Put what matches a pattern into `leaving`, the rest into `staying`, what may do either into both."""
         for key, weight in stream.items():
-            if any(pattern.guard is None and _labels(pattern) <= key[0].labels for pattern in patterns):
+            if any(pattern.guard is None and pattern_labels(pattern) <= key[0].labels for pattern in patterns):
                 leaving[key] = weight
-            elif not patterns or any(_may_match(pattern, key[0]) for pattern in patterns):
+            elif not patterns or any(may_match(pattern, key[0]) for pattern in patterns):
                 leaving[key[0], "maybe", (index, key)] = staying[key[0], "maybe", (index, key)] = 1.0
             else:
                 staying[key] = weight
@@ -367,47 +356,6 @@ def _bounded(index: int, stream: Stream) -> Stream:
     if len(records) > TYPES_MAX:
         return {(_UNKNOWN, "many", index): 1.0}
     return {(record, "some", (index, record)): 1.0 for record in records}
-
-
-def _labels(pattern: Pattern) -> Labels:
-    return frozenset(label.plain for label in pattern.labels)
-
-
-def _may_match(pattern: Pattern, record: Record) -> bool:
-    return record.open or _labels(pattern) <= record.labels
-
-
-def _matched(rules: Rules, record: Record) -> list[Rule | None]:
-    """Return the rules of a box that a record can meet; [None] where nothing is known."""
-    if rules is None:
-        return [None]
-    if record.open and len(rules) > 1:
-        return list(rules)
-    fitting = [rule for rule in rules if rule.takes <= record.labels or record.open]
-    return [max(fitting, key=lambda rule: len(rule.takes))] if fitting else []
-
-
-def _branches(rules: Sequence[Rules], record: Record) -> tuple[int, ...]:
-    """Return the branches that a record can take: the best match that is certain, and all that may be better."""
-    certain: list[int] = []  # the most labels that a branch is sure to match, -1 for none
-    possible: list[float] = []  # the most that it may match
-    most = math.inf if record.open else float(len(record.labels))
-    for branch in rules:
-        if branch is None:
-            certain.append(-1)
-            possible.append(most)
-            continue
-        fitting = [rule for rule in branch if rule.takes <= record.labels]
-        certain.append(max((len(rule.takes) for rule in fitting if not rule.partial), default=-1))
-        best = max((most if rule.partial else float(len(rule.takes)) for rule in fitting), default=-1.0)
-        others = (most if rule.partial else float(len(rule.takes)) for rule in branch) if record.open else ()
-        possible.append(max(best, *others, -1.0) if record.open else best)
-    score = max(certain, default=-1)
-    if score < 0:
-        return tuple(place for place, may in enumerate(possible) if may >= 0)
-    sure = certain.index(score)
-    return tuple(place for place, may in enumerate(possible)
-                 if place == sure or may > score or (may == score and place < sure))  # fmt: skip
 
 
 def _routes_of(seen: Seen) -> tuple[Route, ...]:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from advisor.domain.networks import Network, Node
+    from advisor.network import Routes
 
 LINE_SHOWN = 160  # characters of a source line that an error shows
 CHILDREN_SHOWN = 100  # of one node, and
 NODES_SHOWN = 1_000  # of one tree: beyond, a person reads counts
+ROUTES_SHOWN = 20  # choices, record types of one, warnings
 EXIT_UNREAD = 1
 
 
@@ -31,9 +33,11 @@ EXIT_UNREAD = 1
 def network_command(file: Path, net: str | None, as_json: bool) -> None:
     """Check FILE (S-Net or JSON; - is standard input) and show its structure as a tree.
 
-    The exit status is 0 when it reads, else 1, with the line and a caret where it does not.
+    Below the tree stand the ways that record types take at each choice, as far as types decide them, and what looks wrong: a
+    record that nothing takes, a branch that takes none. The exit status is 0 when FILE reads, else 1, with the line and a caret
+    where it does not.
     """
-    from advisor.network import parse_any
+    from advisor.network import parse_any, routes
 
     text = network_text(file)
     try:
@@ -46,10 +50,12 @@ def network_command(file: Path, net: str | None, as_json: bool) -> None:
             if isinstance(error, NetworkSyntax):
                 click.echo(_pointed(text, error.line, error.column), err=True)
         sys.exit(EXIT_UNREAD)
+    found = routes(network)
     if as_json:
-        _as_json(network)
+        _as_json(network, found)
     else:
         _show(network)
+        _show_routes(network, found)
 
 
 def _pointed(text: str, line: int, column: int) -> str:
@@ -62,20 +68,26 @@ def _pointed(text: str, line: int, column: int) -> str:
     return f"{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {' ' * (column - 1 - start)}^"
 
 
-def _as_json(network: Network) -> None:
+def _as_json(network: Network, found: Routes) -> None:
     from advisor.network import as_plain, write
 
     try:
         text = write(network)
     except CallerError:
         text = None  # S-Net has no join, and no such names
-    found = {
-        "keys": network.keys,
-        "counts": _counts(network),
-        "network": as_plain(network),
-        "nodes": network.as_nodes(),
-    }
-    click.echo(json.dumps(found | {"snet": text}, indent=2, ensure_ascii=False))
+    choices = [
+        {"line": node.line, "column": node.column, "shares": shares,
+         "routes": [{"record": sorted(route.record.labels), "open": route.record.open, "branches": route.branches}
+                    for route in ways]}
+        for node, ways, shares in zip((network.nodes[i] for i in network.choices), found.choices, found.shares, strict=True)
+    ]  # fmt: skip
+    warnings = [{"node": problem.node, "line": network.nodes[problem.node].line,
+                 "column": network.nodes[problem.node].column, "text": problem.text} for problem in found.problems]  # fmt: skip
+    plain: dict[str, object] = {
+        "keys": network.keys, "counts": _counts(network), "records": [sorted(each.labels) for each in found.records],
+        "choices": choices, "warnings": warnings, "network": as_plain(network), "nodes": network.as_nodes(),
+    }  # fmt: skip
+    click.echo(json.dumps(plain | {"snet": text}, indent=2, ensure_ascii=False))
 
 
 def _counts(network: Network) -> dict[str, int]:
@@ -109,6 +121,28 @@ def _show(network: Network) -> None:
     console.print(tree)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in _counts(network).items())
     console.print(f"{len(network.keys):,} components ({counts})", style="dim", markup=False)
+
+
+def _show_routes(network: Network, found: Routes) -> None:
+    if found.records and network.choices:
+        click.echo(f"enters: {' | '.join(each.text for each in found.records[:ROUTES_SHOWN])}")
+    for number, (index, ways, shares) in enumerate(zip(network.choices, found.choices, found.shares, strict=True)):
+        if number == ROUTES_SHOWN:
+            click.echo(f"… {len(network.choices) - number:,} more choices")
+            break
+        node = network.nodes[index]
+        decided = f"shares {' : '.join(f'{share:.3g}' for share in shares)}" if shares else "shares open"
+        click.echo(f"choice {number}{f' at {node.position}' if node.line else ''}: {decided}")
+        for way in ways[:ROUTES_SHOWN]:
+            branches = " or ".join(str(branch + 1) for branch in way.branches[:ROUTES_SHOWN]) or "none"
+            click.echo(f"  {way.record.text} takes branch {branches}")
+    if not found.complete:
+        click.echo("routes: too many record types to follow; nothing is decided")
+    for problem in found.problems[:ROUTES_SHOWN]:
+        place = network.nodes[problem.node].position
+        click.echo(f"warning: {f'{place}: ' if place else ''}{problem.text}")
+    if len(found.problems) > ROUTES_SHOWN:
+        click.echo(f"… {len(found.problems) - ROUTES_SHOWN} more warnings")
 
 
 def _label(node: Node, key: str | None) -> Text:

@@ -166,7 +166,7 @@ def _as_map(node: Node) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": node.kind}
     for key in (*KINDS[node.kind].keys, *COMMON_KEYS[1:]):
         value = getattr(node, key)
-        if value or (key == "consumes" and value is not None):
+        if value or key in REQUIRED.get(node.kind, ()) or (key == "consumes" and value is not None):
             plain[key] = _listed(value)
     return plain
 

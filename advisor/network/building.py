@@ -6,11 +6,14 @@ one's list, so that building costs O(tokens), times the depth of brackets at wor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from lark import Token, Transformer, v_args  # pyright: ignore[reportUnknownVariableType]
 
+from advisor.domain import limits
 from advisor.domain.networks import CHOICE, FEEDBACK, PLACEMENT, POSITION_MAX, REPLICATION, SERIES, SPLIT
 from advisor.errors import NetworkSyntax, TooLarge
 from advisor.network.program import (
@@ -18,7 +21,6 @@ from advisor.network.program import (
     Box,
     Chain,
     Definition,
-    Expression,
     Filter,
     Metadata,
     Net,
@@ -37,6 +39,9 @@ from advisor.network.records import BINDING_TAG, FIELD, TAG, Action, Branch, Fil
 TAG_ITEMS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen; writing one costs its square
 INTEGER_MAX = 2**63 - 1  # of a literal: what fits the widest C integer of any runtime
 INTEGER_DIGITS_MAX = 32  # leading zeros included: no literal costs more than its value
+
+TUPLES_KEPT = 1_024  # of boxes, kept read: the boxes of a program share few
+_NAME = re.compile(r"[A-Za-z0-9_:]+")
 
 Part = Reference | Chain | Postfix | Sync | Filter
 Tags = list[int | str]
@@ -78,7 +83,7 @@ _SPACES = {Box: "boxes and nets of one scope share a name space", Net: "boxes an
 
 def _defined(items: Iterable[Definition]) -> tuple[Definition, ...]:
     """Return the definitions of one scope, none of them twice."""
-    definitions = tuple(item for item in items if item is not None)
+    definitions = tuple(item for item in items if cast("object", item) is not None)  # None: an XML comment
     first: dict[tuple[str, str], Definition] = {}
     for item in definitions:
         if isinstance(item, Metadata):
@@ -140,6 +145,9 @@ class _Building(Transformer[Token, Program]):
 
     def box_definition(self, name: Token, signature: tuple[Any, Any], code: Token | None = None) -> Box:
         return Box(str(name), *_place(name), *signature, None if code is None else str(code))
+
+    def whole_box(self, text: Token) -> Box:
+        return _whole_box(text)
 
     def box_signature(self, *parts: object) -> tuple[tuple[Label, ...] | None, tuple[tuple[Label, ...], ...]]:
         consumed = next((part.labels for part in parts if isinstance(part, _Consumed)), None)
@@ -243,7 +251,8 @@ class _Building(Transformer[Token, Program]):
     ordered_placed_split = placed_split
 
     def range(self, *parts: Token) -> Label:
-        return Label(BINDING_TAG if len(parts) > 1 else TAG, str(parts[-1]))
+        *sign, name = parts
+        return Label(BINDING_TAG if sign else TAG, str(name))
 
     def feedback(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
         body.append(Postfix(FEEDBACK, patterns, **_at(sign)))
@@ -265,11 +274,9 @@ class _Building(Transformer[Token, Program]):
     def identity_filter(self, sign: Token) -> list[Part]:
         return [Filter(FilterRule(), *_place(sign))]
 
-    def filter(self, sign: Token, labels: Any, *rules: Any) -> list[Part]:
+    def ruled_filter(self, sign: Token, labels: Any, *rules: Any) -> list[Part]:
         branches = tuple(rule if isinstance(rule, Branch) else Branch(None, rule) for rule in rules)
         return [Filter(FilterRule(labels, branches), *_place(sign))]
-
-    guarded_filter = filter
 
     def condition(self, guard: Tags, action: Action) -> Branch:
         return Branch(tuple(guard), action)
@@ -313,6 +320,49 @@ class _Building(Transformer[Token, Program]):
 
     def prefixed(self, sign: Token, operand: Tags) -> Tags:
         return _applied(operand, sign={"!": "not", "-": "negative", "abs": "abs"}[sign])
+
+
+def _whole_box(text: Token) -> Box:
+    """Return the box of a definition that is one token; the terminal has checked its form."""
+    head, _, signature = text.partition("(")
+    name = head[3:].strip()
+    line, column = _inside(text, text.index(name, 3))
+    if len(text) > limits.NAME_BYTES_MAX:
+        for found in _NAME.finditer(text):
+            check_name(found[0], *_inside(text, found.start()))
+    left, _, right = signature.partition("->")
+    tuples = right[: right.rindex(")")].split("|")
+    consumed = _tuple(left.strip()) if "(" in left else None
+    produced = tuple(_tuple(each.strip()) for each in tuples) if "(" in right else ()
+    return Box(name, line, column, consumed, produced)
+
+
+@lru_cache(maxsize=TUPLES_KEPT)
+def _tuple(text: str) -> tuple[Label, ...]:
+    """Return the labels of ``(a, <t>, <#b>=)``."""
+    return tuple(_label(each.strip()) for each in text[1:-1].split(",")) if len(text) > 2 and text[1:-1].strip() else ()
+
+
+def _label(text: str) -> Label:
+    passes = text[-1] == "="
+    name = text[:-1].rstrip() if passes else text
+    if name[0] != "<":
+        return Label(FIELD, name, passes)
+    return Label(BINDING_TAG, name[2:-1], passes) if name[1] == "#" else Label(TAG, name[1:-1], passes)
+
+
+def _inside(token: Token, offset: int) -> tuple[int, int]:
+    """Return the line and column of a place inside a token."""
+    line, column = _place(token)
+    lines = token.count("\n", 0, offset)
+    return line + lines, offset - token.rindex("\n", 0, offset) if lines else column + offset
+
+
+def check_name(name: str, line: int, column: int) -> None:
+    """Raise where a name is too long."""
+    if len(name) > limits.NAME_BYTES_MAX:
+        raise NetworkSyntax(f"a name of {len(name)} bytes, at most {limits.NAME_BYTES_MAX} allowed",
+                            line=line, column=column)  # fmt: skip
 
 
 def _at(token: Token) -> Any:

@@ -43,12 +43,12 @@ AROUND = (REPLICATION, SPLIT, FEEDBACK, PLACEMENT)  # operators whose value is o
 # Where the value of a leaf's key goes.
 LEAVES = {BOX: "name", SYNC: "patterns", FILTER: "text"}
 BOX_KEYS = ("consumes", "produces", "mappings", "once")
-_JSON = re.compile(r'\s*(?:\{|"|\[\s*(?:\{\s*["}]|"|\[|\]))')
+_JSON = re.compile(r'\s*(?:\{|"|\[\s*(?:\{\s*)?")')
 _PATTERNS_MIN = {SYNC: 2}
 
 
 def is_json(text: str) -> bool:
-    """Say whether a text is meant as JSON: no S-Net text begins as a JSON map, string or list does."""
+    """Say whether a text is meant as JSON: no S-Net text begins as a JSON map, string or list of nodes does."""
     return _JSON.match(text) is not None
 
 
@@ -202,9 +202,10 @@ def _part(task: _Task, boxes: Mapping[str, Node]) -> tuple[Node, list[_Task]]:
 def _parts(where: str, kind: str, value: object) -> list[tuple[str, object]]:
     if kind in AROUND:
         return [(where, value)]
-    if not isinstance(value, (list, tuple)) or len(cast("Sequence[object]", value)) < KINDS[kind].children_min:
-        raise InvalidValue(where, value, "a list of at least two parts")
-    return [(f"{where}[{number}]", part) for number, part in enumerate(cast("Sequence[object]", value))]
+    parts = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else ()
+    if len(parts) < KINDS[kind].children_min:
+        raise InvalidValue(where, cast("object", value), "a list of at least two parts")
+    return [(f"{where}[{number}]", part) for number, part in enumerate(parts)]
 
 
 def _box(where: str, name: object, boxes: Mapping[str, Node]) -> Node:

@@ -1,64 +1,31 @@
 """S-Net text -> Program, with lark (LALR; the grammar is snet.lark).
 
-The parser is fed token by token, so that limits are met where they stand, before anything is built on them. Neither lark's LALR parser nor the callbacks recurse.
+The parser is fed token by token, so that limits are met where they stand, before anything is built on them.
+Neither lark's LALR parser nor the callbacks recurse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, cast
 
-from lark import Lark, Token, UnexpectedInput, UnexpectedToken
+from lark import Lark, Token, UnexpectedInput
 from lark.lexer import PatternStr
 
 from advisor.domain import limits
-from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, shorten
-from advisor.network.building import callbacks
+from advisor.errors import InvalidValue, NetworkSyntax, TooLarge
+from advisor.network.building import callbacks, check_name
+from advisor.network.explaining import KEYWORDS, explained
 from advisor.network.program import Program
 from advisor.network.records import FilterRule, Pattern
 
-# Words for the terminals whose pattern is no plain text.
-TERMINAL_WORDS = {
-    "ID": "a name",
-    "CODE": "box code <<<…>>>",
-    "METADATA": "<metadata>",
-    "NUMBER": "an integer",
-    "BAR": "`|`",
-    "DOTS": "`..`",
-    "STAR": "`*`",
-    "SPLIT": "`!`",
-    "FILTER_OPEN": "`[`",
-    "MINUS": "`-`",
-    "NOT": "`!`",
-    "ABS": "`abs`",
-    "$END": "the end",
-}
-# Terminals that are told as one where all of them could stand.
-GROUPS = {
-    "an operator": {"STAR", "DOUBLE_STAR", "SPLIT", "DOUBLE_SPLIT", "FEEDBACK", "AT"},
-    "an operator of tags": {
-        "DOUBLE_BAR",
-        "AND",
-        "EQUAL",
-        "ORDER",
-        "LESS",
-        "GREATER",
-        "PLUS",
-        "MINUS",
-        "FACTOR",
-        "EXTREME",
-    },
-    "a definition": {"BOX", "NET", "TYPE", "TYPESIG", "METADATA", "XML_ASIDE"},
-}
-KEYWORDS = frozenset(("box", "net", "connect", "type", "typesig", "if", "then", "else"))
 # A name, as ID of snet.lark.
 ID_PATTERN = (
     rf"(?!(?:{'|'.join(sorted(KEYWORDS))})(?![A-Za-z0-9_:]))[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)*"
 )
-PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few
-UNCLOSED = {"/*": "a comment that no `*/` closes", "<<<": "box code that no `>>>` closes"}
+PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few,
+PART_KEPT_CHARACTERS_MAX = 1_000  # and they are short
 OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
 
@@ -83,14 +50,20 @@ def read_filter(text: object, where: str = "filter") -> FilterRule:
     return _part(text, where, "filter")[0].rule
 
 
-@lru_cache(maxsize=PARTS_KEPT)
 def _part(text: object, where: str, start: str) -> Any:
     """Return what a piece of S-Net says; an error names the field that holds it."""
     try:
+        if isinstance(text, str) and len(text) <= PART_KEPT_CHARACTERS_MAX:
+            return _kept_part(text, start)
         return _read(text, where, start)
     except NetworkSyntax as error:
         message = f"{where}: {error.message}"
         raise InvalidValue(where, text, f"a {start} in S-Net's form", message) from None
+
+
+@lru_cache(maxsize=PARTS_KEPT)
+def _kept_part(text: str, start: str) -> Any:
+    return _read(text, start, start)
 
 
 def _read(text: object, where: str, start: str) -> Any:
@@ -98,7 +71,7 @@ def _read(text: object, where: str, start: str) -> Any:
         raise InvalidValue(where, text, "S-Net text")
     _check_size(text)
     parser = _parser().parse_interactive(text, start=start)
-    depth = 0
+    open_brackets: list[Token] = []
     last: Token | None = None
     try:
         for count, token in enumerate(parser.iter_parse(), 1):
@@ -106,16 +79,18 @@ def _read(text: object, where: str, start: str) -> Any:
             if count > limits.NETWORK_TOKENS_MAX:
                 raise TooLarge("network tokens", count, limits.NETWORK_TOKENS_MAX, f"the text from {_place(token)} on")
             if token.type in OPENING:
-                depth += 1
-                if depth > limits.NETWORK_DEPTH_MAX:
+                open_brackets.append(token)
+                if len(open_brackets) > limits.NETWORK_DEPTH_MAX:
+                    depth = len(open_brackets)
                     raise TooLarge("network depth", depth, limits.NETWORK_DEPTH_MAX, f"brackets at {_place(token)}")
             elif token.type in CLOSING:
-                depth -= 1
+                del open_brackets[-1:]  # none is open where the parser is about to refuse it
             elif token.type == "ID" and len(token) > limits.NAME_BYTES_MAX:
-                raise _syntax(token, f"a name of {len(token)} bytes, at most {limits.NAME_BYTES_MAX} allowed")
+                check_name(token, token.line or 1, token.column or 1)
         return parser.feed_eof(last)
     except UnexpectedInput as error:
-        raise _explained(error, text, last, cast("set[str]", parser.accepts())) from None
+        accepted = cast("set[str]", parser.accepts())
+        raise explained(error, text, last, accepted, _plain_terminals(), open_brackets) from None
 
 
 def _check_size(text: str) -> None:
@@ -128,39 +103,9 @@ def _place(token: Token) -> str:
     return f"line {token.line}, column {token.column}"
 
 
-def _syntax(token: Token, message: str, hint: str = "") -> NetworkSyntax:
-    return NetworkSyntax(message, line=token.line or 1, column=token.column or 1, hint=hint)
-
-
-def _explained(error: UnexpectedInput, text: str, last: Token | None, accepted: Iterable[str]) -> NetworkSyntax:
-    """Return the error in words: where, what stands there, what could have stood there."""
-    accepted = set(accepted)
-    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        line, column = (last.end_line or 1, last.end_column or 1) if last is not None else (1, 1)
-        return NetworkSyntax(f"the text ends, expected {_words(accepted)}", line=line, column=column)
-    start = error.pos_in_stream or 0
-    found = _text(error)[:40] if isinstance(error, UnexpectedToken) else text[start : start + 1]
-    unclosed = (words for opening, words in UNCLOSED.items() if text.startswith(opening, start))
-    words = next(unclosed, f"`{shorten(found)}`")
-    hint = f"`{found}` is a reserved word" if found in KEYWORDS and "ID" in accepted else ""
-    return NetworkSyntax(f"{words}, expected {_words(accepted)}", line=error.line, column=error.column, hint=hint)
-
-
-def _text(error: UnexpectedToken) -> str:
-    token: str = error.token
-    return str(token)
-
-
-def _words(accepted: Iterable[str]) -> str:
-    plain = {t.name: f"`{t.pattern.value}`" for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
-    left = set(accepted)
-    words: list[str] = []
-    for name, group in GROUPS.items():
-        if group <= left:
-            left -= group
-            words.append(name)
-    words = sorted({*words, *(TERMINAL_WORDS.get(name) or plain.get(name, name) for name in left)})
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words) or "nothing more"
+@cache
+def _plain_terminals() -> dict[str, str]:
+    return {t.name: t.pattern.value for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
 
 
 @cache

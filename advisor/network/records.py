@@ -106,8 +106,9 @@ class FilterRule:
             rules = " ".join(_joined(f"if {guard_text(each.guard or ())} ->", each.action) for each in self.branches)
             return f"[{head} {rules}]"
         words = [f"[{head} ->"]
-        for branch in self.branches[:-1]:
-            words.append(_joined(f"if {guard_text(branch.guard or ())} then", branch.action) + " else")
+        words += [
+            _joined(f"if {guard_text(each.guard or ())} then", each.action) + " else" for each in self.branches[:-1]
+        ]
         return _joined(" ".join(words), self.branches[-1].action) + "]"
 
 

@@ -19,7 +19,6 @@ from advisor.network.program import (
     Program,
     Reference,
     Signature,
-    SignatureDefinition,
     Sync,
     TypeDefinition,
     TypeMapping,

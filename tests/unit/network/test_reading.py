@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from advisor.domain import limits
 from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge
-from advisor.network import parse
+from advisor.network import parse, read, write
 from advisor.network.program import Box, Label
-from advisor.network.reader import read
 
 
 def shape(network: Network) -> Any:
@@ -158,6 +157,52 @@ def test_the_main_net_is_the_last_one_with_an_expression_unless_named() -> None:
         ("typesig t = {a};", 1, 16, "`;`, expected `->`"),
         ("connect a;", 1, 1, "`connect`"),
         ("x" * 201, 1, 1, "201 bytes"),
+        (f"box a ((x) -> (y,\n {'z' * 201}));", 2, 2, "201 bytes"),
+        ("box b ((x)->(y)); box\n b ((x)->(y));", 2, 2, "defined again, first at line 1, column 5"),
+        ("a *", 1, 4, "an exit or return pattern stands in braces"),
+        ("a * x", 1, 5, "`x`, expected `(` or `{`"),
+        ("a * {x", 1, 7, "the `{` at line 1, column 5 is not closed"),
+        ("a * {x} if x", 1, 12, "a guard stands in angle brackets"),
+        ("a * {x} if <>", 1, 13, "`>`, expected `!`, `#`, `(`, `-`, `abs`, a name or an integer"),
+        ("a * {x} if <t", 1, 14, "expected `>`, `?` or an operator of tags"),
+        ("a * {x} if <1 +> .. b", 1, 16, "`>`"),
+        ("a * {x} if <1 ? 2>", 1, 18, "`>`, expected `:`"),
+        ("a * {x} if <(1>", 1, 15, "`>`, expected `)`"),
+        ("a * {x} if <09>", 1, 13, "an integer that starts with 0 is octal"),
+        ("a * {x,} .. b", 1, 8, "`}`, expected `<` or a name"),
+        ("a ** ({x}", 1, 10, "the `(` at line 1, column 6 is not closed"),
+        ("a ! t", 1, 5, "a split names a tag"),
+        ("a ! <7>", 1, 6, "a name begins with a letter"),
+        ("a !@ 3", 1, 6, "a split names a tag"),
+        ("a @ b", 1, 5, "a placement names a node by its number"),
+        ("a @ 4294967296", 1, 5, "at most 2147483648"),
+        ("a @ 99999999999999999999", 1, 5, "an integer of 20 digits"),
+        ("a \\ b", 1, 5, "an exit or return pattern stands in braces"),
+        ("a .. [", 1, 7, "records of a filter stand in braces"),
+        ("[{a}", 1, 5, "the `[` at line 1, column 1 is not closed"),
+        ("[{a} -> b]", 1, 9, "records of a filter stand in braces"),
+        ("[{a} -> {b = }]", 1, 14, "`}`, expected a name"),
+        ("[{a} -> {<t = 1}]", 1, 16, "`}`, expected `>`"),
+        ("[{a} -> if <t> {b} else {c}]", 1, 16, "expected `then`"),
+        ("[{a} -> if <t> then {b}]", 1, 24, "has an `else`"),
+        ("[{a} -> {b}, {c}]", 1, 12, "parts the records that it puts out by `;`"),
+        ("[{a=} -> {b}]", 1, 4, "`=`, expected `,` or `}`"),
+        ("[| {a} |]", 1, 8, "a synchrocell joins two patterns or more"),
+        ("[| {a}, {b} ]", 1, 13, "`]`, expected `,`, `if` or `|]`"),
+        ("[| a, b |]", 1, 4, "`a`, expected `{`"),
+        ("box c ((x)->(y)) { }", 1, 20, "code of a box stands as"),
+        ("type t = ;", 1, 10, "`;`, expected `{` or a name"),
+        ("type t={x};\ntype t={y}; net m connect a;", 2, 6, "`t` is defined again, first at line 1, column 6"),
+        ("typesig s = t; typesig s = t -> u;", 1, 24, "`s` is defined again"),
+        ("net m (a | b) connect a;", 1, 13, "`)`, expected `->`"),
+        ("net m ({a} -> ... | {b}) connect a;", 1, 19, "`|`"),
+        ("net m { connect a;", 1, 9, "definitions stand before `connect`"),
+        ("<metadata> x net m connect a;", 1, 1, "metadata that no `</metadata>` closes"),
+        ("<!-- net m connect a;", 1, 1, "a comment that no `-->` closes"),
+        ("net m connect || a b;", 1, 15, "an operator stands between its operands"),
+        ("Net m connect a;", 1, 5, "`net` is written in small letters"),
+        ("a -> b", 1, 3, "pipelines are written with two dots"),
+        ("net m connect a .. b |] c;", 1, 22, "`|]`"),
     ],
 )
 def test_a_mistake_is_told_with_line_and_column(text: str, line: int, column: int, words: str) -> None:
@@ -174,7 +219,7 @@ def test_a_mistake_is_told_with_line_and_column(text: str, line: int, column: in
         "(" * 100_000,
         "(" * 100_000 + "a" + ")" * 100_000,
         "net a {" * 100_000,
-        "a .. " * 100_000 + "(" * 300,
+        "a .. " * 20_000 + "(" * 300,
         "a" * 2**20,
         "a" * (2**20 + 1),
         "\u00e9" * 2**20,
@@ -187,14 +232,129 @@ def test_a_mistake_is_told_with_line_and_column(text: str, line: int, column: in
         "net n0 connect a .. a;" + "".join(f"net n{i + 1} connect n{i} .. n{i};" for i in range(60)),
         "".join(f"net n{i + 1} connect n{i};" for i in range(5000)),
         "net a { net b { net c connect a; } connect c; } connect b;",
+        "a" + "@1" * 300,
+        "a * {x} if <" + "(" * 100_000,
+        "a * {x} if <" + "- " * 20_000 + "1>",
+        "a * {x} if <" + "1?1:" * 10_000 + "1>",
+        "a * {x} if <" + "1+" * 100_000 + "1>",
+        "a * {x} if <1 > " + "/**/" * 200_000 + ")",
+        "a * {x} if <1 > " + "/*" * 200_000,
+        "a * {x} if <" + "> " * 300_000,
+        "a * {x} if <0x" + "f" * 500_000 + ">",
+        "<metadata " * 100_000,
+        "<metadata a/" * 80_000,
+        "<!--" * 200_000,
+        "<?" * 400_000,
+        "box a (" + "(" * 100_000,
+        "box a ((" + "x," * 50_000,
+        "box a ((" + "x= , " * 30_000 + ") -> ();",
+        "box " * 200_000,
+        "[" * 100_000,
+        "[| {a}, " * 100_000,
+        "[{a} -> if <1> then " * 40_000,
+        "type t = " + "{a}|" * 30_000,
+        "type t = {a} | {b}; typesig s = " + "t -> t, " * 3_000 + "t -> t; net n (s); net m (s) connect n .. n;",
     ],
-    ids=range(16),
+    ids=range(38),
 )
 def test_a_hostile_text_is_an_error_and_not_a_crash(text: str) -> None:
     with pytest.raises(AdvisorError) as raised:
         parse(text)
     assert isinstance(raised.value, (NetworkSyntax, TooLarge))
     assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "<metadata></metadata>",
+        '<metadata x="a/b"><box name="n"/></metadata>',
+        "<metadata/>",
+        "<metadata attr = '<' />",
+        '<!DOCTYPE m [<!ENTITY a "&a;&a;">]>'.join(["<metadata>", "&a;</metadata>"]),
+        "<snet:metadata xmlns:snet='x'> <snet:box/> </snet:metadata>",
+        "<metadata> net x connect y; /* </metadata>",
+    ],
+)
+def test_metadata_is_kept_as_it_stands_and_never_read(metadata: str) -> None:
+    text = f"<?xml version='1.0'?>\n<!-- about --> {metadata}\nnet m {{ {metadata} }} connect a;"
+    program = read(text)
+    assert program.metadata == (metadata,)
+    assert read(write(program)) == program
+    assert shape(parse(text)) == "a"
+
+
+def test_the_grammar_page_s_example_binds_as_it_says() -> None:
+    plain, explicit = "a | b || c .. d*{x}@1", "a | (b || (c .. ((d*{x})@1)))"
+    assert parse(plain) == parse(explicit)
+    kinds = [(node.kind, node.ordered, node.children) for node in parse(plain).nodes]
+    assert kinds == [
+        ("box", False, ()), ("box", False, ()), ("box", False, ()), ("box", False, ()), ("replication", False, (3,)),
+        ("placement", False, (4,)), ("series", False, (2, 5)), ("choice", True, (1, 6)), ("choice", False, (0, 7)),
+    ]  # fmt: skip
+
+
+OPERATORS = r"""
+box work ((a=, <t>) -> (b) | ());
+net ext ({a} | {c} -> {b}, {d} -> ...);
+net m connect ((work ** {x}, {y, <t>} if <t > 3 && #n == 0x10>) !!@ <#b>) @ 017
+    .. [{a, <t>} -> if <t < 1> then {b = a}; {<t = t - 1>} else if <t == 1> then else {}]
+    .. ext \ {r} .. [|{a},{b} if <!t>|] * {a, b} ! <t>;
+"""
+
+
+def test_operators_carry_what_the_text_says() -> None:
+    network = parse(OPERATORS)
+    by_kind = {node.kind: node for node in network.nodes}
+    placement, split, feedback = by_kind["placement"], network.nodes[network.splits[0]], by_kind["feedback"]
+    assert placement.place == 0o17
+    assert (split.tag, split.ordered, split.placed) == ("#b", True, True)
+    star = network.nodes[network.replications[0]]
+    assert (star.ordered, star.patterns) == (True, ("{x}", "{y, <t>} if <t > 3 && #n == 16>"))
+    assert feedback.patterns == ("{r}",)
+    assert by_kind["sync"].patterns == ("{a}", "{b} if <!t>")
+    assert by_kind["filter"].text == "[{a, <t>} -> if <t < 1> then {b = a}; {<t = t - 1>} else if <t == 1> then else {}]"
+    work, ext = (network.nodes[index] for index in network.boxes)
+    assert (work.consumes, work.produces) == (("a=", "<t>"), (("b",), ()))
+    assert ext.mappings == ((("a",), ("b",)), (("c",), ("b",)), (("d",), ("...",)))
+    lines = OPERATORS.splitlines()
+    for node in network.nodes:
+        assert lines[node.line - 1][node.column - 1] in "w*!@.[e\\"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "net m connect a ** ({y, z}) !! (<t>);",
+        "net m connect (a !! (<#t>)) \\ ({b}, {c} if <t>);",
+        "net lib::a ({lib::x, <lib::t>} -> ...); net m connect lib::a;",
+        "net m connect [(x, <t>) -> (y, <t>)];",
+        "net m connect [{x} if <1 == 2> -> {y = x}; {<d = 3>} if <1 == 3> -> else -> {x}];",
+        "net m connect [{x, <t>} if <t / 6> -> {x, <s = #b>}];",
+        "net m connect [{} ->] .. [ ] .. [{<n>} -> if <n >= 2> then {<p = 2>} ; {<n>} else ];",
+        "net m connect a * {x}, { } if < 1 > s + #b >= 3 || ! 10 > 11 > .. b;",
+        "net m { net in connect a } connect in".replace("a }", "a; }"),
+        "net m { type t = t; typesig s = t -> t; net n (s); } connect n; ",
+        "net m { net t connect [{<x>} -> if <x<=0> then {<x=0>}else if<x%2==0> then {<x=x/2>}else{<x>}]; } connect t@0!@<I>",
+        "net m { box b(->(<c>)); } connect (b|a!<j>) .. ([|{x},{<c>}|]*{x,<c>} .. c)\\{<c>},{x};",
+        "box b ((a)->(b)){ <<< c /* | no */ | int x = a >> 1; >>> } net m connect b;",
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_what_programs_in_the_wild_write_reads_and_is_written_back(text: str) -> None:
+    program = read(text)
+    assert read(write(program)) == program
+    assert parse(write(parse(text))) == parse(text)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["(x)->(y)", "->", "-> (a)", "() -> ()|(<t>)", "(a=,<b> =,<#c>) -> (d,<#e>) | ()", "( a\n,b )->( c )"],
+)
+def test_a_box_read_as_one_token_is_the_box_that_the_rules_read(signature: str) -> None:
+    plain, commented = read(f"box\n b \n({signature}) ;"), read(f"box\n b /**/\n({signature}) ;")
+    assert plain == commented
+    assert [(item.line, item.column) for item in (*plain.definitions, *commented.definitions)] == [(2, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("text", [None, 7, b"a", ["a"]])

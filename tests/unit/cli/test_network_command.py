@@ -1,0 +1,75 @@
+"""`advisor network`: the tree, the routes, the errors and the exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from advisor.cli import advisor
+from advisor.network import from_plain, parse
+
+TEXT = """box f ((a) -> (a) | (b));
+net main connect f .. ([{a} -> {c}] | (g * {done}));
+"""
+
+
+def run(*arguments: str | Path, given: str | None = None) -> tuple[int, str, str]:
+    result = CliRunner().invoke(advisor, ["network", *map(str, arguments)], input=given)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_tree_and_the_routes_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "main.snet"
+    path.write_text(TEXT)
+    status, out, _ = run(path)
+    assert status == 0
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert lines[:6] == [
+        "series ..  2:20",
+        "├── f ((a) -> (a) | (b))  2:18",
+        "└── choice |  2:37",
+        "    ├── filter [{a} -> {c}]  2:24",
+        "    └── replication * {done}  2:42",
+        "        └── g  2:40",
+    ]
+    assert "enters: {a}" in lines
+    assert "choice 0 at line 2, column 37: shares open" in lines
+    assert "  {b} takes branch 2" in lines
+
+
+def test_json_holds_the_network_its_routes_and_its_warnings() -> None:
+    status, out, _ = run("-", "--json", given=TEXT + "net other connect f .. [{z} -> {}];")
+    found = json.loads(out)
+    assert status == 0
+    network = parse(TEXT + "net other connect f .. [{z} -> {}];")
+    assert from_plain(found["network"]) == network == parse(found["snet"])
+    assert found["keys"] == ["f"]
+    assert found["records"] == [["a", "z"]]
+    assert found["warnings"] == []
+    assert json.loads(run("-", "--json", "--net", "main", given=TEXT)[1])["choices"][0]["shares"] is None
+
+
+def test_json_networks_are_read_too() -> None:
+    status, out, _ = run("-", given='{"series": ["a", {"join": ["b", "c"]}]}')
+    assert status == 0
+    assert "join" in out
+
+
+def test_an_error_shows_the_line_with_a_caret() -> None:
+    status, out, err = run("-", given="net main\n  connect a .. b ..;\n")
+    assert (status, out) == (1, "")
+    assert err.splitlines()[1:] == ["2 |   connect a .. b ..;", "  |                    ^"]
+    assert "line 2, column 20" in err
+    status, out, err = run("-", "--json", given="a .. ")
+    assert (status, out) == (1, "")
+    assert json.loads(err)["error"]["code"] == "network_syntax"
+
+
+def test_a_long_line_is_cut_round_the_mistake() -> None:
+    status, _, err = run("-", given="a .. " * 10_000 + ";" + " .. b" * 10_000)
+    shown, caret = err.splitlines()[1:]
+    assert status == 1
+    assert len(shown) < 200
+    assert shown[caret.index("^")] == ";"

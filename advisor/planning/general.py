@@ -22,7 +22,7 @@ from advisor.planning.structure import structure_of
 from advisor.planning.visits import Visits
 
 GENERAL_CELLS_MAX = 30_000  # components times counts up to which tables are searched with everything that is known
-WORK_MAX = 300_000  # steps of a search by default: allocations judged, one to ten seconds at the most
+WORK_MAX = 100_000  # steps of a search by default: allocations judged, a few seconds at the most
 GROWTH = 2  # of the cores tried where a target is to be reached on as many as it takes
 
 

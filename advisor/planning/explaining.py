@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor.domain.answers import Allocation, Evidence, Knee, Marginal, Reason, RunnerUp
 from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.front import front_of
 from advisor.planning.general import Solved
 from advisor.planning.linear import weights_of
 from advisor.planning.model import Judged, Model
@@ -31,8 +32,8 @@ LEVEL = 0.9  # one-sided, of the upper bounds where the request names none
 MARGINAL_MAX = 2_000  # components up to which the marginal table is told
 
 
-def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
-    """Return the allocation with its figures and reasons."""
+def answer(solved: Solved, evidence: dict[str, Evidence], *, brief: bool = False) -> Allocation:
+    """Return the allocation with its figures and reasons; when `brief` without tables, knee and runners-up."""
     problem, judged = solved.problem, solved.judged
     model, request = problem.model, problem.model.request
     keys = model.structure.network.keys
@@ -44,8 +45,8 @@ def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
     if request.nodes is not None:
         nodes = place(problem.machine, solved.cores, solved.instances, model.curves.peak_bytes) or []
         placed = {key: tuple(some) for key, some in zip(keys, nodes, strict=True)}
-    marginal = _marginals(solved) if len(keys) <= MARGINAL_MAX else ()
-    knee, runners = _knee(solved), _runners_up(solved)
+    marginal = _marginals(solved) if len(keys) <= MARGINAL_MAX and not brief else ()
+    knee, runners = (None, ()) if brief else (_knee(solved), _runners_up(solved))
     used = np.array([solved.used])
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
     found = Allocation(
@@ -66,6 +67,7 @@ def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
         marginal=marginal,
         runner_up=runners,
         placement=placed,
+        front=front_of(solved) if request.objective == "pareto" else (),
         cost_per_s=float(cost_of(request, judged, used)[0]) if request.objective == "cost" else None,
         evidence={key: evidence[key] for key in keys if key in evidence},
     )

@@ -28,7 +28,9 @@ def sentences(allocation: Allocation) -> list[str]:
             f" {amount(other.throughput_per_s)} records/s and take {amount(other.latency_s)} s{sure}."
         )
     for point in allocation.front[:SHOWN]:
-        found.append(f"{plural(point.used, 'core')}: {amount(point.throughput_per_s)} records/s, {amount(point.latency_s)} s.")
+        found.append(
+            f"{plural(point.used, 'core')}: {amount(point.throughput_per_s)} records/s, {amount(point.latency_s)} s."
+        )
     for key, known in list(allocation.evidence.items())[:SHOWN]:
         far = f", extrapolated by {known.extrapolates:.2g} in log2" if known.extrapolates > 0 else ""
         found.append(f"{key} rests on {plural(known.observations, 'observation')}, model {known.model}{far}.")
@@ -81,4 +83,3 @@ def _marginal(allocation: Allocation, row: Marginal) -> str:
             late = "" if seconds is None else f" and {amount(seconds)} s"
             parts.append(f"{words} {amount(rate)} records/s{late}")
     return f"{row.key} has {plural(row.cores, 'core')}: {'; '.join(parts)}."
-

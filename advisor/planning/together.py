@@ -116,7 +116,10 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         left -= sum(whole_answer.cores[key] * whole_answer.instances[key] for key in whole_answer.cores)
         weights = _weights(some)
         for place, order in enumerate(group):
-            own, many = _parts(some[place], place, whole_answer.cores), _parts(some[place], place, whole_answer.instances)
+            own, many = (
+                _parts(some[place], place, whole_answer.cores),
+                _parts(some[place], place, whole_answer.instances),
+            )
             alone = replace(some[place].request, cores=None, objective="fewest_cores", target={"latency_s": 1e30})
             judged = evaluate(some[place].network, some[place].curves, alone, own, many, some[place].flow)
             found[order] = judged, whole_answer.throughput_per_s * weights[place]
@@ -180,7 +183,12 @@ def _combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Netw
     instances: dict[str, int] = {}
     for place, share in enumerate(shares):
         known = visits_of(share.network, share.request, share.flow)
-        for name, kind in (("shares", "choices"), ("depths", "replications"), ("fan_outs", "splits"), ("returns", "feedbacks")):
+        for name, kind in (
+            ("shares", "choices"),
+            ("depths", "replications"),
+            ("fan_outs", "splits"),
+            ("returns", "feedbacks"),
+        ):
             lists[name] += [getattr(known.routing, name).get(index) for index in getattr(share.network, kind)]
         for row in known.routing.visits:
             visits[_name(place, share.network.keys[row])] = weights[place] * float(known.per_record[row])
@@ -225,6 +233,8 @@ def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:
             zero = np.zeros(len(curves))
             parts.append((seconds, seconds, zero, zero, zero))
         else:
-            parts.append((curves.at(grid), curves.at(grid, upper=True), curves.variation, curves.contention, curves.peak_bytes))
+            parts.append(
+                (curves.at(grid), curves.at(grid, upper=True), curves.variation, curves.contention, curves.peak_bytes)
+            )
     joined = [np.concatenate([part[column] for part in parts]) for column in range(5)]
     return TabulatedCurves(grid, joined[0], np.maximum(joined[0], joined[1]), *joined[2:])

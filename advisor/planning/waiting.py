@@ -40,9 +40,7 @@ class Taking:
     why: str
 
 
-def wait_or_take(
-    curve: Sequence[float] | NDArray[np.float64], free_now: int, more_later: int, wait_s: float
-) -> Taking:
+def wait_or_take(curve: Sequence[float] | NDArray[np.float64], free_now: int, more_later: int, wait_s: float) -> Taking:
     """Return whether one run ends earlier on cores free now or, after `wait_s`, on `more_later` cores in addition.
 
     Either way the run takes the fewest cores on which it is fastest among those it has: a curve may rise again.
@@ -69,7 +67,9 @@ def wait_or_take(
     """
     seconds = np.asarray(curve, np.float64)
     if seconds.ndim != 1 or not len(seconds) or not (np.isfinite(seconds).all() and (seconds > 0).all()):
-        raise InvalidValue("curve", seconds.tolist()[:8] if seconds.ndim == 1 else None, "positive, finite seconds by cores")
+        raise InvalidValue(
+            "curve", seconds.tolist()[:8] if seconds.ndim == 1 else None, "positive, finite seconds by cores"
+        )
     now = whole("free_now", free_now, limits.ALLOCATE_CORES_MAX)
     more = whole("more_later", more_later, limits.ALLOCATE_CORES_MAX)
     delay = number("wait_s", wait_s)

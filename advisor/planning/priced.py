@@ -88,6 +88,9 @@ class _Taker:
         self.end = np.maximum(np.minimum(knots[1:], demand.high[:, None]), self.start)
         self.valid = (knots[:-1] <= demand.high[:, None]) & (knots[1:] >= demand.low[:, None])
         self.fall = np.maximum(-demand.slope, 0.0)
+        # Only the start counts where a segment rises, or has no whole count inside: its end starts the next one.
+        self.at_start = (demand.slope > 0) | ((self.end - self.start <= 1) & (self.end == knots[1:]))
+        self.of_start = demand.times[:, None] * demand.table_s * (self.start / demand.knots) ** demand.slope
         with np.errstate(divide="ignore"):
             level = np.log(demand.times)[:, None] + np.log(demand.table_s) + self.fall * np.log(demand.knots)
             # log of a, and of a b, of D = a p^-b on each segment.
@@ -110,11 +113,8 @@ class _Taker:
         with np.errstate(under="ignore", invalid="ignore"):
             log_p = np.clip((self.log_ab - np.log(price)) * self.power, self.log_start, self.log_end)
             value = np.where(self.valid, np.exp(self.log_a - self.fall * log_p) + price * np.exp(log_p), np.inf)
-        rising = self.demand.slope > 0
-        if rising.any():
-            here = self.demand.times[:, None] * self.demand.table_s + price * self.start
-            value = np.where(rising & self.valid, np.where(self.start == self.demand.knots, here, np.inf), value)
-            log_p = np.where(rising, self.log_start, log_p)
+        value = np.where(self.at_start & self.valid, self.of_start + price * self.start, value)
+        log_p = np.where(self.at_start, self.log_start, log_p)
         place = value.argmin(axis=1)
         real = np.exp(log_p[rows, place])
         lower = np.clip(np.floor(real * (1 + TIE)).astype(np.int64), self.demand.low, self.demand.high)

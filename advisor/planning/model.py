@@ -108,7 +108,9 @@ class Model:
         mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
         unstable = (rho >= FULL).any(axis=1)
         mean[unstable], variance[unstable] = 1.0, 0.0
-        latency, latency_variance = through(self.structure, mean, variance, instances, arrival)
+        latency, latency_variance = through(
+            self.structure, mean, variance, instances, arrival, (loaded, loaded**2 * self.curves.variation)
+        )
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf

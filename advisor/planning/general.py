@@ -22,7 +22,7 @@ from advisor.planning.structure import structure_of
 from advisor.planning.visits import Visits
 
 GENERAL_CELLS_MAX = 30_000  # components times counts up to which tables are searched with everything that is known
-WORK_MAX = 300_000  # steps of a search by default: allocations judged, one to ten seconds at the most
+WORK_MAX = 100_000  # steps of a search by default: allocations judged, a few seconds at the most
 GROWTH = 2  # of the cores tried where a target is to be reached on as many as it takes
 
 
@@ -98,7 +98,7 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
     cores = request.cores
     if cores is not None:
         problem = problem_for(network, curves, request, visits, cores)
-        return _solution(problem, solve(problem), visits)
+        return solution(problem, solve(problem), visits)
     cores = 4 * len(network.keys)
     ceiling = limits.ALLOCATE_CORES_MAX
     while True:
@@ -106,7 +106,7 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
         found = solve(problem)
         full = cores >= ceiling or _exhausted(problem)
         if found is not None or full:
-            return _solution(problem, found, visits)
+            return solution(problem, found, visits)
         cores *= GROWTH
 
 
@@ -118,7 +118,8 @@ def _exhausted(problem: Problem) -> bool:
     return int(widest.sum()) < problem.cores and bool(at_end or problem.cores > 2 * int(widest.sum()))
 
 
-def _solution(problem: Problem, found: Found | None, visits: Visits) -> Solved:
+def solution(problem: Problem, found: Found | None, visits: Visits) -> Solved:
+    """Return what was found with its figures, or raise ImpossibleTarget with the proof."""
     if found is None:
         raise _impossible(problem)
     judged = problem.model.judge(problem.options, found.chosen[None])
@@ -148,7 +149,9 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
             f" {int(options.cores[row, shapes[row]])} x {int(options.instances[row, shapes[row]])} cores forbids more",
             field=keys[row], value=asked, bound=most, hint="raise cores, maximum or instances_max, or ask for less",
         )  # fmt: skip
-    best = _best(problem, Request(cores=problem.cores, objective="latency", quantile=request.quantile, **_same(request)))
+    best = _best(
+        problem, Request(cores=problem.cores, objective="latency", quantile=request.quantile, **_same(request))
+    )
     if best is None:
         return _impossible_arrivals(problem)
     judged, shapes = best

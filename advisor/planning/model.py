@@ -36,6 +36,8 @@ class Judged:
         Mean latency of a record alone.
     seconds_s : (K, n)
         One visit's service, contention included, at the arrival rate or else at the highest throughput.
+    alone_s, stay_variance : (K, n)
+        One visit's service without contention, and the variance of a stay: service, and wait where records queue.
     wait_s : (K, n)
         Mean wait of one visit; 0 without arrivals.
     utilization : (K, n)
@@ -49,6 +51,8 @@ class Judged:
     latency_variance: Floats
     unloaded_s: Floats
     seconds_s: Floats
+    alone_s: Floats
+    stay_variance: Floats
     wait_s: Floats
     utilization: Floats
     active: Floats
@@ -94,8 +98,9 @@ class Model:
             rate = 1 / period
             active = (rate[:, None] * self.visits * full * cores).sum(axis=1)
             zero = np.zeros_like(seconds_s)
+            steady = seconds_s**2 * self.curves.variation
             return Judged(
-                period, unloaded, spread, unloaded, full, zero, rate[:, None] * load * full, active
+                period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active
             )
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
@@ -103,11 +108,13 @@ class Model:
         mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
         unstable = (rho >= FULL).any(axis=1)
         mean[unstable], variance[unstable] = 1.0, 0.0
-        latency, latency_variance = through(self.structure, mean, variance, instances, arrival)
+        latency, latency_variance = through(
+            self.structure, mean, variance, instances, arrival, (loaded, loaded**2 * self.curves.variation)
+        )
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
-        return Judged(period, latency, latency_variance, unloaded, loaded, wait, rho, active)
+        return Judged(period, latency, latency_variance, unloaded, loaded, seconds_s, variance, wait, rho, active)
 
     def _slowed(self, cores: Ints, seconds_s: Floats, load: Floats, rate: float | None) -> Floats:
         """Return the times under contention at a rate, or at the highest throughput where None is given."""
@@ -163,7 +170,10 @@ class Model:
                     w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], np.full(len(rows), variation[row]),
                                    ones, 1 + share * (stream[rows, row] - 1))  # fmt: skip
                     mean, second = mean + share * w, second + share * (v + w**2)
-                wait[rows, row], spread[rows, row] = mean, np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0)
+                wait[rows, row], spread[rows, row] = (
+                    mean,
+                    np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0),
+                )
         return wait, spread
 
     @property
@@ -172,9 +182,7 @@ class Model:
         uneven = bool((self.curves.variation[self.visits > 0] != 1).any())
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
-    def stays(
-        self, options: Options, others: Floats, streams: Floats | float
-    ) -> tuple[Floats, Floats]:
+    def stays(self, options: Options, others: Floats, streams: Floats | float) -> tuple[Floats, Floats]:
         """Return period and mean stay of each shape with the coupling held still, (n, shapes) each.
 
         `others` are the cores busy beside each component, (n,), `streams` the variation of what arrives, (n,) or one

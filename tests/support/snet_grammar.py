@@ -130,7 +130,12 @@ def texts(draw: st.DrawFn, tokens: st.SearchStrategy[Tokens] = MODULE) -> str:
     """Draw a text: the tokens with blanks and comments between them, always where two would run together."""
     written = ""
     for token in draw(tokens):
-        glued = bool(written) and not written[-1].isspace() and draw(st.integers(0, 9)) < 5 and _apart(written[-1], token[0])
+        glued = (
+            bool(written)
+            and not written[-1].isspace()
+            and draw(st.integers(0, 9)) < 5
+            and _apart(written[-1], token[0])
+        )
         written += ("" if glued else draw(SPACES)) + token
     return written
 

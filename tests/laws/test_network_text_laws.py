@@ -64,11 +64,11 @@ def test_any_expression_reads_back_equal_in_every_form(text: str) -> None:
     assert parse_any(text) == network
 
 
-    damaged = f"{text[:place]}{put}{text[place + 1 :]}"
+@given(texts(MODULE), st.integers(0, 2**16), st.sampled_from([*"{}()[]<>|;,.!@*\\=#\x00x0 ", "", "then", "net "]))
 @COUNT
 def test_a_damaged_text_reads_or_is_an_error_with_a_place_in_it(text: str, where: int, put: str) -> None:
     place = where % (len(text) + 1)
-    damaged = "".join((text[:place], put, text[place + 1 :]))
+    damaged = f"{text[:place]}{put}{text[place + 1 :]}"
     error = error_of(damaged)
     if isinstance(error, NetworkSyntax):
         lines = damaged.split("\n")

@@ -56,7 +56,8 @@ def best(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print the table."""
-    print(f"{'text':<12}{'components':>11}{'KiB':>7}{'read/s':>10}{'x tokens alone':>16}{'x flat JSON':>13}{'written/s':>11}{'routes/s':>10}")
+    print(f"{'text':<12}{'components':>11}{'KiB':>7}{'read/s':>10}{'x tokens alone':>16}{'x flat JSON':>13}"
+          f"{'written/s':>11}{'routes/s':>10}")  # fmt: skip
     for make in (declared, commented, bare, operators):
         text = make(COMPONENTS)
         network = parse(text)

@@ -40,7 +40,8 @@ TAG_ITEMS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen; 
 INTEGER_MAX = 2**63 - 1  # of a literal: what fits the widest C integer of any runtime
 INTEGER_DIGITS_MAX = 32  # leading zeros included: no literal costs more than its value
 
-TUPLES_KEPT = 1_024  # of boxes, kept read: the boxes of a program share few
+TUPLES_KEPT = 1_024  # of boxes, kept read: the boxes of a program share few,
+TUPLE_KEPT_CHARACTERS_MAX = 1_000  # and they are short
 _NAME = re.compile(r"[A-Za-z0-9_:]+")
 
 Part = Reference | Chain | Postfix | Sync | Filter
@@ -202,6 +203,12 @@ class _Building(Transformer[Token, Program]):
 
     tuple = record
 
+    def whole_record(self, text: Token) -> tuple[Label, ...]:
+        return _whole_record(text)
+
+    def whole_out(self, text: Token) -> Any:
+        return tuple(map(Item, _whole_record(text)))
+
     def field(self, name: Token) -> Label:
         return Label(FIELD, str(name))
 
@@ -327,9 +334,7 @@ def _whole_box(text: Token) -> Box:
     head, _, signature = text.partition("(")
     name = head[3:].strip()
     line, column = _inside(text, text.index(name, 3))
-    if len(text) > limits.NAME_BYTES_MAX:
-        for found in _NAME.finditer(text):
-            check_name(found[0], *_inside(text, found.start()))
+    _check_names(text)
     left, _, right = signature.partition("->")
     tuples = right[: right.rindex(")")].split("|")
     consumed = _tuple(left.strip()) if "(" in left else None
@@ -337,10 +342,28 @@ def _whole_box(text: Token) -> Box:
     return Box(name, line, column, consumed, produced)
 
 
-@lru_cache(maxsize=TUPLES_KEPT)
+def _whole_record(text: Token) -> tuple[Label, ...]:
+    """Return the labels of a record that is one token."""
+    _check_names(text)
+    return _tuple(str(text))
+
+
+def _check_names(text: Token) -> None:
+    if len(text) > limits.NAME_BYTES_MAX:
+        for found in _NAME.finditer(text):
+            check_name(found[0], *_inside(text, found.start()))
+
+
 def _tuple(text: str) -> tuple[Label, ...]:
     """Return the labels of ``(a, <t>, <#b>=)``."""
+    return _short_tuple(text) if len(text) <= TUPLE_KEPT_CHARACTERS_MAX else _long_tuple(text)
+
+
+def _long_tuple(text: str) -> tuple[Label, ...]:
     return tuple(_label(each.strip()) for each in text[1:-1].split(",")) if len(text) > 2 and text[1:-1].strip() else ()
+
+
+_short_tuple = lru_cache(maxsize=TUPLES_KEPT)(_long_tuple)
 
 
 def _label(text: str) -> Label:

@@ -101,7 +101,7 @@ def explained(
     open_brackets
         Brackets that are open there, the innermost last.
     """
-    could = set(accepted) - {"WHOLE_BOX"}
+    could = set(accepted) - {"WHOLE_BOX", "WHOLE_RECORD"}
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         line, column = (last.end_line or 1, last.end_column or 1) if last is not None else (1, 1)
         found, words = "", "the text ends"

@@ -360,19 +360,19 @@ def _bounded(index: int, stream: Stream) -> Stream:
 
 def _routes_of(seen: Seen) -> tuple[Route, ...]:
     found: dict[Record, tuple[int, ...]] = {}
-    for (record, *_), (_, branches) in seen.items():
-        found[record] = branches
-    return tuple(Route(record, branches) for record, branches in sorted(found.items(), key=lambda item: item[0].text))
+    for (record, *_), (_, possible) in seen.items():
+        found[record] = possible
+    return tuple(Route(record, possible) for record, possible in sorted(found.items(), key=lambda item: item[0].text))
 
 
-def _shares(branches: int, seen: Seen) -> tuple[float, ...] | None:
+def _shares(count: int, seen: Seen) -> tuple[float, ...] | None:
     """Return the shares when all sources agree on them."""
     sources: dict[Hashable, list[float]] = {}
     for (_, *source), (weight, possible) in seen.items():
         if len(possible) != 1:
             return None
-        sources.setdefault(tuple(source), [0.0] * branches)[possible[0]] += weight
-    found = [tuple(count / sum(counts) for count in counts) for counts in sources.values()]
+        sources.setdefault(tuple(source), [0.0] * count)[possible[0]] += weight
+    found = [tuple(each / sum(counts) for each in counts) for counts in sources.values()]
     if not found or any(abs(a - b) > 1e-12 for other in found[1:] for a, b in zip(found[0], other, strict=True)):
         return None
     return found[0]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 
 from advisor.domain.answers import Allocation, Evidence, Knee, Marginal, Reason, RunnerUp
-from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.demand import TIE, Ints
 from advisor.planning.front import front_of
 from advisor.planning.general import Solved
 from advisor.planning.linear import weights_of
@@ -23,12 +21,11 @@ from advisor.planning.relaxing import solve
 from advisor.planning.requests import limits_of, pins_of
 from advisor.planning.search import KEPT, Problem, exchanges
 from advisor.planning.tree_program import cells, sum_program
+from advisor.planning.uncertain import better_than
 
 RUNNERS_UP = 3  # that are told
 KNEE_SHARE = 0.99
 KNEE_CELLS_MAX = 50_000_000  # of the program that a knee of the latency takes: a tenth of a second
-SAMPLES = 512  # of the curves' uncertainty: a probability is then good to about 0.02
-LEVEL = 0.9  # one-sided, of the upper bounds where the request names none
 MARGINAL_MAX = 2_000  # components up to which the marginal table is told
 
 
@@ -132,10 +129,11 @@ def _finite(effect: tuple[float, float] | None) -> tuple[float | None, float | N
 
 
 def _first_of(weight: Ints, here: int, *, wider: bool) -> int | None:
-    place_ = int(np.searchsorted(weight, here, side="right" if wider else "left"))
     if wider:
-        return place_ if place_ < len(weight) else None
-    return int(np.searchsorted(weight, weight[place_ - 1], side="left")) if place_ > 0 else None
+        after = int(np.searchsorted(weight, here, side="right"))
+        return after if after < len(weight) else None
+    before = int(np.searchsorted(weight, here, side="left"))
+    return int(np.searchsorted(weight, int(weight[before - 1]), side="left")) if before > 0 else None
 
 
 def _knee(solved: Solved) -> Knee | None:
@@ -208,61 +206,11 @@ def _runners_up(solved: Solved) -> tuple[RunnerUp, ...]:
         found.append(RunnerUp(
             dict(zip(keys, cores[0].tolist(), strict=True)), dict(zip(keys, instances[0].tolist(), strict=True)),
             int(problem.used(chosen[None])[0]), float(1 / judged.period_s[0]),
-            float(latency_of(problem.model.request, judged)[0]), _better(solved, chosen),
+            float(latency_of(problem.model.request, judged)[0]), better_than(solved, chosen),
         ))  # fmt: skip
         if len(found) == RUNNERS_UP:
             break
     return tuple(found)
-
-
-@lru_cache(8)
-def _normals(columns: int) -> Floats:
-    """Return SAMPLES standard normal rows that fill the space evenly: a Kronecker sequence of roots of primes."""
-    primes: list[int] = []
-    candidate = 2
-    while len(primes) < columns:
-        if all(candidate % prime for prime in primes if prime * prime <= candidate):
-            primes.append(candidate)
-        candidate += 1
-    steps = np.sqrt(np.array(primes, np.float64)) % 1
-    uniform = (np.arange(1, SAMPLES + 1)[:, None] * steps + 0.5) % 1
-    grid = np.linspace(1e-4, 1 - 1e-4, 2001)
-    normal = np.array([NormalDist().inv_cdf(float(p)) for p in grid])
-    return np.interp(uniform, grid, normal)
-
-
-def _better(solved: Solved, other: Ints) -> float | None:
-    """Return the probability that the answer is better than another allocation; None without uncertainty.
-
-    Each curve is its expectation times exp(s_c z_c), z_c standard normal, one for all its counts and independent between
-    components; s_c comes from the upper bound at its level. Both allocations are judged on the same draws; equal ones
-    count half.
-    """
-    model, options = solved.problem.model, solved.problem.options
-    spread = model.curves.spread
-    if not spread.any():
-        return None
-    level = model.request.level or LEVEL
-    unit = max(NormalDist().inv_cdf(max(level, 0.5 + 1e-6)), 1e-3)
-    draws = _normals(len(other))
-    values = [_sampled(model, options.pick(one[None]), draws / unit) for one in (solved.found.chosen, other)]
-    mine, theirs = values
-    tied = np.abs(mine - theirs) <= TIE * np.abs(mine)
-    return float(((mine < theirs) & ~tied).mean() + 0.5 * tied.mean())
-
-
-def _sampled(model: Model, shapes: tuple[Ints, Ints, Floats, Floats], draws: Floats) -> Floats:
-    cores, instances, _, heaviest = shapes
-    column = np.searchsorted(model.curves.counts, cores[0])
-    rows = np.arange(cores.shape[1])
-    seconds = model.curves.expected_s[rows, column] * np.exp(model.curves.spread[rows, column] * draws)
-    wide = [np.broadcast_to(part, seconds.shape) for part in (cores, instances, heaviest)]
-    judged = model.judge_shapes(wide[0], wide[1], seconds, wide[2])
-    used = np.full(len(draws), int((cores * instances).sum()))
-    request = model.request
-    if about_latency(request):
-        return latency_of(request, judged)
-    return cost_of(request, judged, used) if request.objective == "cost" else judged.period_s
 
 
 def _reasons(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reason]:
@@ -335,9 +283,12 @@ def _limits(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reason
         text = f"{network.keys[row]} is on the most cores its curve knows, {plural(int(last[row]), 'core')}{more}"
         yield Reason("curve_end", network.keys[row], float(last[row]), text)
     replicas = model.structure.visits.replicas
-    for row in [row for row in slowest.tolist() if row in replicas and solved.instances[row] > 1][:1]:
+    for row in [row for row in slowest.tolist() if row in replicas and int(solved.instances[row]) > 1][:1]:
         share = float(problem.options.heaviest[row, solved.found.chosen[row]])
-        text = f"the busiest instance of {network.keys[row]} serves {amount(100 * share)} % of its records: a replica is not divided"
+        text = (
+            f"the busiest instance of {network.keys[row]} serves {amount(100 * share)} % of its records:"
+            " a replica is not divided"
+        )
         yield Reason("skew", network.keys[row], share, text)
     if found.placement is not None:
         yield Reason("nodes", None, float(len(problem.machine.sizes)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.domain.answers import FrontPoint
+from advisor.planning.costs import thresholds
 from advisor.planning.demand import TIE, Floats, Ints
 from advisor.planning.general import Solved
 from advisor.planning.objectives import latency_of
-from advisor.planning.relaxing import PROGRAM_CELLS_MAX, thresholds
-from advisor.planning.tree_program import cells, tree_program
+from advisor.planning.tree_program import PROGRAM_CELLS_MAX, cells, tree_program
 
 PERIODS_MAX = 24  # periods whose latencies are solved, spread over those that allocations may have
 COUNTS_MAX = 48  # numbers of cores told, spread over all
@@ -47,7 +47,7 @@ def front_of(solved: Solved) -> tuple[FrontPoint, ...]:
     every = np.stack(list(found.values()))
     judged = problem.model.judge(options, every)
     used, latency = problem.used(every), latency_of(request, judged)
-    kept = undominated(np.stack([used, judged.period_s, latency], axis=1))
+    kept = undominated(np.stack([used.astype(np.float64), judged.period_s, latency], axis=1))
     kept = kept[[problem.placeable(every[place]) for place in kept.tolist()]]
     if len(kept) > POINTS_MAX:
         kept = kept[np.unique(np.linspace(0, len(kept) - 1, POINTS_MAX).astype(int))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -132,8 +132,8 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
     request, model, options = problem.model.request, problem.model, problem.options
     keys = model.structure.network.keys
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
-    if name == "throughput_per_s" or name == "":
-        best = _best(problem, Request(cores=problem.cores, objective="throughput", **_same(request)))
+    if name != "latency_s":
+        best = _best(problem, _bare(problem, "throughput"))
         if best is None:
             return ImpossibleTarget(
                 "no allocation can be placed on the machine: the nodes, the memory and the minima exclude each other",
@@ -149,9 +149,7 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
             f" {int(options.cores[row, shapes[row]])} x {int(options.instances[row, shapes[row]])} cores forbids more",
             field=keys[row], value=asked, bound=most, hint="raise cores, maximum or instances_max, or ask for less",
         )  # fmt: skip
-    best = _best(
-        problem, Request(cores=problem.cores, objective="latency", quantile=request.quantile, **_same(request))
-    )
+    best = _best(problem, _bare(problem, "latency"))
     if best is None:
         return _impossible_arrivals(problem)
     judged, shapes = best
@@ -166,15 +164,14 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
 
 
 def _impossible_arrivals(problem: Problem) -> ImpossibleTarget:
-    request = problem.model.request
-    bare = Request(cores=problem.cores, objective="latency", **_same(request))
+    bare = _bare(problem, "latency")
     model = Model(problem.model.structure, problem.model.curves, bare)
     return _impossible(Problem(model, problem.options, problem.machine, problem.cores, problem.work_max))
 
 
-def _same(request: Request) -> dict[str, object]:
-    names = ("arrival_per_s", "arrival_variation", "nodes", "memory_bytes", "level", "work_max")
-    return {name: getattr(request, name) for name in names}
+def _bare(problem: Problem, objective: str) -> Request:
+    """Return the request for another objective on the same machine."""
+    return replace(problem.model.request, objective=objective, cores=problem.cores, target=None, weights=None)
 
 
 def _best(problem: Problem, request: Request) -> tuple[Judged, Ints] | None:

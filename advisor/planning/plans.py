@@ -154,12 +154,18 @@ def _cores_for_throughput(problem: _Problem) -> Solution:
     return found
 
 
+def _lowest(demand: AnyDemand, cores: int) -> Ints:
+    if isinstance(demand, TableDemand):
+        return lowest_latency_priced(demand, cores)[0]
+    return lowest_latency(demand, cores)
+
+
 def _cores_for_latency(problem: _Problem) -> Solution:
     demand = problem.demand
-    by_table = isinstance(demand, TableDemand)
-    lowest = (lambda some: lowest_latency_priced(demand, some)[0]) if by_table else (
-        lambda some: lowest_latency(demand, some))  # fmt: skip
-    found = (least_cores_priced if by_table else least_cores_for_latency)(demand, problem.target)
+    if isinstance(demand, TableDemand):
+        found = least_cores_priced(demand, problem.target)
+    else:
+        found = least_cores_for_latency(demand, problem.target)
     if found is None:
         floor = demand.seconds(demand.fastest(demand.high))
         row = int(floor.argmax())
@@ -169,7 +175,7 @@ def _cores_for_latency(problem: _Problem) -> Solution:
             f" {floor[row]:.6g} s of it {problem.keys[row]}",
         )  # fmt: skip
     if found.sum() > problem.cores:
-        best = demand.seconds(lowest(problem.cores))
+        best = demand.seconds(_lowest(demand, problem.cores))
         row = int(best.argmax())
         raise problem.impossible(
             row, "latency_s", float(best.sum()),
@@ -245,9 +251,7 @@ def _counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def _answer(
-    problem: _Problem, request: Request, solution: Solution, evidence: Mapping[str, Evidence]
-) -> Allocation:
+def _answer(problem: _Problem, request: Request, solution: Solution, evidence: Mapping[str, Evidence]) -> Allocation:
     keys, demand = problem.keys, problem.demand
     if isinstance(solution, Grouping):
         cores, instances, used = solution.cores, solution.instances, int(solution.sizes.sum())

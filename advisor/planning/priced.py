@@ -16,7 +16,9 @@ from advisor.planning.table_demand import TableDemand
 from advisor.planning.throughput import steps
 
 PRICES_MAX = 40  # bisections of the price: fewer where the cores taken meet those given
-STEPS_FEW = 512  # single cores left in the bracket, beside one for two components, at which sorting their gains is cheaper
+STEPS_FEW = (
+    512  # single cores left in the bracket, beside one for two components, at which sorting their gains is cheaper
+)
 
 
 def lowest_latency_priced(demand: TableDemand, cores: int) -> tuple[Ints, float]:
@@ -56,9 +58,7 @@ def least_cores_priced(demand: TableDemand, latency_s: float) -> Ints | None:
     return found if demand.latency_s(found) <= limit else many
 
 
-def _bracket(
-    taker: _Taker, top: Ints, is_few: Callable[[Ints], bool], cores: int | None
-) -> tuple[Ints, Ints, float]:
+def _bracket(taker: _Taker, top: Ints, is_few: Callable[[Ints], bool], cores: int | None) -> tuple[Ints, Ints, float]:
     """Return two allocations between which the answer lies, with few steps between them, and a price between theirs."""
     few, many, low, high = taker.demand.low, top, taker.least, taker.most
     middle = (low * high) ** 0.5
@@ -148,4 +148,5 @@ def _least_before(gain: Floats, first: np.ndarray[tuple[int], np.dtype[np.bool_]
     group = np.cumsum(first) - 1
     # Runs are made to fall one after another, so that one running minimum does them all.
     span = float(np.abs(gain).max(initial=0.0)) * 4 + 1.0
-    return np.minimum.accumulate(gain - group * span) + group * span
+    fallen: Floats = np.minimum.accumulate(gain - group * span)
+    return fallen + group * span

@@ -109,7 +109,9 @@ def _shares(network: Network, field: str, index: int, value: object) -> Sequence
     children = network.nodes[index].children
     given = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else ()
     if len(given) != len(children):
-        raise InvalidValue(field, value, f"a list of {len(children)} shares, one a branch{_place(network, index)}")
+        raise InvalidValue(
+            field, cast("object", value), f"a list of {len(children)} shares, one a branch{_place(network, index)}"
+        )
     return _normalised(network, field, index, given)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from advisor.domain.answers import Allocation, Marginal
 from advisor.planning.reasons import amount, plural
 
@@ -45,11 +47,9 @@ def _headline(allocation: Allocation) -> str:
     return f"For {goal}, {plural(used, 'core')}: {_shapes(allocation.cores, allocation.instances)}."
 
 
-def _shapes(cores: object, instances: object) -> str:
-    pairs = dict(cores)  # type: ignore[call-overload]
-    many = dict(instances)  # type: ignore[call-overload]
-    told = [f"{key} {p}" if many[key] == 1 else f"{key} {many[key]} x {p}" for key, p in list(pairs.items())[:SHOWN]]
-    return ", ".join(told) + _more(len(pairs))
+def _shapes(cores: Mapping[str, int], many: Mapping[str, int]) -> str:
+    told = [f"{key} {p}" if many[key] == 1 else f"{key} {many[key]} x {p}" for key, p in list(cores.items())[:SHOWN]]
+    return ", ".join(told) + _more(len(cores))
 
 
 def _more(count: int) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
 from advisor.planning.demand import Floats, Ints
@@ -168,10 +169,11 @@ def _joined(structure: Structure, index: int, children: list[Moments]) -> Moment
     taken = children
     if structure.network.nodes[index].kind == CHOICE:
         taken = [child for child, share in zip(children, structure.shares(index), strict=True) if share > 0]
-    means, variances = (np.stack(some, axis=1) for some in zip(*taken, strict=True))
+    means: Floats = np.stack([mean for mean, _ in taken], axis=1)
+    variances: Floats = np.stack([variance for _, variance in taken], axis=1)
     if not variances.any():
         return means.max(axis=1), np.zeros(len(means))
-    infinite = ~np.isfinite(means).all(axis=1)
+    infinite: NDArray[np.bool_] = np.isinf(means).any(axis=1)
     mean, variance = latest(np.where(infinite[:, None], 1.0, means), np.where(infinite[:, None], 0.0, variances))
     return np.where(infinite, np.inf, mean), np.where(infinite, np.inf, variance)
 
@@ -225,9 +227,9 @@ def _ordered(
         for place, branch in enumerate(chosen.tolist()):
             flag = mixed[branch][stable]
             if flag.any():
-                own = tuple(part[stable][:, None] for part in bare[branch])
-                late, _ = in_order(*own, rate * shares[place : place + 1], np.ones((len(own[0]), 1)), np.ones(1))
-                extra = extra + shares[place] * flag * (late - own[0][:, 0])
+                own, spread = (part[stable][:, None] for part in bare[branch])
+                late, _ = in_order(own, spread, rate * shares[place : place + 1], np.ones_like(own), np.ones(1))
+                extra = extra + shares[place] * flag * (late - own[:, 0])
         ordered = ordered[0] + extra, ordered[1]
     else:
         own_order = mixed[0] if structure.network.nodes[index].kind == SPLIT else np.ones(len(mean))

@@ -107,4 +107,3 @@ def gap_of(value: float, bound: float, *, of_throughput: bool) -> float:
     if bound <= 0 or value <= bound * (1 + TIE):
         return 0.0
     return 1 - bound / value if of_throughput else value / bound - 1
-

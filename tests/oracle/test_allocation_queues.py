@@ -80,7 +80,12 @@ class Records:
     """Records through a tree, station by station: first come first served, gamma services."""
 
     def __init__(self, seed: int, seconds: dict[str, float], variation: float, instances: dict[str, int]) -> None:
-        self.rng, self.seconds, self.variation, self.instances = np.random.default_rng(seed), seconds, variation, instances
+        self.rng, self.seconds, self.variation, self.instances = (
+            np.random.default_rng(seed),
+            seconds,
+            variation,
+            instances,
+        )
 
     def through(self, part: tuple[Any, ...], arrivals: np.ndarray) -> np.ndarray:
         kind = part[0]

@@ -135,7 +135,9 @@ def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
 def figure(answer: general.Solved | object, extra: dict[str, object]) -> float:
     if "objective" not in extra:
         return 1 / answer.throughput_per_s  # type: ignore[attr-defined]
-    name = "latency_quantile_s" if "quantile" in extra else "latency_queued_s" if "arrival_per_s" in extra else "latency_s"
+    name = (
+        "latency_quantile_s" if "quantile" in extra else "latency_queued_s" if "arrival_per_s" in extra else "latency_s"
+    )
     value = getattr(answer, name)
     return float("inf") if value is None else value
 

@@ -126,5 +126,8 @@ def test_some_shares_are_decided_so_that_the_law_above_says_something() -> None:
         rng = random.Random(seed)
         tree = ("series", [drawn(rng, 2, {}, filters_only=True) for _ in range(3)])
         enters = frozenset(rng.sample(LABELS, 5))
-        decided += sum(each is not None and 0 < each[0] < 1 for each in routes(parse(text_of(tree)), [[f"<{x}>" for x in enters]]).shares)
+        decided += sum(
+            each is not None and 0 < each[0] < 1
+            for each in routes(parse(text_of(tree)), [[f"<{x}>" for x in enters]]).shares
+        )
     assert decided > 5

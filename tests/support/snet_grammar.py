@@ -10,7 +10,8 @@ NAMES = st.sampled_from(["a", "b", "c9", "_d", "long_name", "typed", "boxes", "i
 INTEGERS = st.sampled_from(["0", "7", "42", "0x1F", "0Xab", "017", "9223372036854775807"])
 SPACES = st.sampled_from([" ", "\n", "\t", " /* c ** > */ ", " // d |]\n", "  "])
 METADATA = st.sampled_from([
-    "<metadata></metadata>", '<metadata x="1">\n<box name="a/b"> &lt; <!-- c --> </box></metadata>', "<metadata> & ]]> </metadata>",
+    "<metadata></metadata>", "<metadata> & ]]> </metadata>", "<metadata/>",
+    '<metadata x="1">\n<box name="a/b"> &lt; <!-- c --> </box></metadata>',
 ])  # fmt: skip
 CODE = st.sampled_from(["<<<C| int f() { return a >> 2; } >>>", "<<< SaC | >>>", "<<<C|// } ; */\n>>>"])
 BINARY = ["||", "&&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "min", "max"]
@@ -130,7 +131,12 @@ def texts(draw: st.DrawFn, tokens: st.SearchStrategy[Tokens] = MODULE) -> str:
     """Draw a text: the tokens with blanks and comments between them, always where two would run together."""
     written = ""
     for token in draw(tokens):
-        glued = bool(written) and not written[-1].isspace() and draw(st.integers(0, 9)) < 5 and _apart(written[-1], token[0])
+        glued = (
+            bool(written)
+            and not written[-1].isspace()
+            and draw(st.integers(0, 9)) < 5
+            and _apart(written[-1], token[0])
+        )
         written += ("" if glued else draw(SPACES)) + token
     return written
 
@@ -138,4 +144,4 @@ def texts(draw: st.DrawFn, tokens: st.SearchStrategy[Tokens] = MODULE) -> str:
 def _apart(left: str, right: str) -> bool:
     """Say whether two characters never make one token of two."""
     closing, opening = set(")}];,"), set("(){},;")
-    return left in closing - {"]"} or right in opening and (left.isalnum() or left in "_)}")
+    return left in closing - {"]"} or (right in opening and (left.isalnum() or left in "_)}"))

@@ -313,7 +313,9 @@ def test_operators_carry_what_the_text_says() -> None:
     assert (star.ordered, star.patterns) == (True, ("{x}", "{y, <t>} if <t > 3 && #n == 16>"))
     assert feedback.patterns == ("{r}",)
     assert by_kind["sync"].patterns == ("{a}", "{b} if <!t>")
-    assert by_kind["filter"].text == "[{a, <t>} -> if <t < 1> then {b = a}; {<t = t - 1>} else if <t == 1> then else {}]"
+    assert (
+        by_kind["filter"].text == "[{a, <t>} -> if <t < 1> then {b = a}; {<t = t - 1>} else if <t == 1> then else {}]"
+    )
     work, ext = (network.nodes[index] for index in network.boxes)
     assert (work.consumes, work.produces) == (("a=", "<t>"), (("b",), ()))
     assert ext.mappings == ((("a",), ("b",)), (("c",), ("b",)), (("d",), ("...",)))

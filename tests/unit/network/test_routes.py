@@ -60,7 +60,9 @@ def test_shares_are_known_where_types_decide_them_entirely() -> None:
     halves = "[{x} -> {a}; {b}] .. ([{a} -> {c}] | [{b} -> {c}])"
     assert shares(halves) == ((0.5, 0.5),)
     assert shares("[{x} -> {a}; {b}; {b, c}] .. ([{a} -> {c}] | [{b} -> {c}])") == (pytest.approx((1 / 3, 2 / 3)),)
-    assert shares("box s ((x) -> (x)); net m connect s .. [{x} -> {a}; {b}] .. ([{a} -> {}] | [{b} -> {}]);") == ((0.5, 0.5),)
+    assert shares("box s ((x) -> (x)); net m connect s .. [{x} -> {a}; {b}] .. ([{a} -> {}] | [{b} -> {}]);") == (
+        (0.5, 0.5),
+    )
     assert shares("[{x} -> {a}] .. ([{a} -> {c}] | [{b} -> {c}])") == ((1.0, 0.0),)
     assert routes(parse(halves)).flow().shares == ((0.5, 0.5),)
 
@@ -107,7 +109,9 @@ def test_problems_are_told_with_their_node() -> None:
 
 
 def test_an_initialiser_takes_nothing_and_is_no_problem() -> None:
-    found = routes(parse("box i (-> (s)); box w ((s, a) -> (b)); net m connect (i | []) .. [|{s},{a}|]*{s,a} .. w;"), [["a"]])
+    found = routes(
+        parse("box i (-> (s)); box w ((s, a) -> (b)); net m connect (i | []) .. [|{s},{a}|]*{s,a} .. w;"), [["a"]]
+    )
     assert found.shares == ((0.0, 1.0),)
     assert found.problems == ()
 

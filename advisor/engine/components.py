@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -198,14 +199,13 @@ class Components:
         if not n:
             return
         if active is None or np.isnan(active).all():
-            x = rows.product()
+            x, moves = rows.product(), []
             changes = fold(self.table, rows.slots, x, rows.cores, rows.elapsed_s, rows.count, self.timer_noise_s)
         else:
-            rows, changes = self.contentions.fold(self.table, rows, active, self.timer_noise_s)
+            rows, changes, moves = self.contentions.fold(self.table, rows, active, self.timer_noise_s)
         start = 0
-        for slot, row, ratio in zip(
-            changes.slots.tolist(), changes.rows.tolist(), changes.log2_ratio.tolist(), strict=True
-        ):
+        shifts = list(zip(changes.rows.tolist(), changes.slots.tolist(), changes.log2_ratio.tolist(), strict=True))
+        for row, slot, ratio in sorted(shifts + moves, key=itemgetter(0)):
             self._fold_points(rows, start, row + 1, kind)
             start = row + 1
             self.supports.shift_level(slot, ratio)

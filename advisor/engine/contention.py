@@ -6,9 +6,10 @@ import numpy as np
 
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.rows import Rows
-from advisor.models import contention, fold, weighting
+from advisor.models import contention, drift, fold, weighting
 from advisor.models.contention import Contention
 from advisor.models.fold import Changes
+from advisor.models.logarithm import log2_of
 from advisor.models.table import Table
 
 TABLE = "contention"  # its name in snapshots and state bytes
@@ -31,8 +32,13 @@ class Contentions:
         place = self.place(slot)
         return Contention() if place == NONE else contention.told(self.table, place)
 
-    def fold(self, table: Table, rows: Rows, active: Floats, timer_noise_s: float) -> tuple[Rows, Changes]:
-        """Fold rows into the base table as an idle machine would have run them; return them so, and the changes found.
+    def fold(
+        self, table: Table, rows: Rows, active: Floats, timer_noise_s: float
+    ) -> tuple[Rows, Changes, list[tuple[int, int, float]]]:
+        """Fold rows into the base table as an idle machine would have run them.
+
+        Return them so, the changes found, and (row, slot, log2 factor) where a component was carried after a row, because what
+        was learned before was of rows that were corrected too little.
 
         Parameters
         ----------
@@ -51,6 +57,7 @@ class Contentions:
         elapsed = rows.elapsed_s.copy()
         x = rows.product()
         found: list[tuple[Ints, Ints, Floats]] = []
+        moves: list[tuple[int, int, float]] = []
         rest = np.arange(len(others))
         while len(rest):
             ends = self._ends(places[rest])
@@ -68,10 +75,20 @@ class Contentions:
             if len(changes):
                 found.append((changes.slots, ready[changes.rows], changes.log2_ratio))
             for row in rest[ends][first[rows.slots[rest[ends]]] == rest[ends]].tolist():
-                model = table.words[weighting.FEATURES, int(rows.slots[row])]
-                contention.end_epoch(self.table, int(places[row]), model)
+                self._end_epoch(table, int(rows.slots[row]), int(places[row]), row, moves)
             rest = rest[rest > first[rows.slots[rest]]]
-        return rows.timed(elapsed), Changes.of(found)
+        return rows.timed(elapsed), Changes.of(found), moves
+
+    def _end_epoch(self, table: Table, slot: int, place: int, row: int, moves: list[tuple[int, int, float]]) -> None:
+        """End a component's epoch; where its rows were corrected too little or too much, carry what they taught."""
+        factor = contention.end_epoch(self.table, place)
+        if factor != 1.0:
+            part = table.gather(np.array([slot]))
+            drift.carry(part, np.array([factor]), np.array([factor]))
+            drift.restart(part)
+            table.scatter(np.array([slot]), part)
+            moves.append((row, slot, log2_of(factor)))
+        contention.begin_epoch(self.table, place, table.words[weighting.FEATURES, slot])
 
     def _ends(self, places: Ints) -> Ints:
         """Return the rows, of those at places (n,), with which an epoch of their component ends; the first one a component."""

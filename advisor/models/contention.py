@@ -153,16 +153,29 @@ def correct(
 FLOOR = FEATURES_WORDS - 2  # where the model's floor stands among its words
 
 
-def end_epoch(table: RecordTable, place: int, model: Floats) -> None:
-    """Take what the epoch of a component has told, and begin the next one with the weighting model (14,) of now."""
+def end_epoch(table: RecordTable, place: int) -> float:
+    """Take what the epoch of a component has told: `begin_epoch` follows.
+
+    Return the factor by which rows of this epoch should have been shorter than they were learned; 1 where that is little.
+    """
+    factor = 1.0
     found = _slope(table, place)
     kappa, precision = _f(table, "kappa"), _f(table, "precision")
     if found is not None:
-        step, certainty = found
+        step, certainty, mean_d = found
+        corrected_by = told(table, place).kappa
         before = OLD_SHARE * float(precision[place])
         both = before + certainty
         moved = (before * float(kappa[place]) + certainty * (float(kappa[place]) + step)) / both
         kappa[place], precision[place] = min(max(moved, 0.0), KAPPA_MAX), both
+        factor = 1.0 / (1.0 + (told(table, place).kappa - corrected_by) * mean_d)
+        if abs(factor - 1.0) < CARRIED_LEAST:
+            factor = 1.0
+    return factor
+
+
+def begin_epoch(table: RecordTable, place: int, model: Floats) -> None:
+    """Begin an epoch of as many rows as there were, with the weighting model (14,) of now."""
     _begin(table, place, model)
     table.count("solve_at")[place] = 2 * table.count("rows")[place]
 
@@ -175,8 +188,8 @@ def _begin(table: RecordTable, place: int, model: Floats) -> None:
     table.changed[place] = True
 
 
-def _slope(table: RecordTable, place: int) -> tuple[float, float] | None:
-    """Return (slope in d over the level, its precision) of an epoch; None where d tells nothing of its own."""
+def _slope(table: RecordTable, place: int) -> tuple[float, float, float] | None:
+    """Return (slope in d over the level, its precision, mean of d) of an epoch; None where d tells nothing of its own."""
     rows = int(table.count("sum_rows")[place])
     if rows < ROWS_LEAST:
         return None
@@ -206,9 +219,10 @@ def _slope(table: RecordTable, place: int) -> tuple[float, float] | None:
         return None
     unexplained = max(sums[TERMS][TERMS] - slope * slope * own, 0.0) / (rows - used)
     noise = max(unexplained, NOISE_LEAST * weight / rows)
-    return slope / level, own * level * level / noise
+    return slope / level, own * level * level / noise, mean_d
 
 
+CARRIED_LEAST = 0.05  # share of a time by which a curve may be off before it is carried, which costs it its evidence
 NOISE_LEAST = 1e-8  # of the variance of t / m: no model is right to more than 1e-4
 
 

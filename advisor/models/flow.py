@@ -474,7 +474,7 @@ class FlowCounts:
         found = cls(name, header["places"])
         found.numbers_of(header["keys"])
         k = len(found.keys)
-        words = np.frombuffer(data, "<i8", (len(KEY_FIELDS) + 1) * k, 4 + size).reshape(-1, k)
+        words = np.frombuffer(data, "<i8", (len(KEY_FIELDS) + 1) * k, 4 + size).reshape(len(KEY_FIELDS) + 1, k)
         for field, column in zip(KEY_FIELDS, words, strict=False):
             found.counts[field][:k] = column
         found.square[:k] = words[-1].view("<f8")

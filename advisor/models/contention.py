@@ -1,7 +1,7 @@
 """How much longer a component takes while others are busy: T(p, others) = T(p) (1 + kappa others), in constant space.
 
 `others` = max(active_cores - p, 0) are the cores of the machine that were busy with something else while a run took place.
-Learned in epochs, by the rows of a component that tell them: epoch k ends at row 16 * 2**k. In an epoch
+Learned in epochs, by the rows of a component that tell them: epoch k ends at row 16 * 2**k since they began. In an epoch
 
 - a copy m of the weighting model, and kappa, stand still: each row is corrected, t' = t / (1 + kappa others), before anything
   else learns from it, so that the curve T(p) is that of an idle machine;
@@ -10,7 +10,8 @@ Learned in epochs, by the rows of a component that tell them: epoch k ends at ro
   contention where busy cores go with cores given.
 
 At its end kappa moves by the slope in d over the level, and is weighed with what was known before, which counts half as much as
-it did. Where others are a function of p alone (a machine always full) nothing tells contention from the curve: the slope has no
+it did where the epoch was as long as all before. Where that changes a typical correction by `CARRIED_LEAST`, what was learned of
+the curve so far is carried by as much, and counts few rows. Where others are a function of p alone (a machine always full) nothing tells contention from the curve: the slope has no
 precision, and the curve keeps it.
 
 What is told is shrunk: kappa (1 - (error / kappa)**2), not below 0: without evidence there is no contention.
@@ -38,10 +39,10 @@ PAIRS = [(i, j) for i in range(TERMS) for j in range(i, TERMS)]
 FIRST_ROWS = FIRST_SOLVE  # rows of the first epoch: the weighting model needs as many
 RATIO_MOST = 4.0  # a row that took more of its prediction counts as so much: an outlier does not decide
 KAPPA_MAX = 10.0  # one busy core that makes a run take 11 times as long is no contention but an exclusion
-OLD_SHARE = 0.5  # of the precision known before, at each epoch: an older model judged those rows
+OLD_SHARE = 0.5  # of the precision known before that an epoch of as many rows takes: an older model judged those rows
 ROWS_LEAST = 3 * TERMS  # rows of an epoch that a slope needs
 ALIKE = 1e-6  # share of the variance of d that the other terms leave: below, d tells nothing of its own
-FEATURES_WORDS = weighting.FEATURES.stop - weighting.FEATURES.start
+FEATURES_WORDS: int = weighting.FEATURES.stop - weighting.FEATURES.start
 
 FIELDS: tuple[Field, ...] = (
     ("component", 1, "i", -1),  # slot in the base table
@@ -49,6 +50,7 @@ FIELDS: tuple[Field, ...] = (
     ("contended", 1, "i", 0),  # of them, those with others
     ("kappa", 1, "f", 0),  # as far as known: what rows are corrected by, before it is shrunk
     ("precision", 1, "f", 0),  # 1 / variance of it
+    ("start", 1, "i", 0),  # rows when epochs began, or began anew
     ("solve_at", 1, "i", FIRST_ROWS),  # rows at which the epoch ends
     ("sum_rows", 1, "i", 0),  # rows in the sums
     ("gram", len(PAIRS), "f", 0),
@@ -164,7 +166,9 @@ def end_epoch(table: RecordTable, place: int) -> float:
     if found is not None:
         step, certainty, mean_d = found
         corrected_by = told(table, place).kappa
-        before = OLD_SHARE * float(precision[place])
+        rows, old = int(table.count("sum_rows")[place]), int(table.count("rows")[place])
+        aged = OLD_SHARE * min(1.0, rows / max(old - rows, 1))
+        before = (1.0 - aged) * float(precision[place])
         both = before + certainty
         moved = (before * float(kappa[place]) + certainty * (float(kappa[place]) + step)) / both
         kappa[place], precision[place] = min(max(moved, 0.0), KAPPA_MAX), both
@@ -177,7 +181,7 @@ def end_epoch(table: RecordTable, place: int) -> float:
 def begin_epoch(table: RecordTable, place: int, model: Floats) -> None:
     """Begin an epoch of as many rows as there were, with the weighting model (14,) of now."""
     _begin(table, place, model)
-    table.count("solve_at")[place] = 2 * table.count("rows")[place]
+    table.count("solve_at")[place] = 2 * table.count("rows")[place] - table.count("start")[place]
 
 
 def _begin(table: RecordTable, place: int, model: Floats) -> None:
@@ -226,13 +230,20 @@ CARRIED_LEAST = 0.05  # share of a time by which a curve may be off before it is
 NOISE_LEAST = 1e-8  # of the variance of t / m: no model is right to more than 1e-4
 
 
+def _restart(table: RecordTable, place: int) -> None:
+    """Begin with epochs anew."""
+    _begin(table, place, np.zeros(FEATURES_WORDS))
+    table.count("start")[place] = table.count("rows")[place]
+    table.count("solve_at")[place] = table.count("rows")[place] + FIRST_ROWS
+
+
 def forget(table: RecordTable, place: int, keep: float) -> None:
     """Keep the share `keep` of the evidence; an epoch under way is dropped."""
-    _f(table, "precision")[place] *= keep
+    precision = _f(table, "precision")
+    precision[place] = precision[place] * keep
     if keep <= 0.0:
         _f(table, "kappa")[place] = 0.0
-    _begin(table, place, np.zeros(FEATURES_WORDS))
-    table.count("solve_at")[place] = table.count("rows")[place] + FIRST_ROWS
+    _restart(table, place)
 
 
 def merge(table: RecordTable, place: int, other: RecordTable, there: int) -> None:
@@ -244,5 +255,4 @@ def merge(table: RecordTable, place: int, other: RecordTable, there: int) -> Non
         _f(table, "precision")[place] = mine + theirs
     for name in ("rows", "contended"):
         table.count(name)[place] += other.count(name)[there]
-    _begin(table, place, np.zeros(FEATURES_WORDS))
-    table.count("solve_at")[place] = table.count("rows")[place] + FIRST_ROWS
+    _restart(table, place)

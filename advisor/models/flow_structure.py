@@ -30,7 +30,7 @@ from advisor.domain.networks import (
 from advisor.models.flow import COUNTERS_MAX, FlowCounts
 from advisor.models.nonnegative import solve_where_known
 
-EXACT_WEIGHT = 100.0  # of an exact line against an assumed one: 1e4 in squares, far from rounding
+EXACT_WEIGHT = 1e4  # of an exact line against an assumed one: shares are then exact to 1e-8
 UNKNOWNS_MAX = 128  # of a group that is solved together, in a few milliseconds; a larger one stays unknown
 ARRIVALS_MOST = (
     1.02  # arrivals of an entering record beyond which its passes are those of several: no distribution of one

@@ -62,9 +62,11 @@ def stream(records: int, seed: int, in_flight: int = 20, *, first: int = 0) -> l
         flying += itertools.islice(fresh, in_flight - len(flying))
         if not flying:
             return rows
-        one = flying[rng.integers(len(flying))]
-        rows.append(one.pop(0))
-        flying = [other for other in flying if other]
+        at = int(rng.random() * len(flying))
+        rows.append(flying[at].pop(0))
+        if not flying[at]:
+            flying[at] = flying[-1]
+            flying.pop()
 
 
 def columns(rows: list[Row], network: str | None = "net", **fixed: Any) -> Columns:
@@ -113,7 +115,7 @@ def check(flow: Any, n: float, *, passes: bool = True, sampled: float | None = N
 # -- shares, visits, depths ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_stream_gives_its_truth(seed: int) -> None:
     flow = learned(stream(4000, seed)).flow("net")
     check(flow, 4000)
@@ -124,11 +126,11 @@ def test_a_stream_gives_its_truth(seed: int) -> None:
 
 def test_standard_errors_are_the_scatter_of_shares() -> None:
     z = []
-    for seed in range(40):
-        flow = learned(stream(300, seed), batch=10_000).flow("net")
+    for seed in range(16):
+        flow = learned(stream(200, seed), record=None, batch=10_000).flow("net")
         z.append((flow.shares[0][0] - SHARE) / flow.errors[0][0])
-    assert 0.7 < np.std(z) < 1.35
-    assert abs(np.mean(z)) < SIGMAS / np.sqrt(40)
+    assert 0.6 < np.std(z) < 1.5
+    assert abs(np.mean(z)) < SIGMAS / np.sqrt(16)
 
 
 def test_records_are_not_needed_for_shares() -> None:
@@ -237,20 +239,21 @@ def test_rows_sampled_with_their_records_give_no_depths_rather_than_wrong_ones()
     rng = np.random.default_rng(12)
     some = [row for row in stream(20_000, 12) if rng.random() < 0.3]
     advisor = learned(some)
-    assert advisor.flow("net").depths[0] is None or len(advisor.flow("net").depths[0]) < 2
+    assert advisor.flow("net").depths == (None,)
+    assert advisor.flow("net").returns[0] == pytest.approx(RETURNS, abs=0.03)  # by structure
     assert close(advisor.flow("net").shares[0][0], SHARE, 5000)
 
 
 @pytest.mark.parametrize("in_flight", [5, 100, 2000])
 def test_depths_do_not_depend_on_how_many_records_are_in_flight(in_flight: int) -> None:
     """With 2000 records in flight, eight times what may be open, a share of them is chosen; long and short ones alike."""
-    advisor = learned(stream(12_000, 13, in_flight), batch=5000)
+    advisor = learned(stream(8_000 if in_flight < 2000 else 20_000, 13, in_flight), batch=5000)
     kept = advisor.components.flows.kept["net"].counts
     assert len(kept.open) <= learner.OPEN_MAX
-    assert (kept.n["level"] >= 3) == (in_flight == 2000)
+    assert 3 <= kept.n["level"] <= 5 if in_flight == 2000 else kept.n["level"] <= 2
     _, total = kept.passed()
     assert total > 300
-    check(advisor.flow("net"), 11_000, sampled=total)
+    check(advisor.flow("net"), 7_000, sampled=total)
 
 
 def test_rows_of_a_record_may_come_out_of_order() -> None:
@@ -262,10 +265,17 @@ def test_rows_of_a_record_may_come_out_of_order() -> None:
 
 
 def test_a_stream_that_begins_in_the_middle_learns_as_well() -> None:
-    rows = stream(4000, 15, 300)[2000:]
-    check(learned(rows, define=True).flow("net"), 2800, passes=False)
-    flow = learned(rows).flow("net")
-    assert flow.depths[0] is None or close(flow.depths[0][0], LEAVES, 500)
+    """300 records are in flight: their runs count for those that entered, no more; depths do not know them."""
+    rows = stream(6000, 15, 300)[4000:]
+    advisor = learned(rows)
+    kept = advisor.components.flows.kept["net"].counts
+    assert kept.n["strange"] > 0
+    flow = advisor.flow("net")
+    assert close(flow.shares[0][0], SHARE, 5000)
+    assert flow.visits["e"] == pytest.approx((1 - LEAVES) / LEAVES, abs=0.15)
+    _, total = kept.passed()
+    for depth in range(5):
+        assert close(flow.depths[0][depth], LEAVES * (1 - LEAVES) ** depth, total)
 
 
 def test_the_recent_past_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +357,7 @@ def test_shares_of_random_networks_are_those_of_exact_counts(seed: int) -> None:
         elif kind == "series":
             nodes.append({"kind": "series", "children": [build(depth + 1, flow) for _ in range(rng.integers(2, 4))]})
         else:
-            of = rng.dirichlet(np.ones(rng.integers(2, 4)))
+            of = rng.dirichlet(np.full(rng.integers(2, 4), 5.0))
             children = [build(depth + 1, flow * share) for share in of]
             nodes.append({"kind": "choice", "children": children})
             shares[len(nodes) - 1] = of.tolist()
@@ -357,7 +367,7 @@ def test_shares_of_random_networks_are_those_of_exact_counts(seed: int) -> None:
     network = network_from_nodes(nodes)
     flow = sent(nodes, dict(runs), 10**9)
     for choice, found in zip(network.choices, flow.shares, strict=True):
-        assert found == pytest.approx(shares[choice], abs=1e-6)
+        assert found == pytest.approx(shares[choice], abs=1e-5)  # a run in 1e9
     assert flow.visits == pytest.approx({name: n / 1e9 for name, n in runs.items()}, abs=1e-8)
 
 
@@ -385,10 +395,10 @@ def test_fan_out_is_that_of_replicas() -> None:
 
 # -- laws ---------------------------------------------------------------------------------------------------------------------
 
-MIXED = failing(stream(120, 20), "b", 0.3, 0.3, 20)
+MIXED = failing(stream(60, 20), "b", 0.3, 0.3, 20)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cuts=st.lists(st.integers(0, len(MIXED)), max_size=8), define=st.booleans())
 def test_a_batch_may_be_cut_anywhere(cuts: list[int], define: bool) -> None:
     whole = learned(MIXED, define=define, batch=10_000)
@@ -403,8 +413,8 @@ def test_a_batch_may_be_cut_anywhere(cuts: list[int], define: bool) -> None:
 def test_cuts_do_not_show_through_halvings_and_closings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("WINDOW_RECORDS", 300), ("WINDOW_CLOSED", 64), ("OPEN_MAX", 16), ("CHOSEN", 100)):
         monkeypatch.setattr(learner, name, value)
-    rows = stream(1500, 21, 60)
-    states = {learned(rows, batch=batch).to_bytes() for batch in (1, 7, 500, 100_000)}
+    rows = stream(700, 21, 60)
+    states = {learned(rows, batch=batch).to_bytes() for batch in (3, 50, 100_000)}
     assert len(states) == 1
 
 
@@ -570,8 +580,11 @@ def test_a_text_that_is_an_id_is_the_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("network", ""), ("network", 5), ("record", -1), ("record", 2**64 - 1), ("record", 1.0), ("record", True),
-                         ("entered", 1), ("replica", "x"), ("active_cores", -1), ("active_cores", float("nan")), ("active_cores", "4")],
+    ("field", "value"),
+    [
+        ("network", ""), ("network", 5), ("record", -1), ("record", 2**64 - 1), ("record", 1.0), ("record", True),
+        ("entered", 1), ("replica", "x"), ("active_cores", -1), ("active_cores", float("nan")), ("active_cores", "4"),
+    ],
 )  # fmt: skip
 def test_a_bad_field_of_a_single_row_is_refused_by_name(field: str, value: Any) -> None:
     advisor = Advisor()

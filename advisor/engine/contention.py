@@ -10,7 +10,7 @@ from advisor.models import contention, drift, fold, weighting
 from advisor.models.contention import Contention
 from advisor.models.fold import Changes
 from advisor.models.logarithm import log2_of
-from advisor.models.table import Table
+from advisor.models.table import Table, by_slot
 
 TABLE = "contention"  # its name in snapshots and state bytes
 NONE = -1
@@ -60,17 +60,21 @@ class Contentions:
         moves: list[tuple[int, int, float]] = []
         rest = np.arange(len(others))
         while len(rest):
-            ends = self._ends(places[rest])
+            ordinal = self._ordinals(places[rest])
+            ends = np.flatnonzero(ordinal == contention.epoch_ends(self.table, places[rest]))
             first = np.full(table.words.shape[1], len(others), np.int64)
             np.minimum.at(first, rows.slots[rest[ends]], rest[ends])
-            ready = rest[rest <= first[rows.slots[rest]]]
-            told = ready[known[ready]]
+            now = rest <= first[rows.slots[rest]]
+            ready = rest[now]
+            told, ordinal = ready[known[ready]], ordinal[now & known[rest]]
             if len(told):
-                count = None if rows.count is None else rows.count[told]
-                elapsed[told] = contention.correct(
-                    self.table, places[told], x[told], rows.cores[told], rows.elapsed_s[told], others[told], count
+                elapsed[told] /= contention.correction(self.table, places[told], others[told])
+                some = told[contention.gathered(ordinal)]
+                count = None if rows.count is None else rows.count[some]
+                contention.gather(
+                    self.table, places[some], x[some], rows.cores[some], rows.elapsed_s[some], others[some], count
                 )
-            part = rows.take(ready)
+            part = rows if len(ready) == len(others) else rows.take(ready)
             changes = fold.fold(table, part.slots, x[ready], part.cores, elapsed[ready], part.count, timer_noise_s)
             if len(changes):
                 found.append((changes.slots, ready[changes.rows], changes.log2_ratio))
@@ -90,14 +94,17 @@ class Contentions:
             moves.append((row, slot, log2_of(factor)))
         contention.begin_epoch(self.table, place, table.words[weighting.FEATURES, slot])
 
-    def _ends(self, places: Ints) -> Ints:
-        """Return the rows, of those at places (n,), with which an epoch of their component ends; the first one a component."""
+    def _ordinals(self, places: Ints) -> Ints:
+        """Return the how many-th row of its component each row (n,) is, of those that told; 0 of the others."""
         told = np.flatnonzero(places != NONE)
-        order = told[np.argsort(places[told], kind="stable")]
-        ordered = places[order]
+        at = places[told]
+        order = by_slot(at)
+        ordered = at[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=NONE))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-        return np.sort(order[rank + 1 == contention.until_epoch(self.table, ordered)])
+        found = np.zeros(len(places), np.int64)
+        found[told[order]] = self.table.count("rows")[ordered] + rank + 1
+        return found
 
     def _places(self, slots: Ints) -> Ints:
         """Return the places of the rows' records, giving new ones in the order of the rows."""

@@ -3,16 +3,16 @@
 `others` = max(active_cores - p, 0) are the cores of the machine that were busy with something else while a run took place.
 Learned in epochs, by the rows of a component that tell them: epoch k ends at row 16 * 2**k since they began. In an epoch
 
-- a copy m of the weighting model, and kappa, stand still: each row is corrected, t' = t / (1 + kappa others), before anything
-  else learns from it, so that the curve T(p) is that of an idle machine;
-- r = t' / m is gathered into the sums of its least squares on (1, log2 p, log2(p)**2, d), d = others / (1 + kappa others).
-  If m is right up to a factor b, r = b (1 + (true kappa - kappa) d) exactly. The logs of p take what m itself has learned of
-  contention where busy cores go with cores given.
+- a copy m of the weighting model, and kappa, stand still: each row is corrected, t' = t / (1 + kappa others), kappa being
+  shrunk as it is told, before anything else learns from it, so that the curve T(p) is that of an idle machine;
+- r = t / (1 + kappa others) / m is gathered into the sums of its least squares on (1, log2 p, log2(p)**2, d),
+  d = others / (1 + kappa others). If m is right up to a factor b, r = b (1 + (true kappa - kappa) d) exactly. The logs of p
+  take what m itself has learned of contention where busy cores go with cores given.
 
-At its end kappa moves by the slope in d over the level, and is weighed with what was known before, which counts half as much as
-it did where the epoch was as long as all before. Where that changes a typical correction by `CARRIED_LEAST`, what was learned of
-the curve so far is carried by as much, and counts few rows. Where others are a function of p alone (a machine always full) nothing tells contention from the curve: the slope has no
-precision, and the curve keeps it.
+At its end kappa moves by the slope in d over the level, and is weighed with what was known before, which counts half as much
+as it did where the epoch was as long as all before. Where that changes a typical correction by `CARRIED_LEAST`, what was
+learned of the curve so far is carried by as much, and counts few rows. Where others are a function of p alone (a machine always
+full) nothing tells contention from the curve: the slope has little precision, and the curve keeps it.
 
 What is told is shrunk: kappa (1 - (error / kappa)**2), not below 0: without evidence there is no contention.
 Merge: approximate, both sides weighed by their precision; an epoch under way is dropped.
@@ -40,6 +40,8 @@ FIRST_ROWS = FIRST_SOLVE  # rows of the first epoch: the weighting model needs a
 RATIO_MOST = 4.0  # a row that took more of its prediction counts as so much: an outlier does not decide
 KAPPA_MAX = 10.0  # one busy core that makes a run take 11 times as long is no contention but an exclusion
 OLD_SHARE = 0.5  # of the precision known before that an epoch of as many rows takes: an older model judged those rows
+EVERY_ROW = 2_048  # rows of a component that are all gathered; then every 16th: kappa is known to a few percent, and moves slowly
+THINNED = 15
 ROWS_LEAST = 3 * TERMS  # rows of an epoch that a slope needs
 ALIKE = 1e-6  # share of the variance of d that the other terms leave: below, d tells nothing of its own
 FEATURES_WORDS: int = weighting.FEATURES.stop - weighting.FEATURES.start
@@ -112,32 +114,39 @@ def told(table: RecordTable, place: int) -> Contention:
     return Contention(float(shrunk(kappa, precision)[0]), error, rows, contended)
 
 
-def until_epoch(table: RecordTable, places: Ints) -> Ints:
-    """Return for each row (n,) how many rows of its component may come, this one included, until its epoch ends."""
-    return table.count("solve_at")[places] - table.count("rows")[places]
+def epoch_ends(table: RecordTable, places: Ints) -> Ints:
+    """Return for each row (n,) the row of its component with which its epoch ends."""
+    return table.count("solve_at")[places]
 
 
-def correct(
-    table: RecordTable, places: Ints, x: Floats, p: Floats, t: Floats, others: Floats, count: Ints | None
-) -> Floats:
-    """Return t (n,) as on an idle machine, and gather the rows; none of them lies behind the end of an epoch. Cost O(n)."""
-    kappa, precision = _f(table, "kappa")[places], _f(table, "precision")[places]
-    factor = 1.0 + shrunk(kappa, precision) * others
-    corrected = t / factor
-    flat, width = table.words.reshape(-1), table.words_a_record
-    integers = flat.view(np.int64)
-    home = places * width
-    one = np.ones(len(places), np.int64)
-    np.add.at(integers, home + table.at["rows"].start, one)
-    np.add.at(integers, home + table.at["contended"].start, (others > 0).astype(np.int64))
+def correction(table: RecordTable, places: Ints, others: Floats) -> Floats:
+    """Return by how much the others made rows (n,) longer, as far as it is known, and count the rows. Cost O(n)."""
+    flat, home = table.words.view(np.int64).reshape(-1), places * table.words_a_record
+    np.add.at(flat, home + table.at["rows"].start, np.ones(len(places), np.int64))
+    np.add.at(flat, home + table.at["contended"].start, (others > 0).astype(np.int64))
     table.changed[places] = True
-    model = np.ascontiguousarray(table.floats("model")[places].T)
+    known = shrunk(
+        _f(table, "kappa"), _f(table, "precision")
+    )  # of components, who are fewer than rows where rows are many
+    return 1.0 + known[places] * others
+
+
+def gathered(ordinal: Ints) -> NDArray[np.bool_]:
+    """Return which rows (n,) are gathered, by their number among those of their component."""
+    return (ordinal <= EVERY_ROW) | (ordinal & THINNED == 0)
+
+
+def gather(
+    table: RecordTable, places: Ints, x: Floats, p: Floats, t: Floats, others: Floats, count: Ints | None
+) -> None:
+    """Add rows (n,) to the sums of their epoch. Cost O(n)."""
     solved = np.flatnonzero(table.words[places, table.at["model"].start + FLOOR] > 0.0)
     if not len(solved):
-        return corrected
-    home, x, p, others, t = home[solved], x[solved], p[solved], others[solved], t[solved]
-    m, known = weighting.judged_by(np.ascontiguousarray(model[:, solved]), x, p)
-    within = 1.0 + kappa[solved] * others
+        return
+    places, x, p, others, t = places[solved], x[solved], p[solved], others[solved], t[solved]
+    flat, home = table.words.reshape(-1), places * table.words_a_record
+    m, known = weighting.judged_by(np.ascontiguousarray(table.floats("model")[places].T), x, p)
+    within = 1.0 + _f(table, "kappa")[places] * others
     r = np.minimum(t / within / m, RATIO_MOST)
     w = known.astype(np.float64) if count is None else known * count[solved].astype(np.float64)
     ell = log2(p)
@@ -148,8 +157,7 @@ def correct(
     for i in range(TERMS):
         np.add.at(flat, start["right"] + i, w * terms[i] * r)
     np.add.at(flat, start["square"], w * r * r)
-    np.add.at(integers, start["sum_rows"], known.astype(np.int64))
-    return corrected
+    np.add.at(flat.view(np.int64), start["sum_rows"], known.astype(np.int64))
 
 
 FLOOR = FEATURES_WORDS - 2  # where the model's floor stands among its words
@@ -166,8 +174,8 @@ def end_epoch(table: RecordTable, place: int) -> float:
     if found is not None:
         step, certainty, mean_d = found
         corrected_by = told(table, place).kappa
-        rows, old = int(table.count("sum_rows")[place]), int(table.count("rows")[place])
-        aged = OLD_SHARE * min(1.0, rows / max(old - rows, 1))
+        new, rows = _epoch_rows(table, place), int(table.count("rows")[place])
+        aged = OLD_SHARE * min(1.0, new / max(rows - new, 1))
         before = (1.0 - aged) * float(precision[place])
         both = before + certainty
         moved = (before * float(kappa[place]) + certainty * (float(kappa[place]) + step)) / both
@@ -176,6 +184,11 @@ def end_epoch(table: RecordTable, place: int) -> float:
         if abs(factor - 1.0) < CARRIED_LEAST:
             factor = 1.0
     return factor
+
+
+def _epoch_rows(table: RecordTable, place: int) -> int:
+    """Return how many rows the epoch of a component has: half of those since they began."""
+    return (int(table.count("rows")[place]) - int(table.count("start")[place])) // 2
 
 
 def begin_epoch(table: RecordTable, place: int, model: Floats) -> None:

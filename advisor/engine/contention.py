@@ -62,9 +62,12 @@ class Contentions:
         while len(rest):
             ordinal = self._ordinals(places[rest])
             ends = np.flatnonzero(ordinal == contention.epoch_ends(self.table, places[rest]))
-            first = np.full(table.words.shape[1], len(others), np.int64)
-            np.minimum.at(first, rows.slots[rest[ends]], rest[ends])
-            now = rest <= first[rows.slots[rest]]
+            stops, now = rest[ends], np.ones(len(rest), np.bool_)
+            if len(stops):
+                first = np.full(table.words.shape[1], len(others), np.int64)
+                np.minimum.at(first, rows.slots[stops], stops)
+                stops = stops[first[rows.slots[stops]] == stops]
+                now = rest <= first[rows.slots[rest]]
             ready = rest[now]
             told, ordinal = ready[known[ready]], ordinal[now & known[rest]]
             if len(told):
@@ -78,9 +81,9 @@ class Contentions:
             changes = fold.fold(table, part.slots, x[ready], part.cores, elapsed[ready], part.count, timer_noise_s)
             if len(changes):
                 found.append((changes.slots, ready[changes.rows], changes.log2_ratio))
-            for row in rest[ends][first[rows.slots[rest[ends]]] == rest[ends]].tolist():
+            for row in stops.tolist():
                 self._end_epoch(table, int(rows.slots[row]), int(places[row]), row, moves)
-            rest = rest[rest > first[rows.slots[rest]]]
+            rest = rest[~now]
         return rows.timed(elapsed), Changes.of(found), moves
 
     def _end_epoch(self, table: Table, slot: int, place: int, row: int, moves: list[tuple[int, int, float]]) -> None:

@@ -40,7 +40,7 @@ FIRST_ROWS = FIRST_SOLVE  # rows of the first epoch: the weighting model needs a
 RATIO_MOST = 4.0  # a row that took more of its prediction counts as so much: an outlier does not decide
 KAPPA_MAX = 10.0  # one busy core that makes a run take 11 times as long is no contention but an exclusion
 OLD_SHARE = 0.5  # of the precision known before that an epoch of as many rows takes: an older model judged those rows
-EVERY_ROW = 2_048  # rows of a component that are all gathered; then every 16th: kappa is known to a few percent, and moves slowly
+EVERY_ROW = 2_048  # rows of a component that are all gathered, kappa being known to a few percent; then every 16th
 THINNED = 15
 ROWS_LEAST = 3 * TERMS  # rows of an epoch that a slope needs
 ALIKE = 1e-6  # share of the variance of d that the other terms leave: below, d tells nothing of its own
@@ -125,10 +125,7 @@ def correction(table: RecordTable, places: Ints, others: Floats) -> Floats:
     np.add.at(flat, home + table.at["rows"].start, np.ones(len(places), np.int64))
     np.add.at(flat, home + table.at["contended"].start, (others > 0).astype(np.int64))
     table.changed[places] = True
-    known = shrunk(
-        _f(table, "kappa"), _f(table, "precision")
-    )  # of components, who are fewer than rows where rows are many
-    return 1.0 + known[places] * others
+    return 1.0 + shrunk(_f(table, "kappa")[places], _f(table, "precision")[places]) * others
 
 
 def gathered(ordinal: Ints) -> NDArray[np.bool_]:

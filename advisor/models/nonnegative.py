@@ -17,7 +17,7 @@ def solve(matrix: Floats, right: Floats) -> Floats:
     Source: Lawson and Hanson 1974, chapter 23.
     """
     n = matrix.shape[1]
-    plain = np.linalg.lstsq(matrix, right, rcond=None)[0]
+    plain: Floats = np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0], np.float64)
     if (plain >= 0.0).all():
         return plain
     x, free = np.zeros(n), np.zeros(n, np.bool_)

@@ -42,6 +42,7 @@ from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, TooLarge, Unsupported
+from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
 from advisor.network import parse
 from advisor.planning import Request, plan
@@ -566,6 +567,19 @@ class Advisor:
             "offset": offset,
             "components": component_status(self.components, slots, self._solved.of_slots(slots), self._asking),
         }
+
+    def contention(self, component: str) -> Contention:
+        """Return by how much a component slows down while other cores of its machine are busy: its factor `kappa`.
+
+        A run beside `others` busy cores takes ``1 + kappa * others`` times what `predict` says, which is of an idle machine as
+        far as rows told `active_cores`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        return self.components.contentions.of(self.components.slot(component))
 
     def model(self, component: str, form: str | None = None) -> Model:
         """Return the solved model of a component: its form, coefficients and parallel fraction, for who wants to look inside.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -208,8 +209,8 @@ class Flows:
         missing = known[index] == NO_KEY
         if missing.any():
             new, first = np.unique(index[missing], return_index=True)
-            numbers = new[np.argsort(first)].tolist()
-            known[numbers] = counts.numbers_of([columns.components.names[int(number)] for number in numbers])
+            numbers: list[int] = new[np.argsort(first)].tolist()
+            known[numbers] = counts.numbers_of([columns.components.names[number] for number in numbers])
         return known[index]
 
     # -- merge and state --------------------------------------------------------------------------------------------------
@@ -278,13 +279,14 @@ def name_of(network_id: object) -> str:
     InvalidValue
     """
     if isinstance(network_id, (int, np.integer)) and not isinstance(network_id, bool):
-        if not 0 <= network_id <= NETWORK_ID_MAX:
-            raise InvalidValue("id", network_id, f"a whole number from 0 to {NETWORK_ID_MAX}, or a name")
-        return str(network_id)
+        number = operator.index(cast("int", network_id))
+        if not 0 <= number <= NETWORK_ID_MAX:
+            raise InvalidValue("id", number, f"a whole number from 0 to {NETWORK_ID_MAX}, or a name")
+        return str(number)
     return checked_name("id", network_id)
 
 
-def _size(definition: Definition | None) -> int:
+def _size(definition: Any) -> int:
     return len(json.dumps(definition))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -103,11 +104,16 @@ def travel_of(given: Mapping[str, Any]) -> dict[str, Any]:
                 raise InvalidValue(name, value, bound_text("invalid_active_cores"))
             found[name] = float(value)
         else:
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not whole or not 0 <= value < vectors.ABSENT_U64:
-                raise InvalidValue(name, value, f"a whole number from 0 to {vectors.ABSENT_U64 - 1}")
-            found[name] = int(value)
+            found[name] = _identity(name, value)
     return found
+
+
+def _identity(name: str, value: Any) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    number = operator.index(cast("int", value)) if whole else -1
+    if not 0 <= number < vectors.ABSENT_U64:
+        raise InvalidValue(name, cast("object", value), f"a whole number from 0 to {vectors.ABSENT_U64 - 1}")
+    return number
 
 
 def more_of(further: Sequence[float], machine: Any, measures: Any, travel: Mapping[str, Any] | None = None) -> More:

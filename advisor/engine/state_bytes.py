@@ -18,7 +18,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
-from advisor.engine.pages import support_table
+from advisor.engine.pages import record_table
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
@@ -32,7 +32,7 @@ def dump(components: Components) -> bytes:
     """Return the state's bytes; equal states give equal bytes. Cost O(components)."""
     n = len(components)
     # By name, and only those with records: the order in which they were made depends on how rows were cut into batches.
-    supports = [(name, table) for name, table in sorted(components.supports.tables.items()) if table.size]
+    supports = [(name, table) for name, table in sorted(components.records.items()) if table.size]
     documents = components.flows.documents()
     header = {
         "format": FORMAT,
@@ -119,7 +119,7 @@ def _load(data: bytes) -> Components:
 def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> int:
     """Put support tables back; return where they end."""
     for name, layout, width, size in tables:
-        table = support_table(components.supports, name, layout)
+        table = record_table(components, name, layout)
         if width != table.words_a_record:
             raise ValueError(f"{width} words a record of {name}")
         table.grow(size)

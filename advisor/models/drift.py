@@ -282,6 +282,20 @@ def change(part: Table) -> Floats:
     evidence = np.maximum(counts.evidence(part), 1.0)
     r = exp2(ratio)
     f = r / (1.0 + np.minimum(n / evidence, 1.0) * (learned - 1.0))
+    carry(part, r, f)
+    caution = np.minimum(_caution(part) + quick(part), CAUTION_MAX)
+    part.integers("changes")[:] += 1
+    part.integers("changed_at")[:] = rows
+    part["changed_by"][:] = ratio
+    restart(part)
+    part.integers("drift_levels")[:] = caution << CAUTION_BITS
+    return ratio
+
+
+def carry(part: Table, r: Floats, f: Floats) -> None:
+    """Carry the models of all components of `part` by r (n,) and their sums by f (n,), which then count `KEPT_ROWS` rows."""
+    rows = part.integers("rows").copy()
+    evidence = np.maximum(counts.evidence(part), 1.0)
     keep = np.minimum(KEPT_ROWS / evidence, 1.0)
     for fields, factor in (
         (("gram",), keep / (f * f)),
@@ -296,10 +310,3 @@ def change(part: Table) -> Floats:
     part["forgotten"][:] = rows - keep * evidence
     part.integers("start")[:] = rows - FIRST_SOLVE
     part.integers("solve_at")[:] = rows + FIRST_SOLVE
-    caution = np.minimum(_caution(part) + quick(part), CAUTION_MAX)
-    part.integers("changes")[:] += 1
-    part.integers("changed_at")[:] = rows
-    part["changed_by"][:] = ratio
-    restart(part)
-    part.integers("drift_levels")[:] = caution << CAUTION_BITS
-    return ratio

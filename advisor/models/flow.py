@@ -45,12 +45,16 @@ PRICE_LEVEL_MAX = 6  # ... down to one record in 64
 LEVEL_MAX = 16  # one record in 65,536: beyond, passes are given up
 LATE_MOST = 64  # one closed record in so many may have been closed too early, and
 LATE_FREE = 4  # as many more
+CLOSED_KEPT = 1_024  # latest closed records, that it may be seen when one goes on
+STRANGE_MOST = 8  # one chosen record in so many may lack its entry, as do those in flight when the stream begins, and
+STRANGE_FREE = 64
 
 # Fields of a key, each a column of int64, and `square`, of float64: the sum of count**2 over its rows.
 KEY_FIELDS = ("runs", "failed", "tried", "repeated", "replica_runs")
 NO_KEY = -2  # in the cache: a name whose number was not asked for yet
 WINDOWED = ("entered", "entered_rows", "entered_chosen", "entered_again", "keyless")
-EXACT = ("rows", "records", "chosen_left", "level", "gap", "closed", "closed_weight", "late", "reborn")
+EXACT = ("rows", "records", "chosen_left", "level", "gap", "closed", "closed_weight", "late", "strange", "age")
+PASSES = ("closed", "closed_weight", "late", "strange")
 
 
 def mixed(values: Words, salt: int) -> Words:
@@ -80,18 +84,17 @@ class FlowRows:
 class Open:
     """A chosen record that may still run."""
 
-    __slots__ = ("last", "late", "passes", "waiting", "weight")
+    __slots__ = ("last", "passes", "waiting", "weight")
 
-    def __init__(self, last: int, late: bool) -> None:
+    def __init__(self, last: int) -> None:
         self.weight = 0  # records that it stands for; 0: not seen to enter yet
         self.last = last  # rows of the network up to its latest
-        self.late = late  # met when records had been closed already
         self.passes: dict[int, int] = {}
         self.waiting: list[int] = []  # keys whose last run failed
 
     def plain(self) -> list[Any]:
         """Return it as plain values."""
-        return [self.weight, self.last, self.late, sorted(self.passes.items()), self.waiting]
+        return [self.weight, self.last, sorted(self.passes.items()), self.waiting]
 
 
 class FlowCounts:
@@ -115,6 +118,7 @@ class FlowCounts:
         self.n["chosen_left"] = CHOSEN
         self.replicas: dict[int, dict[int, int]] = {}  # key -> replica -> runs
         self.open: dict[int, Open] = {}
+        self.closed: dict[int, int] = {}  # the latest closed, and the age of the counts they went into
         self._cached: ComponentNames | None = None  # the last list of names that rows counted in, and its keys' numbers
         self._cache: Ints = np.zeros(0, np.int64)
         self.define(places)
@@ -134,8 +138,9 @@ class FlowCounts:
 
     def _drop_passes(self) -> None:
         self.passes: dict[int, dict[int, int]] = {}  # counter -> passes, from 1 -> records
-        for field in ("closed", "closed_weight", "late"):
+        for field in PASSES:
             self.n[field] = 0
+        self.n["age"] += 1
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -254,11 +259,14 @@ class FlowCounts:
     def _meet(self, record: int, at: int, key: int, count: int, failed: bool, entered: bool) -> None:
         one = self.open.get(record)
         if one is None:
+            if record in self.closed:  # too early
+                self._late(self.closed[record])
+                return
             if len(self.open) >= OPEN_MAX:
                 self._close_oldest()
                 if int(mixed(np.array([record], np.uint64), self.salt)[0]) & self.mask:
                     return  # no longer chosen
-            one = self.open[record] = Open(at, self.n["closed"] > 0)
+            one = self.open[record] = Open(at)
         elif at - one.last > self.n["gap"]:
             self.n["gap"] = at - one.last
         one.last = at
@@ -287,20 +295,27 @@ class FlowCounts:
             self.counts["tried"][key] += 1
 
     def _close_oldest(self) -> None:
-        one = self.open.pop(next(iter(self.open)))
-        if one.weight:
-            _count(self.passes, one)
-            self.n["closed"] += 1
-            self.n["closed_weight"] += one.weight
-            if self.n["closed"] >= WINDOW_CLOSED:
-                self._halve_passes()
-        elif one.late:
-            self.n["late"] += 1
-            self.n["reborn"] += 1
-            if self.n["late"] > LATE_FREE + self.n["closed"] // LATE_MOST:
-                self._drop_passes()
-                if self.n["level"] < LEVEL_MAX:
-                    self._choose_fewer()
+        record = next(iter(self.open))
+        one = self.open.pop(record)
+        if not one.weight:  # entered before we saw it, or never
+            self.n["strange"] += 1
+            return
+        _count(self.passes, one)
+        self.n["closed"] += 1
+        self.n["closed_weight"] += one.weight
+        self.closed[record] = self.n["age"]
+        if len(self.closed) > CLOSED_KEPT:
+            del self.closed[next(iter(self.closed))]
+        if self.n["closed"] >= WINDOW_CLOSED:
+            self._halve_passes()
+
+    def _late(self, age: int) -> None:
+        """A record goes on that was closed: with too many of them, fewer are chosen, and passes are counted anew."""
+        self.n["late"] += age == self.n["age"]
+        if self.n["late"] > LATE_FREE + self.n["closed"] // LATE_MOST:
+            self._drop_passes()
+            if self.n["level"] < LEVEL_MAX:
+                self._choose_fewer()
 
     def _choose_fewer(self) -> None:
         self.n["level"] += 1
@@ -326,7 +341,7 @@ class FlowCounts:
                 known[value] >>= 1
 
     def _halve_passes(self) -> None:
-        for field in ("closed", "closed_weight", "late"):
+        for field in PASSES:
             self.n[field] >>= 1
         for known in self.passes.values():
             for depth in known:
@@ -363,7 +378,7 @@ class FlowCounts:
         """
         found = {counter: dict(known) for counter, known in self.passes.items()}
         total = self.n["closed_weight"]
-        if self.n["level"] >= LEVEL_MAX:
+        if self.n["level"] >= LEVEL_MAX or self.strange:
             return {}, 0
         quiet = self.n["rows"] - 2 * self.n["gap"]
         for one in self.open.values():
@@ -373,6 +388,12 @@ class FlowCounts:
                 _count(found, one)
                 total += one.weight
         return found, total
+
+    @property
+    def strange(self) -> bool:
+        """True when more chosen records than can be were not seen to enter: rows are missing, and passes with them."""
+        open_strange = sum(not one.weight for one in self.open.values())
+        return (self.n["strange"] + open_strange) * STRANGE_MOST > self.n["closed"] + len(self.open) + STRANGE_FREE
 
     def fan_out(self, keys: Sequence[str]) -> list[float] | None:
         """Return the share of records of each replica of some keys, heaviest first; None where no row named one."""
@@ -407,7 +428,7 @@ class FlowCounts:
             column[mine[there]] += other.counts[field][there]
         self.square[mine[there]] += other.square[there]
         self.entered_square += other.entered_square
-        for field in (*WINDOWED, "rows", "records", "reborn"):
+        for field in (*WINDOWED, "rows", "records"):
             self.n[field] += other.n[field]
         for field in ("level", "gap"):
             self.n[field] = max(self.n[field], other.n[field])
@@ -424,7 +445,7 @@ class FlowCounts:
 
     def _merge_passes(self, other: FlowCounts, mine: list[int]) -> None:
         """Add passes and open records, whose counters are numbers of places, or of keys: there number i, here mine[i]."""
-        for field in ("closed", "closed_weight", "late"):
+        for field in PASSES:
             self.n[field] += other.n[field]
 
         def ours(known: Mapping[int, Any]) -> dict[int, Any]:
@@ -436,8 +457,9 @@ class FlowCounts:
             for depth, n in cast("dict[int, int]", records).items():
                 known[depth] = known.get(depth, 0) + n
         for record, one in other.open.items():
-            at = self.open.setdefault(record, Open(self.n["rows"], one.late))
-            at.last, at.weight = self.n["rows"], max(at.weight, one.weight)
+            last = one.last - other.n["rows"] + self.n["rows"]  # as long ago as it was there
+            at = self.open.setdefault(record, Open(last))
+            at.last, at.weight = max(at.last, last), max(at.weight, one.weight)
             for counter, n in ours(one.passes).items():
                 at.passes[counter] = at.passes.get(counter, 0) + int(n)
         self._stay_chosen()
@@ -452,6 +474,7 @@ class FlowCounts:
             "entered_square": self.entered_square.hex(),
             "passes": [[c, sorted(known.items())] for c, known in sorted(self.passes.items())],
             "replicas": [[key, sorted(known.items())] for key, known in sorted(self.replicas.items())],
+            "closed": list(self.closed.items()),
             "open": [[record, one.plain()] for record, one in self.open.items()],
         }  # fmt: skip
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -474,7 +497,7 @@ class FlowCounts:
         found = cls(name, header["places"])
         found.numbers_of(header["keys"])
         k = len(found.keys)
-        words = np.frombuffer(data, "<i8", (len(KEY_FIELDS) + 1) * k, 4 + size).reshape(-1, k)
+        words = np.frombuffer(data, "<i8", (len(KEY_FIELDS) + 1) * k, 4 + size).reshape(len(KEY_FIELDS) + 1, k)
         for field, column in zip(KEY_FIELDS, words, strict=False):
             found.counts[field][:k] = column
         found.square[:k] = words[-1].view("<f8")
@@ -482,8 +505,9 @@ class FlowCounts:
         found.n = {field: int(cast("Mapping[str, int]", header["n"])[field]) for field in found.n}
         found.passes = {c: dict(map(tuple, known)) for c, known in header["passes"]}
         found.replicas = {key: dict(map(tuple, known)) for key, known in header["replicas"]}
-        for record, (weight, last, late, passes, waiting) in header["open"]:
-            one = found.open[record] = Open(last, late)
+        found.closed = dict(map(tuple, header["closed"]))
+        for record, (weight, last, passes, waiting) in header["open"]:
+            one = found.open[record] = Open(last)
             one.weight, one.passes, one.waiting = weight, dict(map(tuple, passes)), list(waiting)
         return found
 

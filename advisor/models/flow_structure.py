@@ -30,7 +30,7 @@ from advisor.domain.networks import (
 from advisor.models.flow import COUNTERS_MAX, FlowCounts
 from advisor.models.nonnegative import solve_where_known
 
-EXACT_WEIGHT = 100.0  # of an exact line against an assumed one: 1e4 in squares, far from rounding
+EXACT_WEIGHT = 1e4  # of an exact line against an assumed one: shares are then exact to 1e-8
 UNKNOWNS_MAX = 128  # of a group that is solved together, in a few milliseconds; a larger one stays unknown
 ARRIVALS_MOST = (
     1.02  # arrivals of an entering record beyond which its passes are those of several: no distribution of one
@@ -215,6 +215,7 @@ def _values(
             factors[structure.unknown_of_key[key]] = factors.get(structure.unknown_of_key[key], 0.0) + 1.0
         lines.append((factors, visits, EXACT_WEIGHT))
     lines += [({left: -1.0, right: 1.0}, 0.0, 1.0) for left, right in structure.pairs if left != right]
+    _follow(lines, values)
     open_lines = [_without(line, values) for line in lines]
     solved: dict[int, float] = {}
     for group in _groups([line for line in open_lines if line[0]]):
@@ -231,6 +232,29 @@ def _values(
         found, known = solve_where_known(matrix, right)
         solved |= {u: value for u, value, sure in zip(unknowns, found.tolist(), known.tolist(), strict=True) if sure}
     return values | solved
+
+
+def _follow(lines: Sequence[Line], values: dict[int, float]) -> None:
+    """Add to `values` what an exact line tells whose other unknowns are known, line after line. Cost O(lines)."""
+    exact = [line for line in lines if line[2] == EXACT_WEIGHT]
+    having: dict[int, list[int]] = {}
+    left: list[int] = []
+    for number, (factors, _, _) in enumerate(exact):
+        missing = [unknown for unknown in factors if unknown not in values]
+        left.append(len(missing))
+        for unknown in missing:
+            having.setdefault(unknown, []).append(number)
+    ready = [number for number, n in enumerate(left) if n == 1]
+    while ready:
+        factors, value, _ = _without(exact[ready.pop()], values)
+        if not factors:
+            continue  # another line told it
+        ((unknown, factor),) = factors.items()
+        values[unknown] = max(value / factor, 0.0)
+        for number in having[unknown]:
+            left[number] -= 1
+            if left[number] == 1:
+                ready.append(number)
 
 
 def _without(line: Line, values: Mapping[int, float]) -> Line:

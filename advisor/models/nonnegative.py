@@ -17,6 +17,9 @@ def solve(matrix: Floats, right: Floats) -> Floats:
     Source: Lawson and Hanson 1974, chapter 23.
     """
     n = matrix.shape[1]
+    plain: Floats = np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0], np.float64)
+    if (plain >= 0.0).all():
+        return plain
     x, free = np.zeros(n), np.zeros(n, np.bool_)
     small = 10.0 * np.finfo(np.float64).eps * (np.abs(matrix).sum(axis=0).max(initial=0.0) + 1.0) * max(matrix.shape)
     for _ in range(3 * n + 1):

@@ -254,9 +254,9 @@ def _read_names(
     return dict(sorted(names.items())), by_slot
 
 
-def document_checksum(name: str, data: bytes) -> int:
+def document_checksum(key: bytes, data: bytes) -> int:
     """Return the checksum of a document's row."""
-    return zlib.crc32(data, zlib.crc32(name.encode()))
+    return zlib.crc32(data, zlib.crc32(key))
 
 
 def _read_documents(
@@ -264,12 +264,12 @@ def _read_documents(
 ) -> tuple[dict[str, bytes], dict[str, int]]:
     documents: dict[str, bytes] = {}
     sums: dict[str, int] = {}
-    for name, data, summed in connection.execute("SELECT id, data, checksum FROM documents"):
-        if isinstance(name, str) and isinstance(data, bytes) and document_checksum(name, data) == summed:
-            documents[name], sums[name] = data, summed
+    for key, data, summed in connection.execute("SELECT id, data, checksum FROM documents"):
+        if isinstance(key, bytes) and isinstance(data, bytes) and document_checksum(key, data) == summed:
+            documents[key.decode()], sums[key.decode()] = data, summed
         else:
-            findings.rows.append(Quarantined("documents", name))
-            findings.parts.append(f"document {name!r}")
+            findings.rows.append(Quarantined("documents", key))
+            findings.parts.append(f"document {key!r}")
     if [len(sums), sum(sums.values())] != expected and not any(row.origin == "documents" for row in findings.rows):
         findings.parts.append(f"documents: {expected[0]} were written, {len(sums)} are there")
     return documents, sums

@@ -26,7 +26,7 @@ CHECKPOINT_PAGES = 16_384
 CACHE_KIB = 32_768  # of SQLite pages in memory: random slots run twice as fast as with the default 2 MiB
 BUSY_TIMEOUT_S = 5.0  # for a reader that holds a lock while it opens; nobody else writes
 
-DOCUMENTS = "CREATE TABLE documents (id TEXT PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;"
+DOCUMENTS = "CREATE TABLE documents (id BLOB PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;"
 TABLES = f"""
 PRAGMA application_id = {APPLICATION_ID};
 CREATE TABLE root (id INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
@@ -109,6 +109,9 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     except sqlite3.Error as error:
         connection.close()
         raise worded(error, "the state file cannot be read") from error
+    except UnicodeDecodeError as error:  # of SQLite's own message, which repeats what is damaged
+        connection.close()
+        raise StateDamaged("the state file is damaged in its structure", hint="restore a backup") from error
     except BaseException:
         connection.close()
         raise

@@ -309,13 +309,14 @@ class Store:
             return self._books.document_sums
         sums = dict(self._books.document_sums)
         self._connection.executemany(
-            "DELETE FROM documents WHERE id = ?", [(name,) for name in snapshot.documents_gone]
+            "DELETE FROM documents WHERE id = ?", [(name.encode(),) for name in snapshot.documents_gone]
         )
         for name in snapshot.documents_gone:
             sums.pop(name, None)
-        rows = [(name, data, document_checksum(name, data)) for name, data in snapshot.documents.items()]
+        keyed = [(name.encode(), data) for name, data in snapshot.documents.items()]
+        rows = [(key, data, document_checksum(key, data)) for key, data in keyed]
         self._connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
-        return sums | {name: summed for name, _, summed in rows}
+        return sums | {key.decode(): summed for key, _, summed in rows}
 
     def _put_ledger(self, ledger: Ledger) -> None:
         data = ledger.encode()

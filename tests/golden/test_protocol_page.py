@@ -129,7 +129,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 14
+    assert len(stated) == 16
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
 
@@ -158,7 +158,7 @@ def test_every_refusal_is_listed() -> None:
         code for line in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for code in re.findall(r"`(\w+)`", line)
     }
     codes = {*BOUNDS, "invalid_row", "invalid_name", "invalid_machine", "invalid_measure", "unknown_key"}
-    codes |= {"too_many_components"}
+    codes |= {"too_many_components", "invalid_network", "invalid_active_cores"}
     assert listed == codes
     assert all(bound_text(code) != code for code in codes)
 

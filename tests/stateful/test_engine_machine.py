@@ -34,12 +34,23 @@ ROW = st.tuples(
     st.floats(1e-6, 10.0) | st.sampled_from([float("nan")]),
     st.booleans(),
 )
+BOX = {"kind": "box", "name": "c0"}
+NETWORKS: list[list[dict[str, Any]]] = [
+    [BOX],
+    [BOX, {"kind": "replication", "children": [0], "patterns": ["{x}"]}],
+    [BOX, {"kind": "box", "name": "c66"}, {"kind": "choice", "children": [0, 1]}],
+]
 ROWS = st.lists(ROW, min_size=0, max_size=25)
 
 
 def as_columns(rows: list[tuple[int, float, float, float, bool]]) -> Columns:
     index, x, p, t, ok = (np.array(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [], [])
-    return columns_of(ComponentNames(NAMES), index, x, p, t, ok=ok if rows else None)
+    n = len(rows)
+    travel = {
+        "network": [None if i % 3 == 2 else f"n{row[0] % 2}" for i, row in enumerate(rows)], "record": np.arange(n) // 4,
+        "entered": np.arange(n) % 4 == 0, "active_cores": np.where(np.arange(n) % 5 == 0, np.nan, 9.0),
+    }  # fmt: skip
+    return columns_of(ComponentNames(NAMES), index, x, p, t, ok=ok if rows else None, **(travel if rows else {}))
 
 
 def words_of(state: bytes) -> bytes:
@@ -141,6 +152,13 @@ class EngineMachine(RuleBasedStateMachine):
         assert self.engine.forget_batch(*key, number, component, keep)["replayed"]
         self.replayed += 1
         assert words_of(self.engine.advisor.to_bytes()) == words_of(before), "a replayed forget forgets nothing more"
+
+    @rule(number=st.integers(0, 1), nodes=st.sampled_from(NETWORKS))
+    def define(self, number: int, nodes: list[dict[str, Any]]) -> None:
+        answer = self.engine.advisor.define_network(nodes, id=f"n{number}")
+        state = self.engine.advisor.to_bytes()
+        assert self.engine.advisor.define_network(nodes, id=f"n{number}") == answer
+        assert self.engine.advisor.to_bytes() == state
 
     @precondition(lambda self: self.applied)
     @rule(data=st.data())

@@ -19,7 +19,17 @@ async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp
         hello = await peer.call("hello", {"producer": "p"})
         assert hello["protocol"] == 1
         assert hello["limits"]["rows_batch_max"] == 200_000
-        assert hello["features"]["learned"] == ["count", "dimensions", "machine", "measures"]
+        assert hello["features"]["learned"] == [
+            "count",
+            "dimensions",
+            "machine",
+            "measures",
+            "network",
+            "record",
+            "entered",
+            "replica",
+            "active_cores",
+        ]
         assert hello["sequence"] == 0
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(5)})
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import Mismatch, StateDamaged, StateLocked, StateTooNew, StorageFailed
 from advisor.storage import Store, schema
+from advisor.storage.ledger import checksum
+from advisor.storage.reading import ROOT_KEY
 
 NOISE = 1e-6
 WORDS = 5
@@ -47,6 +51,7 @@ def full_state(slots: int = 300) -> Snapshot:
         names=tuple((slot, f"component-{slot}") for slot in range(slots)),
         producers={("a", bytes(16)): 7, ("ü", b"0123456789abcdef"): 2**40},
         totals={"rows_accepted": 12, "batches": 3},
+        documents={"network:é": b"first", "network:2": bytes(5000)},
     )
 
 
@@ -63,7 +68,7 @@ def words_by_slot(state: Snapshot, table: str = "base") -> dict[int, list[int]]:
 def same(one: Snapshot | None, other: Snapshot | None) -> bool:
     assert one is not None
     assert other is not None
-    facts = [(s.timer_noise_s, s.names, dict(s.producers), dict(s.totals)) for s in (one, other)]
+    facts = [(s.timer_noise_s, s.names, dict(s.producers), dict(s.totals), dict(s.documents)) for s in (one, other)]
     tables = [{t.table: (t.layout, words_by_slot(s, t.table)) for t in s.tables} for s in (one, other)]
     return facts[0] == facts[1] and tables[0] == tables[1]
 
@@ -93,6 +98,65 @@ def test_what_is_committed_comes_back(tmp_path: Path) -> None:
     assert loaded.producers == {("a", bytes(16)): 7, ("ü", b"0123456789abcdef"): 2**40}
     assert loaded.totals == {"rows_accepted": 12, "batches": 3}
     assert loaded.timer_noise_s == NOISE
+
+
+def test_documents_are_replaced_and_go(tmp_path: Path) -> None:
+    later = snapshot(documents={"network:2": b"second"}, documents_gone=("network:é", "network:never"))
+    assert written(tmp_path / "s", full_state(), later).documents == {"network:2": b"second"}
+    assert written(tmp_path / "t", full_state()).documents == full_state().documents
+
+
+def test_a_damaged_document_is_named_and_set_aside_when_told(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    written(path, full_state())
+    rows(path, "UPDATE documents SET data = x'00' WHERE id = CAST('network:2' AS BLOB)")
+    with pytest.raises(StateDamaged, match="network:2"):
+        Store.open(path, timer_noise_s=NOISE)
+    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+        loaded = store.load()
+    assert loaded is not None
+    assert set(loaded.documents) == {"network:é"}
+    with Store.open(path, timer_noise_s=NOISE) as store:
+        assert not store.damage
+    rows(path, "DELETE FROM documents")
+    with pytest.raises(StateDamaged, match="1 were written, 0 are there"):
+        Store.open(path, timer_noise_s=NOISE)
+
+
+def as_format_1(path: Path) -> None:
+    """Make of a file what the first version wrote."""
+    (data,) = rows(path, "SELECT data FROM root")[0]
+    root = json.loads(data)  # type: ignore[arg-type]
+    assert root.pop("documents") == [0, 0]
+    data = json.dumps(root | {"format": 1}, sort_keys=True).encode()
+    rows(path, "UPDATE root SET data = ?, checksum = ?", data, checksum(data, ROOT_KEY))
+    rows(path, "DROP TABLE documents")
+    rows(path, "PRAGMA user_version = 1")
+
+
+def test_a_file_of_the_first_format_is_upgraded_by_a_service_and_by_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    before = written(path, replace(full_state(), documents={}))
+    as_format_1(path)
+    with pytest.raises(StateTooNew, match="only a service upgrades"):
+        Store.open(path, read_only=True)
+    with Store.open(path, timer_noise_s=NOISE) as store:
+        assert same(store.load(), before)
+        store.commit(snapshot(documents={"network:1": b"x"}))
+    with Store.open(path, read_only=True) as store:
+        loaded = store.load()
+    assert loaded is not None
+    assert loaded.documents == {"network:1": b"x"}
+    assert words_by_slot(loaded) == words_by_slot(before)
+
+
+def test_a_damaged_root_of_the_first_format_is_still_found(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    written(path, replace(full_state(), documents={}))
+    as_format_1(path)
+    rows(path, "UPDATE root SET checksum = checksum + 1")
+    with pytest.raises(StateDamaged, match="root"):
+        Store.open(path, timer_noise_s=NOISE)
 
 
 @settings(max_examples=25, deadline=None)

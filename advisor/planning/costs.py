@@ -76,10 +76,9 @@ def _costs(problem: Problem, program: TreeProgram, paid: float, waited: float) -
     """Return the cost on least, least + 1, … cores: `paid` records a second earn, `waited` of them wait."""
     weights = problem.model.request.weights or {}
     core, late, worth = (float(weights.get(name, 0.0)) for name in ("core_s", "latency_s", "record"))
-    finite = np.where(np.isfinite(program.latency_s), program.latency_s, np.inf)
-    cores = program.least + np.arange(len(finite))
-    waits = late * waited * finite if late > 0 else np.where(np.isfinite(finite), 0.0, np.inf)
-    return core * cores + waits - worth * paid
+    latency = program.latency_s
+    costs: Floats = core * (program.least + np.arange(len(latency), dtype=np.float64)) - worth * paid
+    return costs + (late * waited * latency if late > 0 else np.where(np.isfinite(latency), 0.0, np.inf))
 
 
 def cost_bound(problem: Problem, periods: Floats, stays: Floats) -> float:

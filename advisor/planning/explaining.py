@@ -284,7 +284,7 @@ def _limits(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reason
         yield Reason("curve_end", network.keys[row], float(last[row]), text)
     replicas = model.structure.visits.replicas
     for row in [row for row in slowest.tolist() if row in replicas and int(solved.instances[row]) > 1][:1]:
-        share = float(problem.options.heaviest[row, solved.found.chosen[row]])
+        share = float(problem.options.heaviest[row, int(solved.found.chosen[row])])
         text = (
             f"the busiest instance of {network.keys[row]} serves {amount(100 * share)} % of its records:"
             " a replica is not divided"

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
 from advisor.planning.demand import Floats, Ints
@@ -173,7 +172,7 @@ def _joined(structure: Structure, index: int, children: list[Moments]) -> Moment
     variances: Floats = np.stack([variance for _, variance in taken], axis=1)
     if not variances.any():
         return means.max(axis=1), np.zeros(len(means))
-    infinite: NDArray[np.bool_] = np.isinf(means).any(axis=1)
+    infinite = np.isinf(np.asarray(means.max(axis=1), np.float64))
     mean, variance = latest(np.where(infinite[:, None], 1.0, means), np.where(infinite[:, None], 0.0, variances))
     return np.where(infinite, np.inf, mean), np.where(infinite, np.inf, variance)
 

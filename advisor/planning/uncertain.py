@@ -54,8 +54,9 @@ def better_than(solved: Solved, other: Ints) -> float | None:
 
 def _sampled(model: Model, shapes: tuple[Ints, Ints, Floats, Floats], draws: Floats) -> Floats:
     cores, instances, _, heaviest = shapes
-    rows, column = np.arange(cores.shape[1]), np.searchsorted(model.curves.counts, cores[0]).astype(np.int64)
-    seconds = model.curves.expected_s[rows, column] * np.exp(model.curves.spread[rows, column] * draws)
+    rows = np.arange(cores.shape[1])
+    at = np.array([int(np.searchsorted(model.curves.counts, count)) for count in cores[0].tolist()], np.int64)
+    seconds = model.curves.expected_s[rows, at] * np.exp(model.curves.spread[rows, at] * draws)
     ones, many = np.broadcast_to(cores, seconds.shape), np.broadcast_to(instances, seconds.shape)
     judged = model.judge_shapes(ones, many, seconds, np.broadcast_to(heaviest, seconds.shape))
     used = np.full(len(draws), int((cores * instances).sum()))

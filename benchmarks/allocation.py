@@ -19,10 +19,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.domain.curves import AmdahlCurves
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request, plan
+
+
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of the tables
+RISE_S = 1e-4  # seconds that each core adds to a table: curves rise again
 
 
 def greedy_throughput(serial: list[float], parallel: list[float], cores: int) -> list[int]:
@@ -62,6 +66,9 @@ def compare(components: int, cores: int, repeats: int, *, baseline: bool = True)
     rng = np.random.default_rng(7)
     network = series(*(f"c{row}" for row in range(components)))
     curves = AmdahlCurves(rng.lognormal(-5, 1, components), rng.lognormal(0, 1, components))
+    counts = np.array(COUNTS)
+    seconds_s = curves.serial_s[:, None] + curves.parallel_s[:, None] / counts + RISE_S * counts
+    tables = TabulatedCurves.of(counts, seconds_s, variation=0.2)
     serial, parallel = curves.serial_s.tolist(), curves.parallel_s.tolist()
     greedy = {"throughput": greedy_throughput, "latency": greedy_latency}
     for objective, request in {
@@ -73,14 +80,44 @@ def compare(components: int, cores: int, repeats: int, *, baseline: bool = True)
         run = greedy.get(objective) if baseline else None
         ours: list[float] = []
         theirs: list[float] = []
+        tabled: list[float] = []
         for _ in range(repeats):
             ours.append(seconds(plan, network, curves, request))
+            if objective in greedy:
+                tabled.append(seconds(plan, network, tables, request))
             if run is not None:
                 theirs.append(seconds(run, serial, parallel, cores))
         ratio = f"   {statistics.median(theirs) / statistics.median(ours):7.1f} x" if theirs else ""
         print(f"{components:>7} components {cores:>8} cores  {objective:<27} plan     {spread(ours)}{ratio}")
+        if tabled:
+            print(f"{'':>7}            {'':>8}        {'':<27} tables   {spread(tabled)}")
         if theirs:
             print(f"{'':>7}            {'':>8}        {'':<27} baseline {spread(theirs)}")
+
+
+def fifty(repeats: int) -> None:
+    """50 components on 200 cores: pipelines of tables with certain and with varying times, and their gaps."""
+    rng = np.random.default_rng(3)
+    counts = np.array(COUNTS)
+    network = series(*(f"c{row}" for row in range(50)))
+    seconds_s = (
+        rng.lognormal(0, 1, (50, 1)) * (rng.random((50, 1)) * 0.3 + 1 / counts) + rng.random((50, 1)) * 0.02 * counts
+    )
+    curves = TabulatedCurves.of(counts, seconds_s, variation=0.5)
+    rate = 0.5 * plan(network, curves, Request(cores=200)).throughput_per_s
+    for name, request in {
+        "throughput": Request(cores=200),
+        "latency": Request(cores=200, objective="latency"),
+        "latency, queues at half load": Request(cores=200, objective="latency", arrival_per_s=rate),
+        "throughput, 4 instances": Request(cores=200, instances_max=4),
+        "throughput, nodes of 16": Request(cores=200, nodes=16),
+        "cost": Request(cores=200, objective="cost", weights={"core_s": 1.0, "record": 1000.0, "latency_s": 1.0}),
+    }.items():
+        times = [seconds(plan, network, curves, request) for _ in range(repeats)]
+        gap = plan(network, curves, request).gap
+        print(
+            f"     50 components      200 cores  {name:<29} plan   {spread(times)}   gap {'none' if gap is None else f'{100 * gap:.2f} %'}"
+        )
 
 
 def main() -> None:
@@ -91,6 +128,7 @@ def main() -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
     print("median [quartiles]; the last column is baseline / plan")
     compare(1_000, 10_000, given.repeats)
+    fifty(max(3, given.repeats // 3))
     if given.large:
         compare(100_000, 1_000_000, max(3, given.repeats // 3))
     text = " .. ".join(f"c{row}" for row in range(1_000))

@@ -21,7 +21,7 @@ from advisor.planning.relaxing import solve
 from advisor.planning.requests import limits_of, pins_of
 from advisor.planning.search import KEPT, Problem, exchanges
 from advisor.planning.tree_program import cells, sum_program
-from advisor.planning.uncertain import better_than
+from advisor.planning.uncertain import better_than, target_probability
 
 RUNNERS_UP = 3  # that are told
 KNEE_SHARE = 0.99
@@ -203,10 +203,11 @@ def _runners_up(solved: Solved) -> tuple[RunnerUp, ...]:
             continue
         judged = problem.model.judge(problem.options, chosen[None])
         cores, instances, _, _ = problem.options.pick(chosen[None])
+        sure = None if problem.model.request.target else better_than(solved, chosen)
         found.append(RunnerUp(
             dict(zip(keys, cores[0].tolist(), strict=True)), dict(zip(keys, instances[0].tolist(), strict=True)),
             int(problem.used(chosen[None])[0]), float(1 / judged.period_s[0]),
-            float(latency_of(problem.model.request, judged)[0]), better_than(solved, chosen),
+            float(latency_of(problem.model.request, judged)[0]), sure,
         ))  # fmt: skip
         if len(found) == RUNNERS_UP:
             break
@@ -248,7 +249,9 @@ def _target(solved: Solved, found: Allocation) -> Iterator[Reason]:
         by_rate = name == "throughput_per_s"
         reached = found.throughput_per_s if by_rate else float(latency_of(request, solved.judged)[0])
         unit = "records/s" if by_rate else "s"
-        text = f"{solved.used} cores reach {amount(reached)} {unit}; the target is {amount(value)} {unit}"
+        sure = target_probability(solved)
+        how = "" if sure is None else f", reached with probability {sure:.2f}"
+        text = f"{solved.used} cores reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{how}"
         yield Reason("target", None, reached, text)
 
 
@@ -283,7 +286,8 @@ def _limits(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reason
         text = f"{network.keys[row]} is on the most cores its curve knows, {plural(int(last[row]), 'core')}{more}"
         yield Reason("curve_end", network.keys[row], float(last[row]), text)
     replicas = model.structure.visits.replicas
-    for row in [row for row in slowest.tolist() if row in replicas and int(solved.instances[row]) > 1][:1]:
+    split = [row for row in map(int, slowest) if row in replicas and int(solved.instances[row]) > 1]
+    for row in split[:1]:
         share = float(problem.options.heaviest[row, int(solved.found.chosen[row])])
         text = (
             f"the busiest instance of {network.keys[row]} serves {amount(100 * share)} % of its records:"

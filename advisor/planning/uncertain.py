@@ -43,19 +43,35 @@ def better_than(solved: Solved, other: Ints) -> float | None:
     spread = model.curves.spread
     if not spread.any():
         return None
-    level = model.request.level or LEVEL
-    unit = max(NormalDist().inv_cdf(max(level, 0.5 + 1e-6)), 1e-3)
-    draws = _normals(len(other))
+    unit, draws = _unit(model), _normals(len(other))
     values = [_sampled(model, options.pick(one[None]), draws / unit) for one in (solved.found.chosen, other)]
     mine, theirs = values
-    tied = np.abs(mine - theirs) <= TIE * np.abs(mine)
-    return float(((mine < theirs) & ~tied).mean() + 0.5 * tied.mean())
+    clear = mine < theirs * (1 - TIE), theirs < mine * (1 - TIE)
+    return float(0.5 + 0.5 * (clear[0].mean() - clear[1].mean()))
+
+
+def target_probability(solved: Solved) -> float | None:
+    """Return the probability that the answer reaches its target, as `better_than` sees it; None without uncertainty."""
+    model, options = solved.problem.model, solved.problem.options
+    value = next(iter((model.request.target or {}).items()), None)
+    if value is None or not model.curves.spread.any():
+        return None
+    unit = _unit(model)
+    reached = _sampled(model, options.pick(solved.found.chosen[None]), _normals(len(solved.found.chosen)) / unit)
+    limit = value[1] if value[0] == "latency_s" else 1 / value[1]
+    return float((reached <= limit * (1 + TIE)).mean())
+
+
+def _unit(model: Model) -> float:
+    """Return how many standard deviations the curves' upper bounds lie above them."""
+    level = model.request.level or LEVEL
+    return max(NormalDist().inv_cdf(max(level, 0.5 + 1e-6)), 1e-3)
 
 
 def _sampled(model: Model, shapes: tuple[Ints, Ints, Floats, Floats], draws: Floats) -> Floats:
     cores, instances, _, heaviest = shapes
-    rows = np.arange(cores.shape[1])
-    at = np.array([int(np.searchsorted(model.curves.counts, count)) for count in cores[0].tolist()], np.int64)
+    at = np.array([int(np.searchsorted(model.curves.counts, int(count))) for count in cores[0]], np.int64)
+    rows = np.arange(len(at))
     seconds = model.curves.expected_s[rows, at] * np.exp(model.curves.spread[rows, at] * draws)
     ones, many = np.broadcast_to(cores, seconds.shape), np.broadcast_to(instances, seconds.shape)
     judged = model.judge_shapes(ones, many, seconds, np.broadcast_to(heaviest, seconds.shape))

@@ -40,7 +40,7 @@ REPLICAS_MAX = 64  # told apart exactly; of more, a sample by hash
 SPLIT_KEYS_MAX = 64  # keys of a network whose replicas are told apart
 WINDOW_RECORDS = 2**16  # counts halve at so many entered rows: a share is known to 0.4 % then
 WINDOW_CLOSED = 2**13  # the same of passes, by closed records
-CHOSEN = 2**12  # chosen records after which half as many are chosen: their rows cost about 2 microseconds each ...
+CHOSEN = 2**12  # chosen records after which half as many are chosen: their rows cost about 1 microsecond each ...
 PRICE_LEVEL_MAX = 6  # ... down to one record in 64
 LEVEL_MAX = 16  # one record in 65,536: beyond, passes are given up
 LATE_MOST = 64  # one closed record in so many may have been closed too early, and
@@ -167,7 +167,7 @@ class FlowCounts:
         return self._cache
 
     def fold(self, rows: FlowRows) -> None:
-        """Count n rows, in order. Cost O(n), and about 2 microseconds a row of a chosen record."""
+        """Count n rows, in order. Cost O(n), and about 1 microsecond a row of a chosen record."""
         start, n = 0, len(rows.key)
         while start < n:
             stop = self._until_halving(rows.entered, start, n)

@@ -102,7 +102,7 @@ class Bundle:
         return int(self._words[self._directory.start(component) + VERSION])
 
     def table_error(self, component: str) -> float:
-        """Return the largest error of the component's table against the model, in log2 of a time, as measured when it was made."""
+        """Return the largest error of the component's table against its model, in log2 of a time, as it was measured."""
         return self._words[self._answering(component) + VALUE_ERROR]
 
     def merged(self, news: Bundle) -> Bundle:

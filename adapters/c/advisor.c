@@ -1311,21 +1311,21 @@ int advisor_client_wait_ms(const advisor_client *client) {
     return until > now ? (int)(until - now) : 0;
 }
 
+int advisor_client_wait(advisor_client *client, int timeout_ms) {
+    struct pollfd ready;
+    int wait = advisor_client_wait_ms(client);
+    ready.fd = client->fd;
+    ready.events = (short)(POLLIN | (advisor_client_wants_write(client) ? POLLOUT : 0));
+    poll(&ready, client->fd >= 0, wait < timeout_ms ? wait : timeout_ms);
+    return advisor_client_step(client);
+}
+
 int advisor_client_flush(advisor_client *client, int timeout_ms) {
     int64_t until = now_ms() + timeout_ms, now;
     client->filling = 0;
-    for (;;) {
-        struct pollfd ready;
-        int wait;
-        advisor_client_step(client);
-        now = now_ms();
-        if (!client->held || now >= until) return !client->held;
-        wait = advisor_client_wait_ms(client);
-        if (wait > until - now) wait = (int)(until - now);
-        ready.fd = client->fd;
-        ready.events = (short)(POLLIN | (advisor_client_wants_write(client) ? POLLOUT : 0));
-        poll(&ready, client->fd >= 0, wait);
-    }
+    advisor_client_step(client);
+    while (client->held && (now = now_ms()) < until) advisor_client_wait(client, (int)(until - now));
+    return !client->held;
 }
 
 advisor_stats advisor_client_stats(const advisor_client *client) {

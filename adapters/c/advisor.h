@@ -10,7 +10,7 @@
  * computed in a wider format; do not compile with -ffast-math.
  *
  * Rows. A client sends rows in numbered batches, and again after a cut until they are acknowledged: each counts once.
- * Nothing waits but `advisor_client_flush`: `advisor_client_observe` copies a row into memory that was taken at the start,
+ * Nothing waits but `advisor_client_wait` and `_flush`: `advisor_client_observe` copies a row into memory that was taken at the start,
  * and says no when that is full; `advisor_client_step` moves bytes while it can. One thread at a time.
  */
 #ifndef ADVISOR_H
@@ -117,6 +117,9 @@ int advisor_client_step(advisor_client *client);
 int advisor_client_fd(const advisor_client *client);        /* -1 while there is no connection */
 int advisor_client_wants_write(const advisor_client *client); /* poll for writing, too */
 int advisor_client_wait_ms(const advisor_client *client);
+
+/* Wait until there is something to do, at most so long, and step. */
+int advisor_client_wait(advisor_client *client, int timeout_ms);
 
 /* Step until every row is acknowledged or rejected, for at most so long; return nonzero when it is so. */
 int advisor_client_flush(advisor_client *client, int timeout_ms);

@@ -16,7 +16,7 @@ TOLERANCES = (0.0, 0.01, 0.05, 0.5)
 
 
 def advisor_of(seed: int, model_memory_bytes: int, prefix: str) -> Advisor:
-    """Return an advisor that knows curves of several shapes: Amdahl, rising, cubic, from zero, one core count, one predictor."""
+    """Return an advisor that knows curves of several shapes."""
     rng = np.random.default_rng(seed)
     advisor = Advisor(model_memory_bytes=model_memory_bytes)
     n = 240

@@ -392,20 +392,25 @@ static double half_width(const double *table, size_t count, size_t j, double w, 
     return clamped(along(a, b, v, -most, most, 0.0, 0.0), 0.0, LOG_MOST);
 }
 
+static double cubic(const double *c, double u) { return c[0] + u * (c[1] + u * (c[2] + u * c[3])); }
+
+static double by_cores(const double *record, double serial, double parallel, double p, double *q, double *scaling) {
+    *q = 1.0 / p;
+    *scaling = 1.0;
+    if (parallel < 0.0 && p < record[P_LOW])
+        *q = 1.0 / record[P_LOW];
+    else if (parallel >= 0.0 && serial < 0.0 && p > record[P_HIGH]) {
+        *q = 1.0 / record[P_HIGH];
+        *scaling = record[P_HIGH] / p;
+    }
+    return (serial + parallel * *q) * *scaling;
+}
+
 static double form_value(const double *record, double x, double p) {
     const double *a = record + SERIAL, *b = record + PARALLEL;
     double edge = clamped(x, record[X_LOW], record[X_HIGH]);
-    double scale = record[SCALE], u = (edge - record[ORIGIN]) / scale;
-    double serial = a[0] + u * (a[1] + u * (a[2] + u * a[3]));
-    double parallel = b[0] + u * (b[1] + u * (b[2] + u * b[3]));
-    double q = 1.0 / p, scaling = 1.0, value;
-    if (parallel < 0.0 && p < record[P_LOW])
-        q = 1.0 / record[P_LOW];
-    else if (parallel >= 0.0 && serial < 0.0 && p > record[P_HIGH]) {
-        q = 1.0 / record[P_HIGH];
-        scaling = record[P_HIGH] / p;
-    }
-    value = (serial + parallel * q) * scaling;
+    double scale = record[SCALE], u = (edge - record[ORIGIN]) / scale, q, scaling;
+    double value = by_cores(record, cubic(a, u), cubic(b, u), p, &q, &scaling);
     if (edge != x && value > 0.0) {
         double lift = scale * LIFT, slope;
         double rise = a[1] + u * (2.0 * a[2] + u * 3.0 * a[3]);
@@ -483,14 +488,19 @@ double advisor_table_error(const advisor_bundle *bundle, uint32_t component) {
     return record ? record[VALUE_ERROR] : not_a_number();
 }
 
+static double at_least(double value, double floor) { return value < floor ? floor : value; }
+
 static uint32_t of_monotone(const double *record, double x, uint32_t most, double slack) {
-    double one = form_value(record, x, 1.0), last = form_value(record, x, (double)most);
+    double u = (x - record[ORIGIN]) / record[SCALE], floor = record[FLOOR], q, scaling;
+    double serial = cubic(record + SERIAL, u), parallel = cubic(record + PARALLEL, u);
+    double one = at_least(by_cores(record, serial, parallel, 1.0, &q, &scaling), floor);
+    double last = at_least(by_cores(record, serial, parallel, (double)most, &q, &scaling), floor);
     double bound = (one < last ? one : last) * slack;
     uint32_t low = 1, high = most;
     if (one <= bound) return 1;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
-        if (form_value(record, x, (double)middle) <= bound)
+        if (at_least(by_cores(record, serial, parallel, (double)middle, &q, &scaling), floor) <= bound)
             high = middle;
         else
             low = middle;

@@ -18,7 +18,7 @@ from advisor.models import bundled, logarithm
 # No fastmath: sums keep their order and rounding. Not cached on disk: functions made of others' code have no file of their own.
 _compile = njit(error_model="numpy", nogil=True)
 _IN_ORDER = (
-    "clamped", "log_x", "p_segment", "along", "time_at_knot", "width_at_knot", "x_row", "half_widths", "form_value", "grid_log",
+    "clamped", "log_x", "p_segment", "along", "time_at_knot", "width_at_knot", "x_row", "half_widths", "cubic", "by_cores", "form_value", "grid_log",
     "predict", "_of_monotone", "_row", "_crossing", "choose_cores",
 )  # fmt: skip
 

@@ -125,8 +125,8 @@ def tables(components: int, cores: int) -> None:
     one = time.perf_counter() - began
     amdahl = microseconds(lambda: advisor.curves_of(names), 5)
     print(
-        f"tables of {components} components, {cores} cores: cold {1e3 * cold / components:.2f} ms each, kept {kept / 1e3:.3f} ms"
-        f" together, after a row of one {1e3 * one:.1f} ms (Amdahl's, kept: {amdahl / 1e3:.1f} ms)"
+        f"tables of {components} components, {cores} cores: cold {1e3 * cold / components:.2f} ms each, kept"
+        f" {kept / 1e3:.3f} ms together, after a row of one {1e3 * one:.1f} ms (Amdahl's, kept: {amdahl / 1e3:.1f} ms)"
     )
 
 

@@ -133,12 +133,17 @@ class CurveTables:
             self._together.popitem(last=False)
         return found
 
-    def missing(self, boxes: Sequence[str], components: Mapping[str, str], cores_max: int, level: float) -> int:
-        """Return how many boxes' tables would have to be made."""
+    def missing(
+        self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
+    ) -> int:
+        """Return how many tables of known components would have to be made; what is wrong with a load is said elsewhere."""
         counts = len(counts_of(cores_max))
-        slots = {self._components.slot_of.get(components.get(box, box), -1) for box in boxes} - {-1}
-        kept = (self._kept.get((slot, counts, level, None)) for slot in slots)
-        return sum(table is None or table.rows != self._rows(slot) for slot, table in zip(slots, kept, strict=True))
+        wanted = {(self._components.slot_of.get(components.get(box, box), -1), load.get(box)) for box in boxes}
+        found = 0
+        for slot, x in wanted:
+            table = None if slot < 0 else self._kept.get((slot, counts, level, x))
+            found += slot >= 0 and (table is None or table.rows != self._rows(slot))
+        return found
 
     def _rows(self, slot: int) -> tuple[int, int]:
         rows = self._components.table.integers("rows")
@@ -176,10 +181,10 @@ class CurveTables:
             points = found.posterior.points
             places, inverse = np.unique(points.z[:, :-1], axis=0, return_inverse=True)
             share = np.bincount(inverse.reshape(-1), points.runs, len(places))
-            return _Load(np.exp(places), share / share.sum())
+            return _Load(np.exp(places), share / float(share.sum()))
         x, share = sketch.points(self._components.table.gather(np.array([slot], np.int64)))
         x, inverse = np.unique(x[share > 0], return_inverse=True)
-        return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)))
+        return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)).astype(np.float64))
 
     def _peak(self, slot: int, load: _Load, level: float) -> float:
         """Return the most memory that a run of the load takes, on the fewest or most cores seen, at `level`; 0: not learned."""

@@ -51,7 +51,7 @@ class Bundle:
 
     def __init__(self, data: bytes) -> None:
         self._directory = Directory(data)
-        self._words = memoryview(self._directory.words)
+        self._words = self._directory.words.tolist()  # plain numbers: three times as fast as numpy's, one by one
         self._row, self._logs = bundled.room()
         self.version = self._directory.version
         self.level = self._directory.level

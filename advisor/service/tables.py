@@ -27,7 +27,7 @@ async def tables_of(
     ------
     UnknownComponent, NotEnoughData, InvalidValue
     """
-    if advisor.tables_missing(boxes, names, cores_max=cores_max, level=level) > AT_ONCE_MAX:
+    if advisor.tables_missing(boxes, names, load, cores_max=cores_max, level=level) > AT_ONCE_MAX:
         for start in range(0, len(boxes), SLICE):
             part = boxes[start : start + SLICE]
             called = {box: names[box] for box in part if box in names}

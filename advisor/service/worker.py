@@ -13,10 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from advisor.domain.curves import AmdahlCurves
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
@@ -45,8 +42,7 @@ class Plan(NamedTuple):
     """The job to plan a network with curves."""
 
     network: Frozen
-    serial_s: NDArray[np.float64]
-    parallel_s: NDArray[np.float64]
+    curves: AmdahlCurves | TabulatedCurves
     request: Mapping[str, Any]
 
 
@@ -70,7 +66,7 @@ def done(job: Job) -> Answer:
         network = _network(job.network)
         if isinstance(job, Read):
             return True, network.components
-        return True, plan(network, AmdahlCurves(job.serial_s, job.parallel_s), Request(**job.request)).as_dict()
+        return True, plan(network, job.curves, Request(**job.request)).as_dict()
     except AdvisorError as error:
         return False, error.as_dict()
 

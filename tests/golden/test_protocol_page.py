@@ -81,6 +81,7 @@ def sent_by_our_client() -> set[bytes]:
         (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
         (9, "status", as_params(components=True, limit=10)),
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
+        (14, "curves", as_params(components=["matmul"], watch=True, since=None)),
         (
             13,
             "predict",

@@ -26,6 +26,7 @@ GOOD = {
     "allocate": ([{"network": "a .. b", "cores": 8}], m.Allocate("a .. b", 8)),
     "status": ([], m.Status()),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
+    "curves": ([{"watch": True}], m.Curves(watch=True)),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
 }

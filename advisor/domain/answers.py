@@ -285,8 +285,7 @@ class Allocation:
             "cost_per_s": self.cost_per_s,
             "evidence": {key: known.as_dict() for key, known in self.evidence.items()},
         }
-        return self._plain() | {key: value for key, value in found.items() if value is not None and value != []
-                                and value != {}}  # fmt: skip
+        return self._plain() | {key: value for key, value in found.items() if not _absent(value)}
 
     def _plain(self) -> dict[str, Any]:
         return {
@@ -331,6 +330,10 @@ class Receipt:
         if self.replayed:
             answer["replayed"] = True
         return answer
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, (list, dict)) and not value)
 
 
 def _plain(value: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 
 from advisor.domain.answers import Allocation, Evidence, Knee, Marginal, Reason, RunnerUp
-from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.demand import TIE, Ints
+from advisor.planning.front import front_of
 from advisor.planning.general import Solved
+from advisor.planning.linear import weights_of
 from advisor.planning.model import Judged, Model
 from advisor.planning.objectives import about_latency, cost_of, latency_of
 from advisor.planning.options import NOTHING
@@ -20,16 +20,17 @@ from advisor.planning.reasons import amount, first, plural
 from advisor.planning.relaxing import solve
 from advisor.planning.requests import limits_of, pins_of
 from advisor.planning.search import KEPT, Problem, exchanges
+from advisor.planning.tree_program import cells, sum_program
+from advisor.planning.uncertain import better_than
 
 RUNNERS_UP = 3  # that are told
 KNEE_SHARE = 0.99
-SAMPLES = 512  # of the curves' uncertainty: a probability is then good to about 0.02
-LEVEL = 0.9  # one-sided, of the upper bounds where the request names none
+KNEE_CELLS_MAX = 50_000_000  # of the program that a knee of the latency takes: a tenth of a second
 MARGINAL_MAX = 2_000  # components up to which the marginal table is told
 
 
-def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
-    """Return the allocation with its figures and reasons."""
+def answer(solved: Solved, evidence: dict[str, Evidence], *, brief: bool = False) -> Allocation:
+    """Return the allocation with its figures and reasons; when `brief` without tables, knee and runners-up."""
     problem, judged = solved.problem, solved.judged
     model, request = problem.model, problem.model.request
     keys = model.structure.network.keys
@@ -41,8 +42,8 @@ def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
     if request.nodes is not None:
         nodes = place(problem.machine, solved.cores, solved.instances, model.curves.peak_bytes) or []
         placed = {key: tuple(some) for key, some in zip(keys, nodes, strict=True)}
-    marginal = _marginals(solved) if len(keys) <= MARGINAL_MAX else ()
-    knee, runners = _knee(solved), _runners_up(solved)
+    marginal = _marginals(solved) if len(keys) <= MARGINAL_MAX and not brief else ()
+    knee, runners = (None, ()) if brief else (_knee(solved), _runners_up(solved))
     used = np.array([solved.used])
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
     found = Allocation(
@@ -63,6 +64,7 @@ def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
         marginal=marginal,
         runner_up=runners,
         placement=placed,
+        front=front_of(solved) if request.objective == "pareto" else (),
         cost_per_s=float(cost_of(request, judged, used)[0]) if request.objective == "cost" else None,
         evidence={key: evidence[key] for key in keys if key in evidence},
     )
@@ -127,10 +129,11 @@ def _finite(effect: tuple[float, float] | None) -> tuple[float | None, float | N
 
 
 def _first_of(weight: Ints, here: int, *, wider: bool) -> int | None:
-    place_ = int(np.searchsorted(weight, here, side="right" if wider else "left"))
     if wider:
-        return place_ if place_ < len(weight) else None
-    return int(np.searchsorted(weight, weight[place_ - 1], side="left")) if place_ > 0 else None
+        after = int(np.searchsorted(weight, here, side="right"))
+        return after if after < len(weight) else None
+    before = int(np.searchsorted(weight, here, side="left"))
+    return int(np.searchsorted(weight, int(weight[before - 1]), side="left")) if before > 0 else None
 
 
 def _knee(solved: Solved) -> Knee | None:
@@ -141,16 +144,43 @@ def _knee(solved: Solved) -> Knee | None:
     value = problem.best_key[0]
     if not np.isfinite(value) or value <= 0:
         return None
-    target = {"latency_s": value / KNEE_SHARE} if about_latency(request) else {"throughput_per_s": KNEE_SHARE / value}
-    asked = replace(request, objective="fewest_cores", target=target, cores=None)
+    if about_latency(request):
+        return _latency_knee(solved, value / KNEE_SHARE)
+    asked = replace(request, objective="fewest_cores", target={"throughput_per_s": KNEE_SHARE / value}, cores=None)
     model = Model(problem.model.structure, problem.model.curves, asked)
     other = Problem(model, problem.options, problem.machine, solved.used, max(problem.work_max - problem.steps, 1))
     found = solve(other)
     if found is None:
         return None
-    judged = model.judge(problem.options, found.chosen[None])
-    return Knee(int(other.used(found.chosen[None])[0]), KNEE_SHARE, float(1 / judged.period_s[0]),
-                float(latency_of(request, judged)[0]))  # fmt: skip
+    return _knee_of(solved, found.chosen)
+
+
+def _latency_knee(solved: Solved, latency_s: float) -> Knee | None:
+    """Return the fewest cores of the weighted sum of stays that reach the latency, judged by the whole model."""
+    problem, options = solved.problem, solved.problem.options
+    if cells(options, solved.used) > KNEE_CELLS_MAX:
+        return None
+    chosen = solved.found.chosen[None]
+    others, streams = problem.model.coupling(solved.judged, solved.cores[None], solved.instances[None])
+    _, stays = problem.model.stays(options, others[0], streams[0])
+    weights = weights_of(problem.model, solved.judged, solved.instances[None])
+    program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), solved.used)
+    now = float((weights * stays[np.arange(len(weights)), chosen[0]]).sum())
+    share = latency_s / float(latency_of(problem.model.request, solved.judged)[0])
+    fewest = program.fewest(now * share)
+    for cores in range(fewest or solved.used, solved.used):
+        shapes = program.chosen(cores)
+        judged = problem.model.judge(options, shapes[None])
+        if float(latency_of(problem.model.request, judged)[0]) <= latency_s * (1 + TIE) and problem.placeable(shapes):
+            return _knee_of(solved, shapes)
+    return _knee_of(solved, solved.found.chosen)
+
+
+def _knee_of(solved: Solved, chosen: Ints) -> Knee:
+    problem = solved.problem
+    judged = problem.model.judge(problem.options, chosen[None])
+    return Knee(int(problem.used(chosen[None])[0]), KNEE_SHARE, float(1 / judged.period_s[0]),
+                float(latency_of(problem.model.request, judged)[0]))  # fmt: skip
 
 
 def _runners_up(solved: Solved) -> tuple[RunnerUp, ...]:
@@ -176,61 +206,11 @@ def _runners_up(solved: Solved) -> tuple[RunnerUp, ...]:
         found.append(RunnerUp(
             dict(zip(keys, cores[0].tolist(), strict=True)), dict(zip(keys, instances[0].tolist(), strict=True)),
             int(problem.used(chosen[None])[0]), float(1 / judged.period_s[0]),
-            float(latency_of(problem.model.request, judged)[0]), _better(solved, chosen),
+            float(latency_of(problem.model.request, judged)[0]), better_than(solved, chosen),
         ))  # fmt: skip
         if len(found) == RUNNERS_UP:
             break
     return tuple(found)
-
-
-@lru_cache(8)
-def _normals(columns: int) -> Floats:
-    """Return SAMPLES standard normal rows that fill the space evenly: a Kronecker sequence of roots of primes."""
-    primes: list[int] = []
-    candidate = 2
-    while len(primes) < columns:
-        if all(candidate % prime for prime in primes if prime * prime <= candidate):
-            primes.append(candidate)
-        candidate += 1
-    steps = np.sqrt(np.array(primes, np.float64)) % 1
-    uniform = (np.arange(1, SAMPLES + 1)[:, None] * steps + 0.5) % 1
-    grid = np.linspace(1e-4, 1 - 1e-4, 2001)
-    normal = np.array([NormalDist().inv_cdf(float(p)) for p in grid])
-    return np.interp(uniform, grid, normal)
-
-
-def _better(solved: Solved, other: Ints) -> float | None:
-    """Return the probability that the answer is better than another allocation; None without uncertainty.
-
-    Each curve is its expectation times exp(s_c z_c), z_c standard normal, one for all its counts and independent between
-    components; s_c comes from the upper bound at its level. Both allocations are judged on the same draws; equal ones
-    count half.
-    """
-    model, options = solved.problem.model, solved.problem.options
-    spread = model.curves.spread
-    if not spread.any():
-        return None
-    level = model.request.level or LEVEL
-    unit = max(NormalDist().inv_cdf(max(level, 0.5 + 1e-6)), 1e-3)
-    draws = _normals(len(other))
-    values = [_sampled(model, options.pick(one[None]), draws / unit) for one in (solved.found.chosen, other)]
-    mine, theirs = values
-    tied = np.abs(mine - theirs) <= TIE * np.abs(mine)
-    return float(((mine < theirs) & ~tied).mean() + 0.5 * tied.mean())
-
-
-def _sampled(model: Model, shapes: tuple[Ints, Ints, Floats, Floats], draws: Floats) -> Floats:
-    cores, instances, _, heaviest = shapes
-    column = np.searchsorted(model.curves.counts, cores[0])
-    rows = np.arange(cores.shape[1])
-    seconds = model.curves.expected_s[rows, column] * np.exp(model.curves.spread[rows, column] * draws)
-    wide = [np.broadcast_to(part, seconds.shape) for part in (cores, instances, heaviest)]
-    judged = model.judge_shapes(wide[0], wide[1], seconds, wide[2])
-    used = np.full(len(draws), int((cores * instances).sum()))
-    request = model.request
-    if about_latency(request):
-        return latency_of(request, judged)
-    return cost_of(request, judged, used) if request.objective == "cost" else judged.period_s
 
 
 def _reasons(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reason]:
@@ -248,13 +228,17 @@ def _reasons(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reaso
     if found.spare > 0:
         text = f"{found.spare} of {plural(request.cores or 0, 'core')} stay free: no component gains from them"
         if request.target:
-            text = f"{found.spare} of {plural(request.cores or 0, 'core')} stay free: the target is reached without them"
+            text = (
+                f"{found.spare} of {plural(request.cores or 0, 'core')} stay free: the target is reached without them"
+            )
         yield Reason("spare", None, float(found.spare), text)
     for other in found.runner_up[:1]:
         sure = "" if other.probability is None else f"; this one is better with probability {other.probability:.2f}"
         unit = (f"{amount(other.latency_s)} s" if about_latency(request)
                 else f"{amount(other.throughput_per_s)} records/s")  # fmt: skip
-        yield Reason("runner_up", None, other.probability, f"the next best takes {plural(other.used, 'core')}: {unit}{sure}")
+        yield Reason(
+            "runner_up", None, other.probability, f"the next best takes {plural(other.used, 'core')}: {unit}{sure}"
+        )
     yield from _caveats(solved, found)
 
 
@@ -292,14 +276,19 @@ def _limits(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reason
         yield Reason("maximum", network.keys[row], float(high[row]),
                      f"{network.keys[row]} is at its maximum of {plural(int(high[row]), 'core')}{more}")  # fmt: skip
     last = model.curves.last
-    unknown = [row for row in rows.tolist() if solved.cores[row] == last[row] and last[row] < min(high[row], problem.cores)]
+    unknown = [
+        row for row in rows.tolist() if solved.cores[row] == last[row] and last[row] < min(high[row], problem.cores)
+    ]
     for row, more in first(np.array(unknown, np.int64)):
         text = f"{network.keys[row]} is on the most cores its curve knows, {plural(int(last[row]), 'core')}{more}"
         yield Reason("curve_end", network.keys[row], float(last[row]), text)
     replicas = model.structure.visits.replicas
-    for row in [row for row in slowest.tolist() if row in replicas and solved.instances[row] > 1][:1]:
-        share = float(problem.options.heaviest[row, solved.found.chosen[row]])
-        text = f"the busiest instance of {network.keys[row]} serves {amount(100 * share)} % of its records: a replica is not divided"
+    for row in [row for row in slowest.tolist() if row in replicas and int(solved.instances[row]) > 1][:1]:
+        share = float(problem.options.heaviest[row, int(solved.found.chosen[row])])
+        text = (
+            f"the busiest instance of {network.keys[row]} serves {amount(100 * share)} % of its records:"
+            " a replica is not divided"
+        )
         yield Reason("skew", network.keys[row], share, text)
     if found.placement is not None:
         yield Reason("nodes", None, float(len(problem.machine.sizes)),
@@ -336,7 +325,9 @@ def _caveats(solved: Solved, found: Allocation) -> Iterator[Reason]:
     elif found.gap > 0:
         yield Reason("gap", None, found.gap, f"at most {amount(100 * found.gap)} % from the best, by a bound")
     if solved.problem.out_of_work:
-        yield Reason("work", None, float(found.steps), f"the search stopped after the {found.steps:,} steps it was allowed")
+        yield Reason(
+            "work", None, float(found.steps), f"the search stopped after the {found.steps:,} steps it was allowed"
+        )
     if model.contended:
         text = f"times are those with {amount(found.active_cores or 0.0)} cores busy at a time: components slow each other down"
         yield Reason("contention", None, found.active_cores, text)
@@ -352,7 +343,12 @@ def _caveats(solved: Solved, found: Allocation) -> Iterator[Reason]:
             text = f"level {request.level:g} changes nothing: the curves have no upper bounds"
         yield Reason("level", None, request.level, text)
     if model.curves.thinned or (solved.problem.options.weight == NOTHING).all():
-        yield Reason("thinned", None, float(len(model.curves.counts)), "not every count of cores was considered: there are too many")
+        yield Reason(
+            "thinned",
+            None,
+            float(len(model.curves.counts)),
+            "not every count of cores was considered: there are too many",
+        )
     for key, known in found.evidence.items():
         if known.extrapolates > 0:
             text = f"{key} is extrapolated by {known.extrapolates:.2g} in log2, from {known.observations} observations"

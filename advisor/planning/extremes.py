@@ -93,7 +93,9 @@ def in_order(mean: Floats, variance: Floats, rates: Floats, overtakes: Floats, s
     """
     tails = tails_of(mean, variance)
     shifts = np.sort(tails.shift_s, axis=1)
-    breaks = shifts[:, np.unique(np.linspace(0, shifts.shape[1] - 1, BREAKS_MAX).astype(int))]
+    ends = np.linspace(0, float(shifts.shape[1] - 1), BREAKS_MAX)
+    places = np.unique(ends.astype(np.int64))
+    breaks = shifts[:, places]
     scale = np.maximum(tails.first_s, tails.second_s).max(axis=1) + tails.shift_s.max(axis=1) / 8
     edges = np.sort(np.concatenate([np.zeros((len(mean), 1)), breaks, shifts[:, -1:] + scale[:, None] * EDGES], axis=1))
     x, weight = _rule(edges)

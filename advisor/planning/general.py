@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,7 +98,7 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
     cores = request.cores
     if cores is not None:
         problem = problem_for(network, curves, request, visits, cores)
-        return _solution(problem, solve(problem), visits)
+        return solution(problem, solve(problem), visits)
     cores = 4 * len(network.keys)
     ceiling = limits.ALLOCATE_CORES_MAX
     while True:
@@ -106,7 +106,7 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
         found = solve(problem)
         full = cores >= ceiling or _exhausted(problem)
         if found is not None or full:
-            return _solution(problem, found, visits)
+            return solution(problem, found, visits)
         cores *= GROWTH
 
 
@@ -118,7 +118,8 @@ def _exhausted(problem: Problem) -> bool:
     return int(widest.sum()) < problem.cores and bool(at_end or problem.cores > 2 * int(widest.sum()))
 
 
-def _solution(problem: Problem, found: Found | None, visits: Visits) -> Solved:
+def solution(problem: Problem, found: Found | None, visits: Visits) -> Solved:
+    """Return what was found with its figures, or raise ImpossibleTarget with the proof."""
     if found is None:
         raise _impossible(problem)
     judged = problem.model.judge(problem.options, found.chosen[None])
@@ -131,8 +132,8 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
     request, model, options = problem.model.request, problem.model, problem.options
     keys = model.structure.network.keys
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
-    if name == "throughput_per_s" or name == "":
-        best = _best(problem, Request(cores=problem.cores, objective="throughput", **_same(request)))
+    if name != "latency_s":
+        best = _best(problem, _bare(problem, "throughput"))
         if best is None:
             return ImpossibleTarget(
                 "no allocation can be placed on the machine: the nodes, the memory and the minima exclude each other",
@@ -148,7 +149,7 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
             f" {int(options.cores[row, shapes[row]])} x {int(options.instances[row, shapes[row]])} cores forbids more",
             field=keys[row], value=asked, bound=most, hint="raise cores, maximum or instances_max, or ask for less",
         )  # fmt: skip
-    best = _best(problem, Request(cores=problem.cores, objective="latency", quantile=request.quantile, **_same(request)))
+    best = _best(problem, _bare(problem, "latency"))
     if best is None:
         return _impossible_arrivals(problem)
     judged, shapes = best
@@ -163,15 +164,14 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
 
 
 def _impossible_arrivals(problem: Problem) -> ImpossibleTarget:
-    request = problem.model.request
-    bare = Request(cores=problem.cores, objective="latency", **_same(request))
+    bare = _bare(problem, "latency")
     model = Model(problem.model.structure, problem.model.curves, bare)
     return _impossible(Problem(model, problem.options, problem.machine, problem.cores, problem.work_max))
 
 
-def _same(request: Request) -> dict[str, object]:
-    names = ("arrival_per_s", "arrival_variation", "nodes", "memory_bytes", "level", "work_max")
-    return {name: getattr(request, name) for name in names}
+def _bare(problem: Problem, objective: str) -> Request:
+    """Return the request for another objective on the same machine."""
+    return replace(problem.model.request, objective=objective, cores=problem.cores, target=None, weights=None)
 
 
 def _best(problem: Problem, request: Request) -> tuple[Judged, Ints] | None:

@@ -99,14 +99,18 @@ class Model:
             active = (rate[:, None] * self.visits * full * cores).sum(axis=1)
             zero = np.zeros_like(seconds_s)
             steady = seconds_s**2 * self.curves.variation
-            return Judged(period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active)
+            return Judged(
+                period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active
+            )
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
         wait, wait_variance = self.waits(instances, loaded, rho)
         mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
         unstable = (rho >= FULL).any(axis=1)
         mean[unstable], variance[unstable] = 1.0, 0.0
-        latency, latency_variance = through(self.structure, mean, variance, instances, arrival)
+        latency, latency_variance = through(
+            self.structure, mean, variance, instances, arrival, (loaded, loaded**2 * self.curves.variation)
+        )
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
@@ -166,7 +170,10 @@ class Model:
                     w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], np.full(len(rows), variation[row]),
                                    ones, 1 + share * (stream[rows, row] - 1))  # fmt: skip
                     mean, second = mean + share * w, second + share * (v + w**2)
-                wait[rows, row], spread[rows, row] = mean, np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0)
+                wait[rows, row], spread[rows, row] = (
+                    mean,
+                    np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0),
+                )
         return wait, spread
 
     @property
@@ -175,9 +182,7 @@ class Model:
         uneven = bool((self.curves.variation[self.visits > 0] != 1).any())
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
-    def stays(
-        self, options: Options, others: Floats, streams: Floats | float
-    ) -> tuple[Floats, Floats]:
+    def stays(self, options: Options, others: Floats, streams: Floats | float) -> tuple[Floats, Floats]:
         """Return period and mean stay of each shape with the coupling held still, (n, shapes) each.
 
         `others` are the cores busy beside each component, (n,), `streams` the variation of what arrives, (n,) or one

@@ -13,7 +13,7 @@ from advisor.planning.model import Judged, Model
 from advisor.planning.requests import Request
 
 SHAPE_SMOOTH = 30.0  # gamma shapes from here on: Wilson and Hilferty's cube root is within 1e-4
-SHAPES = np.exp(np.linspace(np.log(1e-2), np.log(SHAPE_SMOOTH), 200))  # where the quantile is tabulated between
+SHAPES: Floats = np.geomspace(1e-2, SHAPE_SMOOTH, 200)  # where the quantile is tabulated between
 
 
 def score(model: Model, judged: Judged, used: Ints) -> Floats:

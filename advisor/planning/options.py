@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,7 @@ def curves_for(network: Network, curves: AmdahlCurves | TabulatedCurves, request
     n, scale = len(curves), scales_of(network, request)[:, None]
     low, high, _ = limits_of(network, request)
     named = [np.array([p for p, _ in pins_of(network, request).values() if p], np.int64)]
-    named += [argument for name, argument in allowed_of(network, request).values() if name == "list"]  # type: ignore[misc]
+    named += [cast("Ints", counts) for rule, counts in allowed_of(network, request).values() if rule == "list"]
     if isinstance(curves, AmdahlCurves):
         counts, thinned = counts_of(most, n, np.concatenate([low, high, *named]))
         seconds = scale * (curves.serial_s[:, None] + curves.parallel_s[:, None] / counts)
@@ -151,7 +152,9 @@ def options_of(
     widest = min(most, request.nodes or most)
     possible: list[NDArray[np.bool_]] = []
     for row in range(len(network.keys)):
-        fits = (curves.counts >= low[row]) & (curves.counts <= min(int(high[row]), widest, max(int(curves.last[row]), int(low[row]))))
+        fits = (curves.counts >= low[row]) & (
+            curves.counts <= min(int(high[row]), widest, max(int(curves.last[row]), int(low[row])))
+        )
         if row in rules:
             fits &= is_allowed(rules[row], curves.counts)
         pin = pins.get(row, (None, None))[0]

@@ -54,7 +54,7 @@ def waiting(
     rho = offered / servers
     stable = rho < FULL
     safe = np.clip(np.where(stable, rho, 0.5), 1e-12, FULL)
-    chance = erlang_c(servers, safe * servers)
+    chance = erlang_c(servers, np.asarray(safe * servers, np.float64))
     markov = chance * service_s / (servers * (1 - safe))
     n = np.asarray(servers, np.float64)
     # Cosmetatos' correction is for loads above a third or so; below it overshoots, and the wait hardly matters.

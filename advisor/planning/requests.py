@@ -244,9 +244,7 @@ def by_key(field: str, given: object, network: Network) -> dict[int, tuple[str, 
     return found
 
 
-def demand_of(
-    network: Network, curves: AmdahlCurves | TabulatedCurves, visits: Floats, request: Request
-) -> AnyDemand:
+def demand_of(network: Network, curves: AmdahlCurves | TabulatedCurves, visits: Floats, request: Request) -> AnyDemand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n).
 
     Raises
@@ -333,7 +331,9 @@ def _rule(field: str, value: object) -> tuple[str, object]:
         if 1 <= len(counts) <= ALLOWED_MAX:
             found = {whole(f"{field}[{order}]", one, limits.ALLOCATE_CORES_MAX) for order, one in enumerate(counts)}
             return "list", np.array(sorted(found), np.int64)
-    raise InvalidValue(field, value, f'a list of 1 to {ALLOWED_MAX} counts, "powers_of_two" or {{"multiples_of": k}}')
+    raise InvalidValue(
+        field, cast("object", value), f'a list of 1 to {ALLOWED_MAX} counts, "powers_of_two" or {{"multiples_of": k}}'
+    )
 
 
 def is_allowed(rule: tuple[str, object], counts: Ints) -> NDArray[np.bool_]:

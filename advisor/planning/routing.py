@@ -109,7 +109,9 @@ def _shares(network: Network, field: str, index: int, value: object) -> Sequence
     children = network.nodes[index].children
     given = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else ()
     if len(given) != len(children):
-        raise InvalidValue(field, value, f"a list of {len(children)} shares, one a branch{_place(network, index)}")
+        raise InvalidValue(
+            field, cast("object", value), f"a list of {len(children)} shares, one a branch{_place(network, index)}"
+        )
     return _normalised(network, field, index, given)
 
 
@@ -186,5 +188,3 @@ def missing(network: Network, routing: Routing, index: int, key: str) -> Missing
         bound=f"{node.line}:{node.column}" if node.line else None,
         hint=f"give {field}, {how} ({len(nodes)} in text order), or {instead}",
     )  # fmt: skip
-
-

@@ -104,12 +104,18 @@ def ranking(values: Floats, used: Ints, latency: Floats, chosen: Ints) -> Iterat
         if np.isfinite(edge):
             stop = start + int(np.searchsorted(values[order[start:]], edge + TIE * abs(edge), side="right"))
         tied = order[start:stop]
-        # Equal latencies to the last bits must not hide text order: they are compared to 12 digits.
-        least = latency[tied].min()
-        rounded = np.round(latency[tied] / least / TIE / 4) if np.isfinite(least) and least > 0 else np.zeros(len(tied))
-        texts = tuple(-chosen[tied][:, row] for row in range(chosen.shape[1] - 1, -1, -1)) if len(tied) > 1 else ()
-        yield from tied[np.lexsort((*texts, rounded, used[tied]))].tolist() if len(tied) > 1 else tied.tolist()
+        yield from (_untied(tied, used, latency, chosen) if len(tied) > 1 else tied).tolist()
         start = stop
+
+
+def _untied(tied: Ints, used: Ints, latency: Floats, chosen: Ints) -> Ints:
+    """Return equal scores by cores, latency and text order; latencies equal but for rounding leave it to the last."""
+    least = float(latency[tied].min())
+    rounded = np.zeros(len(tied))
+    if np.isfinite(least) and least > 0:
+        rounded = np.round(latency[tied] / least / TIE / 4)
+    texts = [-chosen[tied][:, row] for row in range(chosen.shape[1] - 1, -1, -1)]
+    return tied[np.lexsort((*texts, rounded, used[tied]))]
 
 
 def combinations(options: Options, cores: int) -> float:
@@ -150,7 +156,8 @@ def search_all(problem: Problem) -> None:
         judged, values, used = problem.judge(chosen)
         latency = judged.latency_s if about_latency(problem.model.request) else judged.unloaded_s
         keep.append((values, used, latency, chosen))
-    values, used, latency = (np.concatenate([part[i] for part in keep]) for i in range(3))
+    values, latency = np.concatenate([part[0] for part in keep]), np.concatenate([part[2] for part in keep])
+    used = np.concatenate([part[1] for part in keep])
     for place_ in ranking(values, used, latency, every):
         if not np.isfinite(values[place_]):
             break
@@ -231,7 +238,7 @@ def _neighbours(options: Options, chosen: Ints, *, wider: bool) -> list[tuple[in
     found: list[tuple[int, int]] = []
     for row, shape in enumerate(chosen.tolist()):
         number, weight = int(options.number[row]), options.weight[row]
-        here = weight[shape]
+        here = int(weight[shape])
         if wider:
             after = int(np.searchsorted(weight[:number], here, side="right"))
             found += [(row, one) for one in range(after, min(after + 2, number))]
@@ -239,7 +246,7 @@ def _neighbours(options: Options, chosen: Ints, *, wider: bool) -> list[tuple[in
             before = int(np.searchsorted(weight[:number], here, side="left"))
             found += [(row, one) for one in range(max(before - 2, 0), before)]
         same = np.flatnonzero(weight[:number] == here)
-        found += [(row, int(one)) for one in same[:4] if one != shape] if wider else []
+        found += [(row, one) for one in same[:4].tolist() if one != shape] if wider else []
     return found
 
 
@@ -253,9 +260,16 @@ def climb(problem: Problem) -> None:
         others, streams = model.coupling(judged, cores, instances)
         periods, stays = model.stays(options, others[0], streams[0])
         if about_latency(model.request) or model.request.objective == "cost":
-            values, takers = weights_of(model, judged, instances)[:, None] * stays, None
+            weights = weights_of(model, judged, instances)[:, None]
+            values, takers = (
+                np.where(np.isfinite(stays), weights * np.where(np.isfinite(stays), stays, 0.0), np.inf),
+                None,
+            )
         else:
-            values, takers = periods, np.flatnonzero(judged.utilization[0] >= judged.utilization[0].max() * (1 - NEARLY))
+            values, takers = (
+                periods,
+                np.flatnonzero(judged.utilization[0] >= judged.utilization[0].max() * (1 - NEARLY)),
+            )
         if not problem.offer(best_moves(options, values, problem.best, problem.cores, takers)):
             return
 

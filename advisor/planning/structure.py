@@ -93,7 +93,12 @@ def _inside(network: Network, index: int) -> int:
 
 
 def through(
-    structure: Structure, mean: Floats, variance: Floats, instances: Ints, arrival_per_s: float = 0.0
+    structure: Structure,
+    mean: Floats,
+    variance: Floats,
+    instances: Ints,
+    arrival_per_s: float = 0.0,
+    service: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
 
@@ -105,13 +110,28 @@ def through(
         Where a component has several, records overtake each other there.
     arrival_per_s : float
         Records that enter per second; 0: one record alone, which waits for nobody's order.
+    service : (mean, variance), optional
+        Of one visit without waiting: how far records of one queue overtake each other.
 
     Notes
     -----
     Cost O(K nodes), with joins and order O(K children^2 of them).
     """
+    bare: list[Moments] = []
+    if arrival_per_s > 0 and structure.keeps_order:
+        bare = _all(structure, *(service or (mean, variance)), instances, 0.0, [])
+    return _all(structure, mean, variance, instances, arrival_per_s, bare)[-1]
+
+
+Moments = tuple[Floats, Floats]
+
+
+def _all(
+    structure: Structure, mean: Floats, variance: Floats, instances: Ints, arrival_per_s: float, bare: list[Moments]
+) -> list[Moments]:
+    """Return mean and variance of a record's time in each node."""
     nodes, parts = structure.network.nodes, len(mean)
-    moments: list[tuple[Floats, Floats]] = []
+    moments: list[Moments] = []
     unordered: list[Floats] = []
     zero = np.zeros(parts)
     for index, node in enumerate(nodes):
@@ -136,13 +156,11 @@ def through(
             found = children[0] if children else (zero, zero)
         rate = arrival_per_s * structure.visits.entries[index]
         if node.ordered and rate > 0:
-            found, overtaken = _ordered(structure, index, found, children, mixed, rate), zero
+            own = [bare[child] for child in node.children]
+            found, overtaken = _ordered(structure, index, found, children, own, mixed, rate), zero
         moments.append(found)
         unordered.append(overtaken)
-    return moments[-1]
-
-
-Moments = tuple[Floats, Floats]
+    return moments
 
 
 def _joined(structure: Structure, index: int, children: list[Moments]) -> Moments:
@@ -150,10 +168,11 @@ def _joined(structure: Structure, index: int, children: list[Moments]) -> Moment
     taken = children
     if structure.network.nodes[index].kind == CHOICE:
         taken = [child for child, share in zip(children, structure.shares(index), strict=True) if share > 0]
-    means, variances = (np.stack(some, axis=1) for some in zip(*taken, strict=True))
+    means: Floats = np.stack([mean for mean, _ in taken], axis=1)
+    variances: Floats = np.stack([variance for _, variance in taken], axis=1)
     if not variances.any():
         return means.max(axis=1), np.zeros(len(means))
-    infinite = ~np.isfinite(means).all(axis=1)
+    infinite = np.isinf(np.asarray(means.max(axis=1), np.float64))
     mean, variance = latest(np.where(infinite[:, None], 1.0, means), np.where(infinite[:, None], 0.0, variances))
     return np.where(infinite, np.inf, mean), np.where(infinite, np.inf, variance)
 
@@ -184,27 +203,37 @@ def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
 
 
 def _ordered(
-    structure: Structure, index: int, found: Moments, children: list[Moments], mixed: list[Floats], rate: float
-) -> Moments:
-    """Return the time until a record may leave in order; the branches of a choice overtake each other."""
+    structure: Structure, index: int, found: Moments, children: list[Moments], bare: list[Moments],
+    mixed: list[Floats], rate: float,
+) -> Moments:  # fmt: skip
+    """Return the time until a record may leave in order.
+
+    Branches of a choice overtake each other by their whole times. Records of one branch stand in the same queues: they
+    overtake each other by their services only, `bare`. Replicas of different depths, or of a split, are other queues.
+    """
     mean, variance = found
     stable = np.isfinite(mean) & np.isfinite(variance)
     if not stable.any():
         return found
+    results = mean.copy(), variance.copy()
     if structure.network.nodes[index].kind == CHOICE and index not in structure.joins:
         shares = np.array(structure.shares(index))
         chosen = np.flatnonzero(shares > 0)
-        means, variances, overtakes = (
-            np.stack([some[branch] for branch in chosen], axis=1)[stable]
-            for some in ([m for m, _ in children], [v for _, v in children], mixed)
-        )
         shares = shares[chosen]
+        means, variances = (np.stack([children[b][part] for b in chosen], axis=1)[stable] for part in (0, 1))
+        ordered = in_order(means, variances, rate * shares, np.zeros_like(means), shares)
+        extra = np.zeros(len(means))
+        for place, branch in enumerate(chosen.tolist()):
+            flag = mixed[branch][stable]
+            if flag.any():
+                own, spread = (part[stable][:, None] for part in bare[branch])
+                late, _ = in_order(own, spread, rate * shares[place : place + 1], np.ones_like(own), np.ones(1))
+                extra = extra + shares[place] * flag * (late - own[:, 0])
+        ordered = ordered[0] + extra, ordered[1]
     else:
-        own = mixed[0] if structure.network.nodes[index].kind == SPLIT else np.ones(len(mean))
-        means, variances, overtakes = (some[stable][:, None] for some in (mean, variance, own))
-        shares = np.ones(1)
-    ordered = in_order(means, variances, rate * shares, overtakes, shares)
-    results = mean.copy(), variance.copy()
+        own_order = mixed[0] if structure.network.nodes[index].kind == SPLIT else np.ones(len(mean))
+        means, variances, overtakes = (some[stable][:, None] for some in (mean, variance, own_order))
+        ordered = in_order(means, variances, np.array([rate]), overtakes, np.ones(1))
     for result, value in zip(results, ordered, strict=True):
         result[stable] = value
     return np.maximum(results[0], mean), results[1]

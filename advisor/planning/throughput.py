@@ -36,7 +36,9 @@ def best_period(demand: AnyDemand, cores: int) -> float:
     if total_cores(*least_cores(demand, lowest)) <= cores:
         return lowest
     highest = float(demand.seconds(demand.low).max())
-    return _single_period(demand, cores, lowest, highest) if demand.single else _period(demand, cores, lowest, highest)
+    if isinstance(demand, Demand) and not demand.single:
+        return _period(demand, cores, lowest, highest)
+    return _single_period(demand, cores, lowest, highest)
 
 
 def least_cores(demand: AnyDemand, period_s: float, *, ties: bool = False) -> tuple[Ints, Ints]:
@@ -45,7 +47,7 @@ def least_cores(demand: AnyDemand, period_s: float, *, ties: bool = False) -> tu
     With `ties`, among equally few the most cores per instance: the lower latency. The period must be one that each
     component can sustain, D_c(high_c)/instances_max_c <= period_s. Cost O(n), with instances O(n + sum sqrt(n_c p_c)).
     """
-    if demand.single:
+    if isinstance(demand, TableDemand) or demand.single:  # tables have instances in the general search only
         cores = fewest_within(demand, np.full(len(demand), period_s))
         return cores, np.ones_like(cores)
     return _cheapest(demand, _narrowest(demand, period_s), period_s, ties=ties)

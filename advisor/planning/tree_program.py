@@ -17,6 +17,8 @@ from advisor.planning.demand import TIE, Floats, Ints
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.structure import Structure
 
+PROGRAM_CELLS_MAX = 400_000_000  # of a program over the structure: about a second
+
 
 @dataclass(slots=True)
 class _Part:

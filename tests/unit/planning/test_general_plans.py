@@ -1,0 +1,380 @@
+"""Plans of all kinds of nodes: routing, constraints, objectives and what the answers tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.domain.answers import Allocation, Evidence
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.flows import Flow
+from advisor.domain.networks import Network, network_from_nodes, series
+from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, MissingShares, TooLarge, Unsupported
+from advisor.planning import Request, Share, evaluate, plan, plan_together, sentences, sweep, wait_or_take
+
+COUNTS = [1, 2, 4, 8]
+
+
+def wrapped(kind: str, **extra: Any) -> Network:
+    """The network ``a .. kind(b)``, the inner node at line 3, column 5."""
+    inner = {"kind": kind, "children": [1], "line": 3, "column": 5, **extra}
+    return network_from_nodes(
+        [{"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}, inner, {"kind": "series", "children": [0, 2]}]
+    )
+
+
+def joined(*names: str, kind: str = "join", **extra: Any) -> Network:
+    boxes = [{"kind": "box", "name": name} for name in names]
+    return network_from_nodes([*boxes, {"kind": kind, "children": list(range(len(names))), **extra}])
+
+
+def table(*rows: list[float], **extra: Any) -> TabulatedCurves:
+    return TabulatedCurves.of(COUNTS, np.array(rows, float), **extra)
+
+
+def ones(n: int) -> AmdahlCurves:
+    return AmdahlCurves(np.ones(n), np.zeros(n))
+
+
+def codes(answer: Allocation) -> set[str]:
+    return {reason.code for reason in answer.why}
+
+
+class TestRouting:
+    @pytest.mark.parametrize(
+        ("kind", "given", "visits"),
+        [
+            ("replication", {"depths": [2.5]}, 2.5),
+            ("replication", {"depths": [[1, 1, 2]]}, 1.25),
+            ("feedback", {"returns": [0.75]}, 4.0),
+            ("split", {}, 1.0),
+            ("placement", {}, 1.0),
+        ],
+    )
+    def test_visits_of_every_kind(self, kind: str, given: dict[str, Any], visits: float) -> None:
+        extra = {"split": {"tag": "t"}, "placement": {"place": 2}}.get(kind, {})
+        answer = plan(wrapped(kind, **extra), ones(2), Request(cores=4, **given))
+        assert answer.latency_s == pytest.approx(1 + visits)
+
+    def test_a_join_takes_as_long_as_its_longest_part(self) -> None:
+        curves = AmdahlCurves(np.array([1.0, 3.0, 2.0]), np.zeros(3))
+        assert plan(joined("a", "b", "c"), curves, Request(cores=3)).latency_s == pytest.approx(3.0)
+        assert plan(joined("a", "b", "c"), curves, Request(cores=3)).throughput_per_s == pytest.approx(1 / 3)
+
+    def test_partners_at_a_synchrocell_are_waited_for(self) -> None:
+        network = network_from_nodes([
+            {"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}, {"kind": "choice", "children": [0, 1]},
+            {"kind": "sync", "patterns": ["{a}", "{b}"]}, {"kind": "series", "children": [2, 3]},
+        ])  # fmt: skip
+        curves = AmdahlCurves(np.array([1.0, 3.0]), np.zeros(2))
+        assert plan(network, curves, Request(cores=2, shares=[[1, 1]])).latency_s == pytest.approx(3.0)
+
+    @pytest.mark.parametrize(
+        ("kind", "extra", "request_", "field"),
+        [
+            ("replication", {}, {}, "depths[0]"),
+            ("feedback", {}, {}, "returns[0]"),
+            ("split", {"tag": "t"}, {"instances_max": 2}, "fan_outs[0]"),
+        ],
+    )
+    def test_what_is_missing_is_named_with_place_and_fix(
+        self, kind: str, extra: dict[str, Any], request_: dict[str, Any], field: str
+    ) -> None:
+        with pytest.raises(MissingShares, match="line 3, column 5") as raised:
+            plan(wrapped(kind, **extra), ones(2), Request(cores=4, **request_))
+        assert (raised.value.field, raised.value.bound) == (field, "3:5")
+        assert field.partition("[")[0] in raised.value.hint
+
+    @pytest.mark.parametrize(
+        ("given", "field"),
+        [
+            ({"depths": 3}, "depths"),
+            ({"depths": [1, 2]}, "depths"),
+            ({"depths": [-1]}, "depths[0]"),
+            ({"depths": [[]]}, "depths[0]"),
+            ({"depths": [[0, 0]]}, "depths[0]"),
+            ({"depths": ["x"]}, "depths[0]"),
+            ({"depths": [1e6]}, "depths[0]"),
+            ({"returns": [0.5]}, "returns"),
+        ],
+    )
+    def test_what_is_no_depth_is_refused_by_name(self, given: dict[str, Any], field: str) -> None:
+        with pytest.raises(InvalidValue) as raised:
+            plan(wrapped("replication"), ones(2), Request(cores=4, **given))
+        assert raised.value.field == field
+
+    @pytest.mark.parametrize("value", [1.0, 2, -0.1, float("nan"), True, None])
+    def test_a_return_probability_is_below_one(self, value: Any) -> None:
+        error = MissingShares if value is None else InvalidValue
+        with pytest.raises(error):
+            plan(wrapped("feedback"), ones(2), Request(cores=4, returns=[value]))
+
+    def test_the_request_goes_before_what_was_learned(self) -> None:
+        network, flow = wrapped("replication"), Flow(depths=((0.0, 0.0, 1.0),))
+        assert plan(network, ones(2), Request(cores=4), flow).latency_s == pytest.approx(3.0)
+        assert plan(network, ones(2), Request(cores=4, depths=[4]), flow).latency_s == pytest.approx(5.0)
+        assert plan(network, ones(2), Request(cores=4, depths=[None]), flow).latency_s == pytest.approx(3.0)
+
+    def test_learned_visits_do_not_answer_other_shares(self) -> None:
+        network, flow = joined("a", "b", kind="choice"), Flow(shares=([3, 1],), visits={"a": 0.75, "b": 0.25})
+        one = AmdahlCurves(np.array([1.0, 2.0]), np.zeros(2))
+        assert plan(network, one, Request(cores=2), flow).latency_s == pytest.approx(1.25)
+        assert plan(network, one, Request(cores=2, shares=[[0, 1]]), flow).latency_s == pytest.approx(2.0)
+        # Visits of all keys stand in for shares that nobody gave.
+        only = Flow(visits={"a": 0.75, "b": 0.25})
+        assert plan(network, one, Request(cores=2), only).latency_s == pytest.approx(1.25)
+
+    def test_the_heaviest_replica_bounds_a_split(self) -> None:
+        network = wrapped("split", tag="t")
+        curves = AmdahlCurves(np.array([0.01, 1.0]), np.zeros(2))
+        even = plan(network, curves, Request(cores=9, instances_max={"b": 8}, fan_outs=[4]))
+        assert (even.instances["b"], even.throughput_per_s) == (4, pytest.approx(4.0))
+        skewed = plan(network, curves, Request(cores=9, instances_max={"b": 8}, fan_outs=[[6, 1, 1, 1, 1]]))
+        # The replica of 60 % keeps one instance busy; another one serves the rest.
+        assert (skewed.instances["b"], skewed.throughput_per_s) == (2, pytest.approx(1 / 0.6))
+        assert "skew" in codes(skewed)
+
+
+class TestConstraints:
+    NET = series("a", "b", "c")
+    CURVES = table([8, 4, 2, 1], [8, 5, 4, 6], [4, 4, 4, 4], peak_bytes=[10.0, 5.0, 1.0])
+
+    def test_curves_that_rise_again_get_no_more(self) -> None:
+        answer = plan(self.NET, self.CURVES, Request(cores=30, objective="latency"))
+        assert answer.cores == {"a": 8, "b": 4, "c": 1}
+        assert answer.spare == 17
+        assert "curve_end" in codes(answer)
+
+    def test_allowed_counts_and_pins(self) -> None:
+        asked = Request(cores=14, allowed={"a": [1, 3], "b": {"multiples_of": 2}}, pinned={"c": {"cores": 2}})
+        answer = plan(self.NET, self.CURVES, asked)
+        assert answer.cores["a"] == 3
+        assert answer.cores["b"] % 2 == 0
+        assert answer.cores["c"] == 2
+        powers = plan(self.NET, self.CURVES, Request(cores=14, allowed="powers_of_two"))
+        assert set(powers.cores.values()) <= {1, 2, 4, 8}
+
+    def test_instances_do_not_straddle_nodes(self) -> None:
+        answer = plan(self.NET, self.CURVES, Request(cores=8, nodes=4, instances_max=2))
+        assert answer.placement is not None
+        load = [0, 0]
+        for key, nodes in answer.placement.items():
+            assert len(nodes) == answer.instances[key]
+            for node in nodes:
+                load[node] += answer.cores[key]
+        assert max(load) <= 4
+        assert max(answer.cores.values()) <= 4
+
+    def test_memory_forbids_instances(self) -> None:
+        free = plan(self.NET, self.CURVES, Request(cores=12, instances_max=4, maximum=dict.fromkeys("abc", 1)))
+        tight = plan(
+            self.NET, self.CURVES,
+            Request(cores=12, instances_max=4, maximum=dict.fromkeys("abc", 1), memory_bytes=30.0),
+        )  # fmt: skip
+        assert sum(free.instances[key] * size for key, size in zip("abc", (10, 5, 1), strict=True)) > 30
+        assert sum(tight.instances[key] * size for key, size in zip("abc", (10, 5, 1), strict=True)) <= 30
+        with pytest.raises(ImpossibleTarget) as raised:
+            plan(self.NET, self.CURVES, Request(cores=12, memory_bytes=9.0))
+        assert (raised.value.field, raised.value.bound) == ("a", 10.0)
+
+    @pytest.mark.parametrize(
+        ("given", "error", "field"),
+        [
+            ({"allowed": {"a": []}}, InvalidValue, "allowed.a"),
+            ({"allowed": "primes"}, InvalidValue, "allowed"),
+            ({"allowed": {"z": [1]}}, InvalidValue, "allowed"),
+            ({"allowed": {"a": [16]}}, InvalidValue, "allowed.a"),
+            ({"pinned": {"a": 0}}, InvalidValue, "pinned.a"),
+            ({"pinned": {"a": {"nodes": 1}}}, InvalidValue, "pinned.a"),
+            ({"pinned": {"a": 9, "b": 9}}, InvalidValue, "minimum.a"),
+            ({"nodes": 0}, InvalidValue, "nodes"),
+            ({"memory_bytes": -1}, InvalidValue, "memory_bytes"),
+            ({"arrival_per_s": 0}, InvalidValue, "arrival_per_s"),
+            ({"arrival_variation": -1}, InvalidValue, "arrival_variation"),
+            ({"quantile": 1.0}, InvalidValue, "quantile"),
+            ({"scale": {"a": 0}}, InvalidValue, "scale.a"),
+            ({"work_max": 0}, InvalidValue, "work_max"),
+            ({"work_max": 10**10}, TooLarge, "work_max"),
+            ({"weights": {"core_s": 1}}, InvalidValue, "weights"),
+            ({"objective": "cost"}, InvalidValue, "weights"),
+            ({"objective": "cost", "weights": {"gold": 1}}, InvalidValue, "weights"),
+            ({"objective": "cost", "weights": {"core_s": float("inf")}}, InvalidValue, "weights.core_s"),
+            ({"cores": 2, "nodes": 2}, Unsupported, "nodes"),
+            ({"cores": 2, "arrival_per_s": 1.0}, Unsupported, "arrival_per_s"),
+        ],
+    )
+    def test_what_cannot_be_planned_is_refused_by_name(
+        self, given: dict[str, Any], error: type[AdvisorError], field: str
+    ) -> None:
+        with pytest.raises(error) as raised:
+            plan(self.NET, self.CURVES, Request(**{"cores": 12, **given}))
+        assert raised.value.field == field
+
+    def test_fewer_cores_than_tables_take_turns(self) -> None:
+        answer = plan(self.NET, self.CURVES, Request(cores=2))
+        assert sorted(key for _, keys in answer.groups for key in keys) == ["a", "b", "c"]
+        # One after the other on both cores, or a and b on a core each, c with one of them: 4 + 5 + 4 against 8 + 4.
+        assert answer.throughput_per_s == pytest.approx(1 / 12)
+
+
+class TestObjectives:
+    NET = series("a", "b")
+    CURVES = table([8, 4.5, 3, 2.5], [4, 2.5, 2, 2], upper_s=[[9, 6, 5, 5], [4.1, 2.6, 2.1, 2.1]], variation=1.0)
+
+    def test_the_upper_bound_prices_uncertainty(self) -> None:
+        plain, cautious = (plan(self.NET, self.CURVES, Request(cores=6, level=level)) for level in (None, 0.9))
+        assert plain.throughput_per_s == pytest.approx(1 / 3)
+        assert cautious.throughput_per_s < plain.throughput_per_s
+        assert "level" in codes(cautious)
+
+    def test_queueing_adds_to_the_latency_and_the_quantile_lies_above_the_mean(self) -> None:
+        answer = plan(self.NET, self.CURVES, Request(cores=8, objective="latency", arrival_per_s=0.2, quantile=0.95))
+        assert answer.latency_queued_s is not None
+        assert answer.latency_quantile_s is not None
+        assert answer.latency_s < answer.latency_queued_s < answer.latency_quantile_s
+        assert answer.utilization is not None
+        assert all(0 < busy < 1 for busy in answer.utilization.values())
+        with pytest.raises(ImpossibleTarget) as raised:
+            plan(self.NET, self.CURVES, Request(cores=8, objective="latency", arrival_per_s=1.0))
+        assert raised.value.bound == pytest.approx(1 / 3, rel=0.2)
+        over = plan(self.NET, self.CURVES, Request(cores=8, arrival_per_s=1.0))
+        assert over.latency_queued_s is None
+        assert "overload" in codes(over)
+
+    def test_the_front_is_a_front(self) -> None:
+        front = plan(self.NET, self.CURVES, Request(cores=12, objective="pareto")).front
+        points = [(point.used, -point.throughput_per_s, point.latency_s) for point in front]
+        assert len(points) > 3
+        for one in points:
+            assert not any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in points)
+
+    def test_dear_cores_are_used_less(self) -> None:
+        cheap, dear = (
+            plan(self.NET, self.CURVES, Request(cores=16, objective="cost",
+                                                weights={"core_s": price, "record": 100.0, "latency_s": 1.0}))
+            for price in (0.01, 10.0)
+        )  # fmt: skip
+        used = [sum(answer.cores.values()) for answer in (cheap, dear)]
+        assert used[1] < used[0]
+        assert cheap.cost_per_s is not None
+
+    def test_contention_is_a_fixed_point(self) -> None:
+        curves = table([4, 2, 1, 0.5], [4, 2, 1, 0.5], contention=0.1)
+        answer = evaluate(self.NET, curves, Request(cores=4), {"a": 2, "b": 2})
+        # Both work all the time: beside each, two cores of the other are busy.
+        assert answer.throughput_per_s == pytest.approx(1 / (2 * 1.2))
+        assert answer.active_cores == pytest.approx(4.0)
+        # Components that hurt each other get fewer cores than there are.
+        worse = plan(self.NET, table([4, 3.9, 3.8, 3.7], [4, 3.9, 3.8, 3.7], contention=0.1), Request(cores=16))
+        assert worse.spare > 0
+
+    def test_what_if_a_component_were_twice_as_fast(self) -> None:
+        before, after = (
+            evaluate(self.NET, self.CURVES, Request(cores=4, scale=scale), {"a": 2, "b": 2})
+            for scale in (None, {"a": 0.5})
+        )
+        assert before.latency_s - after.latency_s == pytest.approx(4.5 / 2)
+
+
+class TestTelling:
+    NET = series("a", "b", "c")
+    CURVES = table([8, 4, 2, 1.5], [4, 2, 1.5, 1.2], [1, 0.9, 0.8, 0.8], upper_s=np.array(
+        [[8, 4, 2, 1.5], [4, 2, 1.5, 1.2], [1, 0.9, 0.8, 0.8]]) * 1.3)  # fmt: skip
+
+    def test_the_marginal_table_is_what_a_core_changes(self) -> None:
+        answer = plan(self.NET, self.CURVES, Request(cores=7, objective="latency"))
+        for row in answer.marginal:
+            for step, told in ((1, row.next_latency_s), (-1, row.last_latency_s)):
+                if told is not None and 1 <= answer.cores[row.key] + step <= 8:
+                    other = {**answer.cores, row.key: answer.cores[row.key] + step}
+                    assert evaluate(self.NET, self.CURVES, Request(cores=12), other).latency_s == pytest.approx(told)
+
+    @pytest.mark.parametrize("curves", [CURVES, AmdahlCurves(np.array([0.5, 0.4, 0.8]), np.array([8.0, 4.0, 0.2]))])
+    @pytest.mark.parametrize("objective", ["throughput", "latency"])
+    def test_the_knee_reaches_its_share_on_no_more_cores(self, curves: Any, objective: str) -> None:
+        answer = plan(self.NET, curves, Request(cores=20, objective=objective))
+        assert answer.knee is not None
+        assert answer.knee.cores <= sum(answer.cores.values())
+        if objective == "throughput":
+            assert answer.knee.throughput_per_s >= 0.99 * answer.throughput_per_s * (1 - 1e-9)
+        else:
+            assert answer.knee.latency_s <= answer.latency_s / 0.99 * (1 + 1e-9)
+        assert answer.gap == pytest.approx(0.0, abs=1e-9)
+
+    def test_runners_up_are_no_better_and_their_order_is_uncertain(self) -> None:
+        answer = plan(self.NET, self.CURVES, Request(cores=9, objective="latency"))
+        assert answer.runner_up
+        for other in answer.runner_up:
+            assert other.latency_s >= answer.latency_s * (1 - 1e-9)
+            assert other.cores != answer.cores
+            assert other.probability is not None
+            assert 0 <= other.probability <= 1
+
+    def test_sentences_tell_answer_reasons_and_evidence(self) -> None:
+        evidence = {"a": Evidence("joint degree 2", 120), "b": Evidence("free degree 1", 8, extrapolates=1.5)}
+        answer = plan(self.NET, self.CURVES, Request(cores=9), None, evidence)
+        told = sentences(answer)
+        assert told[0].startswith("For the highest throughput, 9 cores: a ")
+        assert all(sentence.endswith(".") for sentence in told)
+        assert any("b is extrapolated by 1.5 in log2" in sentence for sentence in told)
+        assert any("a rests on 120 observations, model joint degree 2" in sentence for sentence in told)
+        assert all(any(reason.text in sentence for sentence in told) for reason in answer.why)
+
+    def test_an_answer_is_plain_on_the_wire(self) -> None:
+        def plain(value: Any) -> bool:
+            if isinstance(value, dict):
+                return all(type(key) is str and plain(item) for key, item in value.items())
+            return all(map(plain, value)) if isinstance(value, list) else value is None or type(value) in (
+                str, int, float, bool)  # fmt: skip
+
+        for given in (
+            {}, {"objective": "pareto"}, {"objective": "latency", "arrival_per_s": 0.1, "quantile": 0.9},
+            {"nodes": 4, "instances_max": 2}, {"objective": "cost", "weights": {"core_s": 1.0, "record": 9.0}},
+        ):  # fmt: skip
+            answer = plan(self.NET, self.CURVES, Request(cores=9, **given), None, {"a": Evidence("joint", 3)})
+            assert plain(answer.as_dict())
+            assert all(isinstance(sentence, str) for sentence in sentences(answer))
+
+
+class TestManyMachines:
+    NET = series("a", "b")
+    CURVES = table([8, 4.5, 3, 2.5], [4, 2.5, 2, 2])
+
+    @pytest.mark.parametrize("objective", ["throughput", "latency"])
+    def test_a_sweep_is_the_plans(self, objective: str) -> None:
+        request = Request(cores=2, objective=objective)
+        for count, answer in zip(range(1, 12), sweep(self.NET, self.CURVES, request, range(1, 12)), strict=True):
+            alone = plan(self.NET, self.CURVES, Request(cores=count, objective=objective))
+            assert (answer.cores, answer.throughput_per_s) == (alone.cores, pytest.approx(alone.throughput_per_s))
+
+    def test_networks_share_by_weight_and_by_priority(self) -> None:
+        other = AmdahlCurves(np.array([0.1, 0.1]), np.array([4.0, 2.0]))
+        even = plan_together([Share(self.NET, self.CURVES, Request(cores=1)),
+                              Share(series("a", "x"), other, Request(cores=1))], 12)  # fmt: skip
+        assert even.guaranteed_per_s[0] == pytest.approx(even.guaranteed_per_s[1])
+        used = sum(sum(one.cores.values()) for one in even.allocations)
+        assert used + even.spare == 12
+        for allocation, rate in zip(even.allocations, even.guaranteed_per_s, strict=True):
+            assert allocation.throughput_per_s >= rate * (1 - 1e-9)
+        heavy = plan_together([Share(self.NET, self.CURVES, Request(cores=1), weight=1.0),
+                               Share(series("a", "x"), other, Request(cores=1), weight=3.0)], 12)  # fmt: skip
+        assert heavy.guaranteed_per_s[1] == pytest.approx(3 * heavy.guaranteed_per_s[0])
+        first = plan_together([Share(self.NET, self.CURVES, Request(cores=1)),
+                               Share(series("a", "x"), other, Request(cores=1), priority=1)], 12)  # fmt: skip
+        alone = plan(series("a", "x"), other, Request(cores=10))
+        assert first.guaranteed_per_s[1] == pytest.approx(alone.throughput_per_s)
+        with pytest.raises(InvalidValue):
+            plan_together([Share(self.NET, self.CURVES, Request(cores=1))], 1)
+
+    def test_wait_or_take(self) -> None:
+        taken = wait_or_take([8, 4, 3, 2], 1, 3, 2.0)
+        assert (taken.wait, taken.cores, taken.finish_s, taken.break_even_s) == (True, 4, 4.0, 6.0)
+        assert not wait_or_take([8, 4, 3, 2], 1, 3, 6.0).wait
+        # Where the curve rises again neither side takes all it has.
+        rising = wait_or_take([8, 4, 6, 9], 3, 5, 0.0)
+        assert (rising.wait, rising.cores, rising.break_even_s) == (False, 2, 0.0)
+        for given in (([], 1, 1, 0.0), ([1.0], 0, 1, 0.0), ([1.0, -1.0], 1, 1, 0.0), ([1.0], 1, 1, -1.0)):
+            with pytest.raises(InvalidValue):
+                wait_or_take(*given)

@@ -41,7 +41,7 @@ from advisor.engine.report import component_status, fate
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
-from advisor.errors import InvalidValue, TooLarge, Unsupported
+from advisor.errors import InvalidValue, TooLarge
 from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
 from advisor.network import parse
@@ -368,22 +368,21 @@ class Advisor:
         load : mapping, optional
             Box name to the predictor value to plan for; absent: the observed load of its component.
         **options
-            `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`: see `advisor.planning.Request`.
+            `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level` and more: see
+            `advisor.planning.Request`.
 
         Raises
         ------
         NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge
         """
-        if options.pop("level", None) is not None:
-            raise Unsupported(
-                "planning for an upper bound is not in this version",
-                field="level", hint="leave level out; predict answers intervals",
-            )  # fmt: skip
         structure = self.network(network)
         if self.keeps(network):
             options = filled(options, self.flow(cast("NetworkId", network)))
         request = Request(cores=cores, objective=objective, **options)
-        return plan(structure, self.curves(structure, components or {}, load or {}), request)
+        reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
+        level = LEVEL if request.level is None else request.level
+        curves = self.tables_of(structure.components, components, load, cores_max=reach, level=level)
+        return plan(structure, curves, request)
 
     def define_network(
         self,
@@ -501,11 +500,17 @@ class Advisor:
         return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
 
     def tables_missing(
-        self, boxes: Sequence[str], components: Mapping[str, str] | None = None, *, cores_max: int, level: float = LEVEL
+        self,
+        boxes: Sequence[str],
+        components: Mapping[str, str] | None = None,
+        load: Mapping[str, float] | None = None,
+        *,
+        cores_max: int,
+        level: float = LEVEL,
     ) -> int:
         """Return how many tables `tables_of` would have to make: about 2 ms each."""
         self.flush()
-        return self._tables.missing(boxes, components or {}, cores_max, level)
+        return self._tables.missing(boxes, components or {}, load or {}, cores_max, level)
 
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT

@@ -1,8 +1,7 @@
 """Tables for plans: each component's expected time by cores at its observed load, by what answers for it.
 
-E[T(x, p)] over the load is taken on few predictors: with T(x, 1) at every point of the load sketch, the load is cut into
-`STRATA` parts of equal work, and E[T(x, p)] = sum over parts of their work times T(x_k, p) / T(x_k, 1) at a point x_k in the
-middle of each. Only speedups are interpolated, and these hardly depend on x.
+E[T(x, p)] over the load is taken on few predictors: T(x, 1) is asked at every point of the load sketch, but speedups
+T(x, p) / T(x, 1) only at `NODES` of them, between which they are linear in logs: they change slowly with x.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.engine.asking import Asking
-from advisor.engine.checks import checked
+from advisor.engine.checks import checked, is_number
 from advisor.engine.components import Components
 from advisor.engine.mixtures import FAR, SKEW_MAX, Mixture
 from advisor.engine.solved import SolvedModels
@@ -34,7 +33,9 @@ ALL_COUNTS, PER_DOUBLING = (
     16,
     4,
 )  # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
-STRATA = 4  # of the load
+NODES = 6  # predictors of the load at which speedups are asked for
+LOG_LEAST = 1e-9  # of two times: closer ones are one
+WITHIN_MAX = 2.0  # variance of log time inside a cell: beyond, the mean of a log-normal is a guess about its tail
 TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together
 PEAK = "peak_bytes"
@@ -63,10 +64,11 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """Predictors (n, d) and their shares (n,)."""
+    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
 
     predictors: Floats
     share: Floats
+    inside: Floats | None = None
 
 
 class CurveTables:
@@ -105,6 +107,9 @@ class CurveTables:
         unknown = sorted((set(components) | set(load)) - set(boxes))
         if unknown:
             raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
+        for box, value in load.items():
+            if not is_number(value):
+                raise InvalidValue(f"load[{box}]", value, "a number")
         asked = (
             tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.measures
         )  # fmt: skip
@@ -130,12 +135,17 @@ class CurveTables:
             self._together.popitem(last=False)
         return found
 
-    def missing(self, boxes: Sequence[str], components: Mapping[str, str], cores_max: int, level: float) -> int:
-        """Return how many boxes' tables would have to be made."""
+    def missing(
+        self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
+    ) -> int:
+        """Return how many tables of known components would have to be made; what is wrong with a load is said elsewhere."""
         counts = len(counts_of(cores_max))
-        slots = {self._components.slot_of.get(components.get(box, box), -1) for box in boxes} - {-1}
-        kept = (self._kept.get((slot, counts, level, None)) for slot in slots)
-        return sum(table is None or table.rows != self._rows(slot) for slot, table in zip(slots, kept, strict=True))
+        wanted = {(self._components.slot_of.get(components.get(box, box), -1), load.get(box)) for box in boxes}
+        found = 0
+        for slot, x in wanted:
+            table = None if slot < 0 else self._kept.get((slot, counts, level, x))
+            found += slot >= 0 and (table is None or table.rows != self._rows(slot))
+        return found
 
     def _rows(self, slot: int) -> tuple[int, int]:
         rows = self._components.table.integers("rows")
@@ -173,10 +183,11 @@ class CurveTables:
             points = found.posterior.points
             places, inverse = np.unique(points.z[:, :-1], axis=0, return_inverse=True)
             share = np.bincount(inverse.reshape(-1), points.runs, len(places))
-            return _Load(np.exp(places), share / share.sum())
+            inside = None if points.inside is None else points.inside[:-1]
+            return _Load(np.exp(places), share / float(share.sum()), inside)
         x, share = sketch.points(self._components.table.gather(np.array([slot], np.int64)))
         x, inverse = np.unique(x[share > 0], return_inverse=True)
-        return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)))
+        return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)).astype(np.float64))
 
     def _peak(self, slot: int, load: _Load, level: float) -> float:
         """Return the most memory that a run of the load takes, on the fewest or most cores seen, at `level`; 0: not learned."""
@@ -195,8 +206,7 @@ class CurveTables:
 
 def contention_of(components: Components, slot: int) -> float:
     """Return kappa of a component, 0 where it is not learned."""
-    learned = getattr(components, "contention", None)
-    return 0.0 if learned is None else float(learned(slot))
+    return components.contentions.of(slot).kappa
 
 
 def _bound(level: float, freedom: float) -> float:
@@ -213,18 +223,32 @@ def _of_mixture(found: Mixture, load: _Load, counts: Floats, level: float) -> tu
         skew = min(float(noise[0]), SKEW_MAX)
         return np.exp(np.clip(mean + 0.5 * skew, -FAR, FAR)), np.sqrt(variance), skew
 
-    single, deviation, noise = at(load.predictors, np.ones(len(load.share)))
-    nodes, work = _strata(single, load.share)
+    ones = np.ones(len(load.share))
+    single, deviation, noise = at(load.predictors, ones)
+    # What lies about a point, normal in the logs, takes exp(v / 2) times as long on the mean, v = sum (slope sd)^2.
+    within = np.zeros(len(ones))
+    if load.inside is not None:
+        for axis, sd in enumerate(load.inside.tolist()):
+            aside = load.predictors.copy()
+            aside[:, axis] *= np.exp(sd)
+            within += np.square(np.log(at(aside, ones)[0] / single))
+        within = np.minimum(within, WITHIN_MAX)
+    work = single * load.share * np.exp(0.5 * within)
+    nodes, weights = _nodes(single, work)
     m = len(counts) - 1
     times, more, _ = at(np.repeat(load.predictors[nodes], m, axis=0), np.tile(counts[1:], len(nodes)))
-    ratios = np.ones((len(nodes), m + 1))
-    ratios[:, 1:] = times.reshape(-1, m) / single[nodes, None]
+    ratios = np.zeros((len(nodes), m + 1))
+    ratios[:, 1:] = np.log(times.reshape(-1, m) / single[nodes, None])
     spread = np.concatenate([deviation[nodes, None], more.reshape(-1, m)], axis=1)
-    shares = work[:, None] * ratios
+    shares = work[:, None] * np.exp(weights @ ratios)
     reach = _bound(level, posterior.freedom + len(posterior.points.y))
-    upper = (shares * np.exp(np.minimum(reach * spread, SD_MAX))).sum(axis=0)
+    upper = (shares * np.exp(np.minimum(reach * (weights @ spread), SD_MAX))).sum(axis=0)
     elapsed = shares.sum(axis=0)
-    return elapsed, np.maximum(upper, elapsed), _variation(single, load.share, np.exp(noise))
+    return (
+        elapsed,
+        np.maximum(upper, elapsed),
+        _variation(single * np.exp(0.5 * within), load.share, np.exp(noise + within)),
+    )
 
 
 def _of_form(found: Model, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
@@ -243,23 +267,33 @@ def _of_form(found: Model, load: _Load, counts: Floats, level: float) -> tuple[F
 
 def _variation(times: Floats, share: Floats, noise: Any) -> float:
     """Return Var[T] / E[T]^2 of runs whose mean times have these shares, each with E[T^2] = noise times its square."""
-    top = float(times.max())
-    relative = times / top
-    return max(float(share @ (relative * relative)) * float(noise) / float(share @ relative) ** 2 - 1.0, 0.0)
+    relative = times / float(times.max())
+    return max(float(share @ (relative * relative * noise)) / float(share @ relative) ** 2 - 1.0, 0.0)
 
 
-def _strata(times: Floats, share: Floats) -> tuple[Ints, Floats]:
-    """Return the points (k,) that stand for parts of the load of equal work, and the work (k,) of each part."""
+def _nodes(times: Floats, work: Floats) -> tuple[Ints, Floats]:
+    """Return points (k,) that stand for the load, and each point's (n, k) weights of them: linear in log time between two.
+
+    They are the shortest, the longest, and between them those at equal parts of work and of log time, taken half and half: work
+    is where errors count, and where much log time lies speedups change.
+    """
     order = np.argsort(times, kind="stable")
-    work = (times * share)[order]
-    total = np.cumsum(work)
-    part = np.minimum(((total - 0.5 * work) / total[-1] * STRATA).astype(np.int64), STRATA - 1)
-    nodes: list[int] = []
-    sums: list[float] = []
-    for k in np.unique(part).tolist():
-        members = order[part == k]
-        weight = (times * share)[members]
-        logs = np.log(times[members])
-        nodes.append(int(members[np.abs(logs - weight @ logs / weight.sum()).argmin()]))
-        sums.append(float(weight.sum()))
-    return np.array(nodes, np.int64), np.array(sums)
+    logs = np.log(times)
+    total = np.cumsum(work[order]) / work.sum()
+    span = logs[order[-1]] - logs[order[0]]
+    total = 0.5 * total + 0.5 * (logs[order] - logs[order[0]]) / (span if span > 0 else 1.0)
+    inner = np.searchsorted(total, np.arange(1, NODES - 1) / (NODES - 1) * total[-1]).tolist()
+    places = np.array(sorted({0, *inner, len(times) - 1}), np.int64)
+    ends = logs[order[places]]
+    keep = np.concatenate([[True], np.diff(ends) > LOG_LEAST])
+    nodes, ends = order[places[keep]], ends[keep]
+    weights = np.zeros((len(times), len(nodes)))
+    rows = np.arange(len(times))
+    left = np.clip(np.searchsorted(ends, logs, "right") - 1, 0, max(len(ends) - 2, 0))
+    if len(ends) == 1:
+        weights[:, 0] = 1.0
+        return nodes, weights
+    w = np.clip((logs - ends[left]) / (ends[left + 1] - ends[left]), 0.0, 1.0)
+    weights[rows, left] = 1.0 - w
+    weights[rows, left + 1] += w
+    return nodes, weights

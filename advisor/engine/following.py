@@ -39,6 +39,8 @@ class Bundles:
         self._components = components
         self._asking = asking
         self._records: OrderedDict[tuple[int, float, int], tuple[int, Record]] = OrderedDict()
+        self._timed: list[int] = []  # slots that are components and no measures of one, as far as it was looked
+        self._looked = 0
         self._count = 0
         self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
         self._stamps: Ints = np.zeros(0, np.int64)  # the count at which its last change was seen
@@ -112,7 +114,11 @@ class Bundles:
             return np.array([known[name] for name in names if name in known], np.int64)
         if not self._components.measures:
             return np.arange(len(self._components))
-        return np.array([i for i, name in enumerate(self._components.names) if SEPARATOR not in name], np.int64)
+        for name in self._components.names[self._looked :]:
+            if SEPARATOR not in name:
+                self._timed.append(self._looked)
+            self._looked += 1
+        return np.array(self._timed, np.int64)
 
 
 class Follower:

@@ -132,21 +132,28 @@ def half_widths(words: Sequence[float], at: int, lx: float, p: float, lp: float)
     return clamped(down, 0.0, LOG_MOST), clamped(up, 0.0, LOG_MOST)
 
 
+def cubic(words: Sequence[float], first: int, u: float) -> float:
+    """Return a polynomial of four coefficients, lowest power first."""
+    return words[first] + u * (words[first + 1] + u * (words[first + 2] + u * words[first + 3]))
+
+
+def by_cores(words: Sequence[float], at: int, serial: float, parallel: float, p: float) -> tuple[float, float, float]:
+    """Return (time, 1 / p, factor), the last two such that the curve stays positive outside the seen core counts."""
+    q, scaling = 1.0 / p, 1.0
+    if parallel < 0.0 and p < words[at + P_LOW]:
+        q = 1.0 / words[at + P_LOW]
+    elif parallel >= 0.0 and serial < 0.0 and p > words[at + P_HIGH]:
+        q, scaling = 1.0 / words[at + P_HIGH], words[at + P_HIGH] / p
+    return (serial + parallel * q) * scaling, q, scaling
+
+
 def form_value(words: Sequence[float], at: int, x: float, p: float) -> float:
     """Return the time of a base tier's form, seconds: as `prediction.value_of`."""
-    x_low, x_high, p_low, p_high = words[at + X_LOW], words[at + X_HIGH], words[at + P_LOW], words[at + P_HIGH]
-    edge = clamped(x, x_low, x_high)
+    edge = clamped(x, words[at + X_LOW], words[at + X_HIGH])
     scale = words[at + SCALE]
     u = (edge - words[at + ORIGIN]) / scale
     a, b = at + SERIAL, at + PARALLEL
-    serial = words[a] + u * (words[a + 1] + u * (words[a + 2] + u * words[a + 3]))
-    parallel = words[b] + u * (words[b + 1] + u * (words[b + 2] + u * words[b + 3]))
-    q, scaling = 1.0 / p, 1.0
-    if parallel < 0.0 and p < p_low:
-        q = 1.0 / p_low
-    elif parallel >= 0.0 and serial < 0.0 and p > p_high:
-        q, scaling = 1.0 / p_high, p_high / p
-    value = (serial + parallel * q) * scaling
+    value, q, scaling = by_cores(words, at, cubic(words, a, u), cubic(words, b, u), p)
     if edge != x and value > 0.0:
         lift = scale * LIFT
         rise = words[a + 1] + u * (2.0 * words[a + 2] + u * 3.0 * words[a + 3])
@@ -225,15 +232,17 @@ def choose_cores(
 
 
 def _of_monotone(words: Sequence[float], at: int, x: float, most: int, slack: float) -> int:
-    one = form_value(words, at, x, 1.0)
-    last = form_value(words, at, x, float(most))
+    u = (x - words[at + ORIGIN]) / words[at + SCALE]
+    serial, parallel, floor = cubic(words, at + SERIAL, u), cubic(words, at + PARALLEL, u), words[at + FLOOR]
+    one = max(by_cores(words, at, serial, parallel, 1.0)[0], floor)
+    last = max(by_cores(words, at, serial, parallel, float(most))[0], floor)
     bound = (one if one < last else last) * slack
     if one <= bound:
         return 1
     low, high = 1, most
     while high - low > 1:
         middle = (low + high) // 2
-        if form_value(words, at, x, float(middle)) <= bound:
+        if max(by_cores(words, at, serial, parallel, float(middle))[0], floor) <= bound:
             high = middle
         else:
             low = middle

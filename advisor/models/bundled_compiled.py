@@ -15,11 +15,11 @@ from numba import njit  # type: ignore[import-not-found]
 from advisor.domain.bundle import P_KNOTS_MAX
 from advisor.models import bundled, logarithm
 
-# No fastmath: sums keep their order and rounding. Not cached on disk: functions made of others' code have no file of their own.
+# No fastmath: sums keep their order and rounding. Not cached on disk: functions made of others' code have no file of theirs.
 _compile = njit(error_model="numpy", nogil=True)
 _IN_ORDER = (
-    "clamped", "log_x", "p_segment", "along", "time_at_knot", "width_at_knot", "x_row", "half_widths", "form_value", "grid_log",
-    "predict", "_of_monotone", "_row", "_crossing", "choose_cores",
+    "clamped", "log_x", "p_segment", "along", "time_at_knot", "width_at_knot", "x_row", "half_widths", "cubic", "by_cores",
+    "form_value", "grid_log", "predict", "_of_monotone", "_row", "_crossing", "choose_cores",
 )  # fmt: skip
 
 

@@ -373,10 +373,12 @@ class Hub:
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         advisor = self.engine.advisor
         network, request = questions.allocation_asked(advisor, params)
-        at_once = questions.allocate_at_once(advisor, network, request)
-        if at_once is not None:
-            return at_once
-        return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
+        read = questions.small_network(advisor, network, request)
+        if read is None:
+            return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
+        if questions.has_tables(advisor, read, request):
+            return advisor.allocate(read, **request).as_dict()
+        return self._apart("allocate", connection, msgid, questions.allocate_in_slices, advisor, read, request)
 
     def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
         if params.watch is not None:

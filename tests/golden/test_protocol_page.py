@@ -83,6 +83,7 @@ def sent_by_our_client() -> set[bytes]:
         (14, "define_network", network_params("read .. (small | large) .. write", "images")),
         (15, "flow", as_params(network="images")),
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
+        (14, "curves", as_params(components=["matmul"], watch=True, since=None)),
         (
             13,
             "predict",

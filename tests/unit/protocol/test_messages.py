@@ -28,6 +28,7 @@ GOOD = {
     "flow": ([{"network": 7}], m.FlowAsked(7)),
     "status": ([], m.Status()),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
+    "curves": ([{"watch": True}], m.Curves(watch=True)),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
 }

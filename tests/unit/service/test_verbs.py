@@ -268,7 +268,7 @@ HOSTILE = [
     ("suggest", {"component": "c0", "cores_max": 2**30}, "cores_max"),
     ("pin", {"component": "c0", "model": "best"}, "model"),
     ("pin", {"component": "c0", "model": ""}, "model"),
-    ("allocate", {"network": "c0", "cores": 2, "level": 0.5}, "level"),
+    ("allocate", {"network": "c0", "cores": 2, "level": 5}, "level"),
 ]
 
 
@@ -277,9 +277,7 @@ async def test_what_is_wrong_with_a_question_is_named(tmp_path: Path) -> None:
         peer = await live.peer()
         await peer.call("observe_rows", {"rows": rows_of(30)})
         for method, params, field in HOSTILE:
-            code = {"allocate": "unsupported"}.get(
-                method, "not_enough_data" if params.get("measure") == "peak_bytes" else "invalid"
-            )
+            code = "not_enough_data" if params.get("measure") == "peak_bytes" else "invalid"
             error = await refused(code, peer.call(method, params))
             assert error.field == field, (method, params, error)
             assert error.bound or error.hint, (method, params, error)

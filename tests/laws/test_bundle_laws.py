@@ -1,0 +1,162 @@
+"""What holds of every bundle: it answers as the model within the error it states, and chooses as trying all counts does."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from curve_vectors import advisor_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from advisor import Advisor, Bundle
+from advisor.domain.bundle import AT, FIELDS, GRID, HEAD_WORDS, KIND, P_KNOTS, X_KNOTS, Record, pack
+from advisor.engine.bundles import ERROR_GOAL, core_counts
+from advisor.errors import MalformedMessage, UnknownComponent, Unsupported
+from advisor.models.logarithm import log2
+
+ADVISORS = {"form": advisor_of(11, 0, ""), "grid": advisor_of(12, 2**24, "")}
+NAMES = ("amdahl", "rises", "cubic", "zero", "one count", "one size", "fraction")
+BUNDLES = {kind: Bundle(advisor.bundle(cores_max=128)) for kind, advisor in ADVISORS.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_form_is_the_models_own_answer_everywhere(name: str) -> None:
+    rng = np.random.default_rng(5)
+    for x, p in zip(2.0 ** rng.uniform(0, 16, 200), 2.0 ** rng.uniform(-5, 12, 200), strict=True):
+        ours = BUNDLES["form"].predict(name, float(x), float(p))
+        assert ours.elapsed_s == pytest.approx(
+            ADVISORS["form"].predict(name, predictor=x, cores=p).elapsed_s, rel=1e-12
+        )
+        assert ours.low_s <= ours.elapsed_s <= ours.high_s
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["form", "grid"])
+def test_inside_a_table_the_model_is_met_within_the_stated_error(kind: str, name: str) -> None:
+    bundle, advisor = BUNDLES[kind], ADVISORS[kind]
+    (head,) = (record.words for record in bundle.records() if record.name == name)
+    low, high = head[AT["log_x_low"]], head[AT["log_x_high"]]
+    rng = np.random.default_rng(6)
+    x = 2.0 ** rng.uniform(max(low, high - 12), high, 150)
+    p = rng.integers(1, 65, 150).astype(float)
+    truth = advisor.predict(name, predictor=x, cores=p)
+    ours = np.array([bundle.predict(name, a, b) for a, b in zip(x.tolist(), p.tolist(), strict=True)])
+    stated = bundle.table_error(name)
+    assert stated <= (0.0 if kind == "form" else 3 * ERROR_GOAL)
+    # Measured half way between knots along each axis: what lies elsewhere may be a little worse, not of another size.
+    assert np.abs(np.log2(ours[:, 0] / truth.elapsed_s)).max() <= 1.5 * stated + 2e-3
+    widths = [np.log2(side) for side in (ours[:, 0] / ours[:, 1], ours[:, 2] / ours[:, 0])]
+    real = [np.log2(side) for side in (truth.elapsed_s / truth.low_s, truth.high_s / truth.elapsed_s)]
+    for ours_side, real_side in zip(widths, real, strict=True):
+        assert np.abs(ours_side - real_side).max() <= 1.5 * head[AT["width_error"]] + 0.02 * real_side.max() + 1e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["form", "grid"])
+def test_the_choice_is_that_of_trying_every_count(kind: str, name: str) -> None:
+    bundle = BUNDLES[kind]
+    (head,) = (record.words for record in bundle.records() if record.name == name)
+    x_low, x_high = head[AT["x_low"]], head[AT["x_high"]]
+    rng = np.random.default_rng(7)
+    for x in [x_low, x_high, *rng.uniform(x_low, x_high, 4).tolist()]:
+        for most in (1, 2, 5, 33, 128, 300):
+            times = np.array([bundle.predict(name, x, float(p)).elapsed_s for p in range(1, most + 1)])
+            for tolerance in (0.0, 0.01, 0.2, 3.0):
+                chosen = bundle.choose_cores(name, x, cores_max=most, tolerance=tolerance)
+                bound = times.min() * (1.0 + max(tolerance, 1e-12))
+                # Within rounding of the bound either side is right.
+                assert times[chosen - 1] <= bound * (1 + 1e-12)
+                assert (times[: chosen - 1] > bound * (1 - 1e-12)).all()
+
+
+def made(x_knots: int, counts: list[int], values: list[float]) -> Bundle:
+    """Return a bundle of one table with these values."""
+    head = np.zeros(HEAD_WORDS)
+    head[KIND], head[X_KNOTS], head[P_KNOTS] = GRID, x_knots, len(counts)
+    head[AT["x_step"]], head[AT["x_zero"]], head[AT["scale"]], head[AT["floor"]] = 1.0, -10.0, 1.0, 1.0
+    knots = np.array(counts, np.float64)
+    table = np.array(values).reshape(-1)
+    widths = np.zeros(2 * len(table))
+    return Bundle(pack([Record("c", np.concatenate([head, knots, log2(knots), table, widths]))], 1, 0.9))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_the_choice_is_exact_on_tables_of_any_shape(data: st.DataObject) -> None:
+    counts = core_counts(data.draw(st.integers(2, 200)), data.draw(st.sampled_from([1, 2, 4])))
+    size = 2 * len(counts)
+    bundle = made(2, counts.tolist(), data.draw(st.lists(st.floats(-4, 4), min_size=size, max_size=size)))
+    x, most = data.draw(st.floats(0.0, 8.0)), data.draw(st.integers(1, 250))
+    tolerance = data.draw(st.sampled_from([0.0, 1e-6, 0.1, 1.0]))
+    times = np.array([bundle.predict("c", x, float(p)).elapsed_s for p in range(1, most + 1)])
+    chosen = bundle.choose_cores("c", x, cores_max=most, tolerance=tolerance)
+    bound = times.min() * (1.0 + max(tolerance, 1e-12))
+    assert times[chosen - 1] <= bound * (1 + 1e-11)
+    assert (times[: chosen - 1] > bound * (1 - 1e-11)).all()
+
+
+def test_beyond_its_ends_a_table_goes_on_with_bounded_slopes_and_never_surer() -> None:
+    bundle = BUNDLES["grid"]
+    for name in NAMES:
+        far = [bundle.predict(name, 2.0**k, 4.0) for k in range(13, 40)]
+        for near, further in pairwise(far):
+            assert 0.999 <= further.elapsed_s / near.elapsed_s <= 8.001
+            assert further.high_s / further.elapsed_s >= near.high_s / near.elapsed_s * (1 - 1e-9)
+            assert further.extrapolates == pytest.approx(near.extrapolates + 1.0)
+        many = [bundle.predict(name, 100.0, 2.0**k) for k in range(8, 20)]
+        for fewer, more in pairwise(many):
+            assert 0.499 <= more.elapsed_s / fewer.elapsed_s <= 2.001
+
+
+def test_core_counts_are_whole_rising_and_reach_their_end() -> None:
+    for top in (1, 2, 3, 17, 256, 1000, 2**20):
+        for per in (1, 2, 4, 8):
+            counts = core_counts(top, per)
+            assert counts[0] == 1
+            assert counts[-1] == max(top, 2)
+            assert (np.diff(counts) >= 1).all()
+            assert (counts[1:] / counts[:-1] <= max(2.0 ** (1 / per) * 1.35, 2.0)).all()
+
+
+def test_mutants_are_refused_or_answer_and_never_raise_otherwise() -> None:
+    rng = np.random.default_rng(8)
+    data = pack(BUNDLES["grid"].records()[:3] + BUNDLES["form"].records()[3:5], 1, 0.9)
+    taken = 0
+    for _ in range(400):
+        mutant = bytearray(data)
+        for at in rng.integers(0, len(data) if rng.random() < 0.5 else 1200, rng.integers(1, 4)):
+            mutant[at] = rng.integers(0, 256)
+        if rng.random() < 0.2:
+            del mutant[int(rng.integers(0, len(mutant))) :]
+        try:
+            bundle = Bundle(bytes(mutant))
+        except MalformedMessage:
+            continue
+        taken += 1
+        for name in bundle.names:
+            if bundle.answers(name):
+                for x, p in ((0.0, 1.0), (70.0, 3.0), (2.0**60, 2.0**20)):
+                    value, low, high, _ = bundle.predict(name, x, p)
+                    assert 0.0 < value < np.inf
+                    assert low <= value <= high
+                    assert 1 <= bundle.choose_cores(name, x, cores_max=100, tolerance=0.1) <= 100
+    assert taken > 50
+
+
+def test_what_has_no_curve_says_so_and_a_head_is_what_the_page_says() -> None:
+    bundle = BUNDLES["grid"]
+    for name in ("pairs", "unfinished"):
+        assert not bundle.answers(name)
+        with pytest.raises(Unsupported):
+            bundle.predict(name)
+    with pytest.raises(UnknownComponent):
+        bundle.predict("nobody")
+    assert bundle.rows("amdahl") == 240
+    assert len(FIELDS) == HEAD_WORDS == 30
+
+
+def test_equal_states_give_equal_bundles_and_a_restored_one_too() -> None:
+    again = Advisor.from_bytes(ADVISORS["grid"].to_bytes())
+    assert again.bundle(cores_max=128) == ADVISORS["grid"].bundle(cores_max=128)

@@ -359,7 +359,9 @@ def reconsider(
         return Look("first", best, None, values, visits.per_record)
     now = fares(question.standing)
     values["present"] = _figures(now)
-    cautious = _cautious(network, curves, request, flow) if request.objective == "fewest_cores" else None
+    cautious = None
+    if request.objective == "fewest_cores" and (sure := _sure(network, curves, request, flow)) is not None:
+        cautious = sum(count * sure.instances[key] for key, count in sure.cores.items())
 
     def judged(of: Fare, against: Fare, policy: Policy) -> Verdict:
         return judge(
@@ -368,6 +370,12 @@ def reconsider(
         )  # fmt: skip
 
     verdict = judged(then, now, question.policy)
+    if verdict.code == "unsure" and (sure := _sure(network, curves, request, flow)) is not None:
+        # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
+        other = fares(Standing.of(sure))
+        surer = judged(other, now, question.policy)
+        if surer.worth:
+            best, then, verdict = sure, other, surer
     if question.advised is None:
         return Look("advice" if verdict.worth else "", best, verdict, values, visits.per_record)
     before = fares(question.advised)
@@ -389,10 +397,9 @@ def _figures(fare: Fare) -> dict[str, float]:
     }
 
 
-def _cautious(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> int | None:
-    """Return the cores that the target takes when every curve is at its upper bound; None where it is then out of reach."""
+def _sure(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> Allocation | None:
+    """Return what is best when every curve is at its upper bound; None where the target is then out of reach."""
     try:
-        sure = plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
+        return plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
     except (ImpossibleTarget, Unsupported):
         return None
-    return sum(count * sure.instances[key] for key, count in sure.cores.items())

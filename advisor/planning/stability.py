@@ -29,12 +29,13 @@ from advisor.planning.plans import plan
 from advisor.planning.requests import Request
 from advisor.planning.visits import visits_of
 
-GAIN_MIN = 0.05  # a runtime that moves cores for less than that is busy moving cores
+GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred
 HORIZON_S = 600.0  # a change that takes longer to repay itself may well be overtaken by the next
 LEAST_ROWS = 8  # of the network between two looks: the drift test takes 5 rows of a component at the least
 GROWTH = 4  # a look comes when a quarter more rows have come since the last change: their errors then are 11 % smaller
 RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did
+OUTCOME_RISK = 0.05  # of saying wrongly that a change paid, or did not: said once, and nothing is moved for it
 COSTS_KEPT = 8  # measured costs of change: what a change took a week ago says little
 
 
@@ -257,7 +258,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(
-    before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str, policy: Policy
+    before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str
 ) -> Outcome | None:
     """Return whether a change paid, once it can be told; None before. Cost O(n).
 
@@ -274,7 +275,7 @@ def outcome(
     Notes
     -----
     Which components decide: for the period those that can be the slowest, for the latency all. Paid: what was measured is below
-    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - risk.
+    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - OUTCOME_RISK.
     """
     log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
     if objective == "latency":
@@ -290,7 +291,7 @@ def outcome(
     middle = math.sqrt(before * promised)
     z = math.log(middle / measured) / error
     chance = float(normal_below(np.array([z]))[0])
-    if policy.risk < chance < 1.0 - policy.risk:
+    if OUTCOME_RISK < chance < 1.0 - OUTCOME_RISK:
         return None
     paid = chance > 0.5
     noun = "latency" if objective == "latency" else "time a record"

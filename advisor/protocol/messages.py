@@ -16,7 +16,9 @@ from advisor.protocol.params import (
     Allocate,
     ChooseCores,
     Curves,
+    DefineNetwork,
     Explain,
+    FlowAsked,
     Forget,
     Hello,
     Names,
@@ -57,6 +59,8 @@ Params = (
     | Unwatch
     | Explain
     | Curves
+    | DefineNetwork
+    | FlowAsked
     | Status
     | Forget
     | Pin
@@ -94,6 +98,11 @@ def _one_length(params: Predict) -> None:
 def _for_a_point(params: Suggest) -> None:
     if params.cores is not None and params.predictor is None:
         raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
+
+
+def _one_form(params: DefineNetwork) -> None:
+    if (params.text is None) == (params.nodes is None):
+        raise InvalidValue("text", params.text, "given, or nodes, and not both")
 
 
 def _keep(field: str, value: Any) -> float:
@@ -195,7 +204,7 @@ _PLAN: Mapping[str, f.Check] = {
         "S-Net text, a list of nodes, or a network's id",
         str=f.text(limits.NETWORK_TEXT_BYTES_MAX),
         list=_NODES,
-        int=f.integer(0, 2**63 - 1),
+        int=f.integer(0, limits.NETWORK_ID_MAX),
     ),
     "cores": f.integer(1, limits.ALLOCATE_CORES_MAX),
     "objective": f.one_of(*OBJECTIVES),
@@ -232,6 +241,9 @@ _PLAN: Mapping[str, f.Check] = {
     "work_max": f.integer(1, 10**9),
     "deadline_s": _seconds,
 }
+_NETWORK_ID = f.either(
+    f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name", int=f.integer(0, limits.NETWORK_ID_MAX), str=f.name
+)
 
 METHODS: Mapping[str, Method] = {
     "hello": Method(
@@ -278,6 +290,7 @@ METHODS: Mapping[str, Method] = {
             "network": _U32,
             "record": _U64,
             "entered": _U8,
+            "replica": _U64,
             "machine": _U32,
             "active_cores": _F64,
             "measures": f.record_of(**dict.fromkeys(MEASURES, f.binary(item_bytes=8))),
@@ -353,6 +366,12 @@ METHODS: Mapping[str, Method] = {
             "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
         },
     ),
+    "define_network": Method(
+        DefineNetwork,
+        {"id": _NETWORK_ID, "text": f.text(limits.NETWORK_TEXT_BYTES_MAX), "nodes": _NODES},
+        rule=_one_form,
+    ),
+    "flow": Method(FlowAsked, {"network": _NETWORK_ID}),
     "status": Method(
         Status,
         {
@@ -368,7 +387,7 @@ METHODS: Mapping[str, Method] = {
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "observe_run", "predict_run", "define_network", "profile", "simulate", "merge", "export",
+    "task_events", "observe_run", "predict_run", "profile", "simulate", "merge", "export",
 ))  # fmt: skip
 
 

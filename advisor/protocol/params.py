@@ -75,6 +75,7 @@ class ObserveColumns:
     network: bytes | None = None
     record: bytes | None = None
     entered: bytes | None = None
+    replica: bytes | None = None
     machine: bytes | None = None
     active_cores: bytes | None = None
     measures: dict[str, bytes] | None = None
@@ -212,6 +213,22 @@ class Curves:
     watch: bool | None = None
     level: float = 0.9
     cores_max: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class DefineNetwork:
+    """A network to be kept by id, as text or as nodes."""
+
+    id: int | str | None = None
+    text: str | None = None
+    nodes: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAsked:
+    """What was learned of the flow of a network that is kept by id asked for."""
+
+    network: int | str
 
 
 @dataclass(frozen=True, slots=True)

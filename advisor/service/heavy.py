@@ -16,22 +16,20 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-import numpy as np
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
-from advisor.engine import Advisor
-from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, from_dict
+from advisor.domain.curves import TabulatedCurves
+from advisor.domain.networks import Network
+from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.planning.stability import Look, Question
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, framed
+from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
 
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
-SOLVE_SLICE = 64  # components solved at a time, within 2 ms, before others have their turn
 Spec = str | Sequence[Mapping[str, Any]]
 
 _PIPE_ERRORS = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
@@ -126,6 +124,10 @@ class Heavy:
         """Return what a watch finds when it looks again; raises as `plan`."""
         return await self._run(Reconsider(_frozen(network), curves, dict(request), question))
 
+    async def read(self, network: Spec) -> Network:
+        """Return a network, read elsewhere; raises as `shape_of`."""
+        return await self._run(Whole(_frozen(network)))
+
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
             raise Unavailable(
@@ -172,34 +174,6 @@ class Heavy:
                 return worker
             await worker.end()
         return await Worker.start()
-
-
-async def planned_apart(advisor: Advisor, heavy: Heavy, network: Spec, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the allocation for a large network: read and planned in a worker, its curves solved here in slices.
-
-    Raises
-    ------
-    NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge, Unsupported
-        As `Advisor.allocate`.
-    Unavailable, WorkFailed
-        As `Heavy`.
-    """
-    rest = dict(request)
-    if "level" in rest:
-        raise Unsupported("planning for an upper bound is not in this version", field="level", hint="leave level out")
-    names, load = rest.pop("components", {}), rest.pop("load", {})
-    _, boxes = await heavy.shape_of(network)
-    unknown = sorted((set(names) | set(load)) - set(boxes))
-    if unknown:
-        raise InvalidValue("components" if unknown[0] in names else "load", unknown[0], "a box of the network")
-    parts: list[AmdahlCurves] = []
-    for start in range(0, len(boxes), SOLVE_SLICE):
-        part = boxes[start : start + SOLVE_SLICE]
-        chosen = ({key: given[key] for key in part if key in given} for given in (names, load))
-        parts.append(advisor.curves_of(part, *chosen))
-        await anyio.lowlevel.checkpoint()
-    serial, parallel = ([getattr(part, side) for part in parts] for side in ("serial_s", "parallel_s"))
-    return await heavy.plan(network, AmdahlCurves(np.concatenate(serial), np.concatenate(parallel)), rest)
 
 
 def _frozen(network: Spec) -> Frozen:

@@ -411,7 +411,6 @@ class Watching:
             watch.tally.spread(),
             watch.tally.runs,
             objective=watch.objective,
-            policy=watch.policy,
         )
         if found is None:
             return

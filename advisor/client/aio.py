@@ -19,7 +19,7 @@ from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
-from advisor.client.watching import AsyncWatch, dispatch
+from advisor.client.watching import AsyncWatch, Watches
 from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
@@ -91,8 +91,7 @@ class AsyncClient:
         )
         self._outbox = self._session.outbox
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
-        self._watches: dict[str, AsyncWatch] = {}
-        self._watched = 0
+        self._watches = Watches()
         self._listeners: dict[str, Callable[[Any], None]] = {}  # by the method of what the service tells by itself
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
@@ -301,20 +300,20 @@ class AsyncClient:
             network=network, cores=cores, objective=objective, target=target, current=current,
             change_cost_s=change_cost_s, horizon_s=horizon_s, gain_min=gain_min, shadow=shadow, **more,
         )  # fmt: skip
-        self._watched += 1
-        topic = f"watch {self._watched}"
+        self._watches.begun += 1
+        topic = f"watch {self._watches.begun}"
         watch = AsyncWatch(self, topic, params, told)
+        self._listeners["advice"] = self._watches.told
         watch.began(await self._ask("watch", params, dict, timeout_s))
-        self._watches[topic] = watch
+        self._watches.add(watch, topic)
         self._session.stand(topic, watch.renewal, "watch")
         self._listeners[topic] = watch.began
-        self._listeners["advice"] = lambda items: dispatch(self._watches, items)
         return watch
 
     def forget_watch(self, topic: str) -> None:
         """Begin a watch no more after a cut."""
         self._session.unstand(topic)
-        self._watches.pop(topic, None)
+        self._watches.drop(topic)
         self._listeners.pop(topic, None)
 
     async def explain(self, id: str, *, replay: bool = False, timeout_s: float | None = None) -> dict[str, Any]:  # noqa: A002

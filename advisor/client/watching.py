@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 
@@ -203,13 +203,36 @@ def read_advice(item: Mapping[str, Any]) -> Advice:
     )
 
 
-def dispatch(watches: Mapping[str, AsyncWatch], items: Any) -> None:
-    """Hand what the service told to the watches that it is about."""
-    by_number = {watch.number: watch for watch in watches.values()}
-    for item in items if isinstance(items, list) else []:  # pyright: ignore[reportUnknownVariableType]
-        watch = by_number.get(item.get("watch")) if isinstance(item, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        if watch is not None:
-            watch.tell(item)  # pyright: ignore[reportUnknownArgumentType]
+class Watches:
+    """The watches of one client, and what was told of those whose beginning is not answered yet."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, AsyncWatch] = {}
+        self._early: deque[Mapping[str, Any]] = deque(maxlen=ADVICE_KEPT)
+        self.begun = 0
+
+    def add(self, watch: AsyncWatch, topic: str) -> None:
+        """Take in a watch that the service has begun."""
+        self._by_topic[topic] = watch
+        early, self._early = self._early, deque[Mapping[str, Any]](maxlen=ADVICE_KEPT)
+        self.told(list(early))
+
+    def drop(self, topic: str) -> None:
+        """Forget a watch."""
+        self._by_topic.pop(topic, None)
+
+    def told(self, items: Any) -> None:
+        """Hand what the service told to the watches that it is about."""
+        by_number = {watch.number: watch for watch in self._by_topic.values()}
+        for item in cast("list[Any]", items) if isinstance(items, list) else []:
+            if not isinstance(item, Mapping):
+                continue
+            about = cast("Mapping[str, Any]", item)
+            watch = by_number.get(int(about.get("watch") or 0))
+            if watch is None:
+                self._early.append(about)
+            else:
+                watch.tell(about)
 
 
 def _standing(allocation: Allocation | None) -> dict[str, dict[str, int]] | None:

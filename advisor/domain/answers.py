@@ -242,6 +242,8 @@ class Allocation:
         For ``cost``.
     evidence : mapping
         Key to what its curve rests on, where the caller told.
+    id : str
+        Of an answer that a service keeps, to be explained; empty elsewhere.
     """
 
     cores: Mapping[str, int]
@@ -266,6 +268,7 @@ class Allocation:
     front: tuple[FrontPoint, ...] = ()
     cost_per_s: float | None = None
     evidence: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
+    id: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
@@ -284,6 +287,7 @@ class Allocation:
             "front": [point.as_dict() for point in self.front],
             "cost_per_s": self.cost_per_s,
             "evidence": {key: known.as_dict() for key, known in self.evidence.items()},
+            "id": self.id or None,
         }
         return self._plain() | {key: value for key, value in found.items() if value is not None and value != []
                                 and value != {}}  # fmt: skip

@@ -18,6 +18,7 @@ from advisor.domain.answers import (
     Reason,
     RunnerUp,
     Suggestion,
+    TakeOrWait,
 )
 from advisor.domain.flows import Flow
 from advisor.errors import InvalidValue, MalformedMessage
@@ -99,7 +100,10 @@ def read_prediction(result: Any) -> Prediction:
 
 def read_core_choice(result: Any) -> CoreChoice:
     """Return the answer to `choose_cores`."""
-    return CoreChoice(**_known(CoreChoice, result))
+    answer = _known(CoreChoice, result)
+    if answer.get("take_or_wait") is not None:
+        answer["take_or_wait"] = _part(TakeOrWait, answer["take_or_wait"])
+    return CoreChoice(**answer)
 
 
 def read_suggestions(result: Any) -> list[Suggestion]:

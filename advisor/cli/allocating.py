@@ -38,8 +38,8 @@ class Range(click.ParamType[list[int]]):
         what, _, numbers = str(value).partition("=")
         try:
             if what != "cores":
-                raise ValueError(what)
-            if ".." in numbers:
+                counts = []
+            elif ".." in numbers:
                 low, high = (int(part) for part in numbers.split(".."))
                 counts = _thinned(low, high)
             else:

@@ -39,7 +39,8 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     told = {key: given[key] for key in ("change_cost_s", "horizon_s", "gain_min") if given[key] is not None}
     with connected(given) as client:
         watch = client.watch(text, given["cores"], current=current, shadow=given["shadow"] or None, **told, **request)
-        show.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
+        if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
+            show.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
         left = count
         while left is None or left > 0:
             advice = watch.next(within_s)

@@ -10,7 +10,7 @@ import numpy as np
 from advisor.domain.answers import Allocation
 from advisor.pictures.charts import Panel, Series, draw
 
-DECADES_PLAIN = 8.0  # cores at the end over those at the begin: more is drawn on a logarithmic axis
+PLAIN_RATIO = 256.0  # of the most cores to the fewest: a wider sweep is drawn on a logarithmic axis
 
 
 def draw_sweep(path: Path, title: str, found: Sequence[tuple[int, Allocation]], knee: int) -> Path:
@@ -25,7 +25,7 @@ def draw_sweep(path: Path, title: str, found: Sequence[tuple[int, Allocation]], 
     cores = np.array([count for count, _ in found], np.float64)
     rate = np.array([each.throughput_per_s for _, each in found])
     latency = np.array([each.latency_s for _, each in found])
-    log = bool(cores[-1] > DECADES_PLAIN * cores[0])
+    log = bool(cores[-1] > PLAIN_RATIO * cores[0])
     mark = {float(knee): f"{knee} core{'' if knee == 1 else 's'}: 99 % of the best"}
     panels = [
         Panel("Throughput", "cores", "records/s", [Series("", cores, rate)], log_x=log, marks_x=mark, from_zero=True),

@@ -47,9 +47,12 @@ def _sentences(kept: Kept) -> Iterator[str]:
     if options:
         yield f"Asked with {'; '.join(option[:TEXT_SHOWN] for option in options)}."
     yield _given(allocation)
+    queued, quantile = allocation.get("latency_queued_s"), allocation.get("latency_quantile_s")
+    with_queues = "" if queued is None else f", {_figure(queued)} s with queueing"
+    at_quantile = "" if quantile is None else f", {_figure(quantile)} s at the quantile {request.get('quantile')}"
     yield (
         f"That is {_figure(allocation['throughput_per_s'])} records/s, and {_figure(allocation['latency_s'])} s a record in the"
-        " network."
+        f" network{with_queues}{at_quantile}."
     )
     for reason in allocation.get("why", ()):
         yield _sentence(reason["text"])
@@ -79,6 +82,8 @@ def _marginal(allocation: Mapping[str, Any]) -> Iterator[str]:
     latency = allocation.get("objective") == "latency"
     name, unit = ("latency_s", "s a record") if latency else ("throughput_per_s", "records/s")
     now: float = allocation[name]
+    if latency:
+        now = allocation.get("latency_quantile_s") or allocation.get("latency_queued_s") or now
     rows: list[Mapping[str, Any]] = [
         row for row in allocation.get("marginal", ()) if row.get(f"last_{name}") is not None
     ]

@@ -81,7 +81,10 @@ def draw_tree(rng: np.random.Generator, names: list[str], *, certain: bool = Fal
     kind = "join" if certain and kind == "choice" else kind
     count = int(rng.integers(2, min(len(names), 3) + 1))
     cuts = sorted(rng.choice(np.arange(1, len(names)), count - 1, replace=False).tolist())
-    children = [draw_tree(rng, names[a:b], certain=certain or kind == "join") for a, b in itertools.pairwise([0, *cuts, len(names)])]
+    children = [
+        draw_tree(rng, names[a:b], certain=certain or kind == "join")
+        for a, b in itertools.pairwise([0, *cuts, len(names)])
+    ]
     if kind == "series" and rng.random() < 0.3:
         children.insert(int(rng.integers(1, len(children) + 1)), Part("filter"))
     part = Part(kind, children)
@@ -96,7 +99,11 @@ def wrap(rng: np.random.Generator, part: Part, certain: bool) -> Part:
     kind = str(rng.choice(["replication", "split", "feedback", "placement"]))
     numbers: Any = None
     if kind == "replication":
-        numbers = [2, [0.0, 0.0, 0.0, 1.0], 1][int(rng.integers(3))] if certain else [2.5, [0.0, 1.0, 1.0], 1][int(rng.integers(3))]
+        numbers = (
+            [2, [0.0, 0.0, 0.0, 1.0], 1][int(rng.integers(3))]
+            if certain
+            else [2.5, [0.0, 1.0, 1.0], 1][int(rng.integers(3))]
+        )
     elif kind == "split":
         numbers = [3, [5.0, 1.0, 1.0], [1.0, 1.0]][int(rng.integers(3))]
     elif kind == "feedback":
@@ -223,7 +230,9 @@ def allocations(case: Case) -> Iterator[list[tuple[int, int]]]:
     request, cores = case.request, case.cores
     shapes: list[list[tuple[int, int]]] = []
     for name in case.names:
-        counts = range(request.get("minimum", {}).get(name, 1), min(cores, request.get("maximum", {}).get(name, cores)) + 1)
+        counts = range(
+            request.get("minimum", {}).get(name, 1), min(cores, request.get("maximum", {}).get(name, cores)) + 1
+        )
         rule = request.get("allowed", {})
         rule = rule.get(name) if isinstance(rule, dict) else rule
         if rule == "powers_of_two":
@@ -256,7 +265,10 @@ def check(seed: int) -> None:
     replicas(case.tree, [1.0], around)
     judged: list[tuple[float, float, int]] = []
     for some in allocations(case):
-        times = {name: float(case.seconds[row, p - 1]) for row, (name, (p, _)) in enumerate(zip(case.names, some, strict=True))}
+        times = {
+            name: float(case.seconds[row, p - 1])
+            for row, (name, (p, _)) in enumerate(zip(case.names, some, strict=True))
+        }
         load = [
             visits[name] * times[name] * (heaviest(around[name], n) if len(around[name]) > 1 else 1 / n)
             for name, (_, n) in zip(case.names, some, strict=True)
@@ -288,7 +300,9 @@ def check(seed: int) -> None:
     assert used == min(one[2] for one in enough), (seed, case.request)
     # The figures told are those of the allocation told, and that allocation is one of the legal ones.
     period, least = 1 / answer.throughput_per_s, answer.latency_s
-    assert any(abs(one[0] - period) <= TIE * period and abs(one[1] - least) <= TIE * least and one[2] == used for one in judged)
+    assert any(
+        abs(one[0] - period) <= TIE * period and abs(one[1] - least) <= TIE * least and one[2] == used for one in judged
+    )
     if column == 0:
         assert period <= limit * (1 + TIE), (seed, case.request)
         # Ties: fewest cores, then lower latency.

@@ -185,6 +185,7 @@ class Watching:
         try:
             self._subscriptions.add(owner, ("watch", watch.number), lambda: self._news(watch), PUSH_EVERY_S)
             look = await self._look(watch)
+            watch.again_at = watch.rest_until = 0.0  # the first has waited for a worker process, perhaps
         except BaseException:
             self._end(watch)
             raise

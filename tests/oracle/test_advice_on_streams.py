@@ -87,12 +87,11 @@ def check(seed: int, factor: float) -> None:
     assert stream.rate(dict(look.allocation.cores)) > 1.05 * stream.rate(dict(stream.has.cores))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_noise_is_never_told_and_a_change_soon(seed: int) -> None:
-    check(seed, 2.0)
+def test_noise_is_never_told_and_a_change_soon() -> None:
+    check(0, 2.0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 32))
+@pytest.mark.parametrize("seed", range(1, 32))
 def test_noise_is_never_told_and_a_change_soon_on_many_streams(seed: int) -> None:
     check(seed, 2.0)

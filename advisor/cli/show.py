@@ -202,11 +202,7 @@ def explained(found: Mapping[str, Any]) -> None:
     marginal = {row["key"]: row for row in found["allocation"].get("marginal", ())}
     evidence: Mapping[str, Mapping[str, Any]] = found["allocation"].get("evidence", {})
     latency = found["allocation"].get("objective") == "latency"
-    name, told = (
-        ("latency_s", seconds)
-        if latency
-        else ("throughput_per_s", lambda value: "–" if value is None else _rate(value))
-    )
+    name, told = ("latency_s", seconds) if latency else ("throughput_per_s", _rate_or_none)
     for key, count in found["allocation"]["cores"].items():
         row, known = marginal.get(key), evidence.get(key)
         if row is None and known is None:
@@ -378,6 +374,10 @@ def _cell(key: str, value: Any) -> str:
     return (
         "–" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     )
+
+
+def _rate_or_none(value: float | None) -> str:
+    return "–" if value is None else _rate(value)
 
 
 def _rate(value: float) -> str:

@@ -292,7 +292,7 @@ class AsyncClient:
         gain_min : float, optional
             Gains below are not told (0.1).
         shadow : bool, optional
-            Tell nothing, and compare what the rows show that the runtime does with what would be best.
+            Tell nothing; compare what rows show that the runtime does with the best.
         told : callable, optional
             Takes each `Advice` as it comes, beside the iteration. It must return soon.
         """
@@ -319,8 +319,8 @@ class AsyncClient:
     async def explain(self, id: str, *, replay: bool = False, timeout_s: float | None = None) -> dict[str, Any]:  # noqa: A002
         """Return why an answer of `allocate`, or an advice, was as it was; `sentences` can be read one after the other.
 
-        With `replay` the service works it out again from the slice of state that it kept; ``replayed["same"]`` says whether that
-        gave the same.
+        With `replay` the service works it out again from the slice of state that it kept; ``replayed["same"]`` says whether
+        that gave the same.
         """
         params = requests.given(id=id, replay=replay or None)
         return await self._ask("explain", params, dict, timeout_s)

@@ -140,7 +140,7 @@ class Session:
         self._calls.pop(call, None)
 
     def stand(self, topic: str, params: Callable[[], Sequence[Any]], method: str | None = None) -> None:
-        """Ask this from now on at the begin of each connection; its answers come as `Told` of the topic, the method's by default."""
+        """Ask this from now on at the begin of each connection; its answers come as `Told` of the topic."""
         self._standing[topic] = method or topic, params
 
     def unstand(self, topic: str) -> None:

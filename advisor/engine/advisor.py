@@ -351,7 +351,7 @@ class Advisor:
             return later
         if isinstance(free_now, bool) or not isinstance(free_now, int) or not 0 <= free_now <= cores_max:
             raise InvalidValue("free_now", free_now, f"a whole number from 0 to cores_max, {cores_max}")
-        if not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
+        if wait_s is None or not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
         now = None
         if free_now:

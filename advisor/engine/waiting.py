@@ -14,8 +14,8 @@ LEAST_SPREAD = 1e-9  # of log time: a run without noise
 def take_or_wait(now: CoreChoice | None, later: CoreChoice, wait_s: float, level: float) -> CoreChoice:
     """Return the choice of the two that ends earlier, with what tells them apart.
 
-    Both are predictions of one run, whose input and luck are the same on any cores: with f the run's log-normal deviation from its
-    prediction, taking ends earlier when f T_now < wait + f T_later, so with probability
+    Both are predictions of one run, whose input and luck are the same on any cores: with f the run's log-normal deviation
+    from its prediction, taking ends earlier when f T_now < wait + f T_later, so with probability
     P = Phi(log(wait / (T_now - T_later)) / sd) where T_now > T_later, sd from the interval at `level`.
 
     Parameters

@@ -1,9 +1,9 @@
 """How an allocation fares on uncertain curves, and the chance that one fares better than another.
 
-Components' times are taken as independent of each other and log-normal about their curves. The error of one component's curve has
-two parts: its level, the same on all cores (what is uncertain where the curve is known best), and its shape, which adds to that
-elsewhere and is taken as independent from one count of cores to another. So two allocations share a component's level, and where
-they give it the same cores its shape, too.
+Components' times are taken as independent of each other and log-normal about their curves. The error of one component's
+curve has two parts: its level, the same on all cores (what is uncertain where the curve is known best), and its shape,
+which adds to that elsewhere and is taken as independent from one count of cores to another. So two allocations share a
+component's level, and where they give it the same cores its shape, too.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ class Standing:
         cores, instances = dict[str, float](), dict[str, int]()
         for key in keys:
             entry: Any = value[key]
-            parts: Mapping[str, Any] = (
-                cast("Mapping[str, Any]", entry) if isinstance(entry, Mapping) else {"cores": entry}
-            )
+            parts: Mapping[str, Any] = cast("Any", entry) if isinstance(entry, Mapping) else {"cores": entry}
             if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
                 raise InvalidValue(f"{field}.{key}", entry, "a number of cores, or a map of cores and instances")
             cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)
@@ -109,7 +107,7 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
         group, used = _turns_of(keys, standing, cores, instances)
         return Fare(work * heaviest, work, *parts, group, used, float(work.sum()), float(work.sum()))
     model = Model(structure_of(network, visits), curves_for(network, curves, request, 1), request)
-    judged = model.judge_shapes(cores[None], instances[None], elapsed[None], heaviest[None])
+    judged = model.judge_shapes(cast("Ints", cores[None]), instances[None], elapsed[None], heaviest[None])
     seconds = visits.per_record * heaviest * judged.seconds_s[0]
     latency = visits.per_record * (judged.seconds_s[0] + judged.wait_s[0])
     # At the arrival rate less is busy than at the highest throughput, which the period is about.
@@ -190,7 +188,7 @@ class Fare:
     @property
     def turns(self) -> Floats:
         """Seconds a record of each group, (groups,)."""
-        return np.bincount(self.group, weights=self.seconds)
+        return np.bincount(self.group, weights=self.seconds).astype(np.float64, copy=False)
 
     @property
     def period_s(self) -> float:

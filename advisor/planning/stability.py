@@ -120,7 +120,7 @@ class Schedule:
     looks: int = 0
 
     def due(self, rows: int, changes: int, components: int) -> bool:
-        """Return whether to look now. A change of speed is looked at at once; a row for each component is waited for otherwise."""
+        """Return whether to look now. A change of speed is looked at at once."""
         if changes != self.changes:
             return True
         least = max(LEAST_ROWS, min(components, 64))
@@ -212,8 +212,8 @@ def _words(
         )
     if 1.0 - probability > risk:
         return "unsure", (
-            f"the best allocation known would gain {gain:.1%}, with probability {probability:.4f}: below {1.0 - risk:.4f} that may"
-            " be noise"
+            f"the best allocation known would gain {gain:.1%}, with probability {probability:.4f}: below"
+            f" {1.0 - risk:.4f} that may be noise"
         )
     if break_even_s > policy.horizon_s:
         return "unpaid", (
@@ -265,7 +265,7 @@ def outcome(
     Parameters
     ----------
     before, promised : float
-        Seconds, of the period or of the latency: without the change, as the curves have it now, and with the gain that was promised.
+        Seconds, of the period or of the latency: without the change, by the curves of now, and with the gain promised.
     seconds, spread : float64 arrays (n,)
         Measured since the change: each component's mean time a record, visits and instances included, and its relative standard
         error.
@@ -334,8 +334,9 @@ class Question:
 class Look(NamedTuple):
     """What a look found: the best allocation, how all fare, and what is to be told.
 
-    `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the objective's figures, best first
-    in name: of ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a record.
+    `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the figures of
+    ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a
+    record.
     """
 
     kind: str

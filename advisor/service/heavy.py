@@ -26,8 +26,9 @@ from advisor.network import parse
 from advisor.planning.stability import Look, Question
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
+from advisor.service.worker import LENGTH_BYTES, READY, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
 
+START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
 Spec = str | Sequence[Mapping[str, Any]]
@@ -50,7 +51,14 @@ class Worker:
         """Start a process that finds the packages this one has found."""
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-c", "from advisor.service.worker import main; main()"]
-        return cls(await anyio.open_process(command, stderr=None, env=environment))
+        worker = cls(await anyio.open_process(command, stderr=None, env=environment))
+        try:
+            with anyio.fail_after(START_S):
+                await worker._answers.receive_exactly(len(READY))
+        except BaseException:
+            await worker.end()
+            raise
+        return worker
 
     @property
     def alive(self) -> bool:
@@ -149,8 +157,8 @@ class Heavy:
     async def _ask(self, job: Job) -> tuple[bool, Any]:
         worker = None
         try:
+            worker = await self._worker()
             with anyio.fail_after(self._deadline_s):
-                worker = await self._worker()
                 answer = await worker.ask(job)
         except TimeoutError as error:
             self._measures.heavy_killed += 1

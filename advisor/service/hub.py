@@ -93,7 +93,7 @@ class Hub:
         self.happenings = Happenings(engine.advisor.components.events)
         self.subscriptions = Subscriptions()
         self.planner = Planner(engine.advisor, heavy, Answers())
-        self.watching = Watching(engine, self.planner, self.subscriptions, measures, lambda *work: self.spawn(*work))
+        self.watching = Watching(engine, self.planner, self.subscriptions, measures, self._spawned)
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -122,6 +122,10 @@ class Hub:
             "forget": self._forget,
             "pin": self._pin,
         }
+
+    def _spawned(self, *work: Any) -> None:
+        """Start work in the background, by whatever `spawn` is then."""
+        self.spawn(*work)
 
     def _asking(self, question: Callable[[Advisor, Any], Any]) -> Callable[[Connection, Any, int | None], Any]:
         """Return the verb of a question that the engine answers at once."""

@@ -1,7 +1,7 @@
 """Watches: networks whose allocation is looked at again as rows come, and who is told when a better one is worth it.
 
-A look costs a plan. It is taken at counts of the network's rows that are spaced (`advisor.planning.stability.Schedule`), at once
-when a component's speed was found to have changed, and never for more than a share of the time; large networks are planned in a
+A look costs a plan. It is taken at counts of the network's rows that are spaced (`advisor.planning.stability.Schedule`),
+at once when a component's speed was found to have changed, and never for more than a share of the time; large networks are planned in a
 worker process. Between looks a batch of rows costs a few array operations, whatever the number of watches.
 """
 
@@ -61,8 +61,8 @@ class Watch:
     advised : Allocation or None
         The last advice that is neither applied nor withdrawn.
     promise : (ratio, Standing, Standing) or None
-        Of a change that was applied and is not judged yet: the seconds promised as a share of those before, what it is, what was
-        before.
+        Of a change that was applied and is not judged yet: the seconds promised as a share of those before, what it is,
+        what was before.
     best : Allocation or None
         Of the last look.
     slice : tuple

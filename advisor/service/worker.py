@@ -30,6 +30,7 @@ STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
 GROWTH = 4  # a third of the time is then spent on the searches before the last
 MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
 CLOCK_LEAST_S = 1e-6  # no search takes less
+READY = b"."  # said first: what comes before is the start, and no part of a job
 LENGTH_BYTES = 8  # before each job and each answer, little-endian
 
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
@@ -143,4 +144,6 @@ def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
 def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
+    sys.stdout.buffer.write(READY)
+    sys.stdout.buffer.flush()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
@@ -63,8 +65,6 @@ def test_an_allocation_is_not_faster_than_itself() -> None:
 
 
 def test_the_normal_distribution() -> None:
-    from statistics import NormalDist
-
     z = np.linspace(-6.0, 6.0, 997)
     exact = np.array([NormalDist().cdf(value) for value in z.tolist()])
     assert np.abs(normal_below(z) - exact).max() < 5e-7

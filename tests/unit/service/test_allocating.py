@@ -49,7 +49,8 @@ async def test_a_small_network_is_planned(tmp_path: Path) -> None:
         await refused("unknown_network", peer.call("allocate", {"network": 7, "cores": 20}))
         error = await refused("network_syntax", peer.call("allocate", {"network": "a .. .. b", "cores": 20}))
         assert (error.line, error.column) == (1, 6)  # type: ignore[attr-defined]
-        await refused("unsupported", peer.call("allocate", {"network": pipeline(4), "cores": 20, "level": 0.5}))
+        sure = await peer.call("allocate", {"network": pipeline(4), "cores": 20, "level": 0.99})
+        assert sum(sure["cores"].values()) <= 20
 
 
 async def test_a_large_network_gives_what_a_small_one_does(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ async def test_a_large_network_gives_what_a_small_one_does(tmp_path: Path) -> No
         text = pipeline(10) + " .. x"
         here = await peer.call("allocate", request | {"network": text})
         apart = await peer.call("allocate", request | {"network": text + " // " + "-" * 2000})
-        assert apart == here
+        assert apart | {"id": here["id"]} == here
         assert here["cores"]["x"] <= 2
 
 

@@ -11,6 +11,7 @@ import pytest
 from live import Live, Peer, refused, running
 
 from advisor.client import AsyncClient
+from advisor.domain.curves import TabulatedCurves
 from advisor.service import answers, watching
 
 BASE = {"a": 1.0, "b": 2.0, "c": 1.5}
@@ -188,8 +189,6 @@ async def test_the_best_within_a_deadline_is_replayed_too(tmp_path: Path) -> Non
 
 
 def test_kept_answers_are_bounded() -> None:
-    from advisor.domain.curves import TabulatedCurves
-
     curves = TabulatedCurves.of([1, 2], np.ones((100, 2)))
     one = answers.KEY_BYTES * 100
     kept = answers.Answers(answers_max=3, bytes_max=100 * one, clock=lambda: 0.0)

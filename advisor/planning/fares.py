@@ -80,7 +80,9 @@ class Standing:
         cores, instances = dict[str, float](), dict[str, int]()
         for key in keys:
             entry: Any = value[key]
-            parts: Mapping[str, Any] = cast("Any", entry) if isinstance(entry, Mapping) else {"cores": entry}
+            parts: Any = entry
+            if not isinstance(entry, Mapping):
+                parts = {"cores": entry}
             if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
                 raise InvalidValue(f"{field}.{key}", entry, "a number of cores, or a map of cores and instances")
             cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)

@@ -191,7 +191,7 @@ def changes(keys: Sequence[str], now: Fare, then: Fare) -> tuple[str, ...]:
     differ = (now.cores != then.cores) | (now.instances != then.instances)
     if len(now.turns) != len(keys) or len(then.turns) != len(keys):
         differ |= company(now) != company(then)
-    return tuple(keys[row] for row in np.flatnonzero(differ))
+    return tuple(key for key, other in zip(keys, differ.tolist(), strict=True) if other)
 
 
 def _words(

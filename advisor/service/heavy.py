@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 

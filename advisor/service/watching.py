@@ -209,7 +209,7 @@ class Watching:
                 raise InvalidValue("applied", True, "a map by key: nothing was advised yet")
             self._applied(watch, Standing.of(applied), params.took_s)
         elif isinstance(params.applied, dict):
-            self._applied(watch, Standing.given("applied", params.applied, watch.keys), params.took_s)
+            self._applied(watch, Standing.given("applied", cast("dict[str, Any]", params.applied), watch.keys), params.took_s)
         elif params.took_s is not None:
             raise InvalidValue("took_s", params.took_s, "given with applied: of which change it is the cost")
         return self._state(watch)

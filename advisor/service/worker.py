@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
@@ -119,12 +120,12 @@ def planned(
     """
     if deadline_s is None:
         return plan(network, curves, Request(**request)), None
-    began = clock()
+    began, asked = clock(), Request(**request)
     most = request.get("work_max") or WORK_MAX
     steps = min(STEPS_FIRST, most)
     while True:
         last = clock()
-        found = plan(network, curves, Request(**{**request, "work_max": steps}))
+        found = plan(network, curves, replace(asked, work_max=steps))
         now = clock()
         left = deadline_s - (now - began)
         affordable = int(steps * left / max(now - last, CLOCK_LEAST_S) * MARGIN)

@@ -79,7 +79,7 @@ def planned(function: Any) -> Any:
         click.option("--maximum", type=options.KeyNumbers(int), multiple=True, help="Most cores of a box."),
         click.option("--pin", type=options.KeyNumbers(int), multiple=True, help="Cores that a box has, whatever else."),
         click.option("--allowed", help="powers_of_two, multiples_of=K, or counts with commas."),
-        click.option("--load", type=options.KeyNumbers(), multiple=True, help="Predictor value of a box; else its observed load."),
+        click.option("--load", type=options.KeyNumbers(), multiple=True, help="Predictor of a box; else its observed load."),
         click.option("--speed", type=options.KeyNumbers(), multiple=True, help="What if: BOX=2 is twice as fast as it is."),
         click.option("--component", type=options.KeyText(), multiple=True, help="BOX=COMPONENT where the names differ."),
         click.option("--instances-max", type=int, default=1, show_default=True, help="Instances that a box may run as."),

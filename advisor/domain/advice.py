@@ -16,8 +16,8 @@ class Advice:
     ----------
     kind : str
         ``first`` (enough is known for a first allocation), ``advice`` (a better one is worth the change), ``withdrawn`` (the
-        last advice has become wrong: do not apply it), ``outcome`` (what an applied advice did), ``failed`` (no allocation can be
-        found; `why` says what forbids it).
+        last advice has become wrong: do not apply it), ``outcome`` (what an applied advice did), ``failed`` (no allocation can
+        be found; `why` says what forbids it).
     allocation : Allocation or None
         What to do; of ``withdrawn`` the best known now.
     gain : float or None

@@ -1,8 +1,8 @@
 """Watches: networks whose allocation is looked at again as rows come, and who is told when a better one is worth it.
 
 A look costs a plan. It is taken at counts of the network's rows that are spaced (`advisor.planning.stability.Schedule`),
-at once when a component's speed was found to have changed, and never for more than a share of the time; large networks are planned in a
-worker process. Between looks a batch of rows costs a few array operations, whatever the number of watches.
+at once when a component's speed was found to have changed, and never for more than a share of the time; the plan is made
+in a worker process. Between looks a batch of rows costs a few array operations, whatever the number of watches.
 """
 
 from __future__ import annotations
@@ -209,7 +209,9 @@ class Watching:
                 raise InvalidValue("applied", True, "a map by key: nothing was advised yet")
             self._applied(watch, Standing.of(applied), params.took_s)
         elif isinstance(params.applied, dict):
-            self._applied(watch, Standing.given("applied", cast("dict[str, Any]", params.applied), watch.keys), params.took_s)
+            self._applied(
+                watch, Standing.given("applied", cast("dict[str, Any]", params.applied), watch.keys), params.took_s
+            )
         elif params.took_s is not None:
             raise InvalidValue("took_s", params.took_s, "given with applied: of which change it is the cost")
         return self._state(watch)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli import options
-from advisor.cli.asking import network_text
+from advisor.cli.allocating import network_text
 from advisor.errors import CallerError, NetworkSyntax
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """How an allocation fares on uncertain curves, and the chance that one fares better than another.
 
-Components' times are taken as independent of each other and log-normal about their curves. The error of one component's curve has
-two parts: its level, the same on all cores (what is uncertain where the curve is known best), and its shape, which adds to that
-elsewhere and is taken as independent from one count of cores to another. So two allocations share a component's level, and where
-they give it the same cores its shape, too.
+Components' times are taken as independent of each other and log-normal about their curves. The error of one component's
+curve has two parts: its level, the same on all cores (what is uncertain where the curve is known best), and its shape,
+which adds to that elsewhere and is taken as independent from one count of cores to another. So two allocations share a
+component's level, and where they give it the same cores its shape, too.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class Standing:
         cores, instances = dict[str, float](), dict[str, int]()
         for key in keys:
             entry: Any = value[key]
-            parts: Mapping[str, Any] = (
-                cast("Mapping[str, Any]", entry) if isinstance(entry, Mapping) else {"cores": entry}
-            )
+            parts: Any = entry
+            if not isinstance(entry, Mapping):
+                parts = {"cores": entry}
             if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
                 raise InvalidValue(f"{field}.{key}", entry, "a number of cores, or a map of cores and instances")
             cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)
@@ -109,7 +109,7 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
         group, used = _turns_of(keys, standing, cores, instances)
         return Fare(work * heaviest, work, *parts, group, used, float(work.sum()), float(work.sum()))
     model = Model(structure_of(network, visits), curves_for(network, curves, request, 1), request)
-    judged = model.judge_shapes(cores[None], instances[None], elapsed[None], heaviest[None])
+    judged = model.judge_shapes(cast("Ints", cores[None]), instances[None], elapsed[None], heaviest[None])
     seconds = visits.per_record * heaviest * judged.seconds_s[0]
     latency = visits.per_record * (judged.seconds_s[0] + judged.wait_s[0])
     # At the arrival rate less is busy than at the highest throughput, which the period is about.
@@ -190,7 +190,7 @@ class Fare:
     @property
     def turns(self) -> Floats:
         """Seconds a record of each group, (groups,)."""
-        return np.bincount(self.group, weights=self.seconds)
+        return np.bincount(self.group, weights=self.seconds).astype(np.float64, copy=False)
 
     @property
     def period_s(self) -> float:
@@ -320,9 +320,12 @@ def reaches(fare: Fare, name: str, bound: float) -> float:
         return float(np.exp(_log_below(np.array([math.log(bound)]), mean, sd).sum()))
     if not math.isfinite(fare.latency_s):
         return 0.0
-    share = fare.latency_s / float(fare.latency.sum())
-    deviation = share * math.sqrt(float((np.square(fare.latency) * fare.variance).sum()))
-    return float(normal_below(np.array([(bound - fare.latency_s) / max(deviation, _TINY)]))[0])
+    # A sum of log-normals is nearly one, of the same mean and variance (Fenton 1960).
+    means = fare.latency * (fare.latency_s / float(fare.latency.sum())) * np.exp(0.5 * fare.variance)
+    mean = float(means.sum())
+    variance = math.log1p(float((np.square(means) * np.expm1(fare.variance)).sum()) / mean**2)
+    z = (math.log(bound / mean) + 0.5 * variance) / math.sqrt(max(variance, _TINY))
+    return float(normal_below(np.array([z]))[0])
 
 
 def company(fare: Fare) -> Ints:

@@ -29,12 +29,13 @@ from advisor.planning.plans import plan
 from advisor.planning.requests import Request
 from advisor.planning.visits import visits_of
 
-GAIN_MIN = 0.05  # a runtime that moves cores for less than that is busy moving cores
+GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred
 HORIZON_S = 600.0  # a change that takes longer to repay itself may well be overtaken by the next
 LEAST_ROWS = 8  # of the network between two looks: the drift test takes 5 rows of a component at the least
 GROWTH = 4  # a look comes when a quarter more rows have come since the last change: their errors then are 11 % smaller
 RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did
+OUTCOME_RISK = 0.05  # of saying wrongly that a change paid, or did not: said once, and nothing is moved for it
 COSTS_KEPT = 8  # measured costs of change: what a change took a week ago says little
 
 
@@ -119,7 +120,7 @@ class Schedule:
     looks: int = 0
 
     def due(self, rows: int, changes: int, components: int) -> bool:
-        """Return whether to look now. A change of speed is looked at at once; a row for each component is waited for otherwise."""
+        """Return whether to look now. A change of speed is looked at at once."""
         if changes != self.changes:
             return True
         least = max(LEAST_ROWS, min(components, 64))
@@ -190,7 +191,7 @@ def changes(keys: Sequence[str], now: Fare, then: Fare) -> tuple[str, ...]:
     differ = (now.cores != then.cores) | (now.instances != then.instances)
     if len(now.turns) != len(keys) or len(then.turns) != len(keys):
         differ |= company(now) != company(then)
-    return tuple(keys[row] for row in np.flatnonzero(differ))
+    return tuple(key for key, other in zip(keys, differ.tolist(), strict=True) if other)
 
 
 def _words(
@@ -211,8 +212,8 @@ def _words(
         )
     if 1.0 - probability > risk:
         return "unsure", (
-            f"the best allocation known would gain {gain:.1%}, with probability {probability:.4f}: below {1.0 - risk:.4f} that may"
-            " be noise"
+            f"the best allocation known would gain {gain:.1%}, with probability {probability:.4f}: below"
+            f" {1.0 - risk:.4f} that may be noise"
         )
     if break_even_s > policy.horizon_s:
         return "unpaid", (
@@ -257,14 +258,14 @@ class Outcome(NamedTuple):
 
 
 def outcome(
-    before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str, policy: Policy
+    before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str
 ) -> Outcome | None:
     """Return whether a change paid, once it can be told; None before. Cost O(n).
 
     Parameters
     ----------
     before, promised : float
-        Seconds, of the period or of the latency, without the change and with it, as they were estimated when it was advised.
+        Seconds, of the period or of the latency: without the change, by the curves of now, and with the gain promised.
     seconds, spread : float64 arrays (n,)
         Measured since the change: each component's mean time a record, visits and instances included, and its relative standard
         error.
@@ -274,7 +275,7 @@ def outcome(
     Notes
     -----
     Which components decide: for the period those that can be the slowest, for the latency all. Paid: what was measured is below
-    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - risk.
+    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - OUTCOME_RISK.
     """
     log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
     if objective == "latency":
@@ -290,13 +291,13 @@ def outcome(
     middle = math.sqrt(before * promised)
     z = math.log(middle / measured) / error
     chance = float(normal_below(np.array([z]))[0])
-    if policy.risk < chance < 1.0 - policy.risk:
+    if OUTCOME_RISK < chance < 1.0 - OUTCOME_RISK:
         return None
     paid = chance > 0.5
     noun = "latency" if objective == "latency" else "time a record"
     text = (
-        f"the change {'paid' if paid else 'did not pay'}: the {noun} was {before:.4g} s, {promised:.4g} s were promised,"
-        f" {measured:.4g} s were measured"
+        f"the change {'paid' if paid else 'did not pay'}: without it the {noun} would be {before:.4g} s; {promised:.4g} s were"
+        f" promised, {measured:.4g} s were measured"
     )
     return Outcome(paid, before, promised, measured, text)
 
@@ -317,6 +318,8 @@ class Question:
         How often was looked since the last change of speed.
     actual : Standing or None
         What rows show that it does.
+    previous : Standing or None
+        What it had before a change that is still to be judged.
     """
 
     standing: Standing | None
@@ -325,13 +328,15 @@ class Question:
     policy: Policy
     look: int
     actual: Standing | None = None
+    previous: Standing | None = None
 
 
 class Look(NamedTuple):
     """What a look found: the best allocation, how all fare, and what is to be told.
 
-    `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the objective's figures, best first
-    in name: of ``best``, and of ``present``, ``advised`` and ``actual`` where there are such; `visits` (n,) are those of a record.
+    `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the figures of
+    ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a
+    record.
     """
 
     kind: str
@@ -355,11 +360,15 @@ def reconsider(
     values = {"best": _figures(then)}
     if question.actual is not None:
         values["actual"] = _figures(fares(question.actual))
+    if question.previous is not None:
+        values["previous"] = _figures(fares(question.previous))
     if question.standing is None:
         return Look("first", best, None, values, visits.per_record)
     now = fares(question.standing)
     values["present"] = _figures(now)
-    cautious = _cautious(network, curves, request, flow) if request.objective == "fewest_cores" else None
+    cautious = None
+    if request.objective == "fewest_cores" and (sure := _sure(network, curves, request, flow)) is not None:
+        cautious = sum(count * sure.instances[key] for key, count in sure.cores.items())
 
     def judged(of: Fare, against: Fare, policy: Policy) -> Verdict:
         return judge(
@@ -368,6 +377,12 @@ def reconsider(
         )  # fmt: skip
 
     verdict = judged(then, now, question.policy)
+    if verdict.code == "unsure" and (sure := _sure(network, curves, request, flow)) is not None:
+        # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
+        other = fares(Standing.of(sure))
+        surer = judged(other, now, question.policy)
+        if surer.worth:
+            best, then, verdict = sure, other, surer
     if question.advised is None:
         return Look("advice" if verdict.worth else "", best, verdict, values, visits.per_record)
     before = fares(question.advised)
@@ -389,10 +404,9 @@ def _figures(fare: Fare) -> dict[str, float]:
     }
 
 
-def _cautious(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> int | None:
-    """Return the cores that the target takes when every curve is at its upper bound; None where it is then out of reach."""
+def _sure(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> Allocation | None:
+    """Return what is best when every curve is at its upper bound; None where the target is then out of reach."""
     try:
-        sure = plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
+        return plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
     except (ImpossibleTarget, Unsupported):
         return None
-    return sum(count * sure.instances[key] for key, count in sure.cores.items())

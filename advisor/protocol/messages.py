@@ -345,7 +345,9 @@ METHODS: Mapping[str, Method] = {
             **_PLAN,
             "watch": f.integer(1, 2**53),
             "current": f.map_of(f.anything),
-            "change_cost_s": f.either("seconds, or a map of seconds by key", int=_seconds, float=_seconds, dict=f.map_of(_seconds)),
+            "change_cost_s": f.either(
+                "seconds, or a map of seconds by key", int=_seconds, float=_seconds, dict=f.map_of(_seconds)
+            ),
             "horizon_s": _seconds,
             "gain_min": _share,
             "shadow": f.boolean,

@@ -36,8 +36,6 @@ class Kept:
         What was known of the components, one curve a key: flat arrays, and all that a replay needs.
     allocation : mapping
         The answer.
-    evidence : list of maps
-        What the curves rest on, by key.
     """
 
     id: str
@@ -46,14 +44,13 @@ class Kept:
     request: Mapping[str, Any]
     curves: Curves
     allocation: Mapping[str, Any]
-    evidence: list[dict[str, Any]]
 
     @property
     def bytes(self) -> int:
         """About what it takes."""
         arrays = sum(getattr(self.curves, each.name).nbytes for each in fields(self.curves))
         text = len(self.network) if isinstance(self.network, str) else KEY_BYTES * len(self.network)
-        return arrays + text + KEY_BYTES * (len(self.curves) + len(self.evidence))
+        return arrays + text + KEY_BYTES * len(self.curves)
 
 
 class Answers:
@@ -79,12 +76,11 @@ class Answers:
         request: Mapping[str, Any],
         curves: Curves,
         allocation: Mapping[str, Any],
-        evidence: list[dict[str, Any]],
     ) -> str:
         """Keep an answer and return its id. One that exceeds the bound alone has an id, and is not kept."""
         self._given += 1
         number = f"{self._run}-{self._given}"
-        kept = Kept(number, self._clock(), network, request, curves, allocation, evidence)
+        kept = Kept(number, self._clock(), network, request, curves, allocation)
         self._kept[number] = kept
         self.bytes += kept.bytes
         while len(self._kept) > self._answers_max or self.bytes > self._bytes_max:

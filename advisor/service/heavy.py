@@ -18,19 +18,16 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
-from advisor.engine import Advisor
-from advisor.errors import InvalidValue, Unavailable, WorkFailed, from_dict
-from advisor.models.prediction import LEVEL
+from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.planning.stability import Look, Question
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.tables import tables_of
-from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
+from advisor.service.worker import LENGTH_BYTES, READY, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
 
+START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
 Spec = str | Sequence[Mapping[str, Any]]
@@ -53,7 +50,14 @@ class Worker:
         """Start a process that finds the packages this one has found."""
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-c", "from advisor.service.worker import main; main()"]
-        return cls(await anyio.open_process(command, stderr=None, env=environment))
+        worker = cls(await anyio.open_process(command, stderr=None, env=environment))
+        try:
+            with anyio.fail_after(START_S):
+                await worker._answers.receive_exactly(len(READY))
+        except BaseException:
+            await worker.end()
+            raise
+        return worker
 
     @property
     def alive(self) -> bool:
@@ -117,8 +121,11 @@ class Heavy:
 
     async def plan(
         self, network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
-    ) -> dict[str, Any]:
-        """Return the allocation for a network; raises as `shape_of` and `advisor.planning.plan`."""
+    ) -> tuple[dict[str, Any], int | None]:
+        """Return the allocation for a network, and the steps that a deadline left it.
+
+        Raises as `shape_of` and `advisor.planning.plan`.
+        """
         return await self._run(Plan(_frozen(network), curves, dict(request), deadline_s))
 
     async def reconsider(
@@ -128,7 +135,7 @@ class Heavy:
         return await self._run(Reconsider(_frozen(network), curves, dict(request), question))
 
     async def read(self, network: Spec) -> Network:
-        """Return a network, read elsewhere; raises as `components_of`."""
+        """Return a network, read elsewhere; raises as `shape_of`."""
         return await self._run(Whole(_frozen(network)))
 
     async def _run(self, job: Job) -> Any:
@@ -149,8 +156,8 @@ class Heavy:
     async def _ask(self, job: Job) -> tuple[bool, Any]:
         worker = None
         try:
+            worker = await self._worker()
             with anyio.fail_after(self._deadline_s):
-                worker = await self._worker()
                 answer = await worker.ask(job)
         except TimeoutError as error:
             self._measures.heavy_killed += 1
@@ -177,27 +184,6 @@ class Heavy:
                 return worker
             await worker.end()
         return await Worker.start()
-
-
-async def planned_apart(advisor: Advisor, heavy: Heavy, network: Spec, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the allocation for a large network: read and planned in a worker, its curves tabulated here in slices.
-
-    Raises
-    ------
-    NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge, Unsupported
-        As `Advisor.allocate`.
-    Unavailable, WorkFailed
-        As `Heavy`.
-    """
-    rest = dict(request)
-    names, load = rest.pop("components", {}), rest.pop("load", {})
-    _, boxes = await heavy.shape_of(network)
-    unknown = sorted((set(names) | set(load)) - set(boxes))
-    if unknown:
-        raise InvalidValue("components" if unknown[0] in names else "load", unknown[0], "a box of the network")
-    reach = rest.get("cores") or limits.ALLOCATE_CORES_MAX
-    curves = await tables_of(advisor, boxes, names, load, reach, rest.get("level") or LEVEL)
-    return await heavy.plan(network, curves, rest)
 
 
 def _frozen(network: Spec) -> Frozen:

@@ -6,6 +6,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from advisor import __version__
@@ -31,7 +32,7 @@ from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.happenings import Happenings
-from advisor.service.heavy import Heavy, Spec, planned_apart
+from advisor.service.heavy import Heavy, Spec
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.planner import Planner
@@ -42,6 +43,7 @@ from advisor.service.watching import Watching
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 HEAVY_JOBS_CONNECTION_MAX = 16
+WATCHES_TOLD = 100  # of one status answer
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
@@ -91,7 +93,7 @@ class Hub:
         self.happenings = Happenings(engine.advisor.components.events)
         self.subscriptions = Subscriptions()
         self.planner = Planner(engine.advisor, heavy, Answers())
-        self.watching = Watching(engine, self.planner, self.subscriptions, measures, lambda *work: self.spawn(*work))
+        self.watching = Watching(engine, self.planner, self.subscriptions, measures, self._spawned)
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -111,6 +113,7 @@ class Hub:
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
             "watch": self._watch,
+            "explain": self._explain,
             "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
             "curves": self._curves,
             "define_network": self._define_network,
@@ -119,6 +122,10 @@ class Hub:
             "forget": self._forget,
             "pin": self._pin,
         }
+
+    def _spawned(self, *work: Any) -> None:
+        """Start work in the background, by whatever `spawn` is then."""
+        self.spawn(*work)
 
     def _asking(self, question: Callable[[Advisor, Any], Any]) -> Callable[[Connection, Any, int | None], Any]:
         """Return the verb of a question that the engine answers at once."""
@@ -371,14 +378,11 @@ class Hub:
         return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, params.model)
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
-        advisor = self.engine.advisor
-        network, request = questions.allocation_asked(advisor, params)
-        read = questions.small_network(advisor, network, request)
-        if read is None:
-            return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
-        if questions.has_tables(advisor, read, request):
-            return advisor.allocate(read, **request).as_dict()
-        return self._apart("allocate", connection, msgid, questions.allocate_in_slices, advisor, read, request)
+        network, request = questions.allocation_asked(self.engine.advisor, params)
+        return self._apart("allocate", connection, msgid, self.planner.allocate, network, request, params.deadline_s)
+
+    def _explain(self, connection: Connection, params: m.Explain, msgid: int | None) -> dict[str, Any] | None:
+        return self._apart("explain", connection, msgid, partial(self.planner.explain, replay=params.replay), params.id)
 
     def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
         if params.watch is not None:
@@ -468,4 +472,6 @@ class Hub:
             "stopping": self.stopping,
             "commits": sum(self.measures.commit_s.counts),
             "commit_mean_s": self.measures.commit_s.mean,
+            "answers_kept": len(self.planner.answers),
+            "watching": self.watching.status(WATCHES_TOLD),
         }

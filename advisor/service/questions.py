@@ -10,17 +10,14 @@ import anyio.lowlevel
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.networks import Network, network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.components import TIME
 from advisor.engine.flows import filled
 from advisor.errors import InvalidValue, UnknownNetwork
-from advisor.models.prediction import LEVEL
 from advisor.protocol import messages as m
 from advisor.service.heavy import Spec
-from advisor.service.tables import AT_ONCE_MAX, tables_of
 
-# A text of this size is read and planned within 2 ms; larger ones go to a worker process.
+# A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
 ALLOCATE_OPTIONS = tuple(each.name for each in fields(m.Allocate) if each.name not in ("network", "deadline_s"))
@@ -78,6 +75,8 @@ def choose_cores(advisor: Advisor, params: m.ChooseCores) -> dict[str, Any]:
         tolerance=params.tolerance,
         level=params.level,
         machine=params.machine,
+        free_now=params.free_now,
+        wait_s=params.wait_s,
     ).as_dict()
 
 
@@ -123,41 +122,6 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
 def is_small(network: Spec) -> bool:
     """Return whether a network is read within 2 ms."""
     return len(network) <= (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX)
-
-
-def small_network(advisor: Advisor, network: Spec, request: dict[str, Any]) -> Network | None:
-    """Return the network of an `allocate` that is soon planned, None for others; raises as `Advisor.network`."""
-    if not is_small(network):
-        return None
-    read = advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
-    # Sharing cores is a search of up to 0.1 s, however small the network.
-    return None if "cores" in request and request["cores"] < len(read.components) else read
-
-
-def curves_wanted(read: Network, request: dict[str, Any]) -> dict[str, Any]:
-    """Return which tables an `allocate` stands on, as arguments of `tables_of`."""
-    return {
-        "boxes": read.components,
-        "names": request.get("components") or {},
-        "load": request.get("load") or {},
-        "cores_max": request.get("cores") or limits.ALLOCATE_CORES_MAX,
-        "level": request.get("level") or LEVEL,
-    }
-
-
-def has_tables(advisor: Advisor, read: Network, request: dict[str, Any]) -> bool:
-    """Return whether the tables of an `allocate` are made, but for a few."""
-    wanted = curves_wanted(read, request)
-    missing = advisor.tables_missing(
-        wanted["boxes"], wanted["names"], wanted["load"], cores_max=wanted["cores_max"], level=wanted["level"]
-    )
-    return missing <= AT_ONCE_MAX
-
-
-async def allocate_in_slices(advisor: Advisor, read: Network, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer `allocate` of a small network, making its tables while others have their turn; raises as `Advisor.allocate`."""
-    await tables_of(advisor, **curves_wanted(read, request))
-    return advisor.allocate(read, **request).as_dict()
 
 
 def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Tally:
     def add(self, places: Ints, cores: Floats, elapsed_s: Floats) -> None:
         """Take in rows (n,): each counts for the key whose component and cores it has. Cost O(n + keys)."""
         for table in self._tables:
-            lookup = np.full(max(*table, int(places.max())) + 1, NOBODY, np.int64)
+            lookup = np.full(max([*table, int(places.max())]) + 1, NOBODY, np.int64)
             lookup[list(table)] = list(table.values())
             key = lookup[places]
             here = (key != NOBODY) & (self._cores[key] == cores)

@@ -1,8 +1,8 @@
 """Watches: networks whose allocation is looked at again as rows come, and who is told when a better one is worth it.
 
-A look costs a plan. It is taken at counts of the network's rows that are spaced (`advisor.planning.stability.Schedule`), at once
-when a component's speed was found to have changed, and never for more than a share of the time; large networks are planned in a
-worker process. Between looks a batch of rows costs a few array operations, whatever the number of watches.
+A look costs a plan. It is taken at counts of the network's rows that are spaced (`advisor.planning.stability.Schedule`),
+at once when a component's speed was found to have changed, and never for more than a share of the time; the plan is made
+in a worker process. Between looks a batch of rows costs a few array operations, whatever the number of watches.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import anyio
 import numpy as np
 
 from advisor.domain.answers import Allocation
@@ -30,6 +31,7 @@ from advisor.errors import (
 )
 from advisor.planning.fares import Standing
 from advisor.planning.stability import CostOfChange, Look, Policy, Question, Schedule, Verdict, outcome
+from advisor.protocol import messages as m
 from advisor.protocol.connection import encode_notification
 from advisor.service import questions
 from advisor.service.logs import event
@@ -40,11 +42,11 @@ from advisor.service.subscriptions import Subscriptions
 
 WATCHES_MAX = 1_000  # of the service: one a connection at its default limit
 WATCHES_CONNECTION_MAX = 16  # of one connection: as many as it may have subscriptions
+LOOK_COUNTED_S = 1.0  # of a look: a longer one has waited for others, or for a worker process to start
 LOOK_SHARE = 0.1  # of the time that looks of one watch may take: after one of a second the next comes 9 seconds later
 PUSH_EVERY_S = 0.01  # between two pushes of one watch
 SAME_CORES = 0.02  # of the cores advised: the mean of the latest rows lies so near when all but the oldest have them
 WATCHABLE = ("throughput", "latency", "fewest_cores")
-UNWATCHED = ("deadline_s", "work_max")  # of a plan: a look has the deadline of every heavy request
 REGRET_GAP_S = 3600.0  # no longer span between looks counts towards regret: nothing was known in it
 
 
@@ -58,20 +60,23 @@ class Watch:
         What the runtime was told to have, or said that it has; None: what its rows show.
     advised : Allocation or None
         The last advice that is neither applied nor withdrawn.
-    promise : (before, promised, Standing) or None
-        Of a change that was applied and is not judged yet: seconds without it, seconds promised.
+    promise : (ratio, Standing, Standing) or None
+        Of a change that was applied and is not judged yet: the seconds promised as a share of those before, what it is,
+        what was before.
     best : Allocation or None
         Of the last look.
+    slice : tuple
+        Network, request and curves of the last look: what its answer is kept with.
     told : list of maps
         What is to be told with the next push.
     """
 
     number: int
     owner: Any
-    network: Any
+    params: m.Watch
     keys: tuple[str, ...]
     components: tuple[str, ...]
-    request: Mapping[str, Any]
+    objective: str
     policy: Policy
     cost: CostOfChange
     shadow: bool
@@ -79,6 +84,7 @@ class Watch:
     schedule: Schedule = field(default_factory=Schedule)
     rows: int = 0
     looking: bool = False
+    rest_until: float = 0.0
     again_at: float = 0.0
     advised: Allocation | None = None
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
@@ -91,8 +97,9 @@ class Watch:
     changes: int = 0
     changes_seen: int = -1
     advised_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    promise: tuple[float, float, Standing] | None = None
+    promise: tuple[float, Standing, Standing | None] | None = None
     tally: Tally | None = None
+    slice: tuple[Any, Any, Any] = (None, None, None)
     told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     regret: float = 0.0
     rate_lost: float = 0.0
@@ -100,11 +107,6 @@ class Watch:
     watched_s: float = 0.0
     records_lost: float = 0.0
     looked_at: float | None = None
-
-    @property
-    def objective(self) -> str:
-        """What is planned for."""
-        return self.request.get("objective", "throughput")
 
 
 class Watching:
@@ -129,7 +131,9 @@ class Watching:
         spawn: Callable[..., object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._advisor = engine.advisor
         self._components = engine.advisor.components
+        self._turn = anyio.Lock()  # one look at a time: watches must not crowd out who waits for an answer
         self._planner = planner
         self._subscriptions = subscriptions
         self._measures = measures
@@ -152,14 +156,12 @@ class Watching:
         ------
         NetworkSyntax, InvalidValue, TooLarge, Unsupported, ImpossibleTarget, MissingShares, Unavailable, WorkFailed
         """
-        network, request = questions.allocation_asked(params)
+        network, request = questions.allocation_asked(self._advisor, params)
         if request.get("objective", "throughput") not in WATCHABLE:
             raise Unsupported(
                 "only single allocations are watched", field="objective", value=request["objective"],
                 bound=" or ".join(WATCHABLE), hint="ask for the front with allocate",
             )  # fmt: skip
-        for field_name in UNWATCHED:
-            request.pop(field_name, None)
         read = await self._planner.read(network)
         self._refuse_too_many(owner)
         names = request.get("components", {})
@@ -167,10 +169,10 @@ class Watching:
         watch = Watch(
             number=self._numbered,
             owner=owner,
-            network=network,
+            params=params,
             keys=read.keys,
             components=tuple(names.get(box, box) for box in read.components),
-            request=request,
+            objective=request.get("objective", "throughput"),
             policy=_policy(params),
             cost=_cost(params.change_cost_s, read.keys),
             shadow=params.shadow,
@@ -183,13 +185,14 @@ class Watching:
         try:
             self._subscriptions.add(owner, ("watch", watch.number), lambda: self._news(watch), PUSH_EVERY_S)
             look = await self._look(watch)
+            watch.again_at = watch.rest_until = 0.0  # the first has waited for a worker process, perhaps
         except BaseException:
             self._end(watch)
             raise
         if watch.standing is None and look is not None and not watch.shadow:
             watch.standing = Standing.of(look.allocation)  # what was asked for is taken as done
         watch.told.clear()  # the answer says it
-        return self._state(watch)
+        return self._state(watch, first=True)
 
     def tell(self, owner: Any, params: Any) -> dict[str, Any]:
         """Take in what the runtime did about an advice; return where the watch stands.
@@ -206,7 +209,9 @@ class Watching:
                 raise InvalidValue("applied", True, "a map by key: nothing was advised yet")
             self._applied(watch, Standing.of(applied), params.took_s)
         elif isinstance(params.applied, dict):
-            self._applied(watch, Standing.given("applied", params.applied, watch.keys), params.took_s)
+            self._applied(
+                watch, Standing.given("applied", cast("dict[str, Any]", params.applied), watch.keys), params.took_s
+            )
         elif params.took_s is not None:
             raise InvalidValue("took_s", params.took_s, "given with applied: of which change it is the cost")
         return self._state(watch)
@@ -251,9 +256,14 @@ class Watching:
             self._consider(watch)
 
     def _consider(self, watch: Watch) -> None:
-        if watch.looking or self._clock() < watch.again_at:
+        now = self._clock()
+        if watch.looking or now < watch.rest_until:
             return
-        if watch.schedule.due(watch.rows, self._changes(watch), len(watch.keys)):
+        changes = self._changes(watch)
+        # A change of speed is looked into at once: it cannot wait until the last look has been paid for.
+        if now < watch.again_at and changes == watch.schedule.changes:
+            return
+        if watch.schedule.due(watch.rows, changes, len(watch.keys)):
             watch.looking = True
             self._spawn(self._look_again, watch)
 
@@ -291,21 +301,26 @@ class Watching:
             standing = actual if watch.shadow else watch.standing
             question = Question(
                 standing, None if watch.advised is None else Standing.of(watch.advised), watch.cost, watch.policy,
-                watch.schedule.looks, actual,
+                watch.schedule.looks, actual, None if watch.promise is None else watch.promise[2],
             )  # fmt: skip
-            look, curves = await self._planner.reconsider(watch.network, watch.request, question)
-        except (UnknownComponent, NotEnoughData) as error:
+            network, request = questions.allocation_asked(self._advisor, watch.params)
+            async with self._turn:
+                look, curves = await self._planner.reconsider(network, request, question)
+        except (UnknownComponent, NotEnoughData, Unavailable) as error:
             watch.waiting = str(error)
             self._measures.replans["waiting"] += 1
             return None
         finally:
             now = self._clock()
-            watch.again_at = now + (now - began) * (1.0 / LOOK_SHARE - 1.0)
+            took = min(now - began, LOOK_COUNTED_S)
+            watch.rest_until = now + took
+            watch.again_at = now + took * (1.0 / LOOK_SHARE - 1.0)
         self._measures.replans[look.kind or "nothing"] += 1
-        self._found(watch, look, curves)
+        watch.slice = network, request, curves
+        self._found(watch, look)
         return look
 
-    def _found(self, watch: Watch, look: Look, curves: Any) -> None:
+    def _found(self, watch: Watch, look: Look) -> None:
         """Say what a look found, and keep account of what the runtime did meanwhile."""
         first = watch.best is None
         watch.waiting, watch.failure = "", ""
@@ -318,18 +333,18 @@ class Watching:
         if look.kind == "first":
             watch.standing = Standing.of(look.allocation)
             if first:
-                self._say(watch, "first", look, curves)
+                self._say(watch, "first", look)
         elif look.kind == "advice":
             watch.advised = look.allocation
             watch.advised_values = look.values
-            self._say(watch, "advice", look, curves)
+            self._say(watch, "advice", look)
         elif look.kind == "withdrawn":
             watch.advised = None
-            self._say(watch, "withdrawn", look, curves)
+            self._say(watch, "withdrawn", look)
 
-    def _say(self, watch: Watch, kind: str, look: Look, curves: Any) -> None:
+    def _say(self, watch: Watch, kind: str, look: Look) -> None:
         allocation = look.allocation.as_dict()
-        allocation["id"] = self._planner.keep(watch.network, watch.request, curves, allocation)
+        allocation["id"] = self._planner.keep(*watch.slice, allocation)
         item: dict[str, Any] = {"watch": watch.number, "kind": kind, "allocation": allocation} | _values(look.values)
         if look.verdict is not None:
             item |= _judgement(look.verdict)
@@ -374,7 +389,7 @@ class Watching:
             watch.cost = watch.cost.learned(changed, took_s)
         if watch.advised is not None and Standing.of(watch.advised) == standing:
             now, then = watch.advised_values["present"], watch.advised_values["best"]
-            watch.promise = (_seconds(watch.objective, now), _seconds(watch.objective, then), standing)
+            watch.promise = (_seconds(watch.objective, then) / _seconds(watch.objective, now), standing, before)
             cores = np.array([standing.cores[key] for key in watch.keys])
             watch.tally = Tally(watch.places, cores)
         else:
@@ -388,19 +403,21 @@ class Watching:
         """Hold what was measured since a change against what was promised."""
         if watch.promise is None or watch.tally is None:
             return
-        before, promised, standing = watch.promise
+        ratio, standing, _ = watch.promise
+        if "previous" not in look.values:
+            return
+        before = _seconds(watch.objective, look.values["previous"])
         instances = np.array([standing.instances[key] for key in watch.keys])
         seconds = look.visits * watch.tally.mean
         if watch.objective != "latency":
             seconds = seconds / instances
         found = outcome(
             before,
-            promised,
+            before * ratio,
             seconds,
             watch.tally.spread(),
             watch.tally.runs,
             objective=watch.objective,
-            policy=watch.policy,
         )
         if found is None:
             return
@@ -466,9 +483,13 @@ class Watching:
             "outcome": watch.outcome or None,
         }
 
-    def _state(self, watch: Watch) -> dict[str, Any]:
+    def _state(self, watch: Watch, *, first: bool = False) -> dict[str, Any]:
         verdict = watch.verdict
-        allocation = None if watch.best is None else watch.best.as_dict()
+        allocation = None
+        if watch.best is not None:
+            allocation = watch.best.as_dict()
+            if first:
+                allocation["id"] = self._planner.keep(*watch.slice, allocation)
         state = self._brief(watch) | {"allocation": allocation} | _values(watch.figures)
         return state | (_judgement(verdict) if verdict is not None else {})
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
@@ -30,6 +31,7 @@ STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
 GROWTH = 4  # a third of the time is then spent on the searches before the last
 MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
 CLOCK_LEAST_S = 1e-6  # no search takes less
+READY = b"."  # said first: what comes before is the start, and no part of a job
 LENGTH_BYTES = 8  # before each job and each answer, little-endian
 
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
@@ -96,7 +98,8 @@ def done(job: Job) -> Answer:
             return True, network
         if isinstance(job, Reconsider):
             return True, reconsider(network, job.curves, Request(**job.request), job.question)
-        return True, planned(network, job.curves, job.request, job.deadline_s).as_dict()
+        found, steps = planned(network, job.curves, job.request, job.deadline_s)
+        return True, (found.as_dict(), steps)
     except AdvisorError as error:
         return False, error.as_dict()
 
@@ -107,25 +110,27 @@ def planned(
     request: Mapping[str, Any],
     deadline_s: float | None,
     clock: Callable[[], float] = time.perf_counter,
-) -> Allocation:
+) -> tuple[Allocation, int | None]:
     """Return the allocation; with a deadline the best of searches of ever more steps, the last of which ends about there.
+
+    The second is how many steps that one was given: with as many the same comes out again, whatever the time.
 
     A search counts steps and sees no clock. One of few steps tells what a step takes here; each further one may take `GROWTH`
     times the steps of the last, as far as the time left holds them by what the last one took.
     """
     if deadline_s is None:
-        return plan(network, curves, Request(**request))
-    began = clock()
+        return plan(network, curves, Request(**request)), None
+    began, asked = clock(), Request(**request)
     most = request.get("work_max") or WORK_MAX
     steps = min(STEPS_FIRST, most)
     while True:
         last = clock()
-        found = plan(network, curves, Request(**{**request, "work_max": steps}))
+        found = plan(network, curves, replace(asked, work_max=steps))
         now = clock()
         left = deadline_s - (now - began)
         affordable = int(steps * left / max(now - last, CLOCK_LEAST_S) * MARGIN)
         if not getattr(found, "gap", None) or steps >= most or affordable <= steps:
-            return found
+            return found, steps
         steps = min(most, GROWTH * steps, affordable)
 
 
@@ -140,4 +145,6 @@ def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
 def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
+    sys.stdout.buffer.write(READY)
+    sys.stdout.buffer.flush()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

@@ -47,6 +47,9 @@ def test_a_frame_is_its_message(side: str, message: list, data: bytes) -> None:
     assert msgpack.packb(message) == data
     if side == "service":
         (reply,) = ClientConnection().receive(data)
+        if message[0] == 2:
+            assert (reply.method, reply.params) == (message[1], message[2])
+            return
         assert (reply.msgid, reply.result) == (message[1], message[3])
         assert (reply.error and reply.error.as_dict()) == message[2]
         return
@@ -89,6 +92,9 @@ def sent_by_our_client() -> set[bytes]:
             "predict",
             predict_params([[512, 256]], None, component="gemm", cores=8, machine="node7", measure="peak_bytes"),
         ),
+        (15, "watch", as_params(network="matmul .. sort", cores=8, change_cost_s=2.0, shadow=None)),
+        (16, "unwatch", as_params(watch=1)),
+        (17, "explain", as_params(id="3f0a-12", replay=True)),
     ):
         session._last_id = msgid - 2
         session.call(method, [params])

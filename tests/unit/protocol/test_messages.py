@@ -31,6 +31,10 @@ GOOD = {
     "curves": ([{"watch": True}], m.Curves(watch=True)),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
+    "watch": ([{"network": "a", "cores": 2}], m.Watch(network="a", cores=2)),
+    "unwatch": ([{"watch": 1}], m.Unwatch(1)),
+    "explain": ([{"id": "a-1"}], m.Explain("a-1")),
+    "curves": ([{}], m.Curves()),
 }
 
 
@@ -186,7 +190,11 @@ REFUSED = {
         ([{"network": None}], "network", "S-Net text, a list of nodes, or a network's id"),
         ([{"network": True}], "network", "S-Net text, a list of nodes, or a network's id"),
         ([{"network": [5]}], "network[0]", "a map"),
-        ([{"network": "a", "objective": "speed"}], "objective", "throughput or latency or fewest_cores"),
+        (
+            [{"network": "a", "objective": "speed"}],
+            "objective",
+            "throughput or latency or fewest_cores or pareto or cost",
+        ),
         ([{"network": "a", "target": 5}], "target", "a map with the keys throughput_per_s, latency_s"),
         ([{"network": "a", "shares": [[1, None]]}], "shares[0][1]", "a number"),
         ([{"network": "a", "minimum": {"a": 0}}], "minimum['a']", "an integer from 1 to 1048576"),

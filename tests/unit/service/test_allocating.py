@@ -61,7 +61,7 @@ async def test_a_large_network_gives_what_a_small_one_does(tmp_path: Path) -> No
         text = pipeline(10) + " .. x"
         here = await peer.call("allocate", request | {"network": text})
         apart = await peer.call("allocate", request | {"network": text + " // " + "-" * 2000})
-        assert apart == here
+        assert apart | {"id": here["id"]} == here
         assert here["cores"]["x"] <= 2
 
 

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.errors import InvalidValue
 
+UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rounding of two computations
+
 
 @dataclass(frozen=True, slots=True)
 class AmdahlCurves:
@@ -65,5 +67,62 @@ class TabulatedCurves:
     contention: NDArray[np.float64]
     peak_bytes: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        n, m = len(self.elapsed_s), len(self.cores)
+        if m < 1 or self.cores[0] != 1 or (np.diff(self.cores) <= 0).any():
+            raise InvalidValue("curves.cores", self.cores.tolist()[:8], "rising strictly from 1")
+        shapes = {"elapsed_s": (n, m), "upper_s": (n, m), "variation": (n,), "contention": (n,), "peak_bytes": (n,)}
+        for name, shape in shapes.items():
+            values: NDArray[np.float64] = getattr(self, name)
+            if values.shape != shape:
+                raise InvalidValue(f"curves.{name}", values.shape, f"of shape {shape}")
+            if not (np.isfinite(values).all() and (values >= 0).all()):
+                raise InvalidValue(f"curves.{name}", float(values.min(initial=0.0)), "finite and not negative")
+        if not (self.elapsed_s > 0).all():
+            raise InvalidValue("curves.elapsed_s", float(self.elapsed_s.min()), "positive")
+        if not (self.upper_s >= self.elapsed_s * (1 - UPPER_SLACK)).all():
+            raise InvalidValue("curves.upper_s", float((self.upper_s - self.elapsed_s).min()), "at least elapsed_s")
+
     def __len__(self) -> int:
         return len(self.elapsed_s)
+
+    @classmethod
+    def of(
+        cls,
+        cores: ArrayLike,
+        elapsed_s: ArrayLike,
+        *,
+        upper_s: ArrayLike | None = None,
+        variation: ArrayLike = 0.0,
+        contention: ArrayLike = 0.0,
+        peak_bytes: ArrayLike = 0.0,
+    ) -> TabulatedCurves:
+        """Return curves from anything array-like; what is absent is certain, steady, alone and without size.
+
+        `cores` is (m,), `elapsed_s` and `upper_s` (n, m), the others (n,) or one number for all. Cost O(n m).
+        """
+        seconds = np.atleast_2d(np.asarray(elapsed_s, np.float64))
+        upper = seconds if upper_s is None else np.atleast_2d(np.asarray(upper_s, np.float64))
+        wide = (np.broadcast_to(np.asarray(part, np.float64), (len(seconds),)).copy()
+                for part in (variation, contention, peak_bytes))  # fmt: skip
+        return cls(np.asarray(cores, np.int64), seconds, upper, *wide)
+
+    def at(self, cores: ArrayLike, *, upper: bool = False) -> NDArray[np.float64]:
+        """Return T_c(p) for whole counts p, shape (n, k) for `cores` (k,): log-log linear between the counts.
+
+        Beyond the last count the curve stays at its last value: nobody measured what more cores do. Cost O(n k).
+        """
+        wanted = np.asarray(cores, np.float64)
+        table = self.upper_s if upper else self.elapsed_s
+        if np.array_equal(wanted, self.cores):
+            return table.copy()
+        place = np.clip(np.searchsorted(self.cores, wanted, side="right") - 1, 0, max(len(self.cores) - 2, 0))
+        after = np.minimum(place + 1, len(self.cores) - 1)
+        left, right = self.cores[place].astype(np.float64), self.cores[after].astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(right > left, np.log(wanted / left) / np.log(right / left), 0.0)
+        share = np.clip(share, 0.0, 1.0)
+        logs = np.log(table)
+        between = np.exp(logs[:, place] * (1 - share) + logs[:, after] * share)
+        exact = np.where(share <= 0.0, table[:, place], table[:, after])
+        return np.where((share > 0.0) & (share < 1.0), between, exact)

@@ -75,7 +75,7 @@ def plan(network: Network, curves: AmdahlCurves, request: Request) -> Allocation
     -----
     Cost O(n log(P) + n log(n)) for n components on P cores; with sharing see `best_grouping`. Source: design 4.6.
     """
-    demand = demand_of(network, curves, visits_of(network, request), request)
+    demand = demand_of(network, curves, visits_of(network, request).per_record, request)
     cores = request.cores if request.cores is not None else limits.ALLOCATE_CORES_MAX * max(1, len(demand))
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
     target = 1 / value if name == "throughput_per_s" else value

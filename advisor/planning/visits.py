@@ -1,114 +1,175 @@
-"""How often a record that enters the network visits each component, from structure and shares."""
+"""How often a record that enters the network visits each component, from structure and routing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.domain.networks import CHOICE, Network
-from advisor.errors import InvalidValue, MissingShares
+from advisor.domain.flows import Flow
+from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SPLIT, Network
+from advisor.errors import InvalidValue
 from advisor.planning.demand import Floats
-from advisor.planning.requests import VISITS_MAX, Request, by_key, number
+from advisor.planning.requests import Request
+from advisor.planning.routing import Routing, mean_depth, missing, routing_of
 
-UNKNOWN = -1.0  # visits below a choice whose shares nobody gave
+UNKNOWN = -1.0  # visits below a node whose numbers nobody gave
+REPLICAS_KEPT = 4096  # of the product of nested splits: the lightest beyond are put together evenly
 
 
-def visits_of(network: Network, request: Request) -> Floats:
-    """Return the visits per record that enters the network, shape (n,), in the order of ``network.keys``.
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """How records visit the parts of a network.
 
-    A series passes each record to all its parts, a choice to one, by its shares. A box without input runs once, not
-    once a record: 0. `visits` of the request overrides what structure gives, and needs no shares above the key.
-    Cost O(nodes).
+    Attributes
+    ----------
+    per_record : float64 array (n,)
+        v_c: visits at each key per record that enters the network.
+    entries : float64 array (nodes,)
+        Records that enter each node per record that enters the network, by structure; UNKNOWN where that is open.
+    routing : Routing
+        The numbers used; shares of choices that only visits tell are derived from them.
+    replicas : mapping
+        Key's row -> shares of the replicas of the splits around it, heaviest first, where there are any.
+    """
+
+    per_record: Floats
+    entries: Floats
+    routing: Routing
+    replicas: Mapping[int, Sequence[float]]
+
+
+def visits_of(network: Network, request: Request, flow: Flow | None = None) -> Visits:
+    """Return the visits per record that enters the network.
+
+    A series passes each record to all its parts, a choice to one of them by its shares, a join to every one, a
+    replication to as many replicas as its mean depth, a feedback with return probability r 1/(1-r) times to its part, a
+    split to one replica: all replicas of a box share its cores. Filters and synchrocells cost nothing. A box without
+    input runs once, not once a record: 0. `visits` of the request (or learned) override what structure gives, and need
+    no numbers above the key. Cost O(nodes).
 
     Raises
     ------
     MissingShares
-        When a choice has no shares and visits below it are needed.
+        When numbers of a choice, replication, feedback or split are needed and nobody gave them: node, place and fix.
     InvalidValue
-        When shares do not fit the choices, or visits name no key, are no numbers, or are all 0.
+        When numbers do not fit the network, visits name no key, are no numbers, or are all 0.
     """
-    given = {row: _visits(name, value) for row, (name, value) in by_key("visits", request.visits, network).items()}
-    shares = _shares(network, request.shares)
-    if network.choices and len(given) < len(network.keys):
-        visits = _from_structure(network, shares)
-    else:
-        visits = np.ones(len(network.keys))
+    routing = routing_of(network, request, flow)
+    entries = _entries(network, routing)
+    visits = entries[list(network.boxes)]
     visits[list(network.once)] = 0.0
-    for row, value in given.items():
+    for row, value in routing.visits.items():
         visits[row] = value
     if (visits < 0).any():
-        raise _missing(network, shares, int(np.argmax(visits < 0)))
+        row = int(np.argmax(visits < 0))
+        raise missing(network, routing, _unknown_above(network, routing, row), network.keys[row])
     if not visits.any():
         raise InvalidValue("visits", 0, "positive for at least one component")
-    return visits
+    if (entries < 0).any():
+        routing = _derived(network, routing, visits)
+        entries = _entries(network, routing)
+    return Visits(visits, entries, routing, _replicas(network, routing, request))
 
 
-def _visits(name: str, value: object) -> float:
-    visits = number(name, value)
-    if visits > VISITS_MAX:
-        raise InvalidValue(name, visits, f"at most {VISITS_MAX:g}")
-    return visits
-
-
-def _shares(network: Network, given: object) -> dict[int, list[float]]:
-    """Return choice node -> the share of each branch, of sum 1."""
-    if given is None:
-        return {}
-    if not isinstance(given, (list, tuple)):
-        raise InvalidValue("shares", given, "a list of lists, one a choice in text order")
-    lists = cast("Sequence[object]", given)
-    if len(lists) != len(network.choices):
-        raise InvalidValue("shares", len(lists), f"one list a choice, {len(network.choices)} in this network")
-    return {index: _normalised(network, number_, index, value)
-            for number_, (index, value) in enumerate(zip(network.choices, lists, strict=True))
-            if value is not None}  # fmt: skip
-
-
-def _normalised(network: Network, choice: int, index: int, value: object) -> list[float]:
-    node = network.nodes[index]
-    place = f" (the choice at {node.position})" if node.position else ""
-    given = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else ()
-    if len(given) != len(node.children):
-        raise InvalidValue(f"shares[{choice}]", cast("object", value),
-                           f"a list of {len(node.children)} shares, one a branch{place}")  # fmt: skip
-    branches = [number(f"shares[{choice}][{branch}]", share) for branch, share in enumerate(given)]
-    total = sum(branches)
-    if not 0 < total < float("inf"):
-        raise InvalidValue(f"shares[{choice}]", total, f"of a positive, finite sum{place}")
-    return [share / total for share in branches]
-
-
-def _from_structure(network: Network, shares: dict[int, list[float]]) -> Floats:
-    """Return visits from the root down; UNKNOWN below a choice without shares."""
-    visits = [1.0] * len(network.nodes)
+def _entries(network: Network, routing: Routing) -> Floats:
+    """Return the entries of each node from the root down; UNKNOWN below a node whose numbers are open."""
+    entries = [1.0] * len(network.nodes)
     for index in range(len(network.nodes) - 1, -1, -1):  # parents stand after their children
-        node, here = network.nodes[index], visits[index]
+        node, here = network.nodes[index], entries[index]
         if node.kind == CHOICE and here != 0:
-            parts = shares.get(index)
+            parts = routing.shares.get(index)
             for branch, child in enumerate(node.children):
-                visits[child] = UNKNOWN if parts is None or here < 0 else here * parts[branch]
-        else:
-            for child in node.children:
-                visits[child] = here
-    return np.array([visits[index] for index in network.boxes])
+                entries[child] = UNKNOWN if parts is None or here < 0 else here * parts[branch]
+            continue
+        times = _times(node.kind, index, routing) if here != 0 else 1.0
+        for child in node.children:
+            entries[child] = UNKNOWN if times is None or here < 0 else here * times
+    return np.array(entries)
 
 
-def _missing(network: Network, shares: dict[int, list[float]], row: int) -> MissingShares:
-    """Return the error for a key without visits: the outermost choice above it that has no shares."""
-    inside = network.boxes[row]
-    parent = {child: index for index, node in enumerate(network.nodes) for child in node.children}
-    choice = inside
+def _times(kind: str, index: int, routing: Routing) -> float | None:
+    """Return how often a record that enters the node passes its part; None where that is open."""
+    if kind == REPLICATION:
+        depths = routing.depths.get(index)
+        return None if depths is None else mean_depth(depths)
+    if kind == FEEDBACK:
+        back = routing.returns.get(index)
+        return None if back is None else 1 / (1 - back)
+    return 1.0
+
+
+def _parents(network: Network) -> dict[int, int]:
+    return {child: index for index, node in enumerate(network.nodes) for child in node.children}
+
+
+def _unknown_above(network: Network, routing: Routing, row: int) -> int:
+    """Return the outermost node above a key whose numbers are needed and open."""
+    inside, parent = network.boxes[row], _parents(network)
+    found = inside
     while inside in parent:
         inside = parent[inside]
-        if network.nodes[inside].kind == CHOICE and inside not in shares:
-            choice = inside
-    node, order = network.nodes[choice], network.choices.index(choice)
-    place = f" at {node.position}" if node.position else ""
-    return MissingShares(
-        f"the choice{place} has no shares: how many records take each of its {len(node.children)} branches is unknown",
-        field=f"shares[{order}]", value=network.keys[row],
-        bound=f"{node.line}:{node.column}" if node.line else None,
-        hint=f"give shares, one list a choice ({len(network.choices)} in text order), or visits by key",
-    )  # fmt: skip
+        kind = network.nodes[inside].kind
+        if kind in (CHOICE, REPLICATION, FEEDBACK) and not routing.known(kind, inside):
+            found = inside
+    return found
+
+
+def _derived(network: Network, routing: Routing, visits: Floats) -> Routing:
+    """Return the routing with what is open filled in from the visits of every key.
+
+    The first visited box inside a part tells how often the part is entered: the largest visits of its boxes, which no
+    choice inside it lowers.
+    """
+    within = [0.0] * len(network.nodes)
+    position = {index: row for row, index in enumerate(network.boxes)}
+    for index, node in enumerate(network.nodes):
+        if index in position:
+            within[index] = float(visits[position[index]])
+        elif node.kind == CHOICE:
+            within[index] = sum(within[child] for child in node.children)
+        else:
+            within[index] = max((within[child] for child in node.children), default=0.0)
+    shares, depths, returns = dict(routing.shares), dict(routing.depths), dict(routing.returns)
+    for index in network.choices:
+        children, total = network.nodes[index].children, within[index]
+        even = [1 / len(children)] * len(children)
+        shares.setdefault(index, [within[child] / total for child in children] if total > 0 else even)
+    for index in network.replications:
+        depths.setdefault(index, (0.0, 1.0))
+    for index in network.feedbacks:
+        returns.setdefault(index, 0.0)
+    return Routing(shares, depths, routing.fan_outs, returns, routing.visits)
+
+
+def _replicas(network: Network, routing: Routing, request: Request) -> dict[int, Sequence[float]]:
+    """Return the shares of the replicas around each key below a split; needed only where it may have instances."""
+    if not network.splits:
+        return {}
+    parent, found = _parents(network), dict[int, Sequence[float]]()
+    for row, index in enumerate(network.boxes):
+        splits: list[int] = []
+        while index in parent:
+            index = parent[index]  # noqa: PLW2901 - climbs to the root
+            if network.nodes[index].kind == SPLIT:
+                splits.append(index)
+        if not splits:
+            continue
+        lacking = [split for split in splits if split not in routing.fan_outs]
+        if lacking and request.may_have_instances(network.keys[row]):
+            raise missing(network, routing, lacking[-1], network.keys[row])
+        if not lacking:
+            found[row] = _product([routing.fan_outs[split] for split in splits])
+    return found
+
+
+def _product(parts: Sequence[Sequence[float]]) -> Sequence[float]:
+    """Return the shares of all combinations of replicas, heaviest first, nested splits taken as independent."""
+    product = np.ones(1)
+    for part in parts:
+        product = np.sort(np.outer(product, np.asarray(part)).ravel())[::-1]
+        if len(product) > REPLICAS_KEPT:
+            rest = product[REPLICAS_KEPT:].sum() / REPLICAS_KEPT
+            product = product[:REPLICAS_KEPT] + rest
+    return product.tolist()

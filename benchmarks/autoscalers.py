@@ -14,7 +14,7 @@ and the best of all their steps counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,9 +130,7 @@ def _coefficient(history: Sequence[tuple[int, float]]) -> float:
 def best_possible(case: Case) -> Cores:
     """Return the optimum on the true curves, by exhaustion over the periods: each box the fewest cores that keep it."""
     visits = case.visits()
-    tables = {
-        key: visits[key] * case.curves[key].seconds(np.arange(1.0, case.cores + 1)) for key in case.network.keys
-    }
+    tables = {key: visits[key] * case.curves[key].seconds(np.arange(1.0, case.cores + 1)) for key in case.network.keys}
     periods = np.unique(np.concatenate(list(tables.values())))
     low, high = 0, len(periods) - 1
 
@@ -151,5 +149,3 @@ def best_possible(case: Case) -> Cores:
     found = fewest(periods[low])
     assert found is not None
     return found
-
-

@@ -4,8 +4,9 @@
 
 The rules of the execution are S-Net's:
 
-- A box is stateless: one queue, as many servers as it has instances. Replicas that a replication or a split makes of it
-  share both, as they share the box's cores.
+- A box is stateless: one queue, as many servers as it has instances. Replicas that a replication makes of it share
+  both, as they share the box's cores. Below a split each instance has a queue of its own, and all records of one
+  replica go to one instance, where the splits' fan-outs are known.
 - Streams may be bounded: a box whose next stream is full keeps its record, and its instance, until there is room.
 - ``||``, ``**`` and ``!!`` let records leave in the order in which they entered: who is early waits. With bounded
   streams as many records are let in as the streams and instances inside can hold.
@@ -21,12 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from execution_machine import SHAPES, Box, ContendedMachine, Machine, Observer, exponential_gaps
-from execution_points import Choice, Exit, Fork, Join, Loop, Ordered, Point, Source, Station
+from execution_points import Choice, Exit, Fork, Join, Loop, Ordered, Point, Replicas, Source, Split, Station
 from steady_state import Estimate, Trace, estimates
 
 from advisor.domain import networks as kinds
@@ -70,6 +71,7 @@ class _Plant:
     ) -> None:
         self.network, self.boxes, self.flow, self.machine, self.bound = network, boxes, flow, machine, bound
         self.stations: list[Station] = []
+        self._splits: list[Sequence[float]] = []
         self._seeds = (seed * 1_000_003 + number for number in range(1_000_003))
         self._key = dict(zip(network.boxes, network.keys, strict=True))
 
@@ -95,10 +97,7 @@ class _Plant:
         if node.kind == kinds.BOX:
             if node.once:
                 return then
-            key = self._key[index]
-            station = Station(self.machine, key, self.boxes[key], then, self.bound, next(self._seeds))
-            self.stations.append(station)
-            return station
+            return self._box(self._key[index], then)
         if node.kind == kinds.SERIES:
             for child in reversed(node.children):
                 then = self.point(child, then)
@@ -118,9 +117,30 @@ class _Plant:
             loop = Loop(then, depths, returns, next(self._seeds))
             loop.inside = self.point(node.children[0], loop.round)
             return loop
-        if node.children:  # a split, whose replicas share the boxes' instances, or a placement
+        if node.kind == kinds.SPLIT:
+            return self._split(index, then)
+        if node.kind == kinds.PLACEMENT:
             return self.point(node.children[0], then)
         return then  # a synchrocell or a filter
+
+    def _box(self, key: str, then: Point) -> Point:
+        box = self.boxes[key]
+        alone = box.instances == 1 or not self._splits
+        each = [box] if alone else [replace(box, instances=1)] * box.instances
+        made = [Station(self.machine, key, one, then, self.bound, next(self._seeds)) for one in each]
+        self.stations += made
+        return made[0] if alone else Replicas(self._splits, made)
+
+    def _split(self, index: int, then: Point) -> Point:
+        number, child = self.network.splits.index(index), self.network.nodes[index].children[0]
+        given = self.flow.fan_outs[number] if number < len(self.flow.fan_outs) else None
+        if given is None:
+            return self.point(child, then)
+        split = Split(given, then, next(self._seeds))
+        self._splits.append(given)
+        split.inside = self.point(child, split.out)
+        self._splits.pop()
+        return split
 
 
 def simulate(
@@ -172,6 +192,8 @@ def simulate(
         Source(machine, first, None if arrival_per_s is None else exponential_gaps(arrival_per_s, seed + 1))
     machine.clock.run(until=end.full)
     trace = Trace(np.array(end.times), np.array(end.latencies))
-    found = estimates(trace, end.marks, np.array(end.busy), [station.box.instances for station in plant.stations])
-    keys = [station.key for station in plant.stations]
+    owner = [station.key for station in plant.stations]
+    keys = list(dict.fromkeys(owner))
+    busy = np.array(end.busy) @ np.array([[station == key for key in keys] for station in owner], np.float64)
+    found = estimates(trace, end.marks, busy, [boxes[key].instances for key in keys])
     return Outcome(*found[:3], dict(zip(keys, found[3], strict=True)), found[4], trace)

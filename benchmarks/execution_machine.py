@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from execution_points import Station
 
 Floats = NDArray[np.float64]
-Record = list[Any]  # [time of entry, frames of the regions it is in, number]
+Record = list[Any]  # [time of entry, frames of the regions it is in, number, its replica in each split around it]
 Observer = Callable[[str, int, float, float, float], None]  # key, record, its entry, elapsed, active cores at the start
 
 DRAWN = 4096  # random numbers made at a time: numpy's cost a number vanishes

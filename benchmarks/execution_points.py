@@ -1,7 +1,7 @@
 """Where records stand and where they go: the stations, branches and regions of an executed network, and its machine.
 
-Records are plain lists ``[time of entry, frames of the regions they are in, number]``; points hand them on by calls. A
-point that has no room remembers who holds the record, and tells it when the record is taken.
+Records are plain lists ``[time of entry, frames of the regions they are in, number, replicas]``; points hand them on by
+calls. A point that has no room remembers who holds the record, and tells it when the record is taken.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import bisect
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -119,7 +120,8 @@ class Fork:
         frame = [len(self._branches), record]
         held = _Held(giver)
         for branch in self._branches:
-            held.left += not branch.offer([record[0], (frame, None), record[2]], None if giver is None else held)
+            copy = [record[0], (frame, None), record[2], record[3]]
+            held.left += not branch.offer(copy, None if giver is None else held)
         held.complete = True
         return held.left == 0
 
@@ -183,6 +185,48 @@ class _Round:
 
     def offer(self, record: Record, giver: Giver | None) -> bool:
         return self._loop.after(record, giver)
+
+
+class Split:
+    """The way into one of the replicas of a split, by their shares; `out` is the way out."""
+
+    def __init__(self, shares: Sequence[float], then: Point, seed: int) -> None:
+        self.inside: Point
+        edges = list(accumulate(shares))
+        self._edges = [edge / edges[-1] for edge in edges[:-1]]
+        self._draw = uniforms(seed)
+        self.out = _SplitOut(then)
+
+    def offer(self, record: Record, giver: Giver | None) -> bool:
+        record[3] = (*record[3], bisect.bisect_right(self._edges, self._draw()))
+        return self.inside.offer(record, giver)
+
+
+class _SplitOut:
+    def __init__(self, then: Point) -> None:
+        self._then = then
+
+    def offer(self, record: Record, giver: Giver | None) -> bool:
+        record[3] = record[3][:-1]
+        return self._then.offer(record, giver)
+
+
+class Replicas:
+    """The instances of a box below splits: all records of one replica go to one of them, the least loaded by shares."""
+
+    def __init__(self, splits: Sequence[Sequence[float]], instances: Sequence[Point]) -> None:
+        self._instances = instances
+        shares = {where: prod(split[replica] for split, replica in zip(splits, where, strict=True))
+                  for where in product(*(range(len(split)) for split in splits))}  # fmt: skip
+        loads = [0.0] * len(instances)
+        self._instance: dict[tuple[int, ...], int] = {}
+        for where in sorted(shares, key=lambda where: -shares[where]):
+            least = loads.index(min(loads))
+            loads[least] += shares[where]
+            self._instance[where] = least
+
+    def offer(self, record: Record, giver: Giver | None) -> bool:
+        return self._instances[self._instance[record[3]]].offer(record, giver)
 
 
 class Ordered:
@@ -290,7 +334,7 @@ class Source:
 
     def _record(self) -> Record:
         self._number += 1
-        return [self._machine.clock.now, None, self._number]
+        return [self._machine.clock.now, None, self._number, ()]
 
     def _arrive(self, _event: simpy.Event) -> None:
         self._outside.append(self._record())

@@ -170,6 +170,15 @@ def test_who_is_early_waits_where_order_is_kept(ordered: bool, given_times: list
     np.testing.assert_allclose(found.trace.exits_s, expected, rtol=1e-12)
 
 
+def test_records_of_one_replica_share_an_instance() -> None:
+    # Two replicas of 3/4 and 1/4 on two instances: two queues of their own.
+    network = Network((Node("box", "a"), Node("split", children=(0,), tag="t")))
+    flow = Flow(fan_outs=([0.75, 0.25],))
+    found = run(network, {"a": Box(1.0, instances=2)}, arrival_per_s=0.8, flow=flow)
+    near(found.latency_s, 0.75 / (1 - 0.6) + 0.25 / (1 - 0.2))
+    near(found.utilization["a"], 0.4)
+
+
 # -- rules ----------------------------------------------------------------------------------------------------------------
 
 EVERYTHING = [

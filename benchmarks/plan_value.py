@@ -1,0 +1,179 @@
+"""What allocations are worth: Advisor's, equal shares, shares of work and linear-rate autoscalers, judged by execution.
+
+    python benchmarks/plan_value.py [--networks 30] [--jobs 2]
+
+Random networks of all operators whose boxes have saturating, contended and rising curves (`random_networks`). Advisor
+learns from a noisy stream of 400 runs a box; the others are told the truth (`autoscalers`). Two questions:
+
+1. The most throughput on all cores. Judged by the simulator on the true curves: a source that always has a next record,
+   streams holding 64 records. The autoscaler counts with the setting at which it stays, and apart with the best of all
+   settings on its way. `possible` is the optimum on the true curves, by exhaustion.
+2. The fewest cores for a load of 70 % of the possible throughput: cores used, and whether the setting carries the load,
+   by the rate of its slowest box on the true curves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from autoscalers import Cores, Steps, autoscaled, best_possible, equal_shares, shares_of_work
+from execution import simulate
+from plan_prediction import STREAM_RECORDS, Learned, routing
+from random_networks import Case, random_case, sketch
+
+from advisor.errors import AdvisorError
+
+RECORDS = 40_000
+LOAD = 0.7
+TIE = 0.01  # throughputs this near count as equal: the simulator's half widths are about that
+ADVISOR, POSSIBLE = "Advisor", "possible"
+AUTOSCALERS = {
+    "autoscaler (DS2)": {"observed": False, "utilization": 1.0},
+    "autoscaler, scaling observed (Flink)": {"observed": True, "utilization": 1.0},
+}
+BEST_STEP = ", best step"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What one network brought.
+
+    Attributes
+    ----------
+    throughput_per_s, cores, changes : mappings
+        By strategy: records per second in the simulator, cores used, changes of cores until there.
+    sized : mapping
+        By strategy, for the load: (cores, changes, carried, settled).
+    """
+
+    seed: int
+    throughput_per_s: dict[str, float]
+    cores: dict[str, int]
+    changes: dict[str, int]
+    sized: dict[str, tuple[int, int, bool, bool]]
+
+
+def judge(seed: int) -> Value:
+    """Return the value of one network."""
+    case = random_case(seed)
+    learned = Learned(case, seed)
+    answer = learned.allocate(cores=case.cores, **routing(case))
+    settings: dict[str, Cores] = {
+        ADVISOR: dict(answer.cores),
+        POSSIBLE: best_possible(case),
+        "equal shares": equal_shares(case),
+        "shares of work": shares_of_work(case),
+    }
+    changes = dict.fromkeys(settings, 1)
+    for name, options in AUTOSCALERS.items():
+        steps = autoscaled(case, None, **options)
+        settings[name] = _final(case, steps)
+        settings[name + BEST_STEP] = max(steps.settings, key=lambda cores: _capacity(case, cores))
+        changes[name] = steps.changes
+        changes[name + BEST_STEP] = steps.settings.index(settings[name + BEST_STEP])
+    found: dict[tuple[int, ...], float] = {}
+    rates: dict[str, float] = {}
+    for name, cores in settings.items():
+        setting = tuple(cores[key] for key in case.network.keys)
+        if setting not in found:
+            found[setting] = simulate(
+                case.network, case.boxes(cores), case.flow, stream_records=STREAM_RECORDS, records=RECORDS, seed=seed
+            ).throughput_per_s.mean
+        rates[name] = found[setting]
+    used = {name: sum(cores.values()) for name, cores in settings.items()}
+    return Value(seed, rates, used, changes, _sized(case, learned, _capacity(case, settings[POSSIBLE]) * LOAD))
+
+
+def _final(case: Case, steps: Steps) -> Cores:
+    """Return where an autoscaler stays; where it goes round, the best of the round's last two."""
+    return steps.settings[-1] if steps.settled else max(steps.settings[-2:], key=lambda cores: _capacity(case, cores))
+
+
+def _capacity(case: Case, cores: Cores) -> float:
+    return case.capacity_per_s(case.boxes(cores))
+
+
+def _sized(case: Case, learned: Learned, rate_per_s: float) -> dict[str, tuple[int, int, bool, bool]]:
+    """Return cores, changes, whether the load is carried, and whether it settled, by strategy."""
+    found: dict[str, tuple[int, int, bool, bool]] = {}
+
+    def note(name: str, cores: Cores, changes: int, *, settled: bool) -> None:
+        carried = _capacity(case, cores) >= rate_per_s * (1 - TIE)
+        found[name] = (sum(cores.values()), changes, carried, settled)
+
+    try:
+        target = {"throughput_per_s": rate_per_s}
+        answer = learned.allocate(objective="fewest_cores", target=target, cores=case.cores, **routing(case))
+        note(ADVISOR, dict(answer.cores), 1, settled=True)
+    except AdvisorError:
+        found[ADVISOR] = (0, 0, False, False)
+    for name, options in AUTOSCALERS.items():
+        steps = autoscaled(case, rate_per_s, **options)
+        note(name, steps.settings[-1], steps.changes, settled=steps.settled)
+    steps = autoscaled(case, rate_per_s, utilization=0.7)
+    note("autoscaler at Flink's 70 % utilization", steps.settings[-1], steps.changes, settled=steps.settled)
+    return found
+
+
+def report(values: Sequence[Value]) -> None:
+    """Print the tables."""
+    ours = np.array([value.throughput_per_s[ADVISOR] for value in values])
+    print("| throughput of Advisor's allocation against | median | least | networks better / equal / worse (1 %)"
+          " | its cores, of all | its changes |")  # fmt: skip
+    print("|---|---|---|---|---|---|")
+    final = ["equal shares", "shares of work", "autoscaler (DS2)"]
+    rows = {name: [name] for name in values[0].throughput_per_s if name != ADVISOR}
+    rows |= {"the best of equal, work and DS2": final, "the same, DS2's best step": [*final, final[-1] + BEST_STEP]}
+    for label, names in rows.items():
+        theirs = np.array([max(value.throughput_per_s[name] for name in names) for value in values])
+        ratio = ours / theirs
+        counts = [(ratio > 1 + TIE).sum(), (np.abs(ratio - 1) <= TIE).sum(), (ratio < 1 - TIE).sum()]
+        one = len(names) == 1
+        cores = f"{np.mean([v.cores[names[0]] / random_case(v.seed).cores for v in values]):.0%}" if one else ""
+        changes = [v.changes[names[0]] for v in values]
+        print(f"| {label} | {np.median(ratio):.2f} x | {ratio.min():.2f} x | {' / '.join(map(str, counts))} | {cores}"
+              f" | {f'{np.median(changes):.0f} (most {max(changes)})' if one else ''} |")  # fmt: skip
+    mean = np.mean([v.cores[ADVISOR] / random_case(v.seed).cores for v in values])
+    print(f"\nAdvisor changes once and uses {mean:.0%} of the cores.")
+    best = np.array([v.throughput_per_s[POSSIBLE] for v in values])
+    theirs = np.array([max(v.throughput_per_s[name] for name in final) for v in values])
+    print(f"What was possible: {np.median(best / theirs):.2f} x the best of the three at the median;"
+          f" in {(best / theirs >= 1.1).sum()} of {len(values)} networks 10 % or more.")  # fmt: skip
+    print(f"\n| load of {LOAD:.0%} of the possible | load carried | cores, of Advisor's, median"
+          " | changes, median (most) | not settled |\n|---|---|---|---|---|")  # fmt: skip
+    for name in values[0].sized:
+        sized = [value.sized[name] for value in values]
+        both = [s[0] / v.sized[ADVISOR][0] for s, v in zip(sized, values, strict=True) if v.sized[ADVISOR][0]]
+        changes = [s[1] for s in sized]
+        print(f"| {name} | {sum(s[2] for s in sized)} of {len(sized)} | {np.median(both):.2f} x"
+              f" | {np.median(changes):.0f} ({max(changes)}) | {sum(not s[3] for s in sized)} |")  # fmt: skip
+    print()
+    for value in sorted(values, key=lambda v: v.throughput_per_s[ADVISOR] / v.throughput_per_s[POSSIBLE])[:5]:
+        rates = value.throughput_per_s
+        print(f"{value.seed:>4} {rates[ADVISOR] / rates[POSSIBLE]:.3f} of the possible  "
+              f"{sketch(random_case(value.seed).network)}")  # fmt: skip
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--networks", type=int, default=30)
+    arguments.add_argument("--first", type=int, default=1000, help="seed of the first network")
+    arguments.add_argument("--jobs", type=int, default=os.cpu_count())
+    given = arguments.parse_args()
+    start = time.perf_counter()
+    with ProcessPoolExecutor(given.jobs) as pool:
+        values = list(pool.map(judge, range(given.first, given.first + given.networks)))
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+          f"{time.perf_counter() - start:.0f} s; {given.networks} networks\n")  # fmt: skip
+    report(values)
+
+
+if __name__ == "__main__":
+    main()

@@ -48,11 +48,16 @@ class Node:
     text : str
         Of a filter: its S-Net text.
     consumes : tuple of str, optional
-        Of a box: the labels of its input, tags as ``<t>``; None where it is not declared.
+        Of a box: the labels of its input, tags as ``<t>``, binding tags as ``<#b>``, ``a=`` one that also travels on;
+        None where it is not declared.
     produces : tuple of tuple of str
-        Of a box: the labels of each variant of its output.
+        Of a box: the labels of each variant of its output; the one label ``...`` stands for any.
+    mappings : tuple of tuple of tuple of str
+        Declared type of the net that this node is the whole of: for each variant of its input, that variant and then
+        the variants of output, as in `consumes` and `produces`. Of a box: where its input has several variants.
     line, column : int
-        Where the text has it (of a choice: its first operator), counted from 1; 0 where there is no text.
+        Where the text has it (of a choice: its first operator), counted from 1; 0 where there is no text. Networks are
+        equal wherever their text has them.
     """
 
     kind: str
@@ -60,8 +65,8 @@ class Node:
     children: tuple[int, ...] = ()
     ordered: bool = False
     once: bool = False
-    line: int = 0
-    column: int = 0
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
     tag: str = ""
     placed: bool = False
     place: int = 0
@@ -69,6 +74,7 @@ class Node:
     text: str = ""
     consumes: tuple[str, ...] | None = None
     produces: tuple[tuple[str, ...], ...] = ()
+    mappings: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     @property
     def position(self) -> str:
@@ -98,7 +104,7 @@ KINDS: Mapping[str, Kind] = {
     SYNC: Kind(("patterns",), 0, 0),
     FILTER: Kind(("text",), 0, 0),
 }
-COMMON_KEYS = ("kind", "line", "column")
+COMMON_KEYS = ("kind", "mappings", "line", "column")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +164,7 @@ class Network:
 
 def _as_map(node: Node) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": node.kind}
-    for key in (*KINDS[node.kind].keys, "line", "column"):
+    for key in (*KINDS[node.kind].keys, *COMMON_KEYS[1:]):
         value = getattr(node, key)
         if value or (key == "consumes" and value is not None):
             plain[key] = _listed(value)
@@ -314,6 +320,16 @@ def _variants(field_name: str, value: object) -> tuple[tuple[str, ...], ...]:
     return tuple(_texts(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
 
 
+def _mappings(field_name: str, value: object) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(field_name, value, "a list of lists of lists of labels")
+    mappings = tuple(_variants(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
+    for number, mapping in enumerate(mappings):
+        if not mapping:
+            raise InvalidValue(f"{field_name}[{number}]", [], "the labels of an input, then those of each output")
+    return mappings
+
+
 def _place(field_name: str, value: object) -> int:
     return _position(field_name, value)
 
@@ -321,6 +337,7 @@ def _place(field_name: str, value: object) -> int:
 READERS: Mapping[str, Callable[[str, object], Any]] = {
     "name": checked_name, "children": _children, "ordered": _flag, "once": _flag, "placed": _flag, "tag": checked_name,
     "place": _place, "patterns": _texts, "text": _text, "consumes": _texts, "produces": _variants,
+    "mappings": _mappings,
     "line": _position, "column": _position,
 }  # fmt: skip
 REQUIRED: Mapping[str, tuple[str, ...]] = {BOX: ("name",), SPLIT: ("tag",), PLACEMENT: ("place",)}

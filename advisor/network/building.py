@@ -1,16 +1,45 @@
-"""The parser's callbacks: one method a rule of snet.lark, called at its reduction, bottom-up and without recursion."""
+"""The parser's callbacks: one method a rule of snet.lark, called at its reduction, bottom-up and without recursion.
+
+An expression or a tag expression under construction is a list in postfix order; a chain appends its parts to its first
+one's list, so that building costs O(tokens), times the depth of brackets at worst.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 from lark import Token, Transformer, v_args  # pyright: ignore[reportUnknownVariableType]
 
-from advisor.domain.networks import CHOICE, SERIES
-from advisor.errors import NetworkSyntax
-from advisor.network.program import Box, Chain, Definition, Expression, Label, Net, Program, Reference
+from advisor.domain.networks import CHOICE, FEEDBACK, PLACEMENT, POSITION_MAX, REPLICATION, SERIES, SPLIT
+from advisor.errors import NetworkSyntax, TooLarge
+from advisor.network.program import (
+    ANYTHING,
+    Box,
+    Chain,
+    Definition,
+    Expression,
+    Filter,
+    Metadata,
+    Net,
+    Postfix,
+    Program,
+    Reference,
+    Signature,
+    SignatureDefinition,
+    Sync,
+    TypeDefinition,
+    TypeMapping,
+    Variant,
+)
+from advisor.network.records import BINDING_TAG, FIELD, TAG, Action, Branch, FilterRule, Item, Label, Pattern
+
+TAG_ITEMS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen; writing one costs its square
+INTEGER_MAX = 2**63 - 1  # of a literal: what fits the widest C integer of any runtime
+INTEGER_DIGITS_MAX = 32  # leading zeros included: no literal costs more than its value
+
+Part = Reference | Chain | Postfix | Sync | Filter
+Tags = list[int | str]
 
 
 class _Consumed(NamedTuple):
@@ -25,33 +54,60 @@ class _Body(NamedTuple):
     definitions: tuple[Definition, ...]
 
 
+class _Signed(NamedTuple):
+    signature: Signature
+
+
 class _Head(NamedTuple):
     name: Token
     definitions: tuple[Definition, ...]
+    signature: Signature | None
 
 
-def _scope(definitions: Iterable[Definition]) -> dict[str, Definition]:
-    """Return the definitions by name; boxes and nets share a name space."""
-    scope: dict[str, Definition] = {}
+class _Takes(NamedTuple):
+    variants: tuple[Variant, ...]
+
+
+class _Gives(NamedTuple):
+    variants: tuple[Variant, ...]
+
+
+_SPACES = {Box: "boxes and nets of one scope share a name space", Net: "boxes and nets of one scope share a name space",
+           TypeDefinition: "", SignatureDefinition: ""}  # fmt: skip
+
+
+def _defined(items: Iterable[Definition]) -> tuple[Definition, ...]:
+    """Return the definitions of one scope, none of them twice."""
+    definitions = tuple(item for item in items if item is not None)
+    first: dict[tuple[str, str], Definition] = {}
     for item in definitions:
-        first = scope.setdefault(item.name, item)
-        if first is not item:
+        if isinstance(item, Metadata):
+            continue
+        space = _SPACES[type(item)]
+        known = first.setdefault((space or type(item).__name__, item.name), item)
+        if known is not item:
             raise NetworkSyntax(
-                f"`{item.name}` is defined again, first at line {first.line}, column {first.column}",
-                line=item.line, column=item.column, hint="boxes and nets of one scope share a name space",
+                f"`{item.name}` is defined again, first at line {known.line}, column {known.column}",
+                line=item.line, column=item.column, hint=space or "rename one of them",
             )  # fmt: skip
-    return scope
+    return definitions
 
 
-def _named(items: Iterable[object]) -> tuple[Definition, ...]:
-    return tuple(item for item in items if isinstance(item, (Box, Net)))
+def _place(token: Token) -> tuple[int, int]:
+    return token.line or 1, token.column or 1
 
 
-def _chain(kind: str, items: tuple[Expression | Token, ...]) -> Chain:
-    operators = [item for item in items if isinstance(item, Token)]
-    parts = tuple(item for item in items if not isinstance(item, Token))
-    first = operators[0]
-    return Chain(kind, parts, first.type == "DOUBLE_BAR", first.line or 1, first.column or 1)
+def _integer(token: Token) -> int:
+    """Return the value of an integer literal: decimal, 0x hexadecimal or 0 octal."""
+    line, column = _place(token)
+    base = 16 if token[:2] in {"0x", "0X"} else 8 if token[0] == "0" and len(token) > 1 else 10
+    if base == 8 and not set(token) <= set("01234567"):
+        raise NetworkSyntax(f"`{token[:INTEGER_DIGITS_MAX]}` is no octal number", line=line, column=column,
+                            hint="an integer that starts with 0 is octal")  # fmt: skip
+    value = int(token, base) if len(token) <= INTEGER_DIGITS_MAX else INTEGER_MAX + 1
+    if value > INTEGER_MAX:
+        raise NetworkSyntax(f"an integer of {len(token)} digits, at most {INTEGER_MAX} allowed", line=line, column=column)
+    return value
 
 
 def callbacks() -> Transformer[Token, Program]:
@@ -60,22 +116,28 @@ def callbacks() -> Transformer[Token, Program]:
 
 
 class _Building(Transformer[Token, Program]):
-    def program(self, *items: object) -> Program:
-        return Program(_scope(_named(items)), metadata=tuple(item for item in items if isinstance(item, str)))
+    # Definitions
 
-    def bare(self, expression: Expression) -> Program:
-        return Program({}, expression)
+    def program(self, *items: Definition) -> Program:
+        return Program(_defined(items))
 
-    def metadata(self, text: Token) -> str:
-        return str(text)
+    def bare(self, expression: list[Part]) -> Program:
+        return Program((), tuple(expression))
 
-    def declared(self, *_: object) -> None:
-        """Types and signatures are checked for form only: an allocation does not need them."""
+    def metadata(self, text: Token) -> Metadata:
+        return Metadata(str(text), *_place(text))
 
-    net_signature = type = record = declared
+    def aside(self, _: Token) -> None:
+        """An XML prologue or comment says nothing."""
 
-    def box_definition(self, name: Token, signature: tuple[Any, Any], *_: Token) -> Box:
-        return Box(str(name), name.line or 1, name.column or 1, *signature)
+    def type_definition(self, name: Token, variants: tuple[Variant, ...]) -> TypeDefinition:
+        return TypeDefinition(str(name), *_place(name), variants)
+
+    def signature_definition(self, name: Token, *mappings: TypeMapping | Token) -> SignatureDefinition:
+        return SignatureDefinition(str(name), *_place(name), _signature(mappings))
+
+    def box_definition(self, name: Token, signature: tuple[Any, Any], code: Token | None = None) -> Box:
+        return Box(str(name), *_place(name), *signature, None if code is None else str(code))
 
     def box_signature(self, *parts: object) -> tuple[tuple[Label, ...] | None, tuple[tuple[Label, ...], ...]]:
         consumed = next((part.labels for part in parts if isinstance(part, _Consumed)), None)
@@ -87,41 +149,197 @@ class _Building(Transformer[Token, Program]):
     def produced(self, *labels: Label) -> _Produced:
         return _Produced(labels)
 
-    def consumed_label(self, label: Label) -> Label:
-        return label
-
     def passing_label(self, label: Label) -> Label:
-        return replace(label, passes=True)
+        return label._replace(passes=True)
 
-    def field(self, name: Token) -> Label:
-        return Label("field", str(name))
-
-    def tag(self, name: Token) -> Label:
-        return Label("tag", str(name))
-
-    def binding_tag(self, name: Token) -> Label:
-        return Label("binding tag", str(name))
-
-    def net_definition(self, head: _Head, expression: Expression) -> Net:
-        name = head.name
-        return Net(str(name), name.line or 1, name.column or 1, _scope(head.definitions), expression)
+    def net_definition(self, head: _Head, expression: list[Part]) -> Net:
+        return Net(str(head.name), *_place(head.name), head.definitions, tuple(expression), head.signature)
 
     unfinished_net = net_definition
 
-    def external_net(self, name: Token, *_: object) -> Net:
-        return Net(str(name), name.line or 1, name.column or 1, {}, None)
+    def external_net(self, name: Token, signed: _Signed | None = None) -> Net:
+        return Net(str(name), *_place(name), (), None, None if signed is None else signed.signature)
 
-    def net_head(self, name: Token, *parts: object) -> _Head:
-        return _Head(name, next((part.definitions for part in parts if isinstance(part, _Body)), ()))
+    def net_head(self, name: Token, *parts: _Signed | _Body) -> _Head:
+        definitions = next((part.definitions for part in parts if isinstance(part, _Body)), ())
+        return _Head(name, definitions, next((part.signature for part in parts if isinstance(part, _Signed)), None))
 
-    def net_body(self, *items: object) -> _Body:
-        return _Body(_named(items))
+    def net_signature(self, *mappings: TypeMapping | Token) -> _Signed:
+        return _Signed(_signature(mappings))
 
-    def reference(self, name: Token) -> Reference:
-        return Reference(str(name), name.line or 1, name.column or 1)
+    def net_body(self, *items: Definition) -> _Body:
+        return _Body(_defined(items))
 
-    def series(self, *items: Expression | Token) -> Chain:
-        return _chain(SERIES, items)
+    # Types and labels
 
-    def choice(self, *items: Expression | Token) -> Chain:
-        return _chain(CHOICE, items)
+    def mapping(self, *parts: object) -> TypeMapping:
+        takes = next((part.variants for part in parts if isinstance(part, _Takes)), None)
+        gives = next((part.variants for part in parts if isinstance(part, _Gives)), None)
+        return TypeMapping(takes, ANYTHING if any(isinstance(part, Token) for part in parts) else gives)
+
+    def takes(self, variants: tuple[Variant, ...]) -> _Takes:
+        return _Takes(variants)
+
+    def gives(self, variants: tuple[Variant, ...]) -> _Gives:
+        return _Gives(variants)
+
+    def type(self, *items: Any) -> tuple[Variant, ...]:
+        return tuple(str(item) if isinstance(item, Token) else item for item in items
+                     if not isinstance(item, Token) or item.type != "BAR")  # fmt: skip
+
+    def record(self, *labels: Label) -> tuple[Label, ...]:
+        return labels
+
+    tuple = record
+
+    def field(self, name: Token) -> Label:
+        return Label(FIELD, str(name))
+
+    def tag(self, name: Token) -> Label:
+        return Label(TAG, str(name))
+
+    def binding_tag(self, name: Token) -> Label:
+        return Label(BINDING_TAG, str(name))
+
+    def pattern(self, labels: Sequence[Label], guard: Tags | None = None) -> Pattern:
+        return Pattern(labels, None if guard is None else tuple(guard))  # pyright: ignore[reportArgumentType]
+
+    def guard(self, tags: Tags) -> Tags:
+        return tags
+
+    # Expressions
+
+    def reference(self, name: Token) -> list[Part]:
+        return [Reference(str(name), *_place(name))]
+
+    def bracketed(self, expression: list[Part]) -> list[Part]:
+        return expression
+
+    def series(self, *items: list[Part] | Token) -> list[Part]:
+        return _chain(SERIES, items, ordered=False)
+
+    def choice(self, *items: list[Part] | Token) -> list[Part]:
+        return _chain(CHOICE, items, ordered=False)
+
+    def ordered_choice(self, *items: list[Part] | Token) -> list[Part]:
+        return _chain(CHOICE, items, ordered=True)
+
+    def replication(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
+        body.append(Postfix(REPLICATION, patterns, ordered=sign.type == "DOUBLE_STAR", **_at(sign)))
+        return body
+
+    ordered_replication = replication
+
+    def split(self, body: list[Part], sign: Token, tag: Label) -> list[Part]:
+        return _split(body, sign, tag, placed=False)
+
+    ordered_split = split
+
+    def placed_split(self, body: list[Part], sign: Token, tag: Label) -> list[Part]:
+        return _split(body, sign, tag, placed=True)
+
+    ordered_placed_split = placed_split
+
+    def range(self, *parts: Token) -> Label:
+        return Label(BINDING_TAG if len(parts) > 1 else TAG, str(parts[-1]))
+
+    def feedback(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
+        body.append(Postfix(FEEDBACK, patterns, **_at(sign)))
+        return body
+
+    def placement(self, body: list[Part], sign: Token, place: Token) -> list[Part]:
+        number = _integer(place)
+        if number > POSITION_MAX:
+            line, column = _place(place)
+            raise NetworkSyntax(f"place {number}, at most {POSITION_MAX} allowed", line=line, column=column)
+        body.append(Postfix(PLACEMENT, place=number, **_at(sign)))
+        return body
+
+    def sync(self, sign: Token, *patterns: Pattern) -> list[Part]:
+        return [Sync(patterns, *_place(sign))]
+
+    # Filters
+
+    def identity_filter(self, sign: Token) -> list[Part]:
+        return [Filter(FilterRule(), *_place(sign))]
+
+    def filter(self, sign: Token, labels: Any, *rules: Any) -> list[Part]:
+        branches = tuple(rule if isinstance(rule, Branch) else Branch(None, rule) for rule in rules)
+        return [Filter(FilterRule(labels, branches), *_place(sign))]
+
+    guarded_filter = filter
+
+    def condition(self, guard: Tags, action: Action) -> Branch:
+        return Branch(tuple(guard), action)
+
+    guarded = condition
+
+    def action(self, *outs: Any) -> Action:
+        return outs
+
+    def out(self, *items: Label | Item) -> Any:
+        return tuple(item if isinstance(item, Item) else Item(item) for item in items)
+
+    def renamed(self, name: Token, source: Token) -> Item:
+        return Item(Label(FIELD, str(name)), str(source))
+
+    def set_tag(self, name: Token, tags: Tags) -> Item:
+        return Item(Label(TAG, str(name)), tuple(tags))
+
+    def set_binding_tag(self, name: Token, tags: Tags) -> Item:
+        return Item(Label(BINDING_TAG, str(name)), tuple(tags))
+
+    # Tag expressions
+
+    def tag_value(self, name: Token) -> Tags:
+        return [f"<{name}>"]
+
+    def binding_tag_value(self, name: Token) -> Tags:
+        return [f"<#{name}>"]
+
+    def number(self, digits: Token) -> Tags:
+        return [_integer(digits)]
+
+    def bracketed_tags(self, tags: Tags) -> Tags:
+        return tags
+
+    def binary(self, left: Tags, sign: Token, right: Tags) -> Tags:
+        return _applied(left, right, sign=str(sign))
+
+    def conditional(self, *parts: Tags) -> Tags:
+        return _applied(*parts, sign="?:")
+
+    def prefixed(self, sign: Token, operand: Tags) -> Tags:
+        return _applied(operand, sign={"!": "not", "-": "negative", "abs": "abs"}[sign])
+
+
+def _at(token: Token) -> Any:
+    line, column = _place(token)
+    return {"line": line, "column": column}
+
+
+def _split(body: list[Part], sign: Token, tag: Label, *, placed: bool) -> list[Part]:
+    body.append(Postfix(SPLIT, tag=tag, ordered=sign.type == "DOUBLE_SPLIT", placed=placed, **_at(sign)))
+    return body
+
+
+def _signature(mappings: Iterable[TypeMapping | Token]) -> Signature:
+    return tuple(str(item) if isinstance(item, Token) else item for item in mappings)
+
+
+def _chain(kind: str, items: Sequence[list[Part] | Token], *, ordered: bool) -> list[Part]:
+    parts = cast("list[Part]", items[0])
+    for part in items[2::2]:
+        parts += cast("list[Part]", part)
+    parts.append(Chain(kind, (len(items) + 1) // 2, ordered, *_place(cast("Token", items[1]))))
+    return parts
+
+
+def _applied(*parts: Tags, sign: str) -> Tags:
+    tags = parts[0]
+    for part in parts[1:]:
+        tags += part
+    tags.append(sign)
+    if len(tags) > TAG_ITEMS_MAX:
+        raise TooLarge("network tag expression", len(tags), TAG_ITEMS_MAX, "compute it in a box")
+    return tags

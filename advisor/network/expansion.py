@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from advisor.domain import limits
-from advisor.domain.networks import BOX, Network, Node
+from advisor.domain.networks import BOX, FILTER, SYNC, Network, Node
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge
-from advisor.network.program import Box, Chain, Definition, Expression, Net, Program, Reference
+from advisor.network.declared import Mappings, declared_type, outputs_of
+from advisor.network.program import (
+    Box,
+    Chain,
+    Expression,
+    Filter,
+    Net,
+    Postfix,
+    Program,
+    Reference,
+    Sync,
+    TypeMapping,
+    Types,
+)
 
 
 class _Scope(NamedTuple):
     """What names mean inside one use of a net: its definitions, those around it (`outer`), who uses it (`caller`)."""
 
-    names: Mapping[str, Definition]
+    names: Mapping[str, Box | Net]
+    types: Types
     outer: _Scope | None
     net: Net | None = None
     caller: _Scope | None = None
     depth: int = 0
 
 
-class _Join(NamedTuple):
-    """Says that the parts of a chain stand on the stack, ready to become its children."""
+class _Frame(NamedTuple):
+    """One use of a net: the rest of its expression, its scope, its declared type."""
 
-    chain: Chain
+    items: Iterator[Reference | Chain | Postfix | Sync | Filter]
+    scope: _Scope
+    mappings: Mappings = ()
+
+
+_EXPANDED = "nets are expanded where they are used"
 
 
 def main_network(program: Program, net: str | None) -> Network:
@@ -39,7 +59,7 @@ def main_network(program: Program, net: str | None) -> Network:
     TooLarge
         Beyond the limits on components or depth. Cost O(components of the expanded network).
     """
-    top = _Scope(program.scope, None)
+    top = _Scope(program.scope, program.types, None)
     if program.expression is not None:
         if net is not None:
             raise InvalidValue("net", net, "absent: the text is one expression, without nets")
@@ -54,47 +74,85 @@ def main_network(program: Program, net: str | None) -> Network:
     if not planned:
         raise NetworkSyntax("no top-level net has a connect", line=1, column=1, hint="add: net main connect …;")
     main, expression = planned[net if net is not None else next(reversed(planned))]
-    return _expanded(expression, _Scope(main.scope, top, main))
+    return _expanded(expression, _Scope(main.scope, main.types, top, main))
 
 
 def _expanded(expression: Expression, scope: _Scope) -> Network:
-    """Return the network of an expression. An explicit stack: texts nest deeper than Python's recursion likes."""
+    """Return the network of an expression. Frames on an explicit stack: texts nest deeper than Python's recursion likes."""
     nodes: list[Node] = []
     ready: list[int] = []  # indices of finished nodes whose parent is not finished
-    boxes = uses = 0
-    todo: list[tuple[Expression | _Join, _Scope]] = [(expression, scope)]
-    while todo:
-        item, here = todo.pop()
-        if isinstance(item, Chain):
-            todo.append((_Join(item), here))
-            todo.extend((part, here) for part in reversed(item.parts))
-            continue
-        if isinstance(item, _Join):
-            chain = item.chain
-            children = tuple(ready[-len(chain.parts) :])
-            del ready[-len(chain.parts) :]
-            nodes.append(Node(chain.kind, "", children, chain.ordered, False, chain.line, chain.column))
+    types: dict[int, Mappings] = {}
+    uses = boxes = 0
+    frames = [_Frame(iter(expression), scope)]
+    while frames:
+        frame = frames[-1]
+        for item in frame.items:
+            if isinstance(item, Reference):
+                meant, home = _look_up(item.name, frame.scope)
+                if isinstance(meant, Net) and meant.expression is not None:
+                    uses += 1
+                    if uses > limits.NETWORK_NODES_MAX:
+                        raise TooLarge("network nets", uses, limits.NETWORK_NODES_MAX, _EXPANDED)
+                    inside = _inside(meant, home, item, frame.scope)
+                    if id(meant) not in types:  # the same for each use: names are looked up where the net is defined
+                        types[id(meant)] = declared_type(meant, inside)
+                    frames.append(_Frame(iter(meant.expression), inside, types[id(meant)]))
+                    break
+                boxes += 1
+                if boxes > limits.NETWORK_COMPONENTS_MAX:
+                    raise TooLarge("network components", boxes, limits.NETWORK_COMPONENTS_MAX, _EXPANDED)
+                nodes.append(_box(item, meant, home))
+            elif isinstance(item, Chain):
+                children = tuple(ready[-item.arity :])
+                del ready[-item.arity :]
+                nodes.append(Node(item.kind, "", children, item.ordered, line=item.line, column=item.column))
+            else:
+                nodes.append(_operator(item, ready))
+            ready.append(len(nodes) - 1)
         else:
-            meant, home = _look_up(item.name, here)
-            if isinstance(meant, Net) and meant.expression is not None:
-                uses += 1
-                if uses > limits.NETWORK_NODES_MAX:
-                    raise TooLarge(
-                        "network nets", uses, limits.NETWORK_NODES_MAX, "nets are expanded where they are used"
-                    )
-                todo.append((meant.expression, _inside(meant, home, item, here)))
-                continue
-            boxes += 1
-            if boxes > limits.NETWORK_COMPONENTS_MAX:
-                raise TooLarge("network components", boxes, limits.NETWORK_COMPONENTS_MAX,
-                               "nets are expanded where they are used")  # fmt: skip
-            once = isinstance(meant, Box) and meant.consumes is None
-            nodes.append(Node(BOX, item.name, (), False, once, item.line, item.column))
-        ready.append(len(nodes) - 1)
+            frames.pop()
+            if frame.mappings:
+                nodes[-1] = _typed(nodes[-1], frame.mappings)
     return Network(tuple(nodes))
 
 
-def _look_up(name: str, scope: _Scope) -> tuple[Definition | None, _Scope]:
+def _operator(item: Postfix | Sync | Filter, ready: list[int]) -> Node:
+    if isinstance(item, Filter):
+        return Node(FILTER, text=item.rule.text, line=item.line, column=item.column)
+    patterns = tuple(pattern.text for pattern in item.patterns)
+    if isinstance(item, Sync):
+        return Node(SYNC, patterns=patterns, line=item.line, column=item.column)
+    tag = "" if item.tag is None else item.tag.plain[1:-1]
+    return Node(item.kind, "", (ready.pop(),), item.ordered, line=item.line, column=item.column, tag=tag,
+                placed=item.placed, place=item.place, patterns=patterns)  # fmt: skip
+
+
+def _box(use: Reference, meant: Box | Net | None, home: _Scope) -> Node:
+    if isinstance(meant, Box):
+        consumes = None if meant.consumes is None else tuple(label.text for label in meant.consumes)
+        produces = tuple(tuple(label.plain for label in variant) for variant in meant.produces)
+        return Node(BOX, use.name, (), False, consumes is None, use.line, use.column, consumes=consumes,
+                    produces=produces)  # fmt: skip
+    node = Node(BOX, use.name, line=use.line, column=use.column)
+    if meant is None or not meant.signature:
+        return node
+    if all(isinstance(mapping, TypeMapping) and mapping.takes is None for mapping in meant.signature):
+        return replace(node, once=True, produces=outputs_of(meant, home))
+    return _typed(node, declared_type(meant, home))
+
+
+def _typed(node: Node, mappings: Mappings) -> Node:
+    """Return the node of a whole net with the net's declared type; what a box declares itself says more."""
+    if node.kind != BOX:
+        return replace(node, mappings=mappings)
+    if node.once or node.consumes is not None or node.mappings:
+        return node
+    if len(mappings) == 1:
+        return replace(node, consumes=mappings[0][0], produces=mappings[0][1:])
+    return replace(node, mappings=mappings)
+
+
+def _look_up(name: str, scope: _Scope) -> tuple[Box | Net | None, _Scope]:
     """Return what a name means and the scope that defines it; None is an external component."""
     here: _Scope | None = scope
     while here is not None:
@@ -117,4 +175,4 @@ def _inside(net: Net, home: _Scope, use: Reference, caller: _Scope) -> _Scope:
         raise TooLarge(
             "network depth", depth, limits.NETWORK_DEPTH_MAX, f"nets at line {use.line}, column {use.column}"
         )
-    return _Scope(net.scope, home, net, caller, depth)
+    return _Scope(net.scope, net.types, home, net, caller, depth)

@@ -1,7 +1,6 @@
 """S-Net text -> Program, with lark (LALR; the grammar is snet.lark).
 
-The parser is fed token by token, so that limits and operators which are not planned yet are met where they stand,
-before anything is built on them. Neither lark's LALR parser nor the callbacks recurse.
+The parser is fed token by token, so that limits are met where they stand, before anything is built on them. Neither lark's LALR parser nor the callbacks recurse.
 """
 
 from __future__ import annotations
@@ -15,33 +14,35 @@ from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
 from advisor.domain import limits
-from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, Unsupported, shorten
+from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, shorten
 from advisor.network.building import callbacks
 from advisor.network.program import Program
 
-# Operators that the grammar reads and the planner does not plan yet, by terminal.
-LATER = {
-    "STAR": ("*", "serial replication"),
-    "DOUBLE_STAR": ("**", "ordered serial replication"),
-    "SPLIT": ("!", "index split"),
-    "DOUBLE_SPLIT": ("!!", "ordered index split"),
-    "FEEDBACK": ("\\", "feedback"),
-    "PLACEMENT": ("@", "placement"),
-    "SYNC": ("[|", "synchrocell"),
-    "FILTER": ("[", "filter"),
-}
 # Words for the terminals whose pattern is no plain text.
 TERMINAL_WORDS = {
     "ID": "a name",
     "CODE": "box code <<<…>>>",
     "METADATA": "<metadata>",
+    "NUMBER": "an integer",
     "BAR": "`|`",
     "DOTS": "`..`",
+    "STAR": "`*`",
+    "SPLIT": "`!`",
+    "FILTER_OPEN": "`[`",
+    "MINUS": "`-`",
+    "NOT": "`!`",
+    "ABS": "`abs`",
     "$END": "the end",
+}
+# Terminals that are told as one where all of them could stand.
+GROUPS = {
+    "an operator": {"STAR", "DOUBLE_STAR", "SPLIT", "DOUBLE_SPLIT", "FEEDBACK", "AT"},
+    "an operator of tags": {"DOUBLE_BAR", "AND", "EQUAL", "ORDER", "LESS", "GREATER", "PLUS", "MINUS", "FACTOR", "EXTREME"},
+    "a definition": {"BOX", "NET", "TYPE", "TYPESIG", "METADATA", "XML_ASIDE"},
 }
 KEYWORDS = frozenset(("box", "net", "connect", "type", "typesig", "if", "then", "else"))
 UNCLOSED = {"/*": "a comment that no `*/` closes", "<<<": "box code that no `>>>` closes"}
-OPENING, CLOSING = frozenset(("LPAR", "LBRACE")), frozenset(("RPAR", "RBRACE"))
+OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
 
 def read(text: object) -> Program:
@@ -49,7 +50,7 @@ def read(text: object) -> Program:
 
     Raises
     ------
-    NetworkSyntax, Unsupported, TooLarge, InvalidValue
+    NetworkSyntax, TooLarge, InvalidValue
         As `advisor.network.parse` says.
     """
     if not isinstance(text, str):
@@ -63,8 +64,6 @@ def read(text: object) -> Program:
             last = token
             if count > limits.NETWORK_TOKENS_MAX:
                 raise TooLarge("network tokens", count, limits.NETWORK_TOKENS_MAX, f"the text from {_place(token)} on")
-            if token.type in LATER:
-                raise _unsupported(token)
             if token.type in OPENING:
                 depth += 1
                 if depth > limits.NETWORK_DEPTH_MAX:
@@ -92,18 +91,9 @@ def _syntax(token: Token, message: str, hint: str = "") -> NetworkSyntax:
     return NetworkSyntax(message, line=token.line or 1, column=token.column or 1, hint=hint)
 
 
-def _unsupported(token: Token) -> Unsupported:
-    operator, meaning = LATER[token.type]
-    return Unsupported(
-        f"{_place(token)}: the operator `{operator}` ({meaning}) is not planned by this version",
-        field="network", value=operator, bound=f"{token.line}:{token.column}",
-        hint="plan the parts that use boxes, nets, `..`, `|`, `||` and brackets",
-    )  # fmt: skip
-
-
 def _explained(error: UnexpectedInput, text: str, last: Token | None, accepted: Iterable[str]) -> NetworkSyntax:
     """Return the error in words: where, what stands there, what could have stood there."""
-    accepted = set(accepted) - LATER.keys()
+    accepted = set(accepted)
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         line, column = (last.end_line or 1, last.end_column or 1) if last is not None else (1, 1)
         return NetworkSyntax(f"the text ends, expected {_words(accepted)}", line=line, column=column)
@@ -122,11 +112,17 @@ def _text(error: UnexpectedToken) -> str:
 
 def _words(accepted: Iterable[str]) -> str:
     plain = {t.name: f"`{t.pattern.value}`" for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
-    words = sorted({TERMINAL_WORDS.get(name) or plain.get(name, name) for name in accepted})
+    left = set(accepted)
+    words: list[str] = []
+    for name, group in GROUPS.items():
+        if group <= left:
+            left -= group
+            words.append(name)
+    words = sorted({*words, *(TERMINAL_WORDS.get(name) or plain.get(name, name) for name in left)})
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words) or "nothing more"
 
 
 @cache
 def _parser() -> Lark:
     grammar = files(__package__ or "advisor.network").joinpath("snet.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", maybe_placeholders=False, transformer=callbacks())
+    return Lark(grammar, start="program", parser="lalr", maybe_placeholders=False, transformer=callbacks())

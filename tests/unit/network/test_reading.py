@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.domain import limits
 from advisor.domain.networks import Network
-from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge, Unsupported
+from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge
 from advisor.network import parse
 from advisor.network.program import Box, Label
 from advisor.network.reader import read
@@ -123,9 +123,9 @@ def test_the_main_net_is_the_last_one_with_an_expression_unless_named() -> None:
     [
         ("", 1, 1, "the text ends"),
         ("  // nothing\n", 1, 1, "the text ends"),
-        ("a ..", 1, 5, "the text ends, expected `(` or a name"),
-        ("a\n..\n.. b", 3, 1, "`..`, expected `(` or a name"),
-        ("a b", 1, 3, "`b`, expected `..`, `|`, `||` or the end"),
+        ("a ..", 1, 5, "the text ends, expected `(`, `[`, `[|` or a name"),
+        ("a\n..\n.. b", 3, 1, "`..`, expected `(`, `[`, `[|` or a name"),
+        ("a b", 1, 3, "`b`, expected `..`, `|`, `||`, an operator or the end"),
         ("a . b", 1, 3, "`.`"),
         ("a ... b", 1, 3, "`...`"),
         ("a | | b", 1, 5, "`|`"),
@@ -166,28 +166,6 @@ def test_a_mistake_is_told_with_line_and_column(text: str, line: int, column: in
     assert (raised.value.line, raised.value.column) == (line, column), str(raised.value)
     assert words in str(raised.value)
     assert raised.value.field == "network"
-
-
-@pytest.mark.parametrize(
-    ("text", "operator", "bound"),
-    [
-        ("a * {x}", "*", "1:3"),
-        ("a ** {x}", "**", "1:3"),
-        ("a .. b\n  ! <t>", "!", "2:3"),
-        ("a !! <t>", "!!", "1:3"),
-        ("a !@ <t>", "!", "1:3"),
-        ("a \\ {x}", "\\", "1:3"),
-        ("a .. (b | c)@1", "@", "1:13"),
-        ("a .. [| {a}, {b} |]", "[|", "1:6"),
-        ("[ {a} -> {b} ] .. a", "[", "1:1"),
-        ("net unused connect a*{x}; net m connect b;", "*", "1:21"),
-    ],
-)
-def test_an_operator_that_is_not_planned_yet_is_named_with_its_place(text: str, operator: str, bound: str) -> None:
-    with pytest.raises(Unsupported) as raised:
-        parse(text)
-    assert (raised.value.value, raised.value.bound) == (operator, bound)
-    assert f"`{operator}`" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -267,9 +245,9 @@ def test_any_expression_reads_back_as_the_tree_it_was_written_from(data: st.Data
 def test_any_text_reads_or_is_an_error_of_the_caller(text: str) -> None:
     error = error_of(text)
     if error is None:
-        assert parse(text).keys
+        assert parse(text).nodes
         return
-    assert isinstance(error, (NetworkSyntax, Unsupported, TooLarge))
+    assert isinstance(error, (NetworkSyntax, TooLarge))
     if isinstance(error, NetworkSyntax):
         lines = text.split("\n")
         assert 1 <= error.line <= len(lines)

@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 from execution_machine import SHAPES, Box, ContendedMachine, Machine, Observer, exponential_gaps
-from execution_points import Choice, Exit, Fork, Join, Loop, Ordered, Point, Replicas, Source, Split, Station
+from execution_points import Choice, Exit, Loop, Point, Replicas, Source, Split, Station
+from plant import Plant
 from steady_state import Estimate, Trace, estimates
 
 from advisor.domain import networks as kinds
@@ -63,17 +64,17 @@ class Outcome:
     trace: Trace = field(repr=False)
 
 
-class _Plant:
-    """The points of a network, made from its end to its beginning: each knows where its records go on."""
+class _Simulated(Plant):
+    """A network whose boxes are drawn service times and whose records go where the flow's shares send them."""
 
     def __init__(
         self, network: Network, boxes: Mapping[str, Box], flow: Flow, machine: Machine, bound: float, seed: int
     ) -> None:
-        self.network, self.boxes, self.flow, self.machine, self.bound = network, boxes, flow, machine, bound
+        super().__init__(network)
+        self.boxes, self.flow, self.machine, self.bound = boxes, flow, machine, bound
         self.stations: list[Station] = []
         self._splits: list[Sequence[float]] = []
         self._seeds = (seed * 1_000_003 + number for number in range(1_000_003))
-        self._key = dict(zip(network.boxes, network.keys, strict=True))
 
     def _known(self, what: str, number: int) -> Any:
         given = getattr(self.flow, what)
@@ -81,49 +82,8 @@ class _Plant:
             raise ValueError(f"flow.{what}[{number}] is not known")
         return given[number]
 
-    def point(self, index: int, then: Point) -> Point:
-        """Return the way into a node whose records go on to `then`."""
-        node = self.network.nodes[index]
-        if node.ordered:
-            region = Ordered(then, math.inf)
-            before = len(self.stations)
-            region.inside = self._plain(index, region.leaving)
-            region.window = sum(self.bound + station.box.instances for station in self.stations[before:]) or math.inf
-            return region
-        return self._plain(index, then)
-
-    def _plain(self, index: int, then: Point) -> Point:
-        node, network = self.network.nodes[index], self.network
-        if node.kind == kinds.BOX:
-            if node.once:
-                return then
-            return self._box(self._key[index], then)
-        if node.kind == kinds.SERIES:
-            for child in reversed(node.children):
-                then = self.point(child, then)
-            return then
-        if node.kind == kinds.CHOICE:
-            shares = self._known("shares", network.choices.index(index))
-            return Choice(shares, [self.point(child, then) for child in node.children], next(self._seeds))
-        if node.kind == kinds.JOIN:
-            end = Join(then)
-            return Fork([self.point(child, end) for child in node.children])
-        if node.kind in (kinds.REPLICATION, kinds.FEEDBACK):
-            again = node.kind == kinds.FEEDBACK
-            depths = [1.0] if again else self._known("depths", network.replications.index(index))
-            returns = self._known("returns", network.feedbacks.index(index)) if again else 0.0
-            if again and not returns:
-                return self.point(node.children[0], then)
-            loop = Loop(then, depths, returns, next(self._seeds))
-            loop.inside = self.point(node.children[0], loop.round)
-            return loop
-        if node.kind == kinds.SPLIT:
-            return self._split(index, then)
-        if node.kind == kinds.PLACEMENT:
-            return self.point(node.children[0], then)
-        return then  # a synchrocell or a filter
-
-    def _box(self, key: str, then: Point) -> Point:
+    def box(self, key: str, index: int, then: Point) -> Point:
+        """Return a station, or below a split one for each instance."""
         box = self.boxes[key]
         alone = box.instances == 1 or not self._splits
         each = [box] if alone else [replace(box, instances=1)] * box.instances
@@ -131,7 +91,19 @@ class _Plant:
         self.stations += made
         return made[0] if alone else Replicas(self._splits, made)
 
-    def _split(self, index: int, then: Point) -> Point:
+    def choice(self, index: int, branches: Sequence[Point]) -> Point:
+        """Return a choice by shares."""
+        return Choice(self._known("shares", self.network.choices.index(index)), branches, next(self._seeds))
+
+    def loop(self, index: int, then: Point) -> Loop:
+        """Return a loop by depths or by the probability of a return."""
+        if self.network.nodes[index].kind == kinds.FEEDBACK:
+            returns = self._known("returns", self.network.feedbacks.index(index))
+            return Loop(then, None, returns, next(self._seeds))
+        return Loop(then, self._known("depths", self.network.replications.index(index)), 0.0, next(self._seeds))
+
+    def split(self, index: int, then: Point) -> Point:
+        """Return a split by fan-outs; where they are not known the instances share one queue."""
         number, child = self.network.splits.index(index), self.network.nodes[index].children[0]
         given = self.flow.fan_outs[number] if number < len(self.flow.fan_outs) else None
         if given is None:
@@ -141,6 +113,14 @@ class _Plant:
         split.inside = self.point(child, split.out)
         self._splits.pop()
         return split
+
+    def capacity(self, before: int) -> float:
+        """Return the records that the streams and instances made since hold."""
+        return sum(self.bound + station.box.instances for station in self.stations[before:]) or math.inf
+
+    def made(self) -> int:
+        """Return how many stations there are."""
+        return len(self.stations)
 
 
 def simulate(
@@ -182,9 +162,9 @@ def simulate(
     contended = any(box.contention for box in boxes.values())
     machine = (ContendedMachine if contended else Machine)(observe)
     bound = math.inf if stream_records is None else stream_records
-    plant = _Plant(network, boxes, flow or Flow(), machine, bound, seed)
+    plant = _Simulated(network, boxes, flow or Flow(), machine, bound, seed)
     end = Exit(machine, records, plant.stations)
-    first = plant.point(len(network.nodes) - 1, end)
+    first = plant.whole(end)
     if arrivals_s is not None:
         gaps = iter(np.diff(np.asarray(arrivals_s, np.float64), prepend=0.0).tolist())
         Source(machine, first, lambda: next(gaps, None))

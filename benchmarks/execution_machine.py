@@ -8,10 +8,10 @@ from math import log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    import simpy
     from execution_points import Station
 
 Floats = NDArray[np.float64]
@@ -87,6 +87,8 @@ class Machine:
     """The clock, and the cores on which boxes slow each other down."""
 
     def __init__(self, observe: Observer | None) -> None:
+        import simpy  # noqa: PLC0415 - the runtime of the demos has a clock of its own
+
         self.clock = simpy.Environment()
         self.active = 0
         self._observe = observe

@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import accumulate, product
 from math import prod
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import simpy
 from execution_machine import DRAWN, SHAPES, Box, Machine, Record, uniforms
+
+if TYPE_CHECKING:
+    import simpy
 
 
 class Giver(Protocol):
@@ -120,7 +122,8 @@ class Fork:
         frame = [len(self._branches), record]
         held = _Held(giver)
         for branch in self._branches:
-            copy = [record[0], (frame, None), record[2], record[3]]
+            copy = record.copy()
+            copy[1] = (frame, None)
             held.left += not branch.offer(copy, None if giver is None else held)
         held.complete = True
         return held.left == 0
@@ -151,16 +154,16 @@ class Join:
 
 
 class Loop:
-    """The way into a replication (`again` is drawn once, as a depth) or a feedback, and the way round."""
+    """The way into a replication, by a depth drawn once, or (no depths) a feedback, by returns; and the way round."""
 
-    def __init__(self, then: Point, depths: Sequence[float], returns: float, seed: int) -> None:
+    def __init__(self, then: Point, depths: Sequence[float] | None, returns: float, seed: int) -> None:
         self.inside: Point
         self._then, self._returns, self._draw = then, returns, uniforms(seed)
-        self._depths = list(accumulate(depths))[:-1]
+        self._depths = None if depths is None else list(accumulate(depths))[:-1]
         self.round = _Round(self)
 
     def offer(self, record: Record, giver: Giver | None) -> bool:
-        if self._returns:
+        if self._depths is None:
             return self.inside.offer(record, giver)
         depth = bisect.bisect_right(self._depths, self._draw())
         if not depth:
@@ -170,7 +173,7 @@ class Loop:
 
     def after(self, record: Record, giver: Giver | None) -> bool:
         """Take a record that has been round once."""
-        if self._returns:
+        if self._depths is None:
             again = self._draw() < self._returns
         else:
             depth, rest = record[1]

@@ -18,7 +18,6 @@ from advisor.network.program import (
     Box,
     Chain,
     Definition,
-    Expression,
     Filter,
     Metadata,
     Net,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,81 @@ class Reason:
         return {key: getattr(self, key) for key in self.__slots__}
 
 
+class Marginal(NamedTuple):
+    """What one core more, or one less, of a component would do to the network; None where its limits forbid it."""
+
+    key: str
+    cores: int
+    next_throughput_per_s: float | None
+    next_latency_s: float | None
+    last_throughput_per_s: float | None
+    last_latency_s: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        return self._asdict()
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The fewest cores that reach `share` of what the answer reaches."""
+
+    cores: int
+    share: float
+    throughput_per_s: float
+    latency_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        return {key: getattr(self, key) for key in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """Another allocation, and the probability that the answer is better than it; None where nothing tells."""
+
+    cores: Mapping[str, int]
+    instances: Mapping[str, int]
+    used: int
+    throughput_per_s: float
+    latency_s: float
+    probability: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        plain = {key: getattr(self, key) for key in self.__slots__}
+        return plain | {"cores": dict(self.cores), "instances": dict(self.instances)}
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss."""
+
+    used: int
+    throughput_per_s: float
+    latency_s: float
+    cores: Mapping[str, int]
+    instances: Mapping[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        plain = {key: getattr(self, key) for key in self.__slots__}
+        return plain | {"cores": dict(self.cores), "instances": dict(self.instances)}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a component's curve rests on; told by whoever made the curves."""
+
+    model: str
+    observations: int
+    extrapolates: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        return {key: getattr(self, key) for key in self.__slots__}
+
+
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """Cores for each component of a network.
@@ -123,6 +198,31 @@ class Allocation:
     bottleneck : tuple of str
         The keys that bound the throughput.
     why : tuple of Reason
+    objective : str
+        What was planned for.
+    latency_queued_s, latency_quantile_s : float or None
+        Mean latency with queueing, and the quantile asked for, where an arrival rate (a quantile) was given.
+    utilization : mapping or None
+        Key to the share of time that its busiest instance works: at the arrival rate, else at the throughput.
+    active_cores : float or None
+        Cores busy at a time, on average, under that load.
+    gap : float or None
+        How far from the best the answer can be, as a share of the bound: 0 where it is proved best, None where no
+        bound is known.
+    steps : int
+        Steps that the search took.
+    knee : Knee or None
+    marginal : tuple of Marginal
+    runner_up : tuple of RunnerUp
+        The next best allocations that were found.
+    placement : mapping or None
+        Key to the node of each instance, where the machine's nodes were given.
+    front : tuple of FrontPoint
+        For ``pareto``: by cores.
+    cost_per_s : float or None
+        For ``cost``.
+    evidence : mapping
+        Key to what its curve rests on, where the caller told.
     """
 
     cores: Mapping[str, int]
@@ -133,9 +233,43 @@ class Allocation:
     bottleneck: tuple[str, ...]
     why: tuple[Reason, ...] = ()
     groups: tuple[tuple[int, tuple[str, ...]], ...] = field(default=())
+    objective: str = "throughput"
+    latency_queued_s: float | None = None
+    latency_quantile_s: float | None = None
+    utilization: Mapping[str, float] | None = None
+    active_cores: float | None = None
+    gap: float | None = None
+    steps: int = 0
+    knee: Knee | None = None
+    marginal: tuple[Marginal, ...] = ()
+    runner_up: tuple[RunnerUp, ...] = ()
+    placement: Mapping[str, tuple[int, ...]] | None = None
+    front: tuple[FrontPoint, ...] = ()
+    cost_per_s: float | None = None
+    evidence: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
+        """Return the shape on the wire; what does not apply is left out."""
+        found: dict[str, Any] = {
+            "objective": self.objective,
+            "latency_queued_s": self.latency_queued_s,
+            "latency_quantile_s": self.latency_quantile_s,
+            "utilization": None if self.utilization is None else dict(self.utilization),
+            "active_cores": self.active_cores,
+            "gap": self.gap,
+            "steps": self.steps,
+            "knee": None if self.knee is None else self.knee.as_dict(),
+            "marginal": [row.as_dict() for row in self.marginal],
+            "runner_up": [other.as_dict() for other in self.runner_up],
+            "placement": None if self.placement is None else {k: list(v) for k, v in self.placement.items()},
+            "front": [point.as_dict() for point in self.front],
+            "cost_per_s": self.cost_per_s,
+            "evidence": {key: known.as_dict() for key, known in self.evidence.items()},
+        }
+        return self._plain() | {key: value for key, value in found.items() if value is not None and value != []
+                                and value != {}}  # fmt: skip
+
+    def _plain(self) -> dict[str, Any]:
         return {
             "cores": dict(self.cores),
             "instances": dict(self.instances),

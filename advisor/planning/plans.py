@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation
-from advisor.domain.curves import AmdahlCurves
+from advisor.domain.answers import Allocation, Evidence
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.demand import TIE, Demand, Ints
+from advisor.planning.explaining import answer
+from advisor.planning.general import is_plain, solved
 from advisor.planning.latency import least_cores_for_latency, lowest_latency
 from advisor.planning.reasons import Outcome, reasons
 from advisor.planning.requests import Request, demand_of
@@ -41,15 +44,25 @@ class _Problem:
 Solution = tuple[Ints, Ints] | Grouping
 
 
-def plan(network: Network, curves: AmdahlCurves, request: Request) -> Allocation:
+def plan(
+    network: Network,
+    curves: AmdahlCurves | TabulatedCurves,
+    request: Request,
+    flow: Flow | None = None,
+    evidence: Mapping[str, Evidence] | None = None,
+) -> Allocation:
     """Return the best allocation of cores to the components of a network.
 
     Parameters
     ----------
     network : Network
-    curves : AmdahlCurves
+    curves : AmdahlCurves or TabulatedCurves
         T_c(p), one a key, in the order of ``network.keys``.
     request : Request
+    flow : Flow, optional
+        The way of records as it was learned; the request's own numbers go first.
+    evidence : mapping, optional
+        Key to what its curve rests on: told in the answer.
 
     Returns
     -------
@@ -75,7 +88,11 @@ def plan(network: Network, curves: AmdahlCurves, request: Request) -> Allocation
     -----
     Cost O(n log(P) + n log(n)) for n components on P cores; with sharing see `best_grouping`. Source: design 4.6.
     """
-    demand = demand_of(network, curves, visits_of(network, request).per_record, request)
+    visits = visits_of(network, request, flow)
+    if not is_plain(network, curves, request, visits):
+        return answer(solved(network, curves, request, visits), dict(evidence or {}))
+    assert isinstance(curves, AmdahlCurves)  # is_plain
+    demand = demand_of(network, curves, visits.per_record, request)
     cores = request.cores if request.cores is not None else limits.ALLOCATE_CORES_MAX * max(1, len(demand))
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
     target = 1 / value if name == "throughput_per_s" else value
@@ -240,4 +257,5 @@ def _answer(problem: _Problem, request: Request, solution: Solution) -> Allocati
         bottleneck=tuple(keys[row] for row in slowest),
         why=reasons(outcome),
         groups=groups,
+        objective=request.objective,
     )

@@ -61,18 +61,18 @@ def _target(outcome: Outcome) -> Iterator[Reason]:
     for name, value in (outcome.request.target or {}).items():
         reached = 1 / outcome.period_s if name == "throughput_per_s" else outcome.demand.latency_s(outcome.cores)
         unit = "records/s" if name == "throughput_per_s" else "s"
-        text = f"{outcome.used} cores reach {_amount(reached)} {unit}; the target is {_amount(value)} {unit}"
+        text = f"{outcome.used} cores reach {amount(reached)} {unit}; the target is {amount(value)} {unit}"
         yield Reason("target", None, reached, text)
 
 
 def _bottleneck(outcome: Outcome) -> Iterator[Reason]:
     seconds, rate = outcome.demand.seconds(outcome.cores), 1 / outcome.period_s
-    for row, more in _first(outcome.slowest):
+    for row, more in first(outcome.slowest):
         n, cores = int(outcome.instances[row]), int(outcome.cores[row])
-        where = f"{_plural(cores, 'core')}" if n == 1 else f"{n} instances of {_plural(cores, 'core')}"
+        where = f"{plural(cores, 'core')}" if n == 1 else f"{n} instances of {plural(cores, 'core')}"
         text = (
-            f"{outcome.keys[row]} bounds the throughput at {_amount(rate)} records/s:"
-            f" {_amount(seconds[row])} s a record on {where}{more}"
+            f"{outcome.keys[row]} bounds the throughput at {amount(rate)} records/s:"
+            f" {amount(seconds[row])} s a record on {where}{more}"
         )
         yield Reason("bottleneck", outcome.keys[row], rate, text)
 
@@ -87,8 +87,8 @@ def _next_for_latency(outcome: Outcome) -> Iterator[Reason]:
     if gain[row] > 0:
         latency = outcome.demand.latency_s(outcome.cores)
         text = (
-            f"one more core, for {outcome.keys[row]}, would lower the latency by {_amount(gain[row])} s"
-            f" ({_amount(100 * gain[row] / latency)} %)"
+            f"one more core, for {outcome.keys[row]}, would lower the latency by {amount(gain[row])} s"
+            f" ({amount(100 * gain[row] / latency)} %)"
         )
         yield Reason("next_core", outcome.keys[row], float(gain[row]), text)
 
@@ -111,7 +111,7 @@ def _next_for_throughput(outcome: Outcome) -> Iterator[Reason]:
         outcome.keys[row] if len(outcome.slowest) == 1 else f"{outcome.keys[row]} and {len(outcome.slowest) - 1} more"
     )
     what = "one more core" if more == 1 else f"{more} more cores"
-    text = f"{what}, for {whom}, would raise the throughput to {_amount(rate)} records/s (+{_amount(gain)} %)"
+    text = f"{what}, for {whom}, would raise the throughput to {amount(rate)} records/s (+{amount(gain)} %)"
     yield Reason("next_core", outcome.keys[row], rate, text)
 
 
@@ -126,8 +126,8 @@ def _maximum(outcome: Outcome) -> Iterator[Reason]:
     else:
         binding = np.zeros(len(demand), np.bool_)
         binding[outcome.slowest] = bounded[outcome.slowest] & (demand.parallel_s[outcome.slowest] > 0)
-    for row, more in _first(np.flatnonzero(binding)):
-        n = _plural(int(demand.high[row]), "core")
+    for row, more in first(np.flatnonzero(binding)):
+        n = plural(int(demand.high[row]), "core")
         yield Reason("maximum", outcome.keys[row], float(demand.high[row]),
                      f"{outcome.keys[row]} is at its maximum of {n}; more would help it{more}")  # fmt: skip
 
@@ -140,15 +140,15 @@ def _minimum(outcome: Outcome) -> Iterator[Reason]:
         binding = held & (demand.parallel_s / (demand.low * fewer) < _next_gain(outcome).max())
     else:
         binding = held & (demand.seconds(fewer) / outcome.instances <= outcome.period_s)
-    for row, more in _first(np.flatnonzero(binding)):
-        n = _plural(int(demand.low[row]), "core")
+    for row, more in first(np.flatnonzero(binding)):
+        n = plural(int(demand.low[row]), "core")
         yield Reason("minimum", outcome.keys[row], float(demand.low[row]),
                      f"{outcome.keys[row]} holds its minimum of {n}; fewer would do{more}")  # fmt: skip
 
 
 def _unvisited(outcome: Outcome) -> Iterator[Reason]:
     idle = (outcome.demand.serial_s == 0) & (outcome.demand.parallel_s == 0)
-    for row, more in _first(np.flatnonzero(idle)):
+    for row, more in first(np.flatnonzero(idle)):
         yield Reason("unvisited", outcome.keys[row], 0.0,
                      f"no record visits {outcome.keys[row]}: it has its minimum{more}")  # fmt: skip
 
@@ -164,7 +164,7 @@ def _spare(outcome: Outcome) -> Iterator[Reason]:
         because = "no grouping that was found gains from them"
     else:
         because = f"they cannot speed up {outcome.keys[int(outcome.slowest[0])]}, or are too few for the next step"
-    text = f"{outcome.spare} of {_plural(outcome.request.cores or 0, 'core')} stay free: {because}"
+    text = f"{outcome.spare} of {plural(outcome.request.cores or 0, 'core')} stay free: {because}"
     yield Reason("spare", None, float(outcome.spare), text)
 
 
@@ -176,7 +176,7 @@ def _sharing_bound(outcome: Outcome) -> Iterator[Reason]:
     if bound * outcome.period_s > WORTH_SAYING:
         text = (
             "each component has cores of its own; taking turns on the same number of cores could reach at most"
-            f" {_amount(bound)} records/s"
+            f" {amount(bound)} records/s"
         )
         yield Reason("own_cores", None, bound, text)
 
@@ -185,7 +185,7 @@ def _sharing(outcome: Outcome) -> Iterator[Reason]:
     if isinstance(outcome.solution, Grouping):
         groups = len(outcome.solution.sizes)
         text = (
-            f"{len(outcome.keys)} components share {_plural(outcome.used, 'core')} in {_plural(groups, 'group')}:"
+            f"{len(outcome.keys)} components share {plural(outcome.used, 'core')} in {plural(groups, 'group')}:"
             " those of a group take turns on all of its cores"
         )
         yield Reason("sharing", None, float(groups), text)
@@ -196,10 +196,10 @@ def _shared_bottleneck(outcome: Outcome) -> Iterator[Reason]:
         row, rate = int(outcome.slowest[0]), 1 / outcome.period_s
         number = int(outcome.solution.group[row])
         members = int((outcome.solution.group == number).sum())
-        size = _plural(int(outcome.solution.sizes[number]), "core")
+        size = plural(int(outcome.solution.sizes[number]), "core")
         text = (
-            f"the group of {outcome.keys[row]} ({_plural(members, 'component')}) bounds the throughput at"
-            f" {_amount(rate)} records/s: its turns take {_amount(outcome.period_s)} s a record on {size}"
+            f"the group of {outcome.keys[row]} ({plural(members, 'component')}) bounds the throughput at"
+            f" {amount(rate)} records/s: its turns take {amount(outcome.period_s)} s a record on {size}"
         )
         yield Reason("bottleneck", outcome.keys[row], rate, text)
 
@@ -214,13 +214,13 @@ def _gap(outcome: Outcome) -> Iterator[Reason]:
     bound = 1 / period_bound(outcome.demand, outcome.request.cores or outcome.used)
     gap = 1 - 1 / (outcome.period_s * bound)
     text = (
-        f"the grouping was found by balancing: at most {_amount(bound)} records/s are possible, so it is at most"
-        f" {_amount(100 * gap)} % below the best"
+        f"the grouping was found by balancing: at most {amount(bound)} records/s are possible, so it is at most"
+        f" {amount(100 * gap)} % below the best"
     )
     yield Reason("gap", None, gap, text)
 
 
-def _first(rows: Ints) -> Iterator[tuple[int, str]]:
+def first(rows: Ints) -> Iterator[tuple[int, str]]:
     """Give the first rows, the last of them with how many follow, in words."""
     shown = rows[:REASONS_MAX].tolist()
     for order, row in enumerate(shown):
@@ -228,12 +228,12 @@ def _first(rows: Ints) -> Iterator[tuple[int, str]]:
         yield row, f" (and {left} more alike)" if left > 0 and order == REASONS_MAX - 1 else ""
 
 
-def _amount(value: float) -> str:
+def amount(value: float) -> str:
     """Return a figure as people read it: four digits, and no exponent where it can be helped."""
     return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
 
 
-def _plural(n: int, noun: str) -> str:
+def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 

@@ -1,0 +1,118 @@
+"""The time until the last of several is there, and the time until it is a record's turn, by two moments each.
+
+A time of mean m and variance v is taken as d + X with X exponential (v <= m^2), or as one of two exponentials with
+balanced means (v > m^2). Both have the right mean and variance, and closed integrals of their tail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.planning.demand import Floats
+
+# Panels of a Gauss-Legendre rule, in means of the slowest tail: dense where fast tails bend, out to exp(-40).
+EDGES = np.array([0.0, 0.02, 0.1, 0.35, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0])
+ABSCISSAS, WEIGHTS = np.polynomial.legendre.leggauss(8)
+BREAKS_MAX = 12  # shifts of tails that get panels of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """Distributions of one shape (K, c): shift_s, and two exponential phases of share_1 and the rest."""
+
+    shift_s: Floats
+    share: Floats
+    first_s: Floats
+    second_s: Floats
+
+    def tail(self, x: Floats) -> Floats:
+        """Return P(X > x), for x of shape (K, q) -> (K, c, q)."""
+        over = np.maximum(x[:, None, :] - self.shift_s[:, :, None], 0.0)
+        return np.where(x[:, None, :] < self.shift_s[:, :, None], 1.0, self._phases(over, integrated=False))
+
+    def beyond(self, x: Floats) -> Floats:
+        """Return the integral of the tail from x on, (K, c, q)."""
+        under = np.maximum(self.shift_s[:, :, None] - x[:, None, :], 0.0)
+        over = np.maximum(x[:, None, :] - self.shift_s[:, :, None], 0.0)
+        return under + self._phases(over, integrated=True)
+
+    def _phases(self, over: Floats, *, integrated: bool) -> Floats:
+        total = np.zeros(over.shape)
+        for share, mean in ((self.share, self.first_s), (1 - self.share, self.second_s)):
+            wide = np.broadcast_to(mean[:, :, None], over.shape)
+            with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+                left = np.where(wide > 0, np.exp(-over / wide), 0.0)
+            total += share[:, :, None] * left * (wide if integrated else 1.0)
+        return total
+
+
+def tails_of(mean: Floats, variance: Floats) -> Tails:
+    """Return the distributions with these means and variances, both (K, c)."""
+    spread = np.minimum(np.sqrt(variance), mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        square = np.where(mean > 0, variance / mean**2, 0.0)
+    wild = square > 1
+    root = np.sqrt(np.maximum(square - 1, 0.0) / (square + 1))
+    share = np.where(wild, (1 + root) / 2, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = np.where(wild, mean / (2 * share), spread), np.where(wild, mean / (2 * (1 - share)), 0.0)
+    return Tails(np.where(wild, 0.0, mean - spread), share, first, second)
+
+
+def latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of the maximum of independent times, (K, c) -> (K,) each. Cost O(K c)."""
+    tails = tails_of(mean, variance)
+    start = tails.shift_s.max(axis=1)
+    scale = np.maximum(tails.first_s, tails.second_s).max(axis=1)
+    x, weight = _rule(start[:, None] + scale[:, None] * EDGES)
+    left = 1 - np.prod(1 - tails.tail(x), axis=1)
+    return _moments(start, x, weight, left)
+
+
+def in_order(mean: Floats, variance: Floats, rates: Floats, overtakes: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of the time until a record leaves after all that entered before it.
+
+    Parameters
+    ----------
+    mean, variance : (K, c)
+        Of a record's time in each of the c branches.
+    rates : (c,)
+        Records per second into each branch: Poisson.
+    overtakes : (K, c)
+        1 where records of one branch overtake each other, 0 where it keeps their order.
+    shares : (c,)
+        Of records, of sum 1.
+
+    Notes
+    -----
+    Earlier records still inside at time x are Poisson with mean L_j times the integral of branch j's tail from x on, so
+    P(left by x) = F_i(x) exp(-sum_j L_j integral) for a record of branch i, over the other branches and, where records
+    overtake, its own. Times are taken as independent. Cost O(K c^2).
+    """
+    tails = tails_of(mean, variance)
+    shifts = np.sort(tails.shift_s, axis=1)
+    breaks = shifts[:, np.unique(np.linspace(0, shifts.shape[1] - 1, BREAKS_MAX).astype(int))]
+    scale = np.maximum(tails.first_s, tails.second_s).max(axis=1) + tails.shift_s.max(axis=1) / 8
+    edges = np.sort(np.concatenate([np.zeros((len(mean), 1)), breaks, shifts[:, -1:] + scale[:, None] * EDGES], axis=1))
+    x, weight = _rule(edges)
+    tail, inside = tails.tail(x), rates[None, :, None] * tails.beyond(x)
+    others = inside.sum(axis=1, keepdims=True) - inside * (1 - overtakes[:, :, None])
+    left = 1 - ((1 - tail) * np.exp(-others) * shares[None, :, None]).sum(axis=1)
+    return _moments(np.zeros(len(mean)), x, weight, left)
+
+
+def _rule(edges: Floats) -> tuple[Floats, Floats]:
+    """Return points and weights of the panels between the edges, (K, q)."""
+    half = np.diff(edges, axis=1) / 2
+    middle = (edges[:, 1:] + edges[:, :-1]) / 2
+    x = middle[:, :, None] + half[:, :, None] * ABSCISSAS
+    weight = half[:, :, None] * WEIGHTS
+    return x.reshape(len(edges), -1), weight.reshape(len(edges), -1)
+
+
+def _moments(start: Floats, x: Floats, weight: Floats, left: Floats) -> tuple[Floats, Floats]:
+    mean = start + (weight * left).sum(axis=1)
+    second = start**2 + (weight * 2 * x * left).sum(axis=1)
+    return mean, np.maximum(second - mean**2, 0.0)

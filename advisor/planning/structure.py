@@ -1,0 +1,261 @@
+"""From the times of components to the time of a record through the network's structure.
+
+Every node has a mean and a variance of the time that a record which enters it spends there: sums along a series,
+mixtures over a choice, the last of all at a join, random sums over replicas and returns. Times of parts are taken as
+independent. At a synchrocell after a choice a record meets its partner from the other branches: that choice counts as a
+join. Where order is kept (`||`, `**`, `!!`) a record waits for those before it, once records arrive at a rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
+from advisor.planning.demand import Floats, Ints
+from advisor.planning.extremes import in_order, latest
+from advisor.planning.queueing import departures, merged
+from advisor.planning.routing import mean_depth
+from advisor.planning.visits import Visits
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A network with its routing, as the latency sees it.
+
+    Attributes
+    ----------
+    ratios : float64 array (n,)
+        Visits per record over the entries that structure gives each box: 1 unless visits were given.
+    joins : frozenset of int
+        Nodes whose parts a record passes all at once: joins, and choices before a synchrocell.
+    rows : mapping
+        Node of a box -> its row in ``network.keys``.
+    """
+
+    network: Network
+    visits: Visits
+    ratios: Floats
+    joins: frozenset[int]
+    rows: dict[int, int]
+
+    @property
+    def adds_up(self) -> bool:
+        """True when the mean latency is sum_c v_c T_c: nothing waits for anything else."""
+        return not self.joins
+
+    @property
+    def keeps_order(self) -> bool:
+        """True when a part hands its records on in order."""
+        return any(node.ordered for node in self.network.nodes)
+
+    def factor(self, index: int) -> float:
+        """Return how often a record passes the node's only part."""
+        kind = self.network.nodes[index].kind
+        if kind == REPLICATION:
+            return mean_depth(self.visits.routing.depths[index])
+        return 1 / (1 - self.visits.routing.returns[index]) if kind == FEEDBACK else 1.0
+
+    def shares(self, index: int) -> list[float]:
+        """Return the shares of a choice's branches; equal ones where no record comes."""
+        children = self.network.nodes[index].children
+        return list(self.visits.routing.shares.get(index, [1 / len(children)] * len(children)))
+
+
+def structure_of(network: Network, visits: Visits) -> Structure:
+    """Return the structure of a network whose visits are known. Cost O(nodes)."""
+    entries = visits.entries[list(network.boxes)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(entries > 0, visits.per_record / entries, 0.0)
+    joins = {index for index, node in enumerate(network.nodes) if node.kind == JOIN}
+    for node in network.nodes:
+        if node.kind != SERIES:
+            continue
+        last = -1
+        for child in node.children:
+            inner = _inside(network, child)
+            if network.nodes[inner].kind == CHOICE:
+                last = inner
+            elif network.nodes[inner].kind == SYNC and last >= 0:
+                joins.add(last)
+                last = -1
+    return Structure(network, visits, ratios, frozenset(joins), {index: row for row, index in enumerate(network.boxes)})
+
+
+def _inside(network: Network, index: int) -> int:
+    """Return what a placement, or a replication of a synchrocell, is about."""
+    node = network.nodes[index]
+    while node.kind == PLACEMENT or (node.kind == REPLICATION and network.nodes[node.children[0]].kind == SYNC):
+        index = node.children[0]
+        node = network.nodes[index]
+    return index
+
+
+def through(
+    structure: Structure, mean: Floats, variance: Floats, instances: Ints, arrival_per_s: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
+
+    Parameters
+    ----------
+    mean, variance : (K, n)
+        Of one visit to each component, waiting included.
+    instances : (K, n)
+        Where a component has several, records overtake each other there.
+    arrival_per_s : float
+        Records that enter per second; 0: one record alone, which waits for nobody's order.
+
+    Notes
+    -----
+    Cost O(K nodes), with joins and order O(K children^2 of them).
+    """
+    nodes, parts = structure.network.nodes, len(mean)
+    moments: list[tuple[Floats, Floats]] = []
+    unordered: list[Floats] = []
+    zero = np.zeros(parts)
+    for index, node in enumerate(nodes):
+        children = [moments[child] for child in node.children]
+        mixed = [unordered[child] for child in node.children]
+        overtaken = np.maximum.reduce(mixed) if mixed else zero
+        if index in structure.rows:
+            row = structure.rows[index]
+            ratio = structure.ratios[row]
+            found = ratio * mean[:, row], ratio * variance[:, row]
+            overtaken = (instances[:, row] > 1).astype(np.float64)
+        elif index in structure.joins:
+            found = _joined(structure, index, children)
+        elif node.kind == SERIES:
+            found = sum((m for m, _ in children), zero), sum((v for _, v in children), zero)
+        elif node.kind == CHOICE:
+            found = _mixture(structure.shares(index), children)
+            overtaken = np.ones(parts)
+        elif node.kind in (REPLICATION, FEEDBACK):
+            found, overtaken = _repeated(structure, index, children[0]), np.ones(parts)
+        else:
+            found = children[0] if children else (zero, zero)
+        rate = arrival_per_s * structure.visits.entries[index]
+        if node.ordered and rate > 0:
+            found, overtaken = _ordered(structure, index, found, children, mixed, rate), zero
+        moments.append(found)
+        unordered.append(overtaken)
+    return moments[-1]
+
+
+Moments = tuple[Floats, Floats]
+
+
+def _joined(structure: Structure, index: int, children: list[Moments]) -> Moments:
+    """Return the last of the parts; of a choice before a synchrocell, of the branches that records take."""
+    taken = children
+    if structure.network.nodes[index].kind == CHOICE:
+        taken = [child for child, share in zip(children, structure.shares(index), strict=True) if share > 0]
+    means, variances = (np.stack(some, axis=1) for some in zip(*taken, strict=True))
+    if not variances.any():
+        return means.max(axis=1), np.zeros(len(means))
+    infinite = ~np.isfinite(means).all(axis=1)
+    mean, variance = latest(np.where(infinite[:, None], 1.0, means), np.where(infinite[:, None], 0.0, variances))
+    return np.where(infinite, np.inf, mean), np.where(infinite, np.inf, variance)
+
+
+def _mixture(shares: list[float], children: list[Moments]) -> Moments:
+    mean, second = np.zeros(len(children[0][0])), np.zeros(len(children[0][0]))
+    for share, (m, v) in zip(shares, children, strict=True):
+        if share > 0:
+            mean = mean + share * m
+            second = second + share * (v + m**2)
+    return mean, _positive(second - np.where(np.isfinite(mean), mean, 0.0) ** 2)
+
+
+def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
+    """Return the sum over N passes: E[N] m, E[N] v + Var[N] m^2."""
+    routing = structure.visits.routing
+    if structure.network.nodes[index].kind == FEEDBACK:
+        back = routing.returns[index]
+        times, spread = 1 / (1 - back), back / (1 - back) ** 2
+    else:
+        depths = np.asarray(routing.depths[index])
+        passes = np.arange(len(depths))
+        times = float(depths @ passes)
+        spread = max(float(depths @ passes**2) - times**2, 0.0)
+    if times == 0:
+        return np.zeros_like(child[0]), np.zeros_like(child[0])
+    return times * child[0], times * child[1] + spread * child[0] ** 2
+
+
+def _ordered(
+    structure: Structure, index: int, found: Moments, children: list[Moments], mixed: list[Floats], rate: float
+) -> Moments:
+    """Return the time until a record may leave in order; the branches of a choice overtake each other."""
+    mean, variance = found
+    stable = np.isfinite(mean) & np.isfinite(variance)
+    if not stable.any():
+        return found
+    if structure.network.nodes[index].kind == CHOICE and index not in structure.joins:
+        shares = np.array(structure.shares(index))
+        chosen = np.flatnonzero(shares > 0)
+        means, variances, overtakes = (
+            np.stack([some[branch] for branch in chosen], axis=1)[stable]
+            for some in ([m for m, _ in children], [v for _, v in children], mixed)
+        )
+        shares = shares[chosen]
+    else:
+        own = mixed[0] if structure.network.nodes[index].kind == SPLIT else np.ones(len(mean))
+        means, variances, overtakes = (some[stable][:, None] for some in (mean, variance, own))
+        shares = np.ones(1)
+    ordered = in_order(means, variances, rate * shares, overtakes, shares)
+    results = mean.copy(), variance.copy()
+    for result, value in zip(results, ordered, strict=True):
+        result[stable] = value
+    return np.maximum(results[0], mean), results[1]
+
+
+def _positive(values: Floats) -> Floats:
+    return np.maximum(values, 0.0)
+
+
+def arrivals(structure: Structure, rho: Floats, variation: Floats, instances: Ints, entering: float) -> Floats:
+    """Return c_a^2 of the stream into each component, (K, n): split, merged and smoothed on its way (Whitt's QNA).
+
+    `rho` and `instances` are (K, n), `variation` (n,) of the services, `entering` c_a^2 of the network's arrivals.
+    Streams that return are taken as Poisson. Cost O(K nodes).
+    """
+    nodes = structure.network.nodes
+    incoming: list[Floats] = [np.zeros(0)] * len(nodes)
+    incoming[-1] = np.full(len(rho), entering)
+    found = np.ones(rho.shape)
+    _walk(structure, len(nodes) - 1, incoming[-1], rho, variation, instances, found)
+    return found
+
+
+def _walk(
+    structure: Structure, index: int, into: Floats, rho: Floats, variation: Floats, instances: Ints, found: Floats
+) -> Floats:
+    """Fill in c_a^2 below a node and return c_d^2 of what leaves it; as deep as networks nest."""
+    node = structure.network.nodes[index]
+    if index in structure.rows:
+        row = structure.rows[index]
+        found[:, row] = into
+        return departures(rho[:, row], variation[row], instances[:, row], into)
+
+    def down(child: int, stream: Floats) -> Floats:
+        return _walk(structure, child, stream, rho, variation, instances, found)
+
+    one = np.ones_like(into)
+    if node.kind == SERIES:
+        for child in node.children:
+            into = down(child, into)
+        return into
+    if node.kind == CHOICE:
+        shares = structure.shares(index)
+        leaving = [down(child, 1 + share * (into - 1)) for child, share in zip(node.children, shares, strict=True)]
+        taken = [(share, out) for share, out in zip(shares, leaving, strict=True) if share > 0]
+        return merged(np.full(len(into), 0.5), tuple(s * one for s, _ in taken), tuple(out for _, out in taken))
+    if node.kind in (REPLICATION, FEEDBACK):
+        times = structure.factor(index)
+        if times <= 1:
+            return down(node.children[0], 1 + times * (into - 1))
+        mixed = merged(np.full(len(into), 0.5), (one / times, one - one / times), (into, one))
+        return 1 + (down(node.children[0], mixed) - 1) / times
+    leaving = [down(child, into) for child in node.children]
+    return sum(leaving, np.zeros_like(into)) / len(leaving) if leaving else into

@@ -16,10 +16,10 @@ import anyio.abc
 from advisor.client import requests
 from advisor.client.address import parse_address
 from advisor.client.link import Link
-from advisor.client.outcomes import Answered, Stats
+from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
+from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of
@@ -88,10 +88,12 @@ class AsyncClient:
         )
         self._outbox = self._session.outbox
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
+        self._listeners: dict[str, Callable[[Any], None]] = {}  # by the method of what the service tells by itself
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
-            self._address, context, self._session, linger_s=linger_s, tell=self._tell, failed=self._failed
-        )
+            self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._told,
+            failed=self._failed,
+        )  # fmt: skip
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -259,6 +261,36 @@ class AsyncClient:
         params = requests.given(network=network, cores=cores, objective=objective, target=target, **more)
         return await self._ask("allocate", params, requests.read_allocation, timeout_s)
 
+    async def curves(
+        self, components: Sequence[str] | None = None, *,
+        since: int | None = None, watch: Callable[[Curves], None] | None = None, level: float | None = None,
+        cores_max: int | None = None, timeout_s: float | None = None,
+    ) -> Curves:  # fmt: skip
+        """Return the curves of components, or of all, as a bundle: those that changed after the version `since`.
+
+        Parameters
+        ----------
+        watch : callable, optional
+            Takes every later `Curves`, with the components that changed, as long as this client lives: after a cut they are
+            asked for anew. It must return soon.
+        """
+        params = requests.given(components=components, since=since, level=level, cores_max=cores_max)
+        if watch is None:
+            return await self._ask("curves", params, requests.read_curves, timeout_s)
+        params["watch"] = True
+        first = await self._ask("curves", params, requests.read_curves, timeout_s)
+        self._listeners["curves"] = lambda result: watch(requests.read_curves(result))
+        # Pushes leave out what grew by little, so that no version stands for all: after a cut all is asked for.
+        again = {key: value for key, value in params.items() if key != "since"}
+        self._session.stand("curves", lambda: [again])
+        return first
+
+    async def unwatch_curves(self, *, timeout_s: float | None = None) -> None:
+        """Take no more pushes of curves."""
+        self._session.unstand("curves")
+        self._listeners.pop("curves", None)
+        await self._ask("curves", {"components": [], "watch": False}, requests.read_curves, timeout_s)
+
     async def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,
         timeout_s: float | None = None,
@@ -389,6 +421,11 @@ class AsyncClient:
         if waiting is not None and not waiting[1]:
             waiting[1].append(answer)
             waiting[0].set()
+
+    def _told(self, told: Told) -> None:
+        listener = self._listeners.get(told.method)
+        if listener is not None and told.params:
+            listener(told.params[0])
 
     def _failed(self, error: AdvisorError) -> None:
         for call in list(self._answers):

@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 
 from advisor.client.address import TcpAddress, UnixAddress
-from advisor.client.outcomes import Answered, GiveUp, Pause
+from advisor.client.outcomes import Answered, GiveUp, Pause, Told
 from advisor.client.session import Session
 from advisor.errors import AdvisorError, ConnectionFailed
 
@@ -42,6 +42,8 @@ class Link:
         How long a row waits for others to fill its batch.
     tell : callable
         Takes each `Answered`.
+    told : callable
+        Takes each `Told`.
     failed : callable
         Takes an error with which no connection can be had until somebody mends it.
     """
@@ -54,6 +56,7 @@ class Link:
         *,
         linger_s: float,
         tell: Callable[[Answered], None],
+        told: Callable[[Told], None],
         failed: Callable[[AdvisorError], None],
     ) -> None:
         self._address = address
@@ -61,6 +64,7 @@ class Link:
         self._session = session
         self._linger_s = linger_s
         self._tell = tell
+        self._told = told
         self._failed = failed
         self._scope: anyio.CancelScope | None = None  # made by `run`: a scope needs the loop it is on
         self._stopped = False
@@ -181,6 +185,8 @@ class Link:
                 match outcome:
                     case Answered():
                         self._tell(outcome)
+                    case Told():
+                        self._told(outcome)
                     case Pause():
                         pauses += 1
                         group.start_soon(self._resume_after, backoff_s(pauses))

@@ -61,6 +61,13 @@ class Answered(NamedTuple):
     result: Any
 
 
+class Told(NamedTuple):
+    """The service tells something by itself."""
+
+    method: str
+    params: list[Any]
+
+
 class Pause(NamedTuple):
     """The service cannot take batches now: back off, then `resume`."""
 
@@ -73,4 +80,4 @@ class GiveUp(NamedTuple):
     error: AdvisorError
 
 
-Outcome = Answered | Pause | GiveUp
+Outcome = Answered | Told | Pause | GiveUp

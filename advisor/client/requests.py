@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar, cast
 
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
+from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Reason, Suggestion
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
@@ -104,6 +104,14 @@ def read_allocation(result: Any) -> Allocation:
     answer["why"] = tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ()))
     answer["groups"] = tuple((group["cores"], tuple(group["components"])) for group in answer.get("groups", ()))
     return Allocation(**answer)
+
+
+def read_curves(result: Any) -> Curves:
+    """Return the answer to `curves`, or what is pushed."""
+    answer = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    if not isinstance(answer.get("bundle"), bytes) or not isinstance(answer.get("version"), int):
+        raise MalformedMessage("an answer without version or bundle", field=Curves.__name__)
+    return Curves(answer["version"], answer["bundle"], int(answer.get("more") or 0))
 
 
 def _known(shape: type[Any], result: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from advisor.client.outbox import Batch, Outbox
-from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause
+from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Told
 from advisor.domain.limits import NAME_IDS_MAX, STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
@@ -21,7 +21,7 @@ from advisor.errors import (
     Unauthorized,
     UnknownNameId,
 )
-from advisor.protocol.connection import ClientConnection, Reply, encode_request
+from advisor.protocol.connection import ClientConnection, Notice, Reply, encode_request
 from advisor.protocol.encoding import EMPTY, Body, encode_numbered
 from advisor.protocol.params import PROTOCOL_VERSION
 
@@ -84,6 +84,9 @@ class Session:
         self._naming: set[int] = set()
         self._in_flight: dict[int, Batch] = {}
         self._unanswered: dict[Batch, int] = {}  # numbered calls that were sent, on any connection
+        # What is asked anew on each connection, by topic, and under which msgid it was asked on this one.
+        self._standing: dict[str, Callable[[], Sequence[Any]]] = {}
+        self._standing_asked: dict[int, str] = {}
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
         self._pause: AdvisorError | None = None
@@ -136,6 +139,14 @@ class Session:
         """Nobody waits for this answer any more. A numbered call is made all the same."""
         self._calls.pop(call, None)
 
+    def stand(self, method: str, params: Callable[[], Sequence[Any]]) -> None:
+        """Ask this from now on at the begin of each connection; its answers, like notifications, come as `Told`."""
+        self._standing[method] = params
+
+    def unstand(self, method: str) -> None:
+        """Ask it no more."""
+        self._standing.pop(method, None)
+
     @property
     def expecting(self) -> bool:
         """True when the service owes an answer."""
@@ -151,6 +162,7 @@ class Session:
         self._out.clear()
         self._in_flight.clear()
         self._asked.clear()
+        self._standing_asked.clear()
         self._naming.clear()
         self._named = 0
         self._rewind = False
@@ -192,7 +204,7 @@ class Session:
             return [GiveUp(error)]
         outcomes: list[Outcome] = []
         for reply in replies:
-            outcomes += self._take(reply)
+            outcomes += [Told(*reply)] if isinstance(reply, Notice) else self._take(reply)
             if outcomes and isinstance(outcomes[-1], GiveUp):
                 break
         return outcomes
@@ -239,6 +251,11 @@ class Session:
             call = self._asked.pop(msgid)
             known = self._calls.pop(call, None) is not None
             return [Answered(call, reply.error, reply.result)] if known else []
+        if msgid in self._standing_asked:
+            method = self._standing_asked.pop(msgid)
+            if reply.error is not None:
+                self.stats.last_error = str(reply.error)
+            return [Told(method, [reply.result])] if reply.error is None else []
         if msgid in self._naming:
             self._naming.discard(msgid)
             return [] if reply.error is None else [GiveUp(reply.error)]
@@ -264,6 +281,10 @@ class Session:
         self.failure = None
         for call in self._calls:
             self._ask(call)
+        for method, params in self._standing.items():
+            msgid = self._new_id()
+            self._standing_asked[msgid] = method
+            self._out += encode_request(msgid, method, params())
         late = [batch for batch in self._unanswered if batch.durable]
         return [Answered(self._unanswered.pop(batch), None, None) for batch in late]
 

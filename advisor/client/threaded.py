@@ -19,7 +19,7 @@ from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient
 from advisor.client.outcomes import Stats
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
+from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
@@ -196,6 +196,17 @@ class SyncClient:
                 network, cores, objective=objective, target=target, timeout_s=timeout_s, **more
             )
         )
+
+    def curves(
+        self, components: Sequence[str] | None = None, *, watch: Callable[[Curves], None] | None = None,
+        timeout_s: float | None = None, **asked: Any,
+    ) -> Curves:  # fmt: skip
+        """Return the curves of components as a bundle. As `AsyncClient.curves`; `watch` is called in the client's thread."""
+        return self._run(lambda client: client.curves(components, watch=watch, timeout_s=timeout_s, **asked))
+
+    def unwatch_curves(self, *, timeout_s: float | None = None) -> None:
+        """Take no more pushes of curves."""
+        self._run(lambda client: client.unwatch_curves(timeout_s=timeout_s))
 
     def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,

@@ -90,6 +90,25 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class Curves:
+    """Curves of components as a bundle.
+
+    Attributes
+    ----------
+    version : int
+        What `since` takes.
+    bundle : bytes
+        As `advisor.domain.bundle` has it; `advisor.Bundle` reads it.
+    more : int
+        Components that changed and did not fit in; who watches gets them with the next push, who does not asks again for them.
+    """
+
+    version: int
+    bundle: bytes
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Reason:
     """One reason of an answer: `code` for programs, `text` for people."""
 

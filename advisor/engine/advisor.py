@@ -6,6 +6,7 @@ that a lock would have to protect longer.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt, Suggestion
-from advisor.domain.curves import AmdahlCurves
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import (
@@ -27,8 +28,11 @@ from advisor.domain.observations import (
 )
 from advisor.engine import state_bytes
 from advisor.engine.asking import Asking
-from advisor.engine.checks import check_kinds, checked_level, is_number
+from advisor.engine.bundles import CORES_DEFAULT
+from advisor.engine.checks import check_kinds, checked_cores, checked_level, is_number
 from advisor.engine.components import TIME, Components
+from advisor.engine.curve_tables import CurveTables
+from advisor.engine.following import Bundles, Follower
 from advisor.engine.mixtures import Mixture
 from advisor.engine.pending import Pending, more_of, point_of
 from advisor.engine.report import component_status, fate
@@ -89,11 +93,15 @@ class Advisor:
         self.components = components
         self._solved = SolvedModels(components)
         self._asking = Asking(components, self._solved)
+        self.bundles = Bundles(components, self._asking)
+        self._tables = CurveTables(components, self._solved, self._asking)
 
-    def _drop(self) -> None:
-        """Forget what was solved: components changed otherwise than by new rows."""
+    def _drop(self, slot: int | None = None) -> None:
+        """Forget what was solved: a component, or all, changed otherwise than by new rows."""
         self._solved.drop()
         self._asking.drop()
+        self.bundles.touch(slot)
+        self._tables.drop()
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -195,7 +203,7 @@ class Advisor:
         """
         self.flush()
         slot = self.components.forget(component, keep)
-        self._drop()
+        self._drop(slot)
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
 
     def pin(self, component: str, model: str | None) -> dict[str, Any]:
@@ -214,7 +222,7 @@ class Advisor:
         """
         self.flush()
         self._asking.pin(component, model)
-        self._drop()
+        self._drop(self.components.slot(component))
         return {"component": component, "model": model}
 
     def suggest(
@@ -322,12 +330,7 @@ class Advisor:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        if (
-            isinstance(cores_max, bool)
-            or not isinstance(cores_max, int)
-            or not 1 <= cores_max <= limits.ALLOCATE_CORES_MAX
-        ):
-            raise InvalidValue("cores_max", cores_max, f"a whole number from 1 to {limits.ALLOCATE_CORES_MAX}")
+        checked_cores("cores_max", cores_max)
         if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
             raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
         level = checked_level(level)
@@ -406,6 +409,63 @@ class Advisor:
         """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
         self.flush()
         return self._solved.curves(boxes, components or {}, load or {})
+
+    def tables_of(
+        self,
+        boxes: Sequence[str],
+        components: Mapping[str, str] | None = None,
+        load: Mapping[str, float] | None = None,
+        *,
+        cores_max: int,
+        level: float = LEVEL,
+    ) -> TabulatedCurves:
+        """Return the curve of each box name by whatever answers for its component, as a table of core counts.
+
+        Parameters
+        ----------
+        cores_max : int
+            The tables reach at least so far.
+        level : float
+            Probability with which the expected time lies below `upper_s`.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        self.flush()
+        cores = checked_cores("cores_max", cores_max)
+        return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
+
+    def tables_missing(
+        self, boxes: Sequence[str], components: Mapping[str, str] | None = None, *, cores_max: int, level: float = LEVEL
+    ) -> int:
+        """Return how many tables `tables_of` would have to make: about 2 ms each."""
+        self.flush()
+        return self._tables.missing(boxes, components or {}, cores_max, level)
+
+    def bundle(
+        self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
+    ) -> bytes:
+        """Return the curves of components, or of all, as a flat bundle for who cannot wait (`advisor.domain.bundle`).
+
+        Parameters
+        ----------
+        level : float
+            Share of runs that the intervals hold.
+        cores_max : int
+            Cores up to which curves are tabulated; beyond they go on as they ended.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        names = None if components is None else list(dict.fromkeys(components))
+        for name in names or ():
+            self.components.slot(name)
+        follower = Follower(self.bundles, names, checked_level(level), checked_cores("cores_max", cores_max))
+        version = follower.version
+        return follower.pack(list(follower.records(follower.due(), sys.maxsize)), version)
 
     def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:
         """Return totals and a page of components: counts, ranges, model, bias and prediction error.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.engine.checks import check_together, checked
-from advisor.engine.choice import Point, choose
+from advisor.engine.choice import ChoiceCurve, choose, counts_kept, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
 from advisor.engine.mixtures import FORMS, MIXTURE, Mixture, Mixtures
 from advisor.engine.prior import prior_of
@@ -23,6 +24,8 @@ from advisor.models.support import MACHINES_MAX
 
 Floats = NDArray[np.float64]
 
+CURVES_KEPT = 1_024  # times by cores of single invocations, at most 9 KB each; the oldest is dropped
+
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
 PINS = (MIXTURE, TWO_STEP, *prediction.form_names(), *FORMS)
 
@@ -34,10 +37,12 @@ class Asking:
         self._components = components
         self._solved = solved
         self.mixtures = Mixtures(components, solved.at)
+        self._curves: OrderedDict[tuple[Any, ...], ChoiceCurve] = OrderedDict()
 
     def drop(self) -> None:
         """Forget what was solved."""
         self.mixtures.drop()
+        self._curves.clear()
 
     def answering(self, slot: int, form: str | None) -> Mixture | Model | None:
         """Return what answers for a slot: the form asked for, else the pinned one, else the evidence's; None: nothing learned.
@@ -161,24 +166,30 @@ class Asking:
         ------
         UnknownComponent, InvalidValue
         """
-        dimensions = self.dimensions(self._components.slot(component))
-        if np.shape(checked("predictor", predictor, "invalid_predictor")) != ((dimensions,) if dimensions > 1 else ()):
+        slot = self._components.slot(component)
+        dimensions = self.dimensions(slot)
+        x = checked("predictor", predictor, "invalid_predictor")
+        if np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
+        last = counts_kept(cores_max)
+        key = (slot, x if dimensions == 1 else x.tobytes(), last, level, machine)
+        curve = self._curves.get(key)
+        if curve is None or curve.rows != self._components.table.integers("rows")[slot]:
+            curve = self._curve(slot, component, x, last, level, machine)
+            # A guess from the others changes with them, so it is not kept; nor is a curve that nobody asks for any more.
+            if self._solved.learned(slot):
+                self._curves[key] = curve
+                self._curves.move_to_end(key)
+                if len(self._curves) > CURVES_KEPT:
+                    self._curves.popitem(last=False)
+        return choose(curve, cores_max, tolerance)
 
-        def ask(cores: Any) -> Prediction:
-            return self.predict(component, predictor, cores, level, None, machine, TIME)
-
-        def one(cores: float) -> Point:
-            answer = ask(cores)
-            return answer.elapsed_s, answer.low_s, answer.high_s, answer.extrapolates
-
-        def values(counts: Floats) -> Floats:
-            if dimensions == 1:
-                return ask(counts).elapsed_s
-            vectors = np.broadcast_to(np.asarray(predictor, np.float64), (len(counts), np.size(predictor)))
-            return self.predict(component, vectors, counts, level, None, machine, TIME).elapsed_s
-
-        return choose(values, one, ask(1.0).model, cores_max, tolerance)
+    def _curve(self, slot: int, component: str, x: Any, last: int, level: float, machine: str | None) -> ChoiceCurve:
+        """Return the times by cores of one invocation. Cost: one batch of predictions, up to a few milliseconds."""
+        counts = counts_to(last)
+        points = np.broadcast_to(x, (len(counts), np.size(x))) if np.ndim(x) else x
+        answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
+        return ChoiceCurve.of(int(self._components.table.integers("rows")[slot]), counts, answer)
 
 
 def _vectors(predictor: Any, dimensions: int) -> Floats:

@@ -29,6 +29,18 @@ def checked_level(level: Any) -> float:
     return float(level)
 
 
+def checked_cores(field: str, value: Any) -> int:
+    """Return a whole number of cores.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limits.ALLOCATE_CORES_MAX:
+        raise InvalidValue(field, value, f"a whole number from 1 to {limits.ALLOCATE_CORES_MAX}")
+    return value
+
+
 def check_together(x: Any, p: Any) -> None:
     """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for.
 

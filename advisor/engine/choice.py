@@ -2,51 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from math import log2
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.answers import CoreChoice
+from advisor.domain.answers import CoreChoice, Prediction
 
 Floats = NDArray[np.float64]
-Point = tuple[float, float, float, float]
 
 ALL_COUNTS = 256  # core counts tried one by one; beyond, every power of 2**(1/32) as well: 2 % apart
 PER_DOUBLING = 32
+COUNTS_LEAST = 16  # a curve kept for reuse has at least so many
 EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
 
 
-def choose(
-    values: Callable[[Floats], Floats], one: Callable[[float], Point], name: str, cores_max: int, tolerance: float
-) -> CoreChoice:
+@dataclass(frozen=True, slots=True)
+class ChoiceCurve:
+    """One invocation's predicted times by cores.
+
+    Attributes
+    ----------
+    rows : int
+        Of the component when it was predicted.
+    counts : int64 array (n,)
+    elapsed, low, high, outside : float64 arrays (n,)
+    name : str
+        The form that answers.
+    """
+
+    rows: int
+    counts: NDArray[np.int64]
+    elapsed: Floats
+    low: Floats
+    high: Floats
+    outside: Floats
+    name: str
+
+    @classmethod
+    def of(cls, rows: int, counts: NDArray[np.int64], answer: Prediction) -> ChoiceCurve:
+        """Return the curve of a prediction of all counts."""
+        return cls(
+            rows, counts, answer.elapsed_s, answer.low_s, answer.high_s,
+            np.broadcast_to(answer.extrapolates, counts.shape), answer.model,
+        )  # fmt: skip
+
+
+def counts_kept(cores_max: int) -> int:
+    """Return the last count of the curve from which `cores_max` is answered: one curve serves all of a power of two."""
+    return (
+        cores_max if cores_max > ALL_COUNTS else min(ALL_COUNTS, max(COUNTS_LEAST, 1 << (cores_max - 1).bit_length()))
+    )
+
+
+def counts_to(last: int) -> NDArray[np.int64]:
+    """Return the core counts that are tried, 1 to `last`."""
+    counts = np.arange(1, min(last, ALL_COUNTS) + 1)
+    if last > ALL_COUNTS:
+        first, end = (int(log2(n) * PER_DOUBLING) for n in (ALL_COUNTS, last))
+        steps = np.linspace(first, end, end - first + 1) / PER_DOUBLING
+        counts = np.unique(np.concatenate([counts, np.rint(2.0**steps).astype(np.int64), [last]]))
+    return counts
+
+
+def choose(curve: ChoiceCurve, cores_max: int, tolerance: float) -> CoreChoice:
     """Return the fewest cores whose predicted time is within `tolerance` of the fastest. Cost O(min(cores_max, 256)).
 
     Parameters
     ----------
-    values : callable
-        Core counts (n,) to elapsed times (n,).
-    one : callable
-        A core count to (elapsed_s, low_s, high_s, extrapolates).
+    curve : ChoiceCurve
+        Of `counts_to(counts_kept(cores_max))`.
     """
-    counts = np.arange(1, min(cores_max, ALL_COUNTS) + 1)
-    if cores_max > ALL_COUNTS:
-        first, last = (int(log2(n) * PER_DOUBLING) for n in (ALL_COUNTS, cores_max))
-        steps = np.linspace(first, last, last - first + 1) / PER_DOUBLING
-        counts = np.unique(np.concatenate([counts, np.rint(2.0**steps).astype(np.int64), [cores_max]]))
-    elapsed = values(counts.astype(np.float64))
-    fastest = int(np.argmax(elapsed <= elapsed.min() * (1.0 + EQUAL)))
-    fewest = int(np.argmax(elapsed <= elapsed[fastest] * (1.0 + max(tolerance, EQUAL))))
-    cores = int(counts[fewest])
-    value, low, high, outside = one(float(cores))
-    best = f"{counts[fastest]} core{'s' if counts[fastest] > 1 else ''} at {elapsed[fastest]:.3g} s"
+    counts, elapsed = curve.counts, curve.elapsed
+    if counts[-1] > cores_max:
+        elapsed = elapsed[:cores_max]  # no more than ALL_COUNTS: the counts are 1, 2, 3, ...
+    fastest = int((elapsed <= elapsed.min() * (1.0 + EQUAL)).argmax())
+    fewest, least = fastest, float(elapsed[fastest])
+    if tolerance > EQUAL:
+        fewest = int((elapsed <= least * (1.0 + tolerance)).argmax())
+    cores, best = int(counts[fewest]), int(counts[fastest])
+    told = f"{best} core{'s' if best > 1 else ''} at {least:.3g} s"
     if fewest == fastest:
-        why = f"{best} is the fastest predicted of 1 to {cores_max}"
+        why = f"{told} is the fastest predicted of 1 to {cores_max}"
     else:
-        loss = elapsed[fewest] / elapsed[fastest] - 1.0
+        loss = float(elapsed[fewest]) / least - 1.0
         taken = "1 core takes" if cores == 1 else f"{cores} cores take"
-        why = f"{taken} {loss:.1%} longer than the fastest, {best}, within the tolerance of {tolerance:.1%}"
+        why = f"{taken} {loss:.1%} longer than the fastest, {told}, within the tolerance of {tolerance:.1%}"
     return CoreChoice(
-        cores, value, low, high, name, int(counts[fastest]), float(elapsed[fastest]), outside, why
+        cores, float(elapsed[fewest]), float(curve.low[fewest]), float(curve.high[fewest]), curve.name, best, least,
+        float(curve.outside[fewest]), why,
     )  # fmt: skip

@@ -117,6 +117,10 @@ class Components:
                 )  # fmt: skip
         return found
 
+    def measure_slot(self, slot: int, measure: str) -> int | None:
+        """Return the slot of a measure of a component, None where it is not learned."""
+        return self.slot_of.get(self.names[slot] + SEPARATOR + measure) if self.measures else None
+
     def fold(self, columns: Columns) -> Receipt:
         """Learn the good rows of a batch, count the others. Cost O(rows); constant space a component."""
         bad = bad_rows(columns)

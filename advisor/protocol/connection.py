@@ -52,6 +52,13 @@ class Reply(NamedTuple):
     result: Any
 
 
+class Notice(NamedTuple):
+    """What the service tells by itself: news that this connection has subscribed to."""
+
+    method: str
+    params: list[Any]
+
+
 class ServerConnection:
     """What one client sends, as events.
 
@@ -99,15 +106,15 @@ class ServerConnection:
 
 
 class ClientConnection:
-    """What the service sends, as replies. A service that breaks the protocol raises: the client gives up on it."""
+    """What the service sends, as replies and notices. A service that breaks the protocol raises: the client gives up on it."""
 
     __slots__ = ("_framing",)
 
     def __init__(self) -> None:
         self._framing = Framing(limits.MESSAGE_BYTES_MAX)  # an answer is as long as its question asked for
 
-    def receive(self, data: bytes | bytearray | memoryview) -> list[Reply]:
-        """Return the replies that `data` completes.
+    def receive(self, data: bytes | bytearray | memoryview) -> list[Reply | Notice]:
+        """Return the replies and notices that `data` completes.
 
         Raises
         ------
@@ -187,14 +194,21 @@ def _request(message: Any) -> Request:
     return Request(msgid, method, values)
 
 
-def _reply(message: Any) -> Reply:
-    """Return the reply that a message is.
+def _reply(message: Any) -> Reply | Notice:
+    """Return the reply, or the notice, that a message is.
 
     Raises
     ------
     MalformedMessage
     """
     parts = _parts(message)
+    if (
+        len(parts) == 3
+        and _is_kind(parts[0], NOTIFICATION)
+        and isinstance(parts[1], str)
+        and isinstance(parts[2], list)
+    ):
+        return Notice(parts[1], parts[2])
     if len(parts) != 4 or not _is_kind(parts[0], RESPONSE) or not (parts[1] is None or is_msgid(parts[1])):
         raise MalformedMessage("the service sent what is no answer", field="message", value=(parts or [message])[0])
     _, msgid, error, result = parts

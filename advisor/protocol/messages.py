@@ -15,6 +15,7 @@ from advisor.protocol.params import (
     TIME,
     Allocate,
     ChooseCores,
+    Curves,
     Forget,
     Hello,
     Names,
@@ -44,6 +45,7 @@ Params = (
     | ChooseCores
     | Suggest
     | Allocate
+    | Curves
     | Status
     | Forget
     | Pin
@@ -251,6 +253,16 @@ METHODS: Mapping[str, Method] = {
             "level": _level,
         },
     ),
+    "curves": Method(
+        Curves,
+        {
+            "components": f.list_of(f.name, limits.ARRAY_ITEMS_MAX),
+            "since": f.integer(0, SEQUENCE_MAX),
+            "watch": f.boolean,
+            "level": _level,
+            "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
+        },
+    ),
     "status": Method(
         Status,
         {
@@ -266,7 +278,7 @@ METHODS: Mapping[str, Method] = {
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "watch", "unwatch", "curves", "observe_run", "predict_run", "define_network", "profile",
+    "task_events", "watch", "unwatch", "observe_run", "predict_run", "define_network", "profile",
     "simulate", "explain", "merge", "export",
 ))  # fmt: skip
 

@@ -158,6 +158,17 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
+class Curves:
+    """Curves as a bundle asked for: of these components (None: all), changed since a version; `watch` asks for pushes, too."""
+
+    components: list[str] | None = None
+    since: int | None = None
+    watch: bool | None = None
+    level: float = 0.9
+    cores_max: int = 256
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Totals and, page by page, components asked for: all in order of name (True), these (a list), none (False)."""
 

@@ -28,6 +28,7 @@ OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its r
 OUT_BYTES_LOW = 2**16
 MEASURED_WHEN_ANSWERED = (
     "allocate",
+    "curves",
     "predict",
 )  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
@@ -143,6 +144,16 @@ class Connection(asyncio.BufferedProtocol):
         self._pace()
         self._continue_later()
         self._close_when_done()
+
+    @property
+    def reads(self) -> bool:
+        """True while the peer has read enough of what was sent to it for more to be sent."""
+        return self._unsent_since is None and not self._transport.is_closing()
+
+    def push(self, data: bytes) -> None:
+        """Send a notification."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     def stalled_since(self) -> float | None:
         """Return since when the peer owes something: the rest of a message, a token, its reading; None if nothing."""

@@ -25,7 +25,7 @@ from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.protocol.rows import NameBook, columns_of_rows
-from advisor.service import questions
+from advisor.service import curves, questions
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
@@ -34,10 +34,12 @@ from advisor.service.heavy import Heavy, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
+from advisor.service.subscriptions import Subscriptions
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 HEAVY_JOBS_CONNECTION_MAX = 16
+VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
 
@@ -78,11 +80,13 @@ class Hub:
     ) -> None:
         self.config = config
         self.engine = engine
+        engine.advisor.bundles.origin = int(time.time()) & VERSION_ORIGIN_MASK
         self.committer = committer
         self.producers = producers
         self.heavy = heavy
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
+        self.subscriptions = Subscriptions()
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -101,6 +105,7 @@ class Hub:
             "choose_cores": self._asking(questions.choose_cores),
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
+            "curves": self._curves,
             "status": self._status,
             "forget": self._forget,
             "pin": self._pin,
@@ -138,6 +143,7 @@ class Hub:
         self.inbound_bytes -= connection.pending_bytes
         self.producers.leave(connection)
         self.committer.drop(connection)
+        self.subscriptions.leave(connection)
 
     def pending_changed(self, connection: Connection, by: int) -> None:
         """Keep count of the bytes of half-received messages; beyond the bound the longest half-sent one goes."""
@@ -184,6 +190,7 @@ class Hub:
                 _refuse_untrusted()
             result = self._verbs[method](connection, params, msgid)
             self.happenings.drain()
+            self.subscriptions.stir()
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
@@ -211,6 +218,7 @@ class Hub:
             self.engine.observe(columns_of_rows(part, self._book))
             self.committer.changed(len(part))
         self.happenings.drain()
+        self.subscriptions.stir()
 
     def _hello(self, connection: Connection, params: m.Hello, _: int | None) -> dict[str, Any]:
         if params.protocol != PROTOCOL_VERSION:
@@ -356,6 +364,13 @@ class Hub:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:
             return questions.predict(self.engine.advisor, params)
         return self._apart("predict", connection, msgid, questions.predict_in_slices, self.engine.advisor, params)
+
+    def _curves(self, connection: Connection, params: m.Curves, msgid: int | None) -> dict[str, Any] | None:
+        advisor = self.engine.advisor
+        follower = curves.asked(advisor, params)
+        return self._apart(
+            "curves", connection, msgid, curves.curves, advisor, self.subscriptions, connection, params, follower
+        )
 
     def _apart(
         self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any

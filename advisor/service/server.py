@@ -169,6 +169,7 @@ class _Service:
                 group.start_soon(self._hub.committer.run)
                 group.start_soon(self._sweep)
                 group.start_soon(self._hub.heavy.warm)
+                group.start_soon(self._hub.subscriptions.run)
                 if self._config.compiled:
                     group.start_soon(_compile)
                 self._hub.spawn = group.start_soon

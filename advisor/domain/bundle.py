@@ -1,0 +1,229 @@
+"""The bundle: curves of named components as flat bytes, for schedulers that cannot wait for an answer. Layout and checks.
+
+All is little-endian; offsets count bytes from the begin, and are multiples of 8.
+
+======  =====================================================================================
+header  magic (8 bytes), format u32, components u32, version u64, bytes u64, level f64,
+        names' offset u64, 16 bytes of 0
+places  a component: name's offset from the names u32, its bytes u32, record's offset u64; in the order of the names' bytes
+names   UTF-8, without separators, filled up with zeros
+record  float64 words: the head below, then np knots p, their log2, then tables of nx rows of np: a table's log2 times,
+        then how far log2 of the interval reaches down, and up
+======  =====================================================================================
+
+Kinds: `ASK` (no tables: more than one predictor, or nothing learned; ask the service), `FORM` (a form of the base tier, exact,
+with tables for the interval only), `GRID` (tables). `advisor.models.bundled` says how they are evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.limits import CORES_MAX, CORES_MIN, PREDICTOR_MAX
+from advisor.errors import MalformedMessage, UnknownComponent
+
+Floats = NDArray[np.float64]
+
+MAGIC = b"ADVCURVE"
+FORMAT = 1
+HEADER = Struct("<8sIIQQdQ16x")
+PLACE = Struct("<IIQ")
+WORD = 8
+
+ASK, FORM, GRID = 0.0, 1.0, 2.0
+
+# The head of a record, word by word.
+FIELDS = (
+    "kind", "x_knots", "p_knots",
+    "version",  # rows learned when it was made
+    "runs",
+    "x_low", "x_high", "p_low", "p_high",  # seen
+    "value_error", "width_error",  # largest difference from the model's log2 between knots, as measured when it was made
+    "floor",  # seconds: a form is never below
+    "x_zero",  # log2 x is never below
+    "x_first", "x_step",  # the knots in log2 x
+    "origin", "scale",  # of a form's u = (x - origin) / scale
+    "serial", "serial_1", "serial_2", "serial_3",  # A(u), lowest power first
+    "parallel", "parallel_1", "parallel_2", "parallel_3",  # B(u)
+    "log_x_low", "log_x_high", "log_p_low", "log_p_high",  # log2 of what was seen
+    "predictors",  # values of one predictor
+)  # fmt: skip
+AT = {name: place for place, name in enumerate(FIELDS)}
+HEAD_WORDS = len(FIELDS)
+(
+    KIND, X_KNOTS, P_KNOTS, VERSION, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, FLOOR, X_ZERO, X_FIRST,
+    X_STEP, ORIGIN, SCALE, SERIAL,
+) = range(18)  # fmt: skip
+PARALLEL, LOG_X_LOW, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH, PREDICTORS = (
+    AT[name] for name in ("parallel", "log_x_low", "log_x_high", "log_p_low", "log_p_high", "predictors")
+)
+DOWN_FROM_VALUES = 1  # tables before that of the lower widths, in a record that has times
+
+X_KNOTS_MAX = 1024  # 128 octaves in steps of an eighth
+P_KNOTS_MAX = 128  # all counts to 16 and 2**(1/4) apart up to 2**20, and below 1: 90
+# What keeps every step of an evaluation finite, far beyond what the service writes.
+LOG_BOUND = 2.0**12  # of every logarithm in a record: what a double can be, and more
+LOG_ERROR = 1e-9  # of the log2 of a knot
+STEP_LEAST = 2.0**-10
+SCALE_LEAST = 2.0**-80
+U_MOST = 2.0**20
+COEFFICIENT_MOST = 2.0**256
+FLOOR_LEAST = 2.0**-256
+
+
+class Record(NamedTuple):
+    """One component's record, before it is packed, or as it was read."""
+
+    name: str
+    words: Floats
+
+
+def pack(records: Sequence[Record], version: int, level: float) -> bytes:
+    """Return the bundle of records; names must differ. Cost O(bytes)."""
+    ordered = sorted(((record.name.encode(), record.words) for record in records), key=lambda pair: pair[0])
+    names = b"".join(name for name, _ in ordered)
+    names += bytes(-len(names) % WORD)
+    names_at = HEADER.size + PLACE.size * len(ordered)
+    at = names_at + len(names)
+    name_at = 0
+    places: list[bytes] = []
+    for name, words in ordered:
+        places.append(PLACE.pack(name_at, len(name), at))
+        name_at += len(name)
+        at += WORD * len(words)
+    head = HEADER.pack(MAGIC, FORMAT, len(ordered), version, at, level, names_at)
+    return b"".join([head, *places, names, *(words.astype("<f8").tobytes() for _, words in ordered)])
+
+
+class Directory:
+    """The components of a bundle, checked once, so that whoever evaluates it needs no further check.
+
+    Attributes
+    ----------
+    version : int
+        Of the service's curves: what `since` takes.
+    level : float
+        Share of runs that the intervals hold.
+    names : tuple of str
+    words : float64 array
+        The whole bundle.
+    starts : tuple of int
+        Of each component, in order of its name: where its record begins in `words`.
+
+    Raises
+    ------
+    MalformedMessage
+        When the bytes are no bundle, or break a rule of the format. Cost O(bytes).
+    """
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < HEADER.size or len(data) % WORD:
+            raise _malformed("bytes", len(data))
+        magic, form, count, self.version, size, self.level, names_at = HEADER.unpack_from(data)
+        if magic != MAGIC:
+            raise _malformed("magic", magic)
+        if form != FORMAT:
+            raise _malformed("format", form)
+        if size != len(data):
+            raise _malformed("bytes", size)
+        if names_at != HEADER.size + PLACE.size * count or names_at > size:
+            raise _malformed("components", count)
+        if not 0.0 < self.level < 1.0:
+            raise _malformed("level", self.level)
+        self.words: Floats = np.frombuffer(data, "<f8").astype(np.float64)
+        names: list[bytes] = []
+        starts: list[int] = []
+        for i in range(count):
+            name_at, length, at = PLACE.unpack_from(data, HEADER.size + PLACE.size * i)
+            name = data[names_at + name_at : names_at + name_at + length]
+            if not length or len(name) != length or (names and name <= names[-1]):
+                raise _malformed("name", i)
+            if at % WORD or at < names_at or at + WORD * HEAD_WORDS > size:
+                raise _malformed("record", i)
+            names.append(name)
+            starts.append(at // WORD)
+            _check_record(self.words[at // WORD :], i)
+        try:
+            self.names = tuple(name.decode() for name in names)
+        except UnicodeDecodeError as error:
+            raise _malformed("name", str(error)) from error
+        self.starts = tuple(starts)
+        self._places = {name: i for i, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        """Return how many components it has."""
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records."""
+        for name, start in zip(self.names, self.starts, strict=True):
+            yield Record(name, self.words[start : start + length_of(self.words[start : start + HEAD_WORDS])])
+
+    def start(self, name: str) -> int:
+        """Return where a component's record begins in `words`.
+
+        Raises
+        ------
+        UnknownComponent
+        """
+        place = self._places.get(name)
+        if place is None:
+            raise UnknownComponent(name)
+        return self.starts[place]
+
+
+def length_of(head: Floats) -> int:
+    """Return the words of a record from its head."""
+    if head[KIND] == ASK:
+        return HEAD_WORDS
+    nx, count = int(head[X_KNOTS]), int(head[P_KNOTS])
+    return HEAD_WORDS + 2 * count + (3 if head[KIND] == GRID else 2) * nx * count
+
+
+def _check_record(words: Floats, i: int) -> None:
+    head = words[:HEAD_WORDS]
+    kind, nx, count = head[KIND], head[X_KNOTS], head[P_KNOTS]
+    if kind == ASK:
+        return
+    if kind not in (FORM, GRID) or not np.isfinite(head).all():
+        raise _malformed("kind", i)
+    if not (2 <= nx <= X_KNOTS_MAX and nx % 1 == 0 and 2 <= count <= P_KNOTS_MAX and count % 1 == 0):
+        raise _malformed("knots", i)
+    if length_of(head) > len(words):
+        raise _malformed("record", i)
+    body = words[HEAD_WORDS : length_of(head)]
+    n = int(count)
+    knots, logs = body[:n], body[n : 2 * n]
+    if not (knots[0] >= CORES_MIN and knots[-1] <= CORES_MAX and (np.diff(knots) > 0).all()):
+        raise _malformed("cores", i)
+    whole = knots[knots >= 1.0]
+    if not len(whole) or whole[0] != 1.0 or (whole % 1 != 0).any():
+        raise _malformed("cores", i)
+    if not ((np.abs(body[2 * n :]) <= LOG_BOUND).all() and (np.abs(logs - np.log2(knots)) <= LOG_ERROR).all()):
+        raise _malformed("tables", i)
+    if not (STEP_LEAST <= head[X_STEP] <= LOG_BOUND and (np.abs(head[[X_ZERO, X_FIRST]]) <= LOG_BOUND).all()):
+        raise _malformed("predictors", i)
+    if kind == FORM and not _computes(head):
+        raise _malformed("form", i)
+
+
+def _computes(head: Floats) -> bool:
+    """True when no step of a form's evaluation can overflow, or divide by zero."""
+    scale, origin = head[SCALE], head[ORIGIN]
+    return bool(
+        SCALE_LEAST <= scale <= 1.0 / SCALE_LEAST
+        and 0.0 <= head[X_LOW] <= head[X_HIGH] <= PREDICTOR_MAX
+        and CORES_MIN <= head[P_LOW] <= head[P_HIGH] <= CORES_MAX
+        and FLOOR_LEAST <= head[FLOOR] <= 1.0 / FLOOR_LEAST
+        and max(abs(head[X_LOW] - origin), abs(head[X_HIGH] - origin)) <= U_MOST * scale
+        and (np.abs(head[SERIAL : SERIAL + 8]) <= COEFFICIENT_MOST).all()
+    )
+
+
+def _malformed(what: str, value: object) -> MalformedMessage:
+    return MalformedMessage(f"bytes that are no bundle of curves: {what}", field=f"bundle.{what}", value=value)

@@ -1,0 +1,179 @@
+"""Curves of components as records of a bundle: forms as they are, mixtures as tables whose error is measured.
+
+A table's knots are chosen for the component: coarse at first, halved along cores or predictor while the model's own answers
+half way between the knots are further than `ERROR_GOAL` from the straight line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, Record
+from advisor.engine.mixtures import Mixture
+from advisor.models import prediction
+from advisor.models.logarithm import log2
+from advisor.models.prediction import Model
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Evaluate = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]  # predictors, cores -> elapsed, low, high
+
+ERROR_GOAL = 0.0144  # of log2 of a time between knots: 1 %
+FINEST = 8  # steps an octave of the predictor where the model is asked; knots are half as many at most
+SPAN_STEPS = 512  # of the predictor where the model is asked: a wider range has coarser steps
+BEYOND_BELOW, BEYOND_ABOVE = 1, 1  # octaves tabulated outside the seen predictors: there curves bend most
+PER_DOUBLING = 8  # of cores where the model is asked, rounded to whole counts
+COLUMNS = (2, 4)  # knots a doubling of cores: first, and where that is too coarse
+ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
+CORES_DEFAULT = 256
+
+
+def core_counts(cores_max: int, per_doubling: int) -> Ints:
+    """Return whole core counts 2**(1 / per_doubling) apart, all where that is less than 1, 1 to `cores_max`."""
+    top = max(cores_max, 2)
+    whole = np.rint(2.0 ** (np.arange(per_doubling * top.bit_length() + 1) / per_doubling)).astype(np.int64)
+    return np.unique(np.append(whole[whole <= top], top))
+
+
+@dataclass(slots=True)
+class _Lattice:
+    """A model's answers at the finest knots, as far as they were asked for.
+
+    Attributes
+    ----------
+    x, p : float64 arrays (nx,), (np,)
+    values : float64 array (3, nx, np)
+        log2 of the time, and of how far its interval reaches down and up; NaN where it was not asked.
+    """
+
+    x: Floats
+    p: Floats
+    values: Floats
+    evaluate: Evaluate
+
+    def at(self, rows: Ints, columns: Ints) -> Floats:
+        """Return the values (3, rows, columns)."""
+        part = self.values[:, rows[:, None], columns]
+        missing = np.isnan(part[0])
+        if missing.any():
+            i, j = np.nonzero(missing)
+            elapsed, low, high = self.evaluate(self.x[rows[i]], self.p[columns[j]])
+            found = np.stack([np.log2(elapsed), np.log2(elapsed / low), np.log2(high / elapsed)])
+            self.values[:, rows[i], columns[j]] = found
+            part[:, i, j] = found
+        return part
+
+
+def _worst(lattice: _Lattice, rows: Ints, columns: Ints, *, x_axis: bool) -> tuple[float, float]:
+    """Return how far the model is at most from the straight line half way between knots along one axis: times, widths."""
+    knots = rows if x_axis else columns
+    middle = (knots[:-1] + knots[1:]) // 2
+    keep = (middle > knots[:-1]) & (middle < knots[1:])
+    if not keep.any():
+        return 0.0, 0.0
+    middle, left, right = middle[keep], knots[:-1][keep], knots[1:][keep]
+    at = np.log2(lattice.x if x_axis else lattice.p)
+    w = (at[middle] - at[left]) / (at[right] - at[left])
+    whole = lattice.at(rows, columns)
+    places = np.searchsorted(knots, left)
+    if x_axis:
+        line = whole[:, places] + w[:, None] * (whole[:, places + 1] - whole[:, places])
+        truth = lattice.at(middle, columns)
+    else:
+        line = whole[:, :, places] + w * (whole[:, :, places + 1] - whole[:, :, places])
+        truth = lattice.at(rows, middle)
+    off = np.abs(truth - line)
+    return float(off[0].max()), float(off[1:].max())
+
+
+def tabulated(
+    evaluate: Evaluate, log_low: float, log_high: float, cores_max: int, *, values: bool
+) -> tuple[float, float, Floats, Floats, float, float]:
+    """Return (first knot, step, core knots, tables (3, nx, np), error of times, of widths), all in log2.
+
+    Parameters
+    ----------
+    evaluate : callable
+    log_low, log_high : float
+        Seen range of log2 of the predictor.
+    cores_max : int
+        The last core knot.
+    values : bool
+        Times must be met, too; else only widths, which need no more than the coarsest knots.
+    """
+    low, high = np.floor(log_low) - BEYOND_BELOW, np.ceil(log_high) + BEYOND_ABOVE
+    per = FINEST
+    while (high - low) * per > SPAN_STEPS and per > 1:
+        per //= 2
+    x_at = low + np.arange(int((high - low) * per) + 1) / per
+    cores = core_counts(cores_max, PER_DOUBLING)
+    levels = [np.searchsorted(cores, core_counts(cores_max, per_doubling)) for per_doubling in COLUMNS]
+    lattice = _Lattice(2.0**x_at, cores.astype(np.float64), np.full((3, len(x_at), len(cores)), np.nan), evaluate)
+    x_step = per
+    rows = np.arange(0, len(x_at), x_step)
+    columns = levels.pop(0)
+    while True:
+        off_x = _worst(lattice, rows, columns, x_axis=True)
+        off_p = _worst(lattice, rows, columns, x_axis=False)
+        finer_x = values and off_x[0] > ERROR_GOAL and x_step > 2
+        finer_p = values and off_p[0] > ERROR_GOAL and bool(levels)
+        if not (finer_x or finer_p):
+            break
+        if finer_x:
+            x_step //= 2
+            rows = np.arange(0, len(x_at), x_step)
+        if finer_p:
+            columns = levels.pop(0)
+    tables = lattice.at(rows, columns)
+    return (
+        float(low), x_step / per, lattice.p[columns], tables, off_x[0] + off_p[0], off_x[1] + off_p[1]
+    )  # fmt: skip
+
+
+def record_of(
+    name: str, rows: int, found: Mixture | Model | None, dimensions: int, level: float, cores_max: int
+) -> Record:
+    """Return the record of a component from what answers for it."""
+    head = np.zeros(HEAD_WORDS)
+    head[AT["version"]], head[AT["predictors"]] = rows, dimensions
+    if found is None or dimensions > 1:
+        return Record(name, head)
+    head[AT["runs"]] = found.runs
+    if isinstance(found, Mixture):
+        logs = [float(found.low[0]), float(found.high[0])]
+        zero = float(found.posterior.points.zero[0]) / prediction.LN2
+        p_range = [float(2.0 ** found.low[1]), float(2.0 ** found.high[1])]
+        x_range = [float(2.0**value) for value in logs]
+
+        def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
+            return found.predict(x[:, None], p, level)[:3]
+
+    else:
+        x_range, p_range = list(found.x_range), list(found.p_range)
+        top = float(np.log2(x_range[1])) if x_range[1] > 0 else -ZERO_OCTAVES
+        zero = top - ZERO_OCTAVES
+        logs = [max(float(np.log2(x_range[0])), zero) if x_range[0] > 0 else zero, top]
+
+        def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
+            answer = prediction.predict(found, x, p, level)
+            return answer.elapsed_s, answer.low_s, answer.high_s
+
+    logs = [max(value, zero) for value in logs]
+    is_grid = isinstance(found, Mixture)
+    first, step, knots, tables, error, width_error = tabulated(evaluate, logs[0], logs[1], cores_max, values=is_grid)
+    _, nx, count = tables.shape
+    head[:3] = GRID if is_grid else FORM, nx, count
+    head[AT["x_low"] : AT["p_high"] + 1] = *x_range, *p_range
+    head[AT["value_error"]], head[AT["width_error"]] = error if is_grid else 0.0, width_error
+    head[AT["x_zero"]], head[AT["x_first"]], head[AT["x_step"]] = zero, first, step
+    head[AT["log_x_low"] : AT["log_p_high"] + 1] = *logs, *np.log2(p_range)
+    head[AT["floor"]], head[AT["scale"]] = 1.0, 1.0
+    if isinstance(found, Model):
+        head[AT["floor"]], head[AT["origin"]], head[AT["scale"]] = found.floor, found.origin, found.scale
+        head[AT["serial"] : AT["serial"] + 4], head[AT["parallel"] : AT["parallel"] + 4] = found.serial, found.parallel
+    kept = tables if is_grid else tables[1:]
+    return Record(name, np.concatenate([head, knots, log2(knots), np.ascontiguousarray(kept).reshape(-1)]))

@@ -1,0 +1,265 @@
+"""Tables for plans: each component's expected time by cores at its observed load, by what answers for it.
+
+E[T(x, p)] over the load is taken on few predictors: with T(x, 1) at every point of the load sketch, the load is cut into
+`STRATA` parts of equal work, and E[T(x, p)] = sum over parts of their work times T(x_k, p) / T(x_k, 1) at a point x_k in the
+middle of each. Only speedups are interpolated, and these hardly depend on x.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.curves import TabulatedCurves
+from advisor.engine.asking import Asking
+from advisor.engine.checks import checked
+from advisor.engine.components import Components
+from advisor.engine.mixtures import FAR, SKEW_MAX, Mixture
+from advisor.engine.solved import SolvedModels
+from advisor.engine.supports import coordinates
+from advisor.errors import InvalidValue, NotEnoughData
+from advisor.models import prediction, sketch
+from advisor.models.prediction import LN2, SD_MAX, Model
+from advisor.models.student import quantile
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ALL_COUNTS, PER_DOUBLING = (
+    16,
+    4,
+)  # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
+STRATA = 4  # of the load
+TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
+NETWORKS_KEPT = 16  # networks whose tables are kept together
+PEAK = "peak_bytes"
+
+
+def counts_of(cores_max: int) -> Ints:
+    """Return the core counts of tables, from 1 to the first that is not below `cores_max`."""
+    counts = list(range(1, ALL_COUNTS + 1))
+    step = 1
+    while counts[-1] < cores_max:
+        counts.append(round(ALL_COUNTS * 2.0 ** (step / PER_DOUBLING)))
+        step += 1
+    return np.array(counts[: max(int(np.searchsorted(counts, cores_max)) + 1, 2)], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One component's table, and of how many rows."""
+
+    rows: tuple[int, int]  # of the component and of its peak_bytes
+    elapsed: Floats
+    upper: Floats
+    variation: float
+    peak_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Predictors (n, d) and their shares (n,)."""
+
+    predictors: Floats
+    share: Floats
+
+
+class CurveTables:
+    """The tables of one engine's components, kept until rows come."""
+
+    def __init__(self, components: Components, solved: SolvedModels, asking: Asking) -> None:
+        self._components = components
+        self._solved = solved
+        self._asking = asking
+        self._kept: OrderedDict[tuple[Any, ...], _Table] = OrderedDict()
+        # Of whole networks: the slots that they stand on, and how many rows these had.
+        self._together: OrderedDict[tuple[Any, ...], tuple[Ints, Ints, TabulatedCurves]] = OrderedDict()
+
+    def drop(self) -> None:
+        """Forget all tables: their components changed otherwise than by new rows."""
+        self._kept.clear()
+        self._together.clear()
+
+    def curves(
+        self,
+        boxes: Sequence[str],
+        components: Mapping[str, str],
+        load: Mapping[str, float],
+        cores_max: int,
+        level: float,
+    ) -> TabulatedCurves:
+        """Return the table of each box up to `cores_max` cores, at the observed load or at the predictor that `load` gives.
+
+        `upper_s` is the bound below which the expectation lies with probability `level`. Cost: O(n) for components that were
+        asked for since their last row, else about 2 ms each.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        unknown = sorted((set(components) | set(load)) - set(boxes))
+        if unknown:
+            raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
+        asked = (
+            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.measures
+        )  # fmt: skip
+        together = self._together.get(asked)
+        if together is not None and np.array_equal(self._components.table.integers("rows")[together[0]], together[1]):
+            return together[2]
+        slots = [self._components.slot(components.get(box, box)) for box in boxes]
+        self._solved.require_rows(slots)
+        counts = counts_of(cores_max)
+        tables = [self._table(slot, load.get(box), box, counts, level) for box, slot in zip(boxes, slots, strict=True)]
+        peaks = [peak for slot in slots if (peak := self._components.measure_slot(slot, PEAK)) is not None]
+        watched = np.array([*slots, *peaks], np.int64)
+        found = TabulatedCurves(
+            counts,
+            np.array([table.elapsed for table in tables]).reshape(-1, len(counts)),
+            np.array([table.upper for table in tables]).reshape(-1, len(counts)),
+            np.array([table.variation for table in tables]),
+            np.array([contention_of(self._components, slot) for slot in slots], np.float64),
+            np.array([table.peak_bytes for table in tables]),
+        )
+        self._together[asked] = watched, self._components.table.integers("rows")[watched], found
+        if len(self._together) > NETWORKS_KEPT:
+            self._together.popitem(last=False)
+        return found
+
+    def missing(self, boxes: Sequence[str], components: Mapping[str, str], cores_max: int, level: float) -> int:
+        """Return how many boxes' tables would have to be made."""
+        counts = len(counts_of(cores_max))
+        slots = {self._components.slot_of.get(components.get(box, box), -1) for box in boxes} - {-1}
+        kept = (self._kept.get((slot, counts, level, None)) for slot in slots)
+        return sum(table is None or table.rows != self._rows(slot) for slot, table in zip(slots, kept, strict=True))
+
+    def _rows(self, slot: int) -> tuple[int, int]:
+        rows = self._components.table.integers("rows")
+        peak = self._components.measure_slot(slot, PEAK)
+        return int(rows[slot]), 0 if peak is None else int(rows[peak])
+
+    def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
+        key = (slot, len(counts), level, x)
+        rows = self._rows(slot)
+        kept = self._kept.get(key)
+        if kept is not None and kept.rows == rows:
+            return kept
+        found = self._asking.answering(slot, None)
+        if found is None:  # `curves` has looked
+            raise NotEnoughData(f"component {self._components.names[slot]!r} has no learned run")
+        if x is None:
+            given = self._load(slot, found)
+        else:
+            dimensions = self._asking.dimensions(slot)
+            if isinstance(found, Mixture) and dimensions > 1:
+                raise InvalidValue(f"load[{box}]", x, f"left out: its predictors have {dimensions} values")
+            value = float(checked(f"load[{box}]", x, "invalid_predictor"))
+            given = _Load(np.array([[value]]), np.ones(1))
+        by = _of_mixture if isinstance(found, Mixture) else _of_form
+        elapsed, upper, variation = by(found, given, counts.astype(np.float64), level)  # type: ignore[arg-type]
+        table = self._kept[key] = _Table(rows, elapsed, upper, variation, self._peak(slot, given, level))
+        self._kept.move_to_end(key)
+        if len(self._kept) > TABLES_KEPT:
+            self._kept.popitem(last=False)
+        return table
+
+    def _load(self, slot: int, found: Mixture | Model) -> _Load:
+        """Return the observed load: of the sketch, or where predictors have several values, of the support points."""
+        if isinstance(found, Mixture) and self._asking.dimensions(slot) > 1:
+            points = found.posterior.points
+            places, inverse = np.unique(points.z[:, :-1], axis=0, return_inverse=True)
+            share = np.bincount(inverse.reshape(-1), points.runs, len(places))
+            return _Load(np.exp(places), share / share.sum())
+        x, share = sketch.points(self._components.table.gather(np.array([slot], np.int64)))
+        x, inverse = np.unique(x[share > 0], return_inverse=True)
+        return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)))
+
+    def _peak(self, slot: int, load: _Load, level: float) -> float:
+        """Return the most memory that a run of the load takes, on the fewest or most cores seen, at `level`; 0: not learned."""
+        measured = self._components.measure_slot(slot, PEAK)
+        if measured is None or not self._solved.learned(measured):
+            return 0.0
+        table = self._components.table
+        seen = np.array([table["p_low"][measured], table["p_high"][measured]])
+        x = load.predictors if load.predictors.shape[1] == self._asking.dimensions(measured) else load.predictors[:, 0]
+        if x.shape[-1] == 1:
+            x = x[:, 0]
+        name = self._components.names[slot]
+        high = [self._asking.predict(name, x, cores, level, None, None, PEAK).high_s for cores in seen.tolist()]
+        return float(np.max(high))
+
+
+def contention_of(components: Components, slot: int) -> float:
+    """Return kappa of a component, 0 where it is not learned."""
+    learned = getattr(components, "contention", None)
+    return 0.0 if learned is None else float(learned(slot))
+
+
+def _bound(level: float, freedom: float) -> float:
+    """Return the standard deviations that an expectation exceeds with probability 1 - level at most; none below a half."""
+    return quantile(2.0 * level - 1.0, freedom) if level > 0.5 else 0.0
+
+
+def _of_mixture(found: Mixture, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
+    """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""
+    posterior = found.posterior
+
+    def at(predictors: Floats, cores: Floats) -> tuple[Floats, Floats, float]:
+        mean, variance, noise = posterior.at(coordinates(predictors, cores) * LN2)
+        skew = min(float(noise[0]), SKEW_MAX)
+        return np.exp(np.clip(mean + 0.5 * skew, -FAR, FAR)), np.sqrt(variance), skew
+
+    single, deviation, noise = at(load.predictors, np.ones(len(load.share)))
+    nodes, work = _strata(single, load.share)
+    m = len(counts) - 1
+    times, more, _ = at(np.repeat(load.predictors[nodes], m, axis=0), np.tile(counts[1:], len(nodes)))
+    ratios = np.ones((len(nodes), m + 1))
+    ratios[:, 1:] = times.reshape(-1, m) / single[nodes, None]
+    spread = np.concatenate([deviation[nodes, None], more.reshape(-1, m)], axis=1)
+    shares = work[:, None] * ratios
+    reach = _bound(level, posterior.freedom + len(posterior.points.y))
+    upper = (shares * np.exp(np.minimum(reach * spread, SD_MAX))).sum(axis=0)
+    elapsed = shares.sum(axis=0)
+    return elapsed, np.maximum(upper, elapsed), _variation(single, load.share, np.exp(noise))
+
+
+def _of_form(found: Model, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
+    """Return what `_of_mixture` does, exactly, from a form of the base tier."""
+    x = load.predictors[:, :1] if load.predictors.shape[1] == 1 else load.predictors.prod(axis=1, keepdims=True)
+    times = prediction.values(found, x, counts[None, :])
+    edge = np.clip(x, *found.x_range)
+    u, q = np.broadcast_arrays((edge - found.origin) / found.scale, 1.0 / counts[None, :])
+    spread = found.deviation * np.sqrt(np.maximum(found.own_variance(u, q), 0.0)) / times
+    elapsed = load.share @ times
+    reach = _bound(level, found.freedom)
+    upper = load.share @ (times * np.exp(np.minimum(reach * spread, SD_MAX)))
+    noise = 1.0 + min(found.deviation, 1.0) ** 2
+    return elapsed, np.maximum(upper, elapsed), _variation(times[:, 0], load.share, noise)
+
+
+def _variation(times: Floats, share: Floats, noise: Any) -> float:
+    """Return Var[T] / E[T]^2 of runs whose mean times have these shares, each with E[T^2] = noise times its square."""
+    top = float(times.max())
+    relative = times / top
+    return max(float(share @ (relative * relative)) * float(noise) / float(share @ relative) ** 2 - 1.0, 0.0)
+
+
+def _strata(times: Floats, share: Floats) -> tuple[Ints, Floats]:
+    """Return the points (k,) that stand for parts of the load of equal work, and the work (k,) of each part."""
+    order = np.argsort(times, kind="stable")
+    work = (times * share)[order]
+    total = np.cumsum(work)
+    part = np.minimum(((total - 0.5 * work) / total[-1] * STRATA).astype(np.int64), STRATA - 1)
+    nodes: list[int] = []
+    sums: list[float] = []
+    for k in np.unique(part).tolist():
+        members = order[part == k]
+        weight = (times * share)[members]
+        logs = np.log(times[members])
+        nodes.append(int(members[np.abs(logs - weight @ logs / weight.sum()).argmin()]))
+        sums.append(float(weight.sum()))
+    return np.array(nodes, np.int64), np.array(sums)

@@ -1,0 +1,178 @@
+"""Who has which curves: records of bundles kept until their component changes, and what is new since a version.
+
+Counts only, no clock: a component is worth telling again when its rows grew by an eighth, or when it changed otherwise (a
+change of speed, a pin, forgetting, a merge).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.bundle import Record, pack
+from advisor.engine.asking import Asking
+from advisor.engine.bundles import record_of
+from advisor.engine.components import SEPARATOR, Components
+
+Ints = NDArray[np.int64]
+
+RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
+GROWN = 8  # a component is told again when its rows grew by one part in so many
+ORIGIN_BITS = 32  # of a version: where its count began; below them the count
+COUNT_MASK = (1 << ORIGIN_BITS) - 1
+
+
+class Bundles:
+    """The records of one engine's components.
+
+    Attributes
+    ----------
+    origin : int
+        Below 2**31; tells versions of one run of a service from those of another, whose state may have been older.
+    """
+
+    def __init__(self, components: Components, asking: Asking) -> None:
+        self.origin = 0
+        self._components = components
+        self._asking = asking
+        self._records: OrderedDict[tuple[int, float, int], tuple[int, Record]] = OrderedDict()
+        self._count = 0
+        self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
+        self._stamps: Ints = np.zeros(0, np.int64)  # the count at which its last change was seen
+        self._touched: Ints = np.zeros(0, np.int64)  # times it changed otherwise than by rows
+
+    def touch(self, slot: int | None) -> None:
+        """A component, or None for all, changed otherwise than by new rows."""
+        self._grow()
+        self._touched[slice(None) if slot is None else slot] += 1
+        self._rows[slice(None) if slot is None else slot] = -1
+        if slot is None:
+            self._records.clear()
+        else:
+            for key in [key for key in self._records if key[0] == slot]:
+                del self._records[key]
+
+    @property
+    def version(self) -> int:
+        """The version of all curves as they are now. Cost O(components)."""
+        self._grow()
+        rows = self._components.table.integers("rows")[: len(self._rows)]
+        changed = rows != self._rows
+        if changed.any():
+            self._count += 1
+            self._rows[changed] = rows[changed]
+            self._stamps[changed] = self._count
+        return self.origin << ORIGIN_BITS | self._count
+
+    def _grow(self) -> None:
+        more = len(self._components) - len(self._rows)
+        if more > 0:
+            self._rows = np.concatenate([self._rows, np.full(more, -1, np.int64)])
+            self._stamps, self._touched = (
+                np.concatenate([kept, np.zeros(more, np.int64)]) for kept in (self._stamps, self._touched)
+            )
+
+    def changed(self, since: int | None) -> list[int]:
+        """Return the slots of components that changed after a version, all where it is none of ours. Cost O(components)."""
+        version = self.version
+        mine = since is not None and since >> ORIGIN_BITS == self.origin and since <= version
+        after = since & COUNT_MASK if since is not None and mine else -1
+        return [slot for slot in np.flatnonzero(self._stamps > after).tolist() if not self._components.kind(slot)]
+
+    def record(self, slot: int, level: float, cores_max: int) -> Record:
+        """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
+        rows = int(self._components.table.integers("rows")[slot])
+        key = (slot, level, cores_max)
+        kept = self._records.get(key)
+        if kept is not None and kept[0] == rows:
+            return kept[1]
+        found = record_of(
+            self._components.names[slot], rows, self._asking.answering(slot, None), self._asking.dimensions(slot), level,
+            cores_max,
+        )  # fmt: skip
+        self._records[key] = rows, found
+        self._records.move_to_end(key)
+        if len(self._records) > RECORDS_KEPT:
+            self._records.popitem(last=False)
+        return found
+
+    def standing(self, slots: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return rows, changes of speed and other changes of slots."""
+        self._grow()
+        table = self._components.table
+        return table.integers("rows")[slots], table.integers("changes")[slots], self._touched[slots]
+
+    def slots(self, names: Sequence[str] | None) -> Ints:
+        """Return the slots of the known ones of some names, or of all components."""
+        known = self._components.slot_of
+        if names is not None:
+            return np.array([known[name] for name in names if name in known], np.int64)
+        if not self._components.measures:
+            return np.arange(len(self._components))
+        return np.array([i for i, name in enumerate(self._components.names) if SEPARATOR not in name], np.int64)
+
+
+class Follower:
+    """What one who follows curves was told.
+
+    Parameters
+    ----------
+    bundles : Bundles
+    names : sequence of str, optional
+        Followed, whether known yet or not; None: all.
+    level : float
+        Of the intervals.
+    cores_max : int
+        Last count of the tables.
+    """
+
+    def __init__(self, bundles: Bundles, names: Sequence[str] | None, level: float, cores_max: int) -> None:
+        self._bundles = bundles
+        self._names = names
+        self._level = level
+        self._cores_max = cores_max
+        self._told: Ints = np.zeros((0, 3), np.int64)  # rows, changes of speed, other changes of each slot, when told
+
+    @property
+    def version(self) -> int:
+        """The version of all curves now."""
+        return self._bundles.version
+
+    def due(self) -> list[int]:
+        """Return the slots that are worth telling. Cost O(followed)."""
+        slots = self._bundles.slots(self._names)
+        top = int(slots.max()) + 1 if len(slots) else 0
+        if top > len(self._told):
+            self._told = np.concatenate([self._told, np.full((top - len(self._told), 3), -1, np.int64)])
+        rows, changes, others = self._bundles.standing(slots)
+        told = self._told[slots]
+        grown = rows > told[:, 0] + np.maximum(told[:, 0], 0) // GROWN
+        return slots[grown | (changes != told[:, 1]) | (others != told[:, 2])].tolist()
+
+    def records(self, slots: Sequence[int], bytes_max: int) -> Iterator[Record]:
+        """Yield the records of slots, as many as `bytes_max` holds and at least one; each counts as told.
+
+        The caller may do something else between two of them.
+        """
+        used = 0
+        for slot in slots:
+            record = self._bundles.record(slot, self._level, self._cores_max)
+            used += record.words.nbytes + len(record.name.encode())
+            if used > bytes_max and used > record.words.nbytes + len(record.name.encode()):
+                return
+            self._told[slot] = [int(value[0]) for value in self._bundles.standing(np.array([slot]))]
+            yield record
+
+    def tell(self, known: Sequence[int]) -> None:
+        """Take slots as told: who follows has them."""
+        slots = np.array(known, np.int64)
+        if len(slots):
+            self.due()
+            self._told[slots] = np.stack(self._bundles.standing(slots), axis=1)
+
+    def pack(self, records: Sequence[Record], version: int) -> bytes:
+        """Return the bundle of records; `version` is of before the first of them was made."""
+        return pack(records, version, self._level)

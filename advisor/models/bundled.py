@@ -1,0 +1,292 @@
+"""What a bundle's record answers: time, interval and choice of cores, in plain arithmetic that three languages share.
+
+A record is a row of float64 words (see `advisor.domain.bundle`). The functions here take all words of a bundle and the place
+`at` where the record begins; numba compiles them as they stand (`bundled_compiled`), and `adapters/c/advisor_curves.c` has
+them line by line. They use + - * / and comparisons, `log2_of` and `exp2_of` only: IEEE 754 rounds each in one way, so the three
+agree to the bit.
+
+Logs are to base 2. Between knots tables are bilinear in (log2 x, log2 p); beyond them they go on with the slope at the edge,
+that of the time in x within 0 and 3, in p within -1 and 1, while widths of intervals never shrink outwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from advisor.domain.bundle import (
+    DOWN_FROM_VALUES,
+    FLOOR,
+    FORM,
+    HEAD_WORDS,
+    KIND,
+    LOG_P_HIGH,
+    LOG_P_LOW,
+    LOG_X_HIGH,
+    LOG_X_LOW,
+    ORIGIN,
+    P_HIGH,
+    P_KNOTS,
+    P_KNOTS_MAX,
+    P_LOW,
+    PARALLEL,
+    SCALE,
+    SERIAL,
+    X_FIRST,
+    X_HIGH,
+    X_KNOTS,
+    X_LOW,
+    X_STEP,
+    X_ZERO,
+)
+from advisor.domain.limits import PREDICTOR_RESOLUTION
+from advisor.models.logarithm import exp2_of, log2_of
+
+SLOPE_MOST = 3.0  # of log time in log x, beyond the seen predictors: cubic work
+STEEPEST = 1.0  # of log time in log p, either way: work shared without loss, or a queue for one lock
+WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
+LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
+LIFT = 2.0**-20  # as in `prediction`: zero has no logarithm
+EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
+
+
+def clamped(value: float, low: float, high: float) -> float:
+    """Return value within low and high."""
+    return low if value < low else high if value > high else value
+
+
+def log_x(words: Sequence[float], at: int, x: float) -> float:
+    """Return log2 x, at least where the record has its zero."""
+    zero = words[at + X_ZERO]
+    if x < PREDICTOR_RESOLUTION:
+        return zero
+    value = log2_of(x)
+    return zero if value < zero else value
+
+
+def p_segment(words: Sequence[float], at: int, count: int, p: float) -> int:
+    """Return the last knot but one that is not above p, 0 where all are."""
+    knots = at + HEAD_WORDS
+    low, high = 0, count - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if words[knots + middle] <= p:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def along(a: float, b: float, w: float, below: float, above: float, least: float, most: float) -> float:
+    """Return a + w (b - a) for w in 0 .. 1; outside, the slope b - a is kept within [below, most] or [least, above].
+
+    Below (w < 0) the slope lies within `below` and `most`, above (w > 1) within `least` and `above`.
+    """
+    slope = b - a
+    if w < 0.0:
+        return a + w * clamped(slope, below, most)
+    if w > 1.0:
+        return b + (w - 1.0) * clamped(slope, least, above)
+    return a + w * slope
+
+
+def time_at_knot(words: Sequence[float], table: int, width: int, j: int, w: float, step: float) -> float:
+    """Return log2 time in column j, w rows of `step` octaves from the row that `table` begins."""
+    most = SLOPE_MOST * step
+    return along(words[table + j], words[table + width + j], w, 0.0, most, 0.0, most)
+
+
+def width_at_knot(words: Sequence[float], table: int, width: int, j: int, w: float, step: float) -> float:
+    """Return a half width of the interval in column j, as `time_at_knot`."""
+    most = WIDER_MOST * step
+    return along(words[table + j], words[table + width + j], w, -most, most, 0.0, 0.0)
+
+
+def x_row(words: Sequence[float], at: int, lx: float) -> tuple[int, float]:
+    """Return the last knot but one that is not above log2 x (0 where all are), and the distance from it in knots."""
+    position = (lx - words[at + X_FIRST]) / words[at + X_STEP]
+    last = int(words[at + X_KNOTS]) - 2
+    row = last if position >= last else 0 if position < 0.0 else int(position)
+    return row, position - row
+
+
+def half_widths(words: Sequence[float], at: int, lx: float, p: float, lp: float) -> tuple[float, float]:
+    """Return how far log2 of the interval reaches down and up."""
+    nx, count = int(words[at + X_KNOTS]), int(words[at + P_KNOTS])
+    j = p_segment(words, at, count, p)
+    logs = at + HEAD_WORDS + count + j
+    between = words[logs + 1] - words[logs]
+    v = (lp - words[logs]) / between
+    row, w = x_row(words, at, lx)
+    step = words[at + X_STEP]
+    tables = at + HEAD_WORDS + 2 * count
+    if words[at + KIND] != FORM:
+        tables += DOWN_FROM_VALUES * nx * count
+    most = WIDER_MOST * between
+    table = tables + row * count
+    a, b = width_at_knot(words, table, count, j, w, step), width_at_knot(words, table, count, j + 1, w, step)
+    down = along(a, b, v, -most, most, 0.0, 0.0)
+    table += nx * count
+    a, b = width_at_knot(words, table, count, j, w, step), width_at_knot(words, table, count, j + 1, w, step)
+    up = along(a, b, v, -most, most, 0.0, 0.0)
+    return clamped(down, 0.0, LOG_MOST), clamped(up, 0.0, LOG_MOST)
+
+
+def form_value(words: Sequence[float], at: int, x: float, p: float) -> float:
+    """Return the time of a base tier's form, seconds: as `prediction.value_of`."""
+    x_low, x_high, p_low, p_high = words[at + X_LOW], words[at + X_HIGH], words[at + P_LOW], words[at + P_HIGH]
+    edge = clamped(x, x_low, x_high)
+    scale = words[at + SCALE]
+    u = (edge - words[at + ORIGIN]) / scale
+    a, b = at + SERIAL, at + PARALLEL
+    serial = words[a] + u * (words[a + 1] + u * (words[a + 2] + u * words[a + 3]))
+    parallel = words[b] + u * (words[b + 1] + u * (words[b + 2] + u * words[b + 3]))
+    q, scaling = 1.0 / p, 1.0
+    if parallel < 0.0 and p < p_low:
+        q = 1.0 / p_low
+    elif parallel >= 0.0 and serial < 0.0 and p > p_high:
+        q, scaling = 1.0 / p_high, p_high / p
+    value = (serial + parallel * q) * scaling
+    if edge != x and value > 0.0:
+        lift = scale * LIFT
+        rise = words[a + 1] + u * (2.0 * words[a + 2] + u * 3.0 * words[a + 3])
+        rise = rise + (words[b + 1] + u * (2.0 * words[b + 2] + u * 3.0 * words[b + 3])) * q
+        slope = clamped(rise * scaling * edge / scale / value, 0.0, SLOPE_MOST)
+        value = value * exp2_of(clamped(slope * log2_of((x + lift) / (edge + lift)), -LOG_MOST, LOG_MOST))
+    floor = words[at + FLOOR]
+    return floor if value < floor else value
+
+
+def grid_log(words: Sequence[float], at: int, lx: float, p: float, lp: float) -> float:
+    """Return log2 of the time of a record that is a table."""
+    count = int(words[at + P_KNOTS])
+    j = p_segment(words, at, count, p)
+    logs = at + HEAD_WORDS + count + j
+    between = words[logs + 1] - words[logs]
+    row, w = x_row(words, at, lx)
+    step = words[at + X_STEP]
+    table = at + HEAD_WORDS + 2 * count + row * count
+    a, b = time_at_knot(words, table, count, j, w, step), time_at_knot(words, table, count, j + 1, w, step)
+    most = STEEPEST * between
+    return clamped(along(a, b, (lp - words[logs]) / between, -most, most, -most, most), -LOG_MOST, LOG_MOST)
+
+
+def predict(words: Sequence[float], at: int, x: float, p: float) -> tuple[float, float, float, float]:
+    """Return (elapsed_s, low_s, high_s, octaves outside what was seen) of a record that is no question to the service."""
+    lx, lp = log_x(words, at, x), log2_of(p)
+    value = form_value(words, at, x, p) if words[at + KIND] == FORM else exp2_of(grid_log(words, at, lx, p, lp))
+    down, up = half_widths(words, at, lx, p, lp)
+    outside = 0.0
+    if lx < words[at + LOG_X_LOW]:
+        outside += words[at + LOG_X_LOW] - lx
+    if lx > words[at + LOG_X_HIGH]:
+        outside += lx - words[at + LOG_X_HIGH]
+    if lp < words[at + LOG_P_LOW]:
+        outside += words[at + LOG_P_LOW] - lp
+    if lp > words[at + LOG_P_HIGH]:
+        outside += lp - words[at + LOG_P_HIGH]
+    return value, value * exp2_of(-down), value * exp2_of(up), outside
+
+
+def choose_cores(
+    words: Sequence[float], at: int, x: float, most: int, tolerance: float, row: list[float], logs: list[float]
+) -> int:
+    """Return the fewest whole cores, 1 to `most`, whose time is within `tolerance` of the fastest.
+
+    Exact over all whole counts of what `predict` says, up to rounding, but for a form beyond its seen predictors, which is
+    taken as straight between the knots. A form within them rises or falls throughout: bisection. A table is straight between
+    whole counts: the fastest is a knot, and where the bound is crossed follows from the line. Cost O(knots), or O(log most).
+
+    Parameters
+    ----------
+    row, logs : list of float
+        Room for P_KNOTS_MAX + 1 each.
+    """
+    slack = 1.0 + (EQUAL if tolerance < EQUAL else tolerance)
+    if words[at + KIND] == FORM and words[at + X_LOW] <= x <= words[at + X_HIGH]:
+        return _of_monotone(words, at, x, most, slack)
+    count = int(words[at + P_KNOTS])
+    knots = at + HEAD_WORDS
+    first = 0
+    while words[knots + first] < 1.0:
+        first += 1
+    used = _row(words, at, x, most, first, row, logs)
+    least = row[0]
+    for k in range(1, used):
+        least = min(least, row[k])
+    bound = least + log2_of(slack)
+    k = 0
+    while row[k] > bound and k < used - 1:
+        k += 1
+    above = most if first + k >= count or words[knots + first + k] > most else int(words[knots + first + k])
+    if k == 0:
+        return above
+    return _crossing(int(words[knots + first + k - 1]), above, logs[k - 1], logs[k], row[k - 1], row[k], bound)
+
+
+def _of_monotone(words: Sequence[float], at: int, x: float, most: int, slack: float) -> int:
+    one = form_value(words, at, x, 1.0)
+    last = form_value(words, at, x, float(most))
+    bound = (one if one < last else last) * slack
+    if one <= bound:
+        return 1
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        if form_value(words, at, x, float(middle)) <= bound:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _row(
+    words: Sequence[float], at: int, x: float, most: int, first: int, row: list[float], logs: list[float]
+) -> int:  # fmt: skip
+    """Fill in log2 times at the whole knots up to `most`, and at `most` itself; return how many."""
+    count = int(words[at + P_KNOTS])
+    knots = at + HEAD_WORDS
+    is_form = words[at + KIND] == FORM
+    lx = log_x(words, at, x)
+    at_row, w = x_row(words, at, lx)
+    table = at + HEAD_WORDS + 2 * count + at_row * count
+    step = words[at + X_STEP]
+    used = 0
+    j = first
+    while j < count and words[knots + j] <= most:
+        logs[used] = words[knots + count + j]
+        row[used] = (
+            log2_of(form_value(words, at, x, words[knots + j]))
+            if is_form
+            else time_at_knot(words, table, count, j, w, step)
+        )
+        used += 1
+        j += 1
+    if words[knots + j - 1] < most:
+        p = float(most)
+        logs[used] = log2_of(p)
+        row[used] = log2_of(form_value(words, at, x, p)) if is_form else grid_log(words, at, lx, p, logs[used])
+        used += 1
+    return used
+
+
+def _crossing(
+    below: int, above: int, log_below: float, log_above: float, value_below: float, value_above: float, bound: float
+) -> int:
+    """Return the first whole count after `below`, at most `above`, whose time is within the bound; `above`'s is."""
+    if above - below == 1:
+        return above
+    slope = (value_above - value_below) / (log_above - log_below)
+    root = exp2_of(clamped(log_below + (bound - value_below) / slope, log_below, log_above))
+    found = below + 1 if root <= below else above if root >= above else ceil(root)
+    # The root is rounded: its neighbours decide.
+    while found < above and value_below + (log2_of(float(found)) - log_below) * slope > bound:
+        found += 1
+    while found > below + 1 and value_below + (log2_of(float(found - 1)) - log_below) * slope <= bound:
+        found -= 1
+    return found
+
+
+def room() -> tuple[list[float], list[float]]:
+    """Return what `choose_cores` works in."""
+    return [0.0] * (P_KNOTS_MAX + 1), [0.0] * (P_KNOTS_MAX + 1)

@@ -1,0 +1,36 @@
+"""The curves of a network's components as tables, made a few at a time, so that others have their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import anyio.lowlevel
+
+from advisor.domain.curves import TabulatedCurves
+from advisor.engine import Advisor
+
+SLICE = 1  # components whose tables are made at a time: about 2 ms each where they have support points
+AT_ONCE_MAX = 2  # tables that may have to be made for an answer that is given at once
+
+
+async def tables_of(
+    advisor: Advisor,
+    boxes: Sequence[str],
+    names: Mapping[str, str],
+    load: Mapping[str, float],
+    cores_max: int,
+    level: float,
+) -> TabulatedCurves:
+    """Return `Advisor.tables_of` of all boxes; rows that come meanwhile are in the later ones.
+
+    Raises
+    ------
+    UnknownComponent, NotEnoughData, InvalidValue
+    """
+    if advisor.tables_missing(boxes, names, cores_max=cores_max, level=level) > AT_ONCE_MAX:
+        for start in range(0, len(boxes), SLICE):
+            part = boxes[start : start + SLICE]
+            chosen = [{key: given[key] for key in part if key in given} for given in (names, load)]
+            advisor.tables_of(part, *chosen, cores_max=cores_max, level=level)
+            await anyio.lowlevel.checkpoint()
+    return advisor.tables_of(boxes, names, load, cores_max=cores_max, level=level)

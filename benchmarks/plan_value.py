@@ -1,9 +1,10 @@
 """What allocations are worth: Advisor's, equal shares, shares of work and linear-rate autoscalers, judged by execution.
 
-    python benchmarks/plan_value.py [--networks 30] [--jobs 2]
+    python benchmarks/plan_value.py [--networks 30] [--cores 16 32 64 128] [--jobs 2]
 
-Random networks of all operators whose boxes have saturating, contended and rising curves (`random_networks`). Advisor
-learns from a noisy stream of 400 runs a box; the others are told the truth (`autoscalers`). Two questions:
+Random networks of all operators whose boxes have saturating, contended and rising curves (`random_networks`), each on
+machines of several sizes. Advisor learns from a noisy stream of 400 runs a box; the others are told the truth
+(`autoscalers`). Two questions:
 
 1. The most throughput on all cores. Judged by the simulator on the true curves: a source that always has a next record,
    streams holding 64 records. The autoscaler counts with the setting at which it stays, and apart with the best of all
@@ -26,11 +27,11 @@ import numpy as np
 from autoscalers import Cores, Steps, autoscaled, best_possible, equal_shares, shares_of_work
 from execution import simulate
 from plan_prediction import STREAM_RECORDS, Learned, routing
-from random_networks import Case, random_case, sketch
+from random_networks import Case, Floats, random_case, sketch
 
 from advisor.errors import AdvisorError
 
-RECORDS = 40_000
+RECORDS = 20_000
 LOAD = 0.7
 TIE = 0.01  # throughputs this near count as equal: the simulator's half widths are about that
 ADVISOR, POSSIBLE = "Advisor", "possible"
@@ -39,6 +40,8 @@ AUTOSCALERS = {
     "autoscaler, scaling observed (Flink)": {"observed": True, "utilization": 1.0},
 }
 BEST_STEP = ", best step"
+BEFORE = ("equal shares", "shares of work", "autoscaler (DS2)")
+FIRST_STEP = "autoscaler (DS2), first step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +57,16 @@ class Value:
     """
 
     seed: int
+    machine: int
     throughput_per_s: dict[str, float]
     cores: dict[str, int]
     changes: dict[str, int]
     sized: dict[str, tuple[int, int, bool, bool]]
 
 
-def judge(seed: int) -> Value:
-    """Return the value of one network."""
-    case = random_case(seed)
+def judge(seed: int, machine: int) -> Value:
+    """Return the value of one network on a machine of so many cores."""
+    case = random_case(seed, cores=machine)
     learned = Learned(case, seed)
     answer = learned.allocate(cores=case.cores, **routing(case))
     settings: dict[str, Cores] = {
@@ -75,6 +79,9 @@ def judge(seed: int) -> Value:
     for name, options in AUTOSCALERS.items():
         steps = autoscaled(case, None, **options)
         settings[name] = _final(case, steps)
+        if name == BEFORE[-1]:
+            settings[FIRST_STEP] = steps.settings[min(1, steps.changes)]
+            changes[FIRST_STEP] = min(1, steps.changes)
         settings[name + BEST_STEP] = max(steps.settings, key=lambda cores: _capacity(case, cores))
         changes[name] = steps.changes
         changes[name + BEST_STEP] = steps.settings.index(settings[name + BEST_STEP])
@@ -88,7 +95,7 @@ def judge(seed: int) -> Value:
             ).throughput_per_s.mean
         rates[name] = found[setting]
     used = {name: sum(cores.values()) for name, cores in settings.items()}
-    return Value(seed, rates, used, changes, _sized(case, learned, _capacity(case, settings[POSSIBLE]) * LOAD))
+    return Value(seed, machine, rates, used, changes, _sized(case, learned, _capacity(case, settings[POSSIBLE]) * LOAD))
 
 
 def _final(case: Case, steps: Steps) -> Cores:
@@ -122,42 +129,49 @@ def _sized(case: Case, learned: Learned, rate_per_s: float) -> dict[str, tuple[i
     return found
 
 
+def ratios(values: Sequence[Value], names: Sequence[str]) -> Floats:
+    """Return Advisor's throughput over the best of the named ones, by value."""
+    return np.array([v.throughput_per_s[ADVISOR] / max(v.throughput_per_s[name] for name in names) for v in values])
+
+
 def report(values: Sequence[Value]) -> None:
     """Print the tables."""
-    ours = np.array([value.throughput_per_s[ADVISOR] for value in values])
-    print("| throughput of Advisor's allocation against | median | least | networks better / equal / worse (1 %)"
-          " | its cores, of all | its changes |")  # fmt: skip
-    print("|---|---|---|---|---|---|")
-    final = ["equal shares", "shares of work", "autoscaler (DS2)"]
-    rows = {name: [name] for name in values[0].throughput_per_s if name != ADVISOR}
-    rows |= {"the best of equal, work and DS2": final, "the same, DS2's best step": [*final, final[-1] + BEST_STEP]}
+    machines = sorted({value.machine for value in values})
+    sizes = {f"{machine} cores": [v for v in values if v.machine == machine] for machine in machines}
+    print(f"| Advisor's throughput over that of | {' | '.join(sizes)} | least of all | better / equal / worse (1 %)"
+          " | its cores | its changes |")  # fmt: skip
+    print("|---" * (len(sizes) + 5) + "|")
+    rows: dict[str, Sequence[str]] = {name: [name] for name in values[0].throughput_per_s if name != ADVISOR}
+    rows |= {"the best of equal, work and DS2": BEFORE}
     for label, names in rows.items():
-        theirs = np.array([max(value.throughput_per_s[name] for name in names) for value in values])
-        ratio = ours / theirs
+        medians = [f"{np.median(ratios(some, names)):.2f} x" for some in sizes.values()]
+        ratio = ratios(values, names)
         counts = [(ratio > 1 + TIE).sum(), (np.abs(ratio - 1) <= TIE).sum(), (ratio < 1 - TIE).sum()]
         one = len(names) == 1
-        cores = f"{np.mean([v.cores[names[0]] / random_case(v.seed).cores for v in values]):.0%}" if one else ""
+        cores = f"{np.mean([v.cores[names[0]] / v.machine for v in values]):.0%}" if one else ""
         changes = [v.changes[names[0]] for v in values]
-        print(f"| {label} | {np.median(ratio):.2f} x | {ratio.min():.2f} x | {' / '.join(map(str, counts))} | {cores}"
+        print(f"| {label} | {' | '.join(medians)} | {ratio.min():.2f} x | {' / '.join(map(str, counts))} | {cores}"
               f" | {f'{np.median(changes):.0f} (most {max(changes)})' if one else ''} |")  # fmt: skip
-    mean = np.mean([v.cores[ADVISOR] / random_case(v.seed).cores for v in values])
-    print(f"\nAdvisor changes once and uses {mean:.0%} of the cores.")
-    best = np.array([v.throughput_per_s[POSSIBLE] for v in values])
-    theirs = np.array([max(v.throughput_per_s[name] for name in final) for v in values])
-    print(f"What was possible: {np.median(best / theirs):.2f} x the best of the three at the median;"
-          f" in {(best / theirs >= 1.1).sum()} of {len(values)} networks 10 % or more.")  # fmt: skip
-    print(f"\n| load of {LOAD:.0%} of the possible | load carried | cores, of Advisor's, median"
+    possible = [
+        np.median([v.throughput_per_s[POSSIBLE] / max(v.throughput_per_s[n] for n in BEFORE) for v in some])
+        for some in sizes.values()
+    ]
+    print(f"| (what was possible over the best of the three) | {' | '.join(f'{x:.2f} x' for x in possible)} | | | | |")
+    mean = np.mean([v.cores[ADVISOR] / v.machine for v in values])
+    print(f"\nMedians by machine. Advisor changes once and uses {mean:.0%} of the cores.")
+    print(f"\n| load of {LOAD:.0%} of the possible | load carried | cores, of the autoscaler's (DS2), median"
           " | changes, median (most) | not settled |\n|---|---|---|---|---|")  # fmt: skip
     for name in values[0].sized:
         sized = [value.sized[name] for value in values]
-        both = [s[0] / v.sized[ADVISOR][0] for s, v in zip(sized, values, strict=True) if v.sized[ADVISOR][0]]
+        both = [s[0] / v.sized["autoscaler (DS2)"][0] for s, v in zip(sized, values, strict=True) if s[0]]
         changes = [s[1] for s in sized]
         print(f"| {name} | {sum(s[2] for s in sized)} of {len(sized)} | {np.median(both):.2f} x"
               f" | {np.median(changes):.0f} ({max(changes)}) | {sum(not s[3] for s in sized)} |")  # fmt: skip
     print()
-    for value in sorted(values, key=lambda v: v.throughput_per_s[ADVISOR] / v.throughput_per_s[POSSIBLE])[:5]:
+    for value in sorted(values, key=lambda v: v.throughput_per_s[ADVISOR] / v.throughput_per_s[POSSIBLE])[:8]:
         rates = value.throughput_per_s
-        print(f"{value.seed:>4} {rates[ADVISOR] / rates[POSSIBLE]:.3f} of the possible  "
+        print(f"{value.seed:>4} on {value.machine}: {rates[ADVISOR] / rates[POSSIBLE]:.3f} of the possible, "
+              f"{rates[ADVISOR] / max(rates[n] for n in BEFORE):.3f} of the best of three  "
               f"{sketch(random_case(value.seed).network)}")  # fmt: skip
 
 
@@ -166,10 +180,13 @@ def main() -> None:
     arguments.add_argument("--networks", type=int, default=30)
     arguments.add_argument("--first", type=int, default=1000, help="seed of the first network")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
+    arguments.add_argument("--cores", type=int, nargs="+", default=[16, 32, 64, 128])
     given = arguments.parse_args()
     start = time.perf_counter()
     with ProcessPoolExecutor(given.jobs) as pool:
-        values = list(pool.map(judge, range(given.first, given.first + given.networks)))
+        seeds = range(given.first, given.first + given.networks)
+        work = [pool.submit(judge, seed, machine) for machine in given.cores for seed in seeds]
+        values = [done.result() for done in work]
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
           f"{time.perf_counter() - start:.0f} s; {given.networks} networks\n")  # fmt: skip
     report(values)

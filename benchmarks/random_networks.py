@@ -165,11 +165,11 @@ _WEIGHTS = {kinds.SERIES: 6, kinds.CHOICE: 3, kinds.JOIN: 2, kinds.REPLICATION: 
             kinds.PLACEMENT: 0.3}  # fmt: skip
 
 
-def random_case(seed: int, *, boxes: int | None = None, curves: tuple[str, ...] = CURVES) -> Case:
-    """Return a network of 4 to 10 boxes on 3 to 8 times as many cores, with its flow and curves."""
+def random_case(seed: int, *, cores: int | None = None, curves: tuple[str, ...] = CURVES) -> Case:
+    """Return a network of 4 to 10 boxes, by default on 3 to 8 times as many cores, with its flow and curves."""
     rng = np.random.default_rng([seed, 4])
     grower = _Grower(rng)
-    grower.grow(boxes or int(rng.integers(4, 11)), "")
+    grower.grow(int(rng.integers(4, 11)), "")
     network = Network(tuple(grower.nodes))
     flow = Flow(
         shares=tuple(rng.dirichlet(np.full(len(network.nodes[i].children), 3.0)).tolist() for i in network.choices),
@@ -178,7 +178,7 @@ def random_case(seed: int, *, boxes: int | None = None, curves: tuple[str, ...] 
         returns=tuple(float(rng.uniform(0.05, 0.5)) for _ in network.feedbacks),
     )
     drawn = {key: random_curve(rng, str(rng.choice(curves))) for key in network.keys}
-    return Case(network, flow, drawn, len(network.keys) * int(rng.integers(3, 9)))
+    return Case(network, flow, drawn, cores or len(network.keys) * int(rng.integers(3, 9)))
 
 
 def counts_up_to(cores: int) -> list[int]:

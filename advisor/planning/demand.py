@@ -56,6 +56,40 @@ class Demand:
         """Return the seconds of a record in the network, without queueing."""
         return float(self.seconds(cores).sum())
 
+    @property
+    def visited(self) -> NDArray[np.bool_]:
+        """Which components any record visits."""
+        return (self.serial_s > 0) | (self.parallel_s > 0)
+
+    def fastest(self, sizes: Ints) -> Ints:
+        """Return the cores up to sizes_c, within the limits, on which each component is fastest."""
+        return np.clip(sizes, self.low, self.high)
+
+    def useful(self) -> Ints:
+        """Return the most cores that gain anything."""
+        return np.where(self.parallel_s > 0, self.high, self.low)
+
+    def falling_s(self, component: Ints, cores: Ints) -> Floats:
+        """Return the shortest seconds of components on up to so many cores each."""
+        return self.serial_s[component] + self.parallel_s[component] / cores
+
+    def gain_s(self, cores: Ints) -> Floats:
+        """Return what one core more than cores_c takes off the seconds."""
+        return self.parallel_s / (cores * (cores + 1.0))
+
+    def work_s(self, narrowest: Ints | None = None) -> Floats:
+        """Return core-seconds of one record, at least, on `narrowest` cores or more: p D(p) rises with p."""
+        if narrowest is None:
+            return self.serial_s + self.parallel_s
+        return self.serial_s * narrowest + self.parallel_s
+
+    def alone_s(self, cores: int) -> Floats:
+        """Return a period that no component beats alone on all the cores."""
+        fastest = np.minimum(self.high, cores)
+        return self.serial_s / np.minimum(self.instances_max, cores) + self.parallel_s / np.minimum(
+            cores, fastest * self.instances_max
+        )
+
     def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
         """Return the demand of some of the components."""
         return Demand(

@@ -21,7 +21,8 @@ from advisor.planning.search import Problem
 from advisor.planning.structure import structure_of
 from advisor.planning.visits import Visits
 
-WORK_MAX = 300_000  # steps of a search by default: allocations judged, one to ten seconds at the most
+GENERAL_CELLS_MAX = 30_000  # components times counts up to which tables are searched with everything that is known
+WORK_MAX = 100_000  # steps of a search by default: allocations judged, a few seconds at the most
 GROWTH = 2  # of the cores tried where a target is to be reached on as many as it takes
 
 
@@ -46,8 +47,13 @@ def is_plain(network: Network, curves: AmdahlCurves | TabulatedCurves, request: 
     """Return whether the closed forms answer: Amdahl curves, sums and maxima of them, and no further constraints."""
     beyond = (request.allowed, request.pinned, request.nodes, request.memory_bytes, request.arrival_per_s,
               request.quantile, request.work_max)  # fmt: skip
-    if not isinstance(curves, AmdahlCurves) or any(part is not None for part in beyond):
+    if any(part is not None for part in beyond):
         return False
+    if isinstance(curves, TabulatedCurves):
+        # Where tables are small the general search is exact and fast; it also knows contention and instances.
+        counts = min(request.cores or limits.ALLOCATE_CORES_MAX, int(curves.cores[-1]))
+        if curves.contention.any() or request.instances_max != 1 or len(curves) * counts <= GENERAL_CELLS_MAX:
+            return False
     if request.objective in ("pareto", "cost"):
         return False
     if visits.replicas and any(request.may_have_instances(network.keys[row]) for row in visits.replicas):

@@ -36,6 +36,8 @@ class Judged:
         Mean latency of a record alone.
     seconds_s : (K, n)
         One visit's service, contention included, at the arrival rate or else at the highest throughput.
+    alone_s, stay_variance : (K, n)
+        One visit's service without contention, and the variance of a stay: service, and wait where records queue.
     wait_s : (K, n)
         Mean wait of one visit; 0 without arrivals.
     utilization : (K, n)
@@ -49,6 +51,8 @@ class Judged:
     latency_variance: Floats
     unloaded_s: Floats
     seconds_s: Floats
+    alone_s: Floats
+    stay_variance: Floats
     wait_s: Floats
     utilization: Floats
     active: Floats
@@ -94,9 +98,8 @@ class Model:
             rate = 1 / period
             active = (rate[:, None] * self.visits * full * cores).sum(axis=1)
             zero = np.zeros_like(seconds_s)
-            return Judged(
-                period, unloaded, spread, unloaded, full, zero, rate[:, None] * load * full, active
-            )
+            steady = seconds_s**2 * self.curves.variation
+            return Judged(period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active)
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
         wait, wait_variance = self.waits(instances, loaded, rho)
@@ -107,7 +110,7 @@ class Model:
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
-        return Judged(period, latency, latency_variance, unloaded, loaded, wait, rho, active)
+        return Judged(period, latency, latency_variance, unloaded, loaded, seconds_s, variance, wait, rho, active)
 
     def _slowed(self, cores: Ints, seconds_s: Floats, load: Floats, rate: float | None) -> Floats:
         """Return the times under contention at a rate, or at the highest throughput where None is given."""

@@ -11,6 +11,7 @@ import heapq
 import numpy as np
 
 from advisor.planning.demand import Demand, Floats, Ints
+from advisor.planning.table_demand import AnyDemand
 from advisor.planning.throughput import best_period, fewest_within, least_cores
 from advisor.planning.turns import Grouping, cycles, grouping, period_bound, turns
 
@@ -24,7 +25,7 @@ SIZE_STEPS = 40  # of the bisection for the groups' cores where no closed form e
 GAIN = 1e-9  # a move must shorten the slowest cycle by this share: no endless rounds over rounding
 
 
-def packed(demand: Demand, cores: int) -> Grouping:
+def packed(demand: AnyDemand, cores: int) -> Grouping:
     """Return a grouping on at most `cores` cores with a short period. Cost O(n log(n)) a number of groups tried."""
     best: tuple[float, Ints, Ints] | None = None
     alone = fewest_within(demand, np.full(len(demand), period_bound(demand, cores))).clip(max=cores)
@@ -47,7 +48,7 @@ def packed(demand: Demand, cores: int) -> Grouping:
     return min((_polished(demand, cores, some) for some in (found, fitted) if some), key=lambda some: some.period_s)
 
 
-def _polished(demand: Demand, cores: int, found: Grouping) -> Grouping:
+def _polished(demand: AnyDemand, cores: int, found: Grouping) -> Grouping:
     """Return the grouping after improving the groups for their cores and giving them cores anew, in turn."""
     for _ in range(POLISHES):
         group = _improved(demand, found.group, found.sizes)
@@ -59,7 +60,7 @@ def _polished(demand: Demand, cores: int, found: Grouping) -> Grouping:
     return found
 
 
-def _fitted(demand: Demand, cores: int, period_s: float) -> Grouping | None:
+def _fitted(demand: AnyDemand, cores: int, period_s: float) -> Grouping | None:
     """Return a grouping with a shorter period than the one given, found by fitting turns into periods, or None."""
     best: Grouping | None = None
     shortest, longest = period_bound(demand, cores), period_s * (1 - GAIN)
@@ -73,7 +74,7 @@ def _fitted(demand: Demand, cores: int, period_s: float) -> Grouping | None:
     return best
 
 
-def _fit(demand: Demand, cores: int, period_s: float) -> tuple[Ints, Ints] | None:
+def _fit(demand: AnyDemand, cores: int, period_s: float) -> tuple[Ints, Ints] | None:
     """Return groups and sizes whose cycles fit the period, or None when they take more cores than there are.
 
     Widest first: each component goes where the least time is left after it, into the groups that wide components leave
@@ -127,7 +128,7 @@ def _counts(alone: Ints, cores: int) -> list[int]:
     return sorted((count for count in counts if 1 <= count <= cores), reverse=True)
 
 
-def _widths(demand: Demand, alone: Ints, width: int) -> list[Ints]:
+def _widths(demand: AnyDemand, alone: Ints, width: int) -> list[Ints]:
     """Return the sizes of groups to balance for: all equal, and with larger ones for large components."""
     equal = np.maximum(demand.low, width)
     larger = np.maximum(equal, alone)
@@ -147,13 +148,13 @@ def _balanced(seconds: Floats, count: int) -> Ints:
     return group
 
 
-def _sizes(demand: Demand, group: Ints, count: int, cores: int) -> Ints | None:
+def _sizes(demand: AnyDemand, group: Ints, count: int, cores: int) -> Ints | None:
     """Return the groups' cores with the shortest period, or None when their minima do not fit."""
     low = np.ones(count, np.int64)
     np.maximum.at(low, group, demand.low)
     if low.sum() > cores:
         return None
-    if demand.single and int(demand.high.min()) >= cores:
+    if isinstance(demand, Demand) and demand.single and int(demand.high.min()) >= cores:
         # A sum of Amdahl curves is one: the groups are given cores as components are.
         serial, parallel = cycles(group, demand.serial_s, count), cycles(group, demand.parallel_s, count)
         groups = Demand(serial, parallel, low, np.full(count, cores), np.ones_like(low))
@@ -172,7 +173,7 @@ def _sizes(demand: Demand, group: Ints, count: int, cores: int) -> Ints | None:
     return sizes
 
 
-def _least_sizes(demand: Demand, group: Ints, low: Ints, cores: int, period_s: float) -> Ints | None:
+def _least_sizes(demand: AnyDemand, group: Ints, low: Ints, cores: int, period_s: float) -> Ints | None:
     """Return the fewest cores of each group whose cycle is at most the period, or None when there are none."""
     below, enough = low - 1, np.full(len(low), cores)
     if (cycles(group, turns(demand, enough[group])[0], len(low)) > period_s).any():
@@ -184,7 +185,7 @@ def _least_sizes(demand: Demand, group: Ints, low: Ints, cores: int, period_s: f
     return enough
 
 
-def _improved(demand: Demand, group: Ints, sizes: Ints) -> Ints:
+def _improved(demand: AnyDemand, group: Ints, sizes: Ints) -> Ints:
     """Return the groups after moves and exchanges that shorten the slowest cycle."""
     for _ in range(ROUNDS_MAX):
         better = _relieved(demand, group, sizes)
@@ -194,7 +195,7 @@ def _improved(demand: Demand, group: Ints, sizes: Ints) -> Ints:
     return group
 
 
-def _relieved(demand: Demand, group: Ints, sizes: Ints) -> Ints | None:
+def _relieved(demand: AnyDemand, group: Ints, sizes: Ints) -> Ints | None:
     """Return the groups after the move, or else the exchange, that relieves the slowest group most; None without."""
     seconds = turns(demand, sizes[group])[0]
     loads = cycles(group, seconds, len(sizes))
@@ -223,7 +224,7 @@ def _relieved(demand: Demand, group: Ints, sizes: Ints) -> Ints | None:
     return moved
 
 
-def _on_sizes(demand: Demand, sizes: Ints) -> Floats:
+def _on_sizes(demand: AnyDemand, sizes: Ints) -> Floats:
     """Return the turns of each component on each group's size, (n, k)."""
     unique, inverse = np.unique(sizes, return_inverse=True)
     columns = [turns(demand, np.full(len(demand), size, np.int64))[0] for size in unique]

@@ -13,13 +13,15 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
-from advisor.planning.demand import TIE, Demand, Ints
+from advisor.planning.demand import TIE, Ints
 from advisor.planning.explaining import answer
 from advisor.planning.general import is_plain, solved
 from advisor.planning.latency import least_cores_for_latency, lowest_latency
+from advisor.planning.priced import least_cores_priced, lowest_latency_priced
 from advisor.planning.reasons import Outcome, reasons
 from advisor.planning.requests import Request, demand_of
-from advisor.planning.sharing import best_grouping, fewest_grouping, fewest_one_group, one_group
+from advisor.planning.sharing import best_grouping, check_shared, fewest_grouping, fewest_one_group, one_group
+from advisor.planning.table_demand import AnyDemand, TableDemand
 from advisor.planning.throughput import best_period, least_cores, total_cores
 from advisor.planning.turns import Grouping, period_bound
 from advisor.planning.visits import visits_of
@@ -28,7 +30,7 @@ from advisor.planning.visits import visits_of
 @dataclass(frozen=True, slots=True)
 class _Problem:
     keys: tuple[str, ...]
-    demand: Demand
+    demand: AnyDemand
     cores: int
     target: float  # seconds: the period or the latency to reach; 0 where none is given
 
@@ -89,15 +91,16 @@ def plan(
     Cost O(n log(P) + n log(n)) for n components on P cores; with sharing see `best_grouping`. Source: design 4.6.
     """
     visits = visits_of(network, request, flow)
-    if not is_plain(network, curves, request, visits):
+    shared = request.cores is not None and request.cores < len(network.keys)
+    if not shared and not is_plain(network, curves, request, visits):
         return answer(solved(network, curves, request, visits), dict(evidence or {}))
-    assert isinstance(curves, AmdahlCurves)  # is_plain
+    if shared:
+        check_shared(request)
     demand = demand_of(network, curves, visits.per_record, request)
     cores = request.cores if request.cores is not None else limits.ALLOCATE_CORES_MAX * max(1, len(demand))
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
     target = 1 / value if name == "throughput_per_s" else value
     problem = _Problem(network.keys, demand, cores, target)
-    shared = request.cores is not None and request.cores < len(demand)
     _check_minimum(problem, shared=shared)
     solution = PLANNERS[request.objective, name, shared](problem)
     return _answer(problem, request, solution)
@@ -117,18 +120,21 @@ def _throughput(problem: _Problem) -> Solution:
 
 
 def _latency(problem: _Problem) -> Solution:
-    return _ones(lowest_latency(problem.demand, problem.cores))
+    demand = problem.demand
+    if isinstance(demand, TableDemand):
+        return _ones(lowest_latency_priced(demand, problem.cores)[0])
+    return _ones(lowest_latency(demand, problem.cores))
 
 
 def _cores_for_throughput(problem: _Problem) -> Solution:
     demand = problem.demand
-    fastest = demand.seconds(demand.high) / demand.instances_max
+    fastest = demand.seconds(demand.fastest(demand.high)) / demand.instances_max
     worst = int(fastest.argmax())
     if fastest[worst] > problem.target * (1 + TIE):
         cores, instances = int(demand.high[worst]), int(demand.instances_max[worst])
         raise problem.impossible(
             worst, "throughput_per_s", float(1 / fastest[worst]),
-            f"{problem.keys[worst]} on {_most(cores)} takes {demand.seconds(demand.high)[worst]:.6g} s a record"
+            f"{problem.keys[worst]} on {_most(cores)} takes {(fastest * demand.instances_max)[worst]:.6g} s a record"
             f" and may have {_counted(instances, 'instance')}, so at most {1 / fastest[worst]:.6g} records/s",
         )  # fmt: skip
     found = least_cores(demand, problem.target * (1 + TIE), ties=True)
@@ -146,9 +152,12 @@ def _cores_for_throughput(problem: _Problem) -> Solution:
 
 def _cores_for_latency(problem: _Problem) -> Solution:
     demand = problem.demand
-    found = least_cores_for_latency(demand, problem.target)
+    by_table = isinstance(demand, TableDemand)
+    lowest = (lambda some: lowest_latency_priced(demand, some)[0]) if by_table else (
+        lambda some: lowest_latency(demand, some))  # fmt: skip
+    found = (least_cores_priced if by_table else least_cores_for_latency)(demand, problem.target)
     if found is None:
-        floor = demand.seconds(demand.high)
+        floor = demand.seconds(demand.fastest(demand.high))
         row = int(floor.argmax())
         raise problem.impossible(
             row, "latency_s", float(floor.sum()),
@@ -156,7 +165,7 @@ def _cores_for_latency(problem: _Problem) -> Solution:
             f" {floor[row]:.6g} s of it {problem.keys[row]}",
         )  # fmt: skip
     if found.sum() > problem.cores:
-        best = demand.seconds(lowest_latency(demand, problem.cores))
+        best = demand.seconds(lowest(problem.cores))
         row = int(best.argmax())
         raise problem.impossible(
             row, "latency_s", float(best.sum()),

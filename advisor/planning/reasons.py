@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.domain.answers import Reason
-from advisor.planning.demand import Demand, Ints
+from advisor.planning.demand import Ints
 from advisor.planning.requests import Request
+from advisor.planning.table_demand import AnyDemand
 from advisor.planning.throughput import least_cores, total_cores
 from advisor.planning.turns import Grouping, period_bound, work_bound
 
@@ -23,7 +24,7 @@ class Outcome:
     """A solved problem, as the reasons need it: `slowest` are the rows that bound the throughput."""
 
     keys: tuple[str, ...]
-    demand: Demand
+    demand: AnyDemand
     request: Request
     solution: tuple[Ints, Ints] | Grouping
     used: int
@@ -95,7 +96,7 @@ def _next_for_latency(outcome: Outcome) -> Iterator[Reason]:
 
 def _next_gain(outcome: Outcome) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     demand, cores = outcome.demand, outcome.cores
-    return np.where(cores < demand.high, demand.parallel_s / (cores * (cores + 1.0)), 0.0)
+    return np.where(cores < demand.high, np.maximum(demand.gain_s(cores), 0.0), 0.0)
 
 
 def _next_for_throughput(outcome: Outcome) -> Iterator[Reason]:
@@ -120,12 +121,12 @@ def _maximum(outcome: Outcome) -> Iterator[Reason]:
     bounded = (cores == demand.high) & (outcome.instances == demand.instances_max)
     if outcome.for_latency:
         # Would it have been given more? Its next core gains more than the last core that somebody got.
-        last = np.where(cores > demand.low, demand.parallel_s / (cores * np.maximum(cores - 1.0, 1.0)), np.inf)
-        wanted = demand.parallel_s / (cores * (cores + 1.0))
+        last = np.where(cores > demand.low, demand.gain_s(np.maximum(cores - 1, 1)), np.inf)
+        wanted = demand.gain_s(cores)
         binding = bounded & (wanted > 0) & ((wanted > last.min(initial=np.inf)) | (outcome.spare > 0))
     else:
         binding = np.zeros(len(demand), np.bool_)
-        binding[outcome.slowest] = bounded[outcome.slowest] & (demand.parallel_s[outcome.slowest] > 0)
+        binding[outcome.slowest] = bounded[outcome.slowest] & (demand.gain_s(cores)[outcome.slowest] > 0)
     for row, more in first(np.flatnonzero(binding)):
         n = plural(int(demand.high[row]), "core")
         yield Reason("maximum", outcome.keys[row], float(demand.high[row]),
@@ -137,7 +138,7 @@ def _minimum(outcome: Outcome) -> Iterator[Reason]:
     held = (cores == demand.low) & (demand.low > 1)
     fewer = np.maximum(demand.low - 1, 1)
     if outcome.for_latency:
-        binding = held & (demand.parallel_s / (demand.low * fewer) < _next_gain(outcome).max())
+        binding = held & (demand.gain_s(fewer) < _next_gain(outcome).max())
     else:
         binding = held & (demand.seconds(fewer) / outcome.instances <= outcome.period_s)
     for row, more in first(np.flatnonzero(binding)):
@@ -147,7 +148,7 @@ def _minimum(outcome: Outcome) -> Iterator[Reason]:
 
 
 def _unvisited(outcome: Outcome) -> Iterator[Reason]:
-    idle = (outcome.demand.serial_s == 0) & (outcome.demand.parallel_s == 0)
+    idle = ~outcome.demand.visited
     for row, more in first(np.flatnonzero(idle)):
         yield Reason("unvisited", outcome.keys[row], 0.0,
                      f"no record visits {outcome.keys[row]}: it has its minimum{more}")  # fmt: skip

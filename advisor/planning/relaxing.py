@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from advisor.planning.demand import TIE, Floats, Ints
-from advisor.planning.objectives import about_latency
+from advisor.planning.linear import STEP, weights_of
+from advisor.planning.objectives import about_latency, meets
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.search import (
     ENUMERATED_MAX,
@@ -18,13 +19,12 @@ from advisor.planning.search import (
     search_all,
     within,
 )
-from advisor.planning.tree_program import TreeProgram, cells, tree_program
+from advisor.planning.tree_program import TreeProgram, cells, sum_program, tree_program
 
 ROUNDS = 8  # of solving with the coupling of the last solution
 PROGRAM_CELLS_MAX = 400_000_000  # of a program over the structure: about a second
 MULTIPLIER_STEPS = 60  # of the bisection for the price of a core
 BOUND_STEPS = 50  # of the bisection for a bound under contention
-THRESHOLDS_MAX = 48  # periods tried where cost or a front trades throughput against latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,16 @@ def solve(problem: Problem) -> Found | None:
         _repaired(problem)
     if problem.best is None:
         return None
+    if problem.best_key[0] > bound + PROVED * abs(bound) and problem.model.request.objective == "latency":
+        bound = max(bound, _linear_rounds(problem))
     if problem.best_key[0] > bound + PROVED * abs(bound):
         climb(problem)
     value = problem.best_key[0]
     return Found(problem.best, min(bound, value), exact=value <= bound + PROVED * abs(bound))
 
 
+LINEAR_ROUNDS = 12  # of solving for the latency's weighted sum
+CLOSE = 2e-4  # of a bound at which these end
 PROVED = 1e-9  # a score this near its bound counts as the best
 
 
@@ -127,6 +131,37 @@ def _throughput_bound(problem: Problem, periods: Floats) -> float:
     return low
 
 
+def _linear_rounds(problem: Problem) -> float:
+    """Solve for the weighted sum of stays that is the latency near the best, again and again; return the best bound.
+
+    Weights of all rounds are averaged: that converges to the weights with the highest bound (Frank and Wolfe).
+    """
+    model, options, bound = problem.model, problem.options, -np.inf
+    certain = model.request.arrival_per_s is None and model.request.quantile is None
+    if cells(options, problem.cores) > PROGRAM_CELLS_MAX / LINEAR_ROUNDS:
+        return bound
+    assert problem.best is not None  # the caller found one
+    chosen, weights = problem.best, np.zeros(len(options.number))
+    for turn in range(LINEAR_ROUNDS):
+        judged = model.judge(options, chosen[None])
+        if not np.isfinite(judged.latency_s[0]) or problem.out_of_work:
+            return bound
+        cores, instances, _, _ = options.pick(chosen[None])
+        here = weights_of(model, judged, instances)
+        weights = here if turn == 0 else weights + (here - weights) / (1 + turn / 2)
+        others, streams = model.coupling(judged, cores, instances)
+        _, stays = model.stays(options, others[0], streams[0])
+        program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
+        if certain:
+            bound = max(bound, program.on(problem.cores) * (1 - STEP))
+        following = program.chosen(problem.cores)
+        problem.offer(following[None])
+        if problem.best_key[0] <= bound * (1 + CLOSE) or (turn > 2 and (following == chosen).all()):
+            break
+        chosen = following
+    return bound
+
+
 def _latencies(problem: Problem, stays: Floats) -> TreeProgram | None:
     """Return the program over the structure, or None where it is too large."""
     if cells(problem.options, problem.cores) > PROGRAM_CELLS_MAX:
@@ -178,35 +213,45 @@ def _for_latency(problem: Problem, stays: Floats) -> list[Ints]:
             return [_priced(problem, stays)[1]]
         fewest = program.fewest(program.on(problem.cores))
         return [program.chosen(fewest or problem.cores)]
+    return _fewest_for_latency(problem, program, stays)
+
+
+def _fewest_for_latency(problem: Problem, program: TreeProgram | None, stays: Floats) -> list[Ints]:
+    """Return shapes on the fewest cores found for the target: bisection between the bound and all the cores.
+
+    The program's number is tried first: where nothing couples it is the answer.
+    """
+    request, options = problem.model.request, problem.options
     target = (request.target or {})["latency_s"]
-    if program is not None:
-        found = [program.chosen(k) for k in _numbers_near(program, target, problem.cores)]
-        return found[::-1]
-    low, high = int(options.least.sum()), problem.cores
-    best = _priced(problem, stays)[1]
-    while low < high:
-        middle = (low + high) // 2
-        shapes = _priced(problem, stays, middle)[1]
-        judged = problem.model.judge(options, shapes[None])
-        if float(judged.latency_s[0]) <= target * (1 + TIE):
-            best, high = shapes, middle
-        else:
-            low = middle + 1
-    return [best]
-
-
-def _numbers_near(program: TreeProgram, target: float, cores: int) -> list[int]:
-    """Return numbers of cores to try for a target: from the fewest of the program on, ever wider apart."""
-    fewest = program.fewest(target)
-    if fewest is None:
+    low = int(options.least.sum()) if program is None else program.fewest(target)
+    if low is None and request.quantile is None:
         return []
-    found, step = list[int](), 1
-    at = fewest
-    while at <= cores:
-        found.append(at)
-        at += step
-        step = step + 1 if len(found) > 8 else 1
-    return found
+    best: Ints | None = None
+    low, high, at = low or int(options.least.sum()), problem.cores, low or int(options.least.sum())
+    while low <= high:
+        shapes = program.chosen(at) if program is not None else _priced(problem, stays, at)[1]
+        if not _reaches(problem, shapes) and (problem.model.structure.joins or request.arrival_per_s is not None):
+            bare = replace(request, objective="latency", target=None, cores=at)
+            model = replace(problem.model, request=bare)
+            inner = Problem(model, options, problem.machine, at, INNER_WORK)
+            _rounds(inner)
+            if inner.best is not None:
+                _linear_rounds(inner)
+                shapes = inner.best
+            problem.steps += inner.steps
+        if _reaches(problem, shapes):
+            best, high = shapes, at - 1
+        else:
+            low = at + 1
+        at = (low + high) // 2
+    return [] if best is None else [best]
+
+
+def _reaches(problem: Problem, shapes: Ints) -> bool:
+    return bool(meets(problem.model.request, problem.model.judge(problem.options, shapes[None]))[0])
+
+
+INNER_WORK = 2_000  # steps of each search for a latency on a number of cores
 
 
 def _priced(problem: Problem, stays: Floats, cores: int | None = None) -> tuple[float, Ints]:
@@ -287,34 +332,64 @@ def _filled(options: Options, values: Floats, shapes: Ints, cores: int) -> Ints:
 
 
 def thresholds(problem: Problem, periods: Floats) -> Floats:
-    """Return periods to try, the shortest first: all that matter while few, else spread evenly over them."""
+    """Return the periods that allocations may have, the shortest first."""
     best = best_threshold(problem.options, periods, problem.cores)
     if best is None:
         return np.zeros(0)
     falling = np.minimum.accumulate(periods, axis=1)
     values = np.unique(falling[np.isfinite(falling)])
     longest = float(periods[np.arange(len(periods)), 0].max())
-    values = values[(values >= best[0]) & (values <= max(longest, best[0]))]
-    if len(values) <= THRESHOLDS_MAX:
-        return values
-    return values[np.unique(np.linspace(0, len(values) - 1, THRESHOLDS_MAX).astype(int))]
+    return values[(values >= best[0]) & (values <= max(longest, best[0]))]
 
 
 def _cheapest(problem: Problem, periods: Floats, stays: Floats) -> list[Ints]:
-    """Return the best allocations by cost for each period tried."""
+    """Return allocations of low cost, the lowest last."""
+    return [shapes for _, shapes in sorted(_cost_search(problem, periods, stays)[1], key=lambda pair: -pair[0])]
+
+
+def _cost_search(problem: Problem, periods: Floats, stays: Floats) -> tuple[float, list[tuple[float, Ints]]]:
+    """Return a bound of the cost and the allocations found, best first over intervals of the period.
+
+    In an interval [s, l] of periods records are paid at 1/s at most and wait at 1/l at least, with the latencies of
+    shapes within l: its bound. The interval of the lowest bound is halved until that is reached, or PROGRAMS_MAX.
+    """
     request = problem.model.request
-    found: list[tuple[float, Ints]] = []
-    limits = thresholds(problem, periods) if request.arrival_per_s is None else np.array([np.inf])
-    for limit in limits.tolist():
-        masked = np.where(periods <= limit * (1 + TIE), stays, np.inf)
-        program = _latencies(problem, masked)
-        if program is None:
-            found.append((0.0, _priced(problem, masked)[1]))
-            continue
-        costs = _costs(problem, program, request.arrival_per_s or 1 / limit, request.arrival_per_s or 1 / limit)
-        fewest = int(costs.argmin())
-        found.append((float(costs[fewest]), program.chosen(program.least + fewest)))
-    return [shapes for _, shapes in sorted(found, key=lambda pair: -pair[0])]
+    if cells(problem.options, problem.cores) > PROGRAM_CELLS_MAX / PROGRAMS_MAX:
+        return -np.inf, [(0.0, _priced(problem, stays)[1])]
+    rate, found = request.arrival_per_s, list[tuple[float, Ints]]()
+    values = np.array([np.inf]) if rate is not None else thresholds(problem, periods)
+    if not len(values):
+        return np.inf, []
+
+    def judged(first: int, last: int, program: TreeProgram) -> tuple[float, int, int, TreeProgram]:
+        paid, waited = (rate, rate) if rate is not None else (1 / values[first], 1 / values[last])
+        return float(_costs(problem, program, paid, waited).min()), first, last, program
+
+    def solved(last: int) -> TreeProgram:
+        program = tree_program(
+            problem.model.structure, problem.options, np.where(periods <= values[last] * (1 + TIE), stays, np.inf),
+            problem.cores,
+        )  # fmt: skip
+        paid = rate if rate is not None else 1 / values[last]
+        costs = _costs(problem, program, paid, paid)
+        shapes = program.chosen(program.least + int(costs.argmin()))
+        _, score_, _ = problem.judge(shapes[None])
+        found.append((float(score_[0]), shapes))
+        return program
+
+    opened, programs = [judged(0, len(values) - 1, solved(len(values) - 1))], 1
+    while True:
+        at = min(range(len(opened)), key=lambda place: opened[place][0])
+        bound, first, last, program = opened[at]
+        if first == last or programs >= PROGRAMS_MAX or bound >= min(cost for cost, _ in found) * (1 - CLOSE):
+            return bound, found
+        middle = (first + last) // 2
+        opened[at] = judged(middle + 1, last, program)
+        opened.append(judged(first, middle, solved(middle)))
+        programs += 1
+
+
+PROGRAMS_MAX = 80  # programs over the structure in a search for the lowest cost
 
 
 def _costs(problem: Problem, program: TreeProgram, paid: float, waited: float) -> Floats:
@@ -336,14 +411,7 @@ def _cost_bound(problem: Problem, periods: Floats, stays: Floats) -> float:
         program = _latencies(problem, stays)
         assert program is not None  # its size was looked at
         return float(_costs(problem, program, request.arrival_per_s, request.arrival_per_s).min())
-    limits = thresholds(problem, periods)
-    bound = np.inf
-    for shorter, longer in zip(limits, np.append(limits[1:], np.inf), strict=True):
-        edge = longer if np.isfinite(longer) else float(np.nanmax(np.where(np.isfinite(periods), periods, np.nan)))
-        program = _latencies(problem, np.where(periods <= edge * (1 + TIE), stays, np.inf))
-        if program is not None:
-            bound = min(bound, float(_costs(problem, program, 1 / shorter, 1 / edge).min()))
-    return bound
+    return _cost_search(problem, periods, stays)[0]
 
 
 def _repaired(problem: Problem) -> None:

@@ -16,6 +16,7 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue, TooLarge
 from advisor.planning.demand import Demand, Floats, Ints
+from advisor.planning.table_demand import AnyDemand, table_demand
 
 # Objective -> the targets it takes; one of them is needed where there are any.
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
@@ -243,7 +244,9 @@ def by_key(field: str, given: object, network: Network) -> dict[int, tuple[str, 
     return found
 
 
-def demand_of(network: Network, curves: AmdahlCurves, visits: Floats, request: Request) -> Demand:
+def demand_of(
+    network: Network, curves: AmdahlCurves | TabulatedCurves, visits: Floats, request: Request
+) -> AnyDemand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n).
 
     Raises
@@ -254,6 +257,8 @@ def demand_of(network: Network, curves: AmdahlCurves, visits: Floats, request: R
     check_curves(network, curves)
     times = visits * scales_of(network, request)
     bounds = limits_of(network, request)
+    if isinstance(curves, TabulatedCurves):
+        return table_demand(curves, times, bounds, upper=request.level is not None)
     return Demand(times * curves.serial_s, times * curves.parallel_s, *bounds)
 
 

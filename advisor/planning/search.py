@@ -15,6 +15,7 @@ from math import isfinite
 import numpy as np
 
 from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.linear import best_moves, weights_of
 from advisor.planning.model import Judged, Model
 from advisor.planning.objectives import about_latency, score
 from advisor.planning.options import NOTHING, Options
@@ -243,16 +244,20 @@ def _neighbours(options: Options, chosen: Ints, *, wider: bool) -> list[tuple[in
 
 
 def climb(problem: Problem) -> None:
-    """Improve the best by exchanges until none helps or the work is done."""
+    """Improve the best by exchanges until none helps or the work is done: those first that promise most."""
+    model, options = problem.model, problem.options
     while problem.best is not None and not problem.out_of_work:
-        near = exchanges(problem.options, problem.best, problem.cores, pairs=len(problem.best) <= PAIRS_MAX)
-        better = False
-        for start in range(0, len(near), CHUNK):
-            better |= problem.offer(near[start : start + CHUNK])
-            if problem.out_of_work:
-                break
-        if not better:
+        chosen = problem.best[None]
+        judged = model.judge(options, chosen)
+        cores, instances, _, _ = options.pick(chosen)
+        others, streams = model.coupling(judged, cores, instances)
+        periods, stays = model.stays(options, others[0], streams[0])
+        if about_latency(model.request) or model.request.objective == "cost":
+            values, takers = weights_of(model, judged, instances)[:, None] * stays, None
+        else:
+            values, takers = periods, np.flatnonzero(judged.utilization[0] >= judged.utilization[0].max() * (1 - NEARLY))
+        if not problem.offer(best_moves(options, values, problem.best, problem.cores, takers)):
             return
 
 
-PAIRS_MAX = 64  # components up to which exchanges of two are all tried
+NEARLY = 1e-3  # components whose utilization is this near the highest are all tried as takers

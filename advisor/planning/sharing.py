@@ -8,17 +8,41 @@ best they can be at most.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from advisor.planning.demand import TIE, Demand, Floats, Ints
+from advisor.errors import Unsupported
+from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.table_demand import AnyDemand
 from advisor.planning.packing import packed
+from advisor.planning.requests import Request
 from advisor.planning.turns import Grouping, grouping, period_bound, turns
 
 EXACT_COMPONENTS = 10  # 3**10 pairs of subsets, about 0.1 s; each more costs three times that
 PROVED = 1e-9  # a grouping whose period is this near its bound counts as the best
 
 
-def best_grouping(demand: Demand, cores: int) -> Grouping:
+def check_shared(request: Request) -> None:
+    """Raise Unsupported for what turns on shared cores are not planned with.
+
+    Groups take turns on whole sets of cores: rules on single counts, places on nodes, queues of arriving records and
+    objectives beyond the first three need cores of one's own.
+    """
+    needs = {
+        "allowed": request.allowed, "pinned": request.pinned, "nodes": request.nodes, "memory_bytes": request.memory_bytes,
+        "arrival_per_s": request.arrival_per_s, "quantile": request.quantile, "weights": request.weights,
+        "objective": "pareto" if request.objective == "pareto" else None,
+    }  # fmt: skip
+    for field, value in needs.items():
+        if value is not None:
+            raise Unsupported(
+                f"{field} is planned only where each component has cores of its own; there are fewer cores than components",
+                field=field, value=value, bound=request.cores, hint="give at least as many cores as components",
+            )  # fmt: skip
+
+
+def best_grouping(demand: AnyDemand, cores: int) -> Grouping:
     """Return the grouping on at most `cores` cores with the shortest period; then fewest cores, then lowest latency.
 
     Parameters
@@ -37,12 +61,12 @@ def best_grouping(demand: Demand, cores: int) -> Grouping:
     return _judged(demand, cores, packed(demand, cores))
 
 
-def _judged(demand: Demand, cores: int, found: Grouping) -> Grouping:
+def _judged(demand: AnyDemand, cores: int, found: Grouping) -> Grouping:
     proved = found.period_s <= period_bound(demand, cores) * (1 + PROVED)
     return Grouping(found.group, found.sizes, found.cores, found.instances, found.cycles_s, proved)
 
 
-def fewest_grouping(demand: Demand, cores: int, period_s: float) -> tuple[Grouping, bool]:
+def fewest_grouping(demand: AnyDemand, cores: int, period_s: float) -> tuple[Grouping, bool]:
     """Return a grouping that sustains the period on the fewest cores, at most `cores`, and whether it does.
 
     When none is found that sustains it, the best one on `cores` cores is returned with False; its `exact` says whether
@@ -56,7 +80,7 @@ def fewest_grouping(demand: Demand, cores: int, period_s: float) -> tuple[Groupi
     if most.period_s > period_s * (1 + TIE):
         return most, False
     # More cores do not hurt the best grouping, and rarely the one found: bisection ends at a number that sustains it.
-    work = float((demand.serial_s + demand.parallel_s).sum())
+    work = float(demand.work_s().sum())
     enough, too_few = int(most.sizes.sum()), max(int(np.ceil(work / period_s * (1 - TIE))), int(demand.low.max())) - 1
     lower_bound = too_few + 1
     while enough - too_few > 1:
@@ -69,15 +93,15 @@ def fewest_grouping(demand: Demand, cores: int, period_s: float) -> tuple[Groupi
     return Grouping(most.group, most.sizes, most.cores, most.instances, most.cycles_s, enough <= lower_bound), True
 
 
-def one_group(demand: Demand, cores: int) -> Grouping:
+def one_group(demand: AnyDemand, cores: int) -> Grouping:
     """Return the grouping with the lowest latency: all take turns on one group, of every core that gains something."""
-    single = Demand(demand.serial_s, demand.parallel_s, demand.low, demand.high, np.ones_like(demand.low))
-    useful = int(np.where(demand.parallel_s > 0, demand.high, demand.low).max())
+    single = replace(demand, instances_max=np.ones_like(demand.low))
+    useful = int(demand.useful().max())
     size = min(cores, max(useful, int(demand.low.max())))
     return grouping(single, np.zeros(len(demand), np.int64), np.array([size]), exact=True)
 
 
-def fewest_one_group(demand: Demand, cores: int, latency_s: float) -> tuple[Grouping, bool]:
+def fewest_one_group(demand: AnyDemand, cores: int, latency_s: float) -> tuple[Grouping, bool]:
     """Return the smallest single group, at most `cores`, with at most this latency, and whether there is one.
 
     No grouping on as many cores has a lower latency than a single group. Cost O(n log P).
@@ -99,7 +123,7 @@ def fewest_one_group(demand: Demand, cores: int, latency_s: float) -> tuple[Grou
 class _Subsets:
     """Every subset of the components, as a bit mask, with its cycle on 1 .. P cores."""
 
-    def __init__(self, demand: Demand, cores: int) -> None:
+    def __init__(self, demand: AnyDemand, cores: int) -> None:
         self.demand, self.cores = demand, cores
         n = len(demand)
         on_sizes = [turns(demand, np.full(n, size, np.int64)) for size in range(1, cores + 1)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.planning.demand import TIE, Demand, Floats, Ints
+from advisor.planning.table_demand import AnyDemand, TableDemand
 
 # Bisection ends here; what is left of the bracket is below TIE and therefore a tie.
 BRACKET = 1e-13
@@ -17,7 +18,7 @@ BRACKET = 1e-13
 THRESHOLDS_FEW = 1024
 
 
-def best_period(demand: Demand, cores: int) -> float:
+def best_period(demand: AnyDemand, cores: int) -> float:
     """Return the shortest period max_c D_c(p_c)/n_c over all allocations with sum n_c p_c <= cores.
 
     Parameters
@@ -31,14 +32,14 @@ def best_period(demand: Demand, cores: int) -> float:
     Cost O(n log(P) + n log(n)) for single instances: bisection until the steps of the staircases D_c(p) that lie in the
     bracket are few, then their exact order. With instances O(n (1 + sqrt(P/n)) log(1/BRACKET)).
     """
-    lowest = float((demand.seconds(demand.high) / demand.instances_max).max())
+    lowest = float((demand.seconds(demand.fastest(demand.high)) / demand.instances_max).max())
     if total_cores(*least_cores(demand, lowest)) <= cores:
         return lowest
     highest = float(demand.seconds(demand.low).max())
     return _single_period(demand, cores, lowest, highest) if demand.single else _period(demand, cores, lowest, highest)
 
 
-def least_cores(demand: Demand, period_s: float, *, ties: bool = False) -> tuple[Ints, Ints]:
+def least_cores(demand: AnyDemand, period_s: float, *, ties: bool = False) -> tuple[Ints, Ints]:
     """Return cores per instance and instances, the fewest n_c p_c with D_c(p_c)/n_c <= period_s.
 
     With `ties`, among equally few the most cores per instance: the lower latency. The period must be one that each
@@ -55,12 +56,16 @@ def total_cores(cores: Ints, instances: Ints) -> int:
     return int((cores * instances).sum())
 
 
-def fewest_within(demand: Demand, seconds: Floats) -> Ints:
+def fewest_within(demand: AnyDemand, seconds: Floats) -> Ints:
     """Return the fewest cores p_c in [low_c, high_c] with D_c(p_c) <= seconds_c, exact in floating point; else high_c.
 
-    The closed form ceil(parallel/(seconds - serial)) may miss by rounding, far where the curve is flat to the last bit:
-    what it misses is found by bisection over whole cores. Cost O(n).
+    Closed forms, with what they miss by rounding found by bisection over whole cores. Cost O(n), for tables O(n m).
     """
+    return demand.fewest_within(seconds) if isinstance(demand, TableDemand) else _fewest_by_formula(demand, seconds)
+
+
+def _fewest_by_formula(demand: Demand, seconds: Floats) -> Ints:
+    """Return ceil(parallel/(seconds - serial)), which may miss by rounding, far where a curve is flat to the last bit."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         guess = np.ceil(demand.parallel_s / (seconds - demand.serial_s))
     guess = np.where(demand.parallel_s == 0, demand.low, np.where(guess > 0, guess, demand.high))
@@ -84,7 +89,7 @@ def _bisected(demand: Demand, seconds: Floats) -> Ints:
     return high
 
 
-def _single_period(demand: Demand, cores: int, lowest: float, highest: float) -> float:
+def _single_period(demand: AnyDemand, cores: int, lowest: float, highest: float) -> float:
     """Return the best period of single instances; `lowest` is not feasible, `highest` is."""
     many, few = (fewest_within(demand, np.full(len(demand), period)) for period in (lowest, highest))
     guess = True
@@ -105,7 +110,7 @@ def _single_period(demand: Demand, cores: int, lowest: float, highest: float) ->
     # Each step down from `few` to `many` needs one core and passes one threshold. With s cores to spare the s largest
     # thresholds are passed, and the next one is the period.
     component, taken = steps(few, many)
-    thresholds = demand.serial_s[component] + demand.parallel_s[component] / taken
+    thresholds = demand.falling_s(component, taken)
     spare = cores - int(few.sum())
     return float(np.partition(thresholds, len(thresholds) - 1 - spare)[len(thresholds) - 1 - spare])
 

@@ -124,6 +124,14 @@ def tree_program(structure: Structure, options: Options, times_s: Floats, cores:
     return TreeProgram(root.least, root.best, root, ordered)
 
 
+def sum_program(options: Options, values: Floats, cores: int) -> TreeProgram:
+    """Solve for the least sum of values, (n, shapes), for all numbers of cores up to `cores`. Cost O(n P^2)."""
+    spare = cores - int(options.least.sum())
+    leaves = [_leaf(options, values, row, 1.0, spare) for row in range(len(options.number))]
+    root = _together([part for part, _ in leaves], spare, joined=False)
+    return TreeProgram(root.least, root.best, root, [shape for _, shape in leaves])
+
+
 def _leaf(options: Options, times_s: Floats, row: int, ratio: float, spare: int) -> tuple[_Part, Ints]:
     number = int(options.number[row])
     weight = options.weight[row, :number]

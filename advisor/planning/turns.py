@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Demand, Floats, Ints
+from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.table_demand import AnyDemand
 from advisor.planning.throughput import fewest_within
 
 # All numbers of instances up to here are tried in a turn, beside the most that fit: up to here the turn is optimal.
@@ -55,12 +56,12 @@ class Grouping:
         return np.flatnonzero((self.cycles_s >= self.period_s * (1 - TIE))[self.group])
 
 
-def turns(demand: Demand, sizes: Ints) -> tuple[Floats, Ints, Ints]:
+def turns(demand: AnyDemand, sizes: Ints) -> tuple[Floats, Ints, Ints]:
     """Return the shortest seconds per record on `sizes_c` cores, and the cores and instances that reach it.
 
     Infinite where the group is smaller than the component's minimum. Cost O(n), with instances O(n INSTANCES_TRIED).
     """
-    cores = np.clip(sizes, demand.low, demand.high)
+    cores = demand.fastest(sizes)
     instances = np.ones_like(cores)
     seconds = np.where(sizes >= demand.low, demand.seconds(cores), np.inf)
     if demand.single:
@@ -68,8 +69,9 @@ def turns(demand: Demand, sizes: Ints) -> tuple[Floats, Ints, Ints]:
     most = np.clip(sizes // demand.low, 1, demand.instances_max)
     for count in [*range(2, min(int(most.max()), INSTANCES_TRIED) + 1), most]:
         some = np.broadcast_to(np.asarray(count), cores.shape)
-        some_cores = np.minimum(sizes // some, demand.high)
-        fits = (some_cores >= demand.low) & (some <= demand.instances_max)
+        most_cores = np.minimum(sizes // some, demand.high)
+        fits = (most_cores >= demand.low) & (some <= demand.instances_max)
+        some_cores = demand.fastest(most_cores)
         some_seconds = demand.seconds(np.maximum(some_cores, 1)) / some
         better = fits & (some_seconds < seconds * (1 - TIE))
         seconds = np.where(better, some_seconds, seconds)
@@ -77,7 +79,7 @@ def turns(demand: Demand, sizes: Ints) -> tuple[Floats, Ints, Ints]:
     return seconds, cores, instances
 
 
-def grouping(demand: Demand, group: Ints, sizes: Ints, *, exact: bool) -> Grouping:
+def grouping(demand: AnyDemand, group: Ints, sizes: Ints, *, exact: bool) -> Grouping:
     """Return the grouping with its groups renumbered in text order, empty ones left out. Cost O(n log n)."""
     numbers, first, compact = np.unique(group, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -93,21 +95,17 @@ def cycles(group: Ints, seconds: Floats, groups: int) -> Floats:
     return np.bincount(group, weights=seconds, minlength=groups).astype(np.float64, copy=False)
 
 
-def work_bound(demand: Demand, cores: int) -> float:
+def work_bound(demand: AnyDemand, cores: int) -> float:
     """Return a period that no grouping on `cores` cores beats.
 
     Work of one record is at least sum_c D_c(1) core-seconds, since p D_c(p) >= D_c(1), and no turn is shorter than the
     component alone on all cores. Cost O(n).
     """
-    work = float((demand.serial_s + demand.parallel_s).sum()) / cores
-    fastest = np.minimum(demand.high, cores)
-    alone = demand.serial_s / np.minimum(demand.instances_max, cores) + demand.parallel_s / np.minimum(
-        cores, fastest * demand.instances_max
-    )
-    return max(work, float(alone.max()))
+    work = float(demand.work_s().sum()) / cores
+    return max(work, float(demand.alone_s(cores).max()))
 
 
-def period_bound(demand: Demand, cores: int) -> float:
+def period_bound(demand: AnyDemand, cores: int) -> float:
     """Return a longer period that no grouping on `cores` cores beats.
 
     A turn within the period needs p_c cores at least, and then works p_c D_c(p_c) core-seconds: more than D_c(1) where
@@ -116,13 +114,12 @@ def period_bound(demand: Demand, cores: int) -> float:
 
     def too_short(period_s: float) -> bool:
         narrowest = fewest_within(demand, demand.instances_max * np.float64(period_s))
-        work = demand.serial_s * narrowest + demand.parallel_s
-        return float(work.sum()) > period_s * cores * (1 + TIE)
+        return float(demand.work_s(narrowest).sum()) > period_s * cores * (1 + TIE)
 
     shortest = work_bound(demand, cores)
     if not too_short(shortest):
         return shortest
-    longest = float((demand.serial_s * demand.low + demand.parallel_s).sum())  # all in turn, each at its narrowest
+    longest = float(demand.work_s(demand.low).sum())  # all in turn, each at its narrowest
     for _ in range(BOUND_STEPS):
         middle = (shortest * longest) ** 0.5
         shortest, longest = (middle, longest) if too_short(middle) else (shortest, middle)

@@ -87,7 +87,7 @@ class Station:
         """Let a server go on to the next record."""
         if self.queue:
             self._start(self.queue.popleft())
-            if self.outside:
+            while self.outside and len(self.queue) < self.bound:  # what returns may have taken the room
                 record, giver = self.outside.popleft()
                 self.queue.append(record)
                 giver.released()
@@ -255,7 +255,7 @@ class Ordered:
     def gone(self) -> None:
         """Let the next one in: a record has left."""
         self.left += 1
-        if self.outside:
+        while self.outside and self.entered - self.left < self.window:
             record, giver = self.outside.popleft()
             self._number(record)
             if self.inside.offer(record, giver):

@@ -89,6 +89,15 @@ def test_feedback_and_replication_are_visits() -> None:
     near(found.latency_s, 1.5 / (1 - 0.6))
 
 
+def test_records_that_return_leave_no_room_for_new_ones() -> None:
+    # The queue of a saturated box stays bounded although what returns is always taken: exits are its rate times (1 - r).
+    network = series(wrapped("feedback", "a"), "b")
+    boxes = {"a": Box(1.0), "b": Box(0.01)}
+    found = run(network, boxes, stream_records=4, flow=Flow(returns=(0.5,)))
+    near(found.throughput_per_s, 0.5)
+    assert found.latency_s.mean < 2 * 8
+
+
 @pytest.mark.parametrize("room", [0, 3])
 def test_two_boxes_block_each_other(room: int) -> None:
     # With room b between two exponential boxes of one rate: (b + 2) / (b + 3)

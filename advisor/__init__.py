@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from advisor.domain.answers import Allocation, CoreChoice, Prediction
     from advisor.engine import Advisor
     from advisor.errors import AdvisorError
+    from advisor.models.bundle import Bundle
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Advisor": "advisor.engine",
     "AsyncClient": "advisor.client",
+    "Bundle": "advisor.models.bundle",
     "SyncClient": "advisor.client",
     "AdvisorError": "advisor.errors",
     "Allocation": "advisor.domain.answers",
@@ -26,7 +28,7 @@ _HOMES = {
     "Prediction": "advisor.domain.answers",
 }
 
-__all__ = ["Advisor", "AdvisorError", "Allocation", "AsyncClient", "CoreChoice", "Prediction", "SyncClient"]
+__all__ = ["Advisor", "AdvisorError", "Allocation", "AsyncClient", "Bundle", "CoreChoice", "Prediction", "SyncClient"]
 
 
 def __getattr__(name: str) -> Any:

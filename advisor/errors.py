@@ -8,6 +8,7 @@ AdvisorError
 │   ├── UnknownMethod      a method that the protocol does not have
 │   ├── MalformedMessage   bytes that are no message of the protocol
 │   ├── UnknownComponent   a component never observed
+│   ├── UnknownNetwork     an id that no network was defined by
 │   ├── NotEnoughData      a component known, but not yet well enough to answer
 │   ├── Unsupported        a legal request that this version cannot represent
 │   ├── NetworkSyntax      a network text that does not read, with line and column
@@ -32,13 +33,14 @@ Every error carries typed fields and words itself. `as_dict` is its shape on the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from reprlib import Repr
 from typing import Any, ClassVar
 
 WIRE_KEYS = ("code", "message", "field", "value", "bound", "retry", "hint")
 _BOUNDED = Repr()  # of lists and maps: their first items only, to a depth of 2
 _BOUNDED.maxlevel = 2
+NETWORKS_TOLD = 8  # ids told where one is not known
 TEXT_CHARACTERS_MAX = 300  # of a hostile value, repeated in an error: enough to recognise it, too little to hurt a log
 
 
@@ -146,6 +148,22 @@ class UnknownComponent(CallerError):
             field="component",
             value=component,
             hint="observe it first, or check the spelling with status",
+        )
+
+
+class UnknownNetwork(CallerError):
+    """An id that no network was defined by."""
+
+    code = "unknown_network"
+
+    def __init__(self, network: object, known: Sequence[str] = ()) -> None:
+        some = ", ".join(known[:NETWORKS_TOLD]) + (", …" if len(known) > NETWORKS_TOLD else "")
+        super().__init__(
+            f"no network is defined as {shorten(network)!r}",
+            field="network",
+            value=network,
+            bound=some or None,
+            hint="define it first with define_network",
         )
 
 

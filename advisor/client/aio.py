@@ -20,6 +20,7 @@ from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
+from advisor.domain.flows import Flow
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of
@@ -254,7 +255,7 @@ class AsyncClient:
         self, network: Any, cores: int | None = None, *, objective: str | None = None, target: Any = None,
         timeout_s: float | None = None, **more: Any,
     ) -> Allocation:  # fmt: skip
-        """Return cores for each component of a network: S-Net text, a network, or its list of nodes.
+        """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
 
         `more` is `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `load`, `components`, `level`.
         """
@@ -290,6 +291,24 @@ class AsyncClient:
         self._session.unstand("curves")
         self._listeners.pop("curves", None)
         await self._ask("curves", {"components": [], "watch": False}, requests.read_curves, timeout_s)
+
+    async def define_network(
+        self,
+        network: Any,
+        *,
+        id: int | str | None = None,  # noqa: A002
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Keep a network (S-Net text, a network, or its nodes) by id, for rows (``network=id``), `allocate` and `flow`.
+
+        The answer, `{id, keys, components, choices, …}`, comes when it is durable. The same again changes nothing.
+        """
+        params = requests.network_params(network, id)
+        return await self._ask("define_network", params, dict, timeout_s)
+
+    async def flow(self, network: int | str, *, timeout_s: float | None = None) -> Flow:
+        """Return what rows have told of the flow of records through a network that is kept by id."""
+        return await self._ask("flow", {"network": network}, requests.read_flow, timeout_s)
 
     async def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, cast
 
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Reason, Suggestion
+from advisor.domain.flows import Flow
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
@@ -58,6 +59,11 @@ def predict_params(predictor: Any, dimensions: int | None, **params: Any) -> dic
 def given(**params: Any) -> dict[str, Any]:
     """Return the parameters that are not None, in plain values: arrays as lists, a network as its nodes."""
     return {key: plain(value) for key, value in params.items() if value is not None}
+
+
+def network_params(network: Any, network_id: int | str | None) -> dict[str, Any]:
+    """Return the parameters of `define_network`."""
+    return given(id=network_id, **{"text" if isinstance(network, str) else "nodes": network})
 
 
 def plain(value: Any) -> Any:
@@ -112,6 +118,13 @@ def read_curves(result: Any) -> Curves:
     if not isinstance(answer.get("bundle"), bytes) or not isinstance(answer.get("version"), int):
         raise MalformedMessage("an answer without version or bundle", field=Curves.__name__)
     return Curves(answer["version"], answer["bundle"], int(answer.get("more") or 0))
+
+
+def read_flow(result: Any) -> Flow:
+    """Return the answer to `flow`."""
+    answer = _known(Flow, result)
+    told: dict[str, Any] = {key: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for key, v in answer.items()}
+    return Flow(**told)
 
 
 def _known(shape: type[Any], result: Any) -> dict[str, Any]:

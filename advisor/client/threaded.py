@@ -20,6 +20,7 @@ from advisor.client.outcomes import Stats
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
+from advisor.domain.flows import Flow
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
@@ -207,6 +208,20 @@ class SyncClient:
     def unwatch_curves(self, *, timeout_s: float | None = None) -> None:
         """Take no more pushes of curves."""
         self._run(lambda client: client.unwatch_curves(timeout_s=timeout_s))
+
+    def define_network(
+        self,
+        network: Any,
+        *,
+        id: int | str | None = None,  # noqa: A002
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Keep a network by id. As `AsyncClient.define_network`."""
+        return self._run(lambda client: client.define_network(network, id=id, timeout_s=timeout_s))
+
+    def flow(self, network: int | str, *, timeout_s: float | None = None) -> Flow:
+        """Return what rows have told of the flow of records through a network. As `AsyncClient.flow`."""
+        return self._run(lambda client: client.flow(network, timeout_s=timeout_s))
 
     def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,

@@ -204,6 +204,8 @@ def _check_record(words: Floats, i: int) -> None:
     whole = knots[knots >= 1.0]
     if not len(whole) or whole[0] != 1.0 or (whole % 1 != 0).any():
         raise _malformed("cores", i)
+    if not (np.diff(logs) > 0).all():
+        raise _malformed("cores", i)
     if not ((np.abs(body[2 * n :]) <= LOG_BOUND).all() and (np.abs(logs - np.log2(knots)) <= LOG_ERROR).all()):
         raise _malformed("tables", i)
     if not (STEP_LEAST <= head[X_STEP] <= LOG_BOUND and (np.abs(head[[X_ZERO, X_FIRST]]) <= LOG_BOUND).all()):

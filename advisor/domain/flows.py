@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class Flow:
         Key to visits per record that enters; where given it overrides what structure and the others say.
     records : int
         Records that this was learned from; 0 where it was given.
+    errors : tuple
+        One entry a choice: the standard error of each of `shares`, or None.
+    notes : tuple of str
+        What a reader should know: what was assumed, what cannot be told apart.
     """
 
     shares: tuple[Sequence[float] | None, ...] = ()
@@ -34,3 +39,15 @@ class Flow:
     returns: tuple[float | None, ...] = ()
     visits: Mapping[str, float] = field(default_factory=dict[str, float])
     records: int = 0
+    errors: tuple[Sequence[float] | None, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        lists = ("shares", "depths", "fan_outs", "errors")
+        plain: dict[str, Any] = {
+            name: [None if part is None else list(part) for part in getattr(self, name)] for name in lists
+        }
+        return plain | {
+            "returns": list(self.returns), "visits": dict(self.visits), "records": self.records, "notes": list(self.notes),
+        }  # fmt: skip

@@ -17,13 +17,14 @@ from numpy.typing import ArrayLike
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Refusals
 from advisor.domain.names import NAME_BOUND, normalised_name
-from advisor.domain.vectors import Bools, Floats, Ints
+from advisor.domain.vectors import Bools, Floats, Ints, Words
 from advisor.errors import InvalidValue, TooLarge, shorten
 
 # Optional fields that this version learns from, and those that it carries and counts only.
-LEARNED_FIELDS = ("count", "dimensions", "machine", "measures")
+FLOW_FIELDS = ("network", "record", "entered", "replica")
+LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores")
 COUNTED_FIELDS = ("ok", "running")
-CARRIED_FIELDS = ("network", "record", "entered", "active_cores")
+CARRIED_FIELDS: tuple[str, ...] = ()
 OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
 
 UNRESOLVED = -1  # a name that no slot has been given yet
@@ -88,6 +89,12 @@ class Misread:
             {new: self.values[old] for old, new in places.items()},
         )
 
+    def and_also(self, other: Misread | None) -> Misread:
+        """Return both; of a row that is in both, this one's value."""
+        if other is None:
+            return self
+        return Misread({**self.codes, **other.codes}, {**other.values, **self.values})
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -114,6 +121,17 @@ class Columns:
         False marks a failed run: counted, not learned.
     running : bool array (n,) or None
         True marks a run not yet ended, t being a lower bound: counted, not learned.
+    network : int64 array (n,) or None
+        The network that each row ran in, as its number in `networks`; -1 where none was named. None: no row names one.
+    networks : tuple of str
+        As `machines`.
+    record, replica : uint64 arrays (n,) or None
+        The record that entered the network and on whose behalf the row ran; the replica, of the innermost split, that ran it.
+        `vectors.ABSENT_U64` where there is none.
+    entered : bool array (n,) or None
+        True: with this row its record entered the network.
+    active_cores : float64 array (n,) or None
+        Cores busy on the machine while the row ran, its own among them, on average; NaN where nobody knows.
     carried : mapping
         Per optional field that is not learned yet, how many rows had it.
     misread : Misread or None
@@ -134,6 +152,12 @@ class Columns:
     machine: Ints | None = None
     machines: tuple[str, ...] = ()
     measures: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    network: Ints | None = None
+    networks: tuple[str, ...] = ()
+    record: Words | None = None
+    entered: Bools | None = None
+    replica: Words | None = None
+    active_cores: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -154,7 +178,7 @@ class Columns:
         )
 
 
-_OPTIONAL_COLUMNS = ("count", "ok", "running", "further", "machine")
+_OPTIONAL_COLUMNS = ("count", "ok", "running", "further", "machine", *FLOW_FIELDS, "active_cores")
 
 # One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
 BOUNDS: Mapping[str, tuple[str, float, float]] = {
@@ -186,6 +210,8 @@ _BOUND_TEXTS: Mapping[str, str] = {
     "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
     "unknown_key": f"one of {', '.join(OPTIONAL_FIELDS)}",
     "invalid_machine": NAME_BOUND,
+    "invalid_network": NAME_BOUND,
+    "invalid_active_cores": f"a finite number from 0 to {limits.CORES_MAX:g}",
     "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
 }
 
@@ -209,6 +235,8 @@ def _offending(columns: Columns, row: int, code: str) -> Any:
     if code == "invalid_measure":
         told = {name: values[row].item() for name, values in columns.measures.items()}
         return next(({name: t} for name, t in told.items() if vectors.outside(t, *limits.MEASURES[name])), None)
+    if code == "invalid_active_cores" and columns.active_cores is not None:
+        return columns.active_cores[row].item()
     if code == "invalid_dimensions":
         return 1 if columns.further is None else 1 + int(np.count_nonzero(~np.isnan(columns.further[row])))
     if code == "invalid_predictor" and columns.further is not None:
@@ -259,6 +287,10 @@ def _checks(columns: Columns) -> dict[str, Bools]:
             wrong = vectors.bad_further(columns.further)
             if wrong.any():
                 found[code] = found[code] | wrong if code in found else wrong
+    if columns.active_cores is not None:
+        wrong = vectors.outside(columns.active_cores, 0.0, limits.CORES_MAX)
+        if wrong.any():
+            found["invalid_active_cores"] = wrong
     for name, values in columns.measures.items():
         wrong = vectors.outside(values, *limits.MEASURES[name])
         if wrong.any():
@@ -300,14 +332,19 @@ def columns_of(
         worst = rows.min() if rows.min() < 0 else rows.max()
         raise InvalidValue("index", int(worst), f"a component's number from 0 to {len(components) - 1}")
     x, further = vectors.points("predictor", predictor, n, optional.pop("dimensions", None))
-    kinds = (("count", np.int64), ("ok", np.bool_), ("running", np.bool_))
-    counted = {
+    kinds = (
+        ("count", np.int64), ("ok", np.bool_), ("running", np.bool_), ("entered", np.bool_), ("active_cores", np.float64),
+    )  # fmt: skip
+    counted: dict[str, Any] = {
         key: vectors.vector(key, values, kind, n)
         for key, kind in kinds
         if (values := optional.pop(key, None)) is not None
     }
-    machines, labels = optional.pop("machine", None), optional.pop("labels", None)
-    machine, names, misread = (None, (), None) if machines is None else named_machines(machines, labels, n)
+    labels = optional.pop("labels", None)
+    named = named_columns(optional.pop("machine", None), optional.pop("network", None), labels, n)
+    for key in ("record", "replica"):
+        if (values := optional.pop(key, None)) is not None:
+            counted[key] = vectors.identities(key, values, n)
     measures = vectors.measures(optional.pop("measures", None), n)
     unknown = sorted(set(optional) - set(CARRIED_FIELDS))
     if unknown:
@@ -319,26 +356,33 @@ def columns_of(
         vectors.vector("cores", cores, np.float64, n),
         vectors.vector("elapsed_s", elapsed_s, np.float64, n),
         carried={key: n for key, value in optional.items() if value is not None},
-        misread=misread,
         further=further,
-        machine=machine,
-        machines=names,
         measures=measures,
+        **named,
         **counted,
     )
 
 
-def named_machines(values: Any, labels: Any, n: int) -> tuple[Ints | None, tuple[str, ...], Misread | None]:
-    """Return `machine`, `machines` and `misread` of a batch of n rows whose machines are names, or numbers of `labels`.
+def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str, Any]:
+    """Return `machine`, `machines`, `network`, `networks` and `misread` of n rows: names, or numbers of `labels`, or None.
 
     Raises
     ------
     InvalidValue
-        When they are neither, of another length, or a number has no label.
+        When a column is neither, of another length, or a number has no label.
     """
-    labels, numbers = vectors.labelled("machine", values, labels, n)
-    number, names, unnamed = vectors.machines(labels, numbers)
-    if unnamed is None:
-        return number, names, None
-    first = np.flatnonzero(unnamed)[: limits.FIRST_REFUSALS].tolist()
-    return number, names, Misread({"invalid_machine": unnamed}, {row: shorten(labels[numbers[row]]) for row in first})
+    found: dict[str, Any] = {}
+    misread: Misread | None = None
+    for field_name, values in (("machine", machines), ("network", networks)):
+        if values is None:
+            continue
+        known, numbers = vectors.labelled(field_name, values, labels, n)
+        number, names, unnamed = vectors.named(known, numbers)
+        found |= {field_name: number, f"{field_name}s": names}
+        if unnamed is not None:
+            first = np.flatnonzero(unnamed)[: limits.FIRST_REFUSALS].tolist()
+            told = Misread(
+                {f"invalid_{field_name}": unnamed}, {row: shorten(known[int(numbers[row])]) for row in first}
+            )
+            misread = told if misread is None else misread.and_also(told)
+    return found | {"misread": misread}

@@ -18,9 +18,11 @@ from advisor.errors import InvalidValue
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
 
 NONE_NAMED = -1  # the number of no label
 ABSENT_U32 = 2**32 - 1  # the same, where numbers are unsigned
+ABSENT_U64 = 2**64 - 1  # of records and replicas: this row has none
 _KINDS = {np.float64: ("fiu", "numbers"), np.int64: ("iu", "integers"), np.bool_: ("b", "booleans")}
 
 
@@ -163,7 +165,7 @@ def _shape(array: NDArray[Any]) -> str:
     return f"an array of shape {array.shape}"
 
 
-# -- machines ---------------------------------------------------------------------------------------------------------------
+# -- machines, networks, records -------------------------------------------------------------------------------------------
 
 
 def labelled(name: str, values: Any, labels: Any, n: int) -> tuple[Sequence[object], Ints]:
@@ -220,17 +222,17 @@ def _texts(name: str, values: Any) -> list[str]:
     return cast("list[str]", texts)
 
 
-def machines(labels: Sequence[object], numbers: Ints) -> tuple[Ints | None, tuple[str, ...], Bools | None]:
-    """Return each row's machine (n,) or None, the machines' names, and the rows (n,) whose label is no name, or None.
+def named(labels: Sequence[object], numbers: Ints) -> tuple[Ints | None, tuple[str, ...], Bools | None]:
+    """Return each row's number (n,) or None, the names numbered, and the rows (n,) whose label is no name, or None.
 
-    Labels that are one name when normalised are one machine. Machines are numbered in the order of the rows, so that the
-    same rows give the same numbers, whatever the labels. Cost O(n + labels).
+    Labels that are one name when normalised are one: a machine, or a network. They are numbered in the order of the rows,
+    so that the same rows give the same numbers, whatever the labels. Cost O(n + labels).
     """
     n = len(numbers)
     first = np.full(len(labels) + 1, n, np.int64)  # the row that first has a label; the last place is of no label, -1
     first[numbers[::-1]] = np.arange(n - 1, -1, -1)  # where a place is written twice, the last write stays
     used = np.flatnonzero(first[:-1] < n)
-    machine_of = np.full(len(first), NONE_NAMED, np.int64)
+    given = np.full(len(first), NONE_NAMED, np.int64)
     unnamed = np.zeros(len(first), np.bool_)
     number_of: dict[str, int] = {}
     for label in used[np.argsort(first[used])].tolist():
@@ -238,9 +240,33 @@ def machines(labels: Sequence[object], numbers: Ints) -> tuple[Ints | None, tupl
         if name is None:
             unnamed[label] = True
         else:
-            machine_of[label] = number_of.setdefault(name, len(number_of))
-    number = machine_of[numbers] if number_of else None
+            given[label] = number_of.setdefault(name, len(number_of))
+    number = given[numbers] if number_of else None
     return number, tuple(number_of), unnamed[numbers] if unnamed.any() else None
+
+
+def identities(name: str, values: Any, n: int) -> Words:
+    """Return identities (n,): integers from 0 to 2**64 - 2, ABSENT_U64 for None or -1.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    bound = f"integers from 0 to {ABSENT_U64 - 1}, None or -1 for none"
+    if isinstance(values, (list, tuple)):
+        plain = [ABSENT_U64 if v is None or v == -1 else v for v in cast("Sequence[Any]", values)]
+        wrong = [v for v in plain if not _is_integer(v) or not 0 <= v <= ABSENT_U64]
+        if wrong:
+            raise InvalidValue(name, wrong[0], bound)
+        array = np.array(plain, np.uint64)
+    else:
+        array = array_of(name, values, np.int64, "a vector")
+        if array.dtype.kind == "i" and array.size and array.min() < NONE_NAMED:
+            raise InvalidValue(name, int(array.min()), bound)
+        array = array.astype(np.uint64)  # -1 becomes ABSENT_U64
+    if array.shape != (n,):
+        raise InvalidValue(name, _shape(array), f"a vector of {n} values, as index has")
+    return array
 
 
 # -- measures ---------------------------------------------------------------------------------------------------------------

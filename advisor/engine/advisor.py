@@ -9,18 +9,19 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Receipt, Suggestion
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.flows import Flow
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import (
     BOUNDS,
-    CARRIED_FIELDS,
     Columns,
     ComponentNames,
     bound_text,
@@ -32,6 +33,7 @@ from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.checks import check_kinds, checked_cores, checked_level, is_number
 from advisor.engine.components import TIME, Components
 from advisor.engine.curve_tables import CurveTables
+from advisor.engine.flows import NetworkId, filled
 from advisor.engine.following import Bundles, Follower
 from advisor.engine.mixtures import Mixture
 from advisor.engine.pending import Pending, more_of, point_of
@@ -40,6 +42,7 @@ from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, TooLarge, Unsupported
+from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
 from advisor.network import parse
 from advisor.planning import Request, plan
@@ -118,13 +121,15 @@ class Advisor:
         dimensions: int | None = None,
         machine: str | None = None,
         measures: Mapping[str, float] | None = None,
-        **carried: Any,
+        **travel: Any,
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor` (absent: 1).
 
         The row is checked now and folded with others at the next question, which is cheaper and gives the same state.
         A predictor may have up to four values (`dimensions`, where given, must agree); `machine` names where it ran;
-        `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured.
+        `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured. `travel` says where it ran among
+        others: `network`, `record`, `entered` and `replica` teach the flow of records (see `flow`), `active_cores`, the
+        cores busy on the machine meanwhile, its own among them, contention (see `contention`).
 
         Raises
         ------
@@ -154,12 +159,10 @@ class Advisor:
             if not is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
         check_kinds(count, ok=ok, running=running)
-        for field, value in carried.items():
-            if field not in CARRIED_FIELDS:
-                raise InvalidValue(field, value, f"one of {', '.join(CARRIED_FIELDS)}")
-        more = more_of(further, machine, measures) if further or machine is not None or measures is not None else None
+        plain = not (further or travel) and machine is None and measures is None
+        more = None if plain else more_of(further, machine, measures, travel)
         if self._pending.add(
-            component, float(x), float(cores), float(elapsed_s), int(count), bool(ok), bool(running), carried, more
+            component, float(x), float(cores), float(elapsed_s), int(count), bool(ok), bool(running), more
         ):
             self.flush()
 
@@ -341,7 +344,7 @@ class Advisor:
 
     def allocate(
         self,
-        network: str | Network | Sequence[Mapping[str, Any]],
+        network: str | int | Network | Sequence[Mapping[str, Any]],
         *,
         cores: int | None = None,
         objective: str = "throughput",
@@ -353,8 +356,9 @@ class Advisor:
 
         Parameters
         ----------
-        network : str, Network or list of maps
-            S-Net text, e.g. ``"read .. (small | large) .. write"``, or the flat list of nodes.
+        network : str, int, Network or list of maps
+            S-Net text, e.g. ``"read .. (small | large) .. write"``, the flat list of nodes, or the id of a network that
+            `define_network` keeps: then what was learned of its flow answers where `visits` and `shares` do not say.
         cores : int
             Cores to give out; for ``fewest_cores`` an upper bound, or None for as many as it takes.
         objective : str
@@ -375,17 +379,77 @@ class Advisor:
                 "planning for an upper bound is not in this version",
                 field="level", hint="leave level out; predict answers intervals",
             )  # fmt: skip
-        request = Request(cores=cores, objective=objective, **options)
         structure = self.network(network)
+        if self.keeps(network):
+            options = filled(options, self.flow(cast("NetworkId", network)))
+        request = Request(cores=cores, objective=objective, **options)
         return plan(structure, self.curves(structure, components or {}, load or {}), request)
 
-    def network(self, text: str | Network | Sequence[Mapping[str, Any]]) -> Network:
-        """Return the network of a text or of a flat list of nodes; the last texts are kept parsed.
+    def define_network(
+        self,
+        network: str | Network | Sequence[Mapping[str, Any]],
+        *,
+        id: NetworkId | None = None,  # noqa: A002
+        read: Network | None = None,
+    ) -> dict[str, Any]:
+        """Keep a network by id, so that rows and questions name it: rows by ``network=id``, `allocate`, `flow`.
+
+        The same network under the same id changes nothing; another one takes its place, and learns its flow anew.
+
+        Parameters
+        ----------
+        id : int or str, optional
+            A whole number or a name; 7 and "7" are the same. Absent: the least number that is free, or that of the same
+            network where it has one.
+        read : Network, optional
+            What `network` reads as, where the caller has read it.
+
+        Returns
+        -------
+        dict
+            ``id``, ``keys``, ``components`` (box names), ``choices`` (branches of each), and how many ``replications``,
+            ``splits`` and ``feedbacks``.
 
         Raises
         ------
         NetworkSyntax, Unsupported, InvalidValue, TooLarge
         """
+        self.flush()
+        if isinstance(network, (int, np.integer)):
+            raise InvalidValue("network", network, "S-Net text, a network, or its nodes")
+        if read is None:
+            read = parse(network) if isinstance(network, str) else self.network(network)
+        return self.components.flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
+
+    def keeps(self, network: object) -> bool:
+        """Return whether a network is meant by the id of a definition: any number is, and a text that is one."""
+        number = isinstance(network, (int, np.integer)) and not isinstance(network, bool)
+        return number or (isinstance(network, str) and self.components.flows.is_defined(network))
+
+    def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
+        """Return what rows have told of the flow of a network, by the id that they name.
+
+        Parameters
+        ----------
+        structure : optional
+            The network; absent: what `define_network` keeps by the id.
+
+        Raises
+        ------
+        UnknownNetwork, InvalidValue
+        """
+        self.flush()
+        return self.components.flows.flow(network, None if structure is None else self.network(structure))
+
+    def network(self, text: str | int | Network | Sequence[Mapping[str, Any]]) -> Network:
+        """Return the network of a text, of a flat list of nodes or of an id; the last texts are kept parsed.
+
+        Raises
+        ------
+        NetworkSyntax, Unsupported, InvalidValue, TooLarge, UnknownNetwork
+        """
+        if self.keeps(text):
+            return self.components.flows.defined(cast("NetworkId", text))
         if isinstance(text, Network):
             return text
         if not isinstance(text, str):
@@ -503,6 +567,19 @@ class Advisor:
             "offset": offset,
             "components": component_status(self.components, slots, self._solved.of_slots(slots), self._asking),
         }
+
+    def contention(self, component: str) -> Contention:
+        """Return by how much a component slows down while other cores of its machine are busy: its factor `kappa`.
+
+        A run beside `others` busy cores takes ``1 + kappa * others`` times what `predict` says, which is of an idle machine as
+        far as rows told `active_cores`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        return self.components.contentions.of(self.components.slot(component))
 
     def model(self, component: str, form: str | None = None) -> Model:
         """Return the solved model of a component: its form, coefficients and parallel fraction, for who wants to look inside.

@@ -21,11 +21,15 @@ from advisor.domain.observations import (
     bad_rows,
     refusals_of,
 )
+from advisor.engine.contention import TABLE as CONTENTION
+from advisor.engine.contention import Contentions
+from advisor.engine.flows import Flows
 from advisor.engine.rows import Rows, ended_well, first_rows, widths
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES, PROMOTIONS, Supports, machine_number
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import combine, counts
 from advisor.models.fold import Changes, fold
+from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
 # What is learned beside time goes through the same tables as a component of its own, whose name nobody can send: no name may
@@ -70,6 +74,8 @@ class Components:
         self.table = Table()
         self.totals: Counter[str] = Counter()
         self.supports = Supports(model_memory_bytes, self.totals, timer_noise_s)
+        self.contentions = Contentions()
+        self.flows = Flows(self.totals)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     def __len__(self) -> int:
@@ -82,9 +88,14 @@ class Components:
         return [name for name in self.names if SEPARATOR not in name] if self.measures else self.names
 
     @property
+    def records(self) -> dict[str, RecordTable]:
+        """Tables of records beside the base table, by name."""
+        return {**self.supports.tables, CONTENTION: self.contentions.table}
+
+    @property
     def bytes(self) -> int:
         """Bytes of all tables."""
-        return self.table.bytes + self.supports.bytes
+        return self.table.bytes + self.supports.bytes + self.contentions.table.bytes
 
     def kind(self, slot: int) -> str:
         """Return what a slot learns: a measure, or "" for elapsed times."""
@@ -141,6 +152,7 @@ class Components:
         refused = refusals_of(bad, columns) if bad else Refusals()
         accepted = len(columns) - refused.count
         self._learn(columns, slots, good)
+        self.flows.fold(columns, bad)
         self.totals["rows_accepted"] += accepted
         if refused.count:
             self.totals["rows_refused"] += refused.count
@@ -182,15 +194,18 @@ class Components:
             if self.supports.find(slot) is None:
                 self.supports.promote(slot, 1 + self.dimensions(slot), kinds[batch])
         for kind, part in batches.items():
-            self._fold(part, kind)
+            self._fold(part, kind, None if kind or columns.active_cores is None else columns.active_cores[part.at])
 
-    def _fold(self, rows: Rows, kind: str) -> None:
+    def _fold(self, rows: Rows, kind: str, active: Floats | None) -> None:
         """Fold rows into the base table, and into support points up to, and from, each change that it finds."""
         n = len(rows.slots)
         if not n:
             return
-        x = rows.product()
-        changes = fold(self.table, rows.slots, x, rows.cores, rows.elapsed_s, rows.count, self.timer_noise_s)
+        if active is None or np.isnan(active).all():
+            x = rows.product()
+            changes = fold(self.table, rows.slots, x, rows.cores, rows.elapsed_s, rows.count, self.timer_noise_s)
+        else:
+            rows, changes = self.contentions.fold(self.table, rows, active, self.timer_noise_s)
         start = 0
         for slot, row, ratio in zip(
             changes.slots.tolist(), changes.rows.tolist(), changes.log2_ratio.tolist(), strict=True
@@ -324,6 +339,7 @@ class Components:
             left = float(keep) if keep * counts.evidence(self.table, one) >= EVIDENCE_LEAST else 0.0
             combine.forget(self.table, one, left)
             self.supports.forget(one, left)
+            self.contentions.forget(one, left)
         self.totals["forgets"] += 1
         self.events.append(
             Event("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")
@@ -350,8 +366,10 @@ class Components:
         if len(slots):
             combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))), self.timer_noise_s)
             kinds = [other.kind(i) for i in range(len(other.names))]
+            self.contentions.merge(slots, other.contentions)
             self.supports.merge(slots, other.supports, kinds, 1 + self.table.integers("dimensions")[slots])
             self.vectors = self.vectors or other.vectors
+        self.flows.merge(other.flows)
         # Records made here count here, whatever they were there.
         self.totals.update({k: n for k, n in other.totals.items() if not k.startswith((ACCOUNTS, PROMOTIONS))})
 
@@ -376,6 +394,7 @@ class Components:
     def resume(self) -> None:
         """Find again what the restored words of all tables say."""
         self.supports.restore()
+        self.contentions.restore()
         dimensions = self.table.integers("dimensions")
         for table, owners in self.supports.owners():
             # Of a component whose base words were lost, and of those of an older layout.

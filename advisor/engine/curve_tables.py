@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.engine.asking import Asking
-from advisor.engine.checks import checked
+from advisor.engine.checks import checked, is_number
 from advisor.engine.components import Components
 from advisor.engine.mixtures import FAR, SKEW_MAX, Mixture
 from advisor.engine.solved import SolvedModels
@@ -105,6 +105,9 @@ class CurveTables:
         unknown = sorted((set(components) | set(load)) - set(boxes))
         if unknown:
             raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
+        for box, value in load.items():
+            if not is_number(value):
+                raise InvalidValue(f"load[{box}]", value, "a number")
         asked = (
             tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.measures
         )  # fmt: skip

@@ -14,7 +14,7 @@ from advisor.domain import limits
 from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns
 from advisor.engine.advisor import Advisor
-from advisor.engine.pages import BASE, base_pages, mark, put_base, put_support, support_pages
+from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
@@ -165,21 +165,24 @@ class Engine:
         components = self.advisor.components
         n = len(components)
         found = [base_pages(components.table, n)]
-        found += [support_pages(name, table) for name, table in components.supports.tables.items()]
+        found += [record_pages(name, table) for name, table in components.records.items()]
         tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n
         producers = {key: self.producers[key] for key in self._producers_changed}
         gone = tuple(self._producers_gone)
         self._producers_changed, self._producers_gone = {}, {}
-        return Snapshot(components.timer_noise_s, tables, names, producers, gone, dict(components.totals))
+        documents, lost = components.flows.take_changed()
+        totals = dict(components.totals)
+        return Snapshot(components.timer_noise_s, tables, names, producers, gone, totals, documents, lost)
 
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
         components = self.advisor.components
         for pages in snapshot.tables:
-            table = components.table if pages.table == BASE else components.supports.tables[pages.table]
+            table = components.table if pages.table == BASE else components.records[pages.table]
             mark(table.changed, pages)
+        components.flows.mark_changed(snapshot.documents, snapshot.documents_gone)
         if snapshot.names:
             self._names_taken = min(self._names_taken, snapshot.names[0][0])
         for key in snapshot.producers:
@@ -218,7 +221,8 @@ class Engine:
             if pages.table == BASE:
                 put_base(components.table, n, pages)
             else:
-                put_support(components.supports, pages)
+                put_records(components, pages)
+        components.flows.restore(snapshot.documents)
         components.resume()
         engine.producers = dict(snapshot.producers)
         engine._names_taken = n

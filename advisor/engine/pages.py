@@ -7,11 +7,13 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.engine.components import Components
+from advisor.engine.contention import TABLE as CONTENTION
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
-from advisor.engine.supports import Supports
 from advisor.errors import InvalidValue, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
-from advisor.models.support import AXES_MAX, SupportTable
+from advisor.models.records import RecordTable
+from advisor.models.support import AXES_MAX
 from advisor.models.table import Table
 from advisor.models.upgrade import READABLE, upgraded
 
@@ -32,8 +34,8 @@ def base_pages(table: Table, size: int) -> TablePages | None:
     return TablePages(BASE, LAYOUT, pages, np.ascontiguousarray(blocks[:, pages].transpose(1, 0, 2)), bits)
 
 
-def support_pages(name: str, table: SupportTable) -> TablePages | None:
-    """Return the changed pages of a support table, and count them as taken. Cost O(changed pages)."""
+def record_pages(name: str, table: RecordTable) -> TablePages | None:
+    """Return the changed pages of a table of records, and count them as taken. Cost O(changed pages)."""
     capacity = -(-table.size // PAGE_SLOTS) * PAGE_SLOTS
     if capacity > len(table.words):
         table.grow_capacity(capacity)
@@ -89,14 +91,14 @@ def put_base(table: Table, size: int, pages: TablePages) -> None:
     table.changed[:size] = pages.layout != LAYOUT
 
 
-def put_support(supports: Supports, pages: TablePages) -> None:
-    """Put pages into the support table of their name.
+def put_records(components: Components, pages: TablePages) -> None:
+    """Put pages into the table of records of their name.
 
     Raises
     ------
     StateTooNew
     """
-    table = support_table(supports, pages.table, pages.layout)
+    table = record_table(components, pages.table, pages.layout)
     if not len(pages.pages):
         return
     there = held(pages)
@@ -108,8 +110,8 @@ def put_support(supports: Supports, pages: TablePages) -> None:
     table.changed[:] = False
 
 
-def support_table(supports: Supports, name: str, layout: str) -> SupportTable:
-    """Return the table that a name and layout stand for, made where there is none.
+def record_table(components: Components, name: str, layout: str) -> RecordTable:
+    """Return the table of records that a name and layout stand for, made where there is none.
 
     Raises
     ------
@@ -118,12 +120,15 @@ def support_table(supports: Supports, name: str, layout: str) -> SupportTable:
     """
     known = SUPPORT.fullmatch(name)
     axes = int(known[1]) if known else 0
-    if known is None or axes > AXES_MAX:
+    if name != CONTENTION and (known is None or axes > AXES_MAX):
         raise StateTooNew(
-            f"table {name!r}; this version reads {BASE!r} and support tables",
+            f"table {name!r}; this version reads {BASE!r}, {CONTENTION!r} and support tables",
             field="table", value=name, bound=BASE, hint="use the version that wrote it",
         )  # fmt: skip
-    table = supports.table(axes, known[2] or "")
+    if known is None:
+        table: RecordTable = components.contentions.table
+    else:
+        table = components.supports.table(axes, known[2] or "")
     if table.layout != layout:
         raise StateTooNew(
             f"table {name!r} of layout {layout!r}; this version reads {table.layout!r}",

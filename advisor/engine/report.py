@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from advisor.engine.asking import Asking
@@ -41,6 +42,10 @@ def component_status(
                 "changed_at": int(table.integers("changed_at")[slot]),
                 "changed_by": float(table["changed_by"][slot]),
             }
+        busy = components.contentions.of(slot)
+        if busy.rows:
+            error = busy.error if isfinite(busy.error) else None
+            entry["contention"] = {"kappa": busy.kappa, "error": error, "rows": busy.rows, "contended": busy.contended}
         rows.append(entry | _rich(components, slot, asking))
     return rows
 

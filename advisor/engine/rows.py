@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,10 @@ class Rows:
     def take(self, rows: Any) -> Rows:
         """Return the given ones (indices, mask or slice)."""
         return Rows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
+
+    def timed(self, elapsed_s: Floats) -> Rows:
+        """Return the same rows with other times."""
+        return replace(self, elapsed_s=elapsed_s)
 
     def predictors(self) -> Floats:
         """Return all values (n, d) of the predictors, NaN where a row has fewer."""

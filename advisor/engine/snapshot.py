@@ -48,6 +48,10 @@ class Snapshot:
         Producers whose applied number changed.
     producers_gone : tuple of (name, incarnation)
         Producers evicted.
+    documents : mapping of str to bytes
+        What is no table, by name: whole wherever it changed. Networks, see `advisor.engine.flows`.
+    documents_gone : tuple of str
+        Names of those that are no more.
     totals : mapping of str to int
         All exact counters of the engine (small; always complete).
     """
@@ -58,8 +62,11 @@ class Snapshot:
     producers: Mapping[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
     producers_gone: tuple[tuple[str, bytes], ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
+    documents: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    documents_gone: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
         """True when there is nothing to write."""
-        return not (self.tables or self.names or self.producers or self.producers_gone)
+        parts = (self.tables, self.names, self.producers, self.producers_gone, self.documents, self.documents_gone)
+        return not any(parts)

@@ -1,8 +1,9 @@
 """The whole state as bytes: a header in JSON, the table's words, a checksum over both.
 
-Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), u32 CRC-32 of all before;
-little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals, words, slots, model_memory_bytes,
-supports}; supports lists [name, layout, words, records] of each support table, whose records follow the base table's words.
+Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents,
+u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals, words,
+slots, model_memory_bytes, supports, documents}; supports lists [name, layout, words, records] of each support table, whose
+records follow the base table's words; documents lists [name, bytes] of each document.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
-from advisor.engine.pages import support_table
+from advisor.engine.pages import record_table
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
 from advisor.models.upgrade import READABLE, upgraded, words_of
 
 MAGIC = b"ADVISOR\x00"
-FORMAT = 2  # 1 had the base table only
+FORMAT = 3  # 1 had the base table only, 2 no documents
 
 
 def dump(components: Components) -> bytes:
     """Return the state's bytes; equal states give equal bytes. Cost O(components)."""
     n = len(components)
     # By name, and only those with records: the order in which they were made depends on how rows were cut into batches.
-    supports = [(name, table) for name, table in sorted(components.supports.tables.items()) if table.size]
+    supports = [(name, table) for name, table in sorted(components.records.items()) if table.size]
+    documents = components.flows.documents()
     header = {
         "format": FORMAT,
         "layout": LAYOUT,
@@ -42,13 +44,14 @@ def dump(components: Components) -> bytes:
         "words": WORDS,
         "slots": n,
         "model_memory_bytes": components.supports.memory_bytes,
+        "documents": [[name, len(data)] for name, data in documents.items()],
         "supports": [[name, table.layout, table.words_a_record, table.size] for name, table in supports],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
     for _, table in supports:
         words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
-    body = MAGIC + struct.pack("<I", len(text)) + text + words
+    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *documents.values()))
     return body + struct.pack("<I", zlib.crc32(body))
 
 
@@ -104,13 +107,19 @@ def _load(data: bytes) -> Components:
     words = np.frombuffer(data, "<u8", shape[0] * shape[1], start + length).reshape(shape)
     components.table.words.view(np.uint64)[:, : header["slots"]] = upgraded(words, header["layout"])
     components.table.changed[: header["slots"]] = True
-    _load_supports(components, data, start + length + 8 * words.size, header.get("supports", []))
+    end = _load_supports(components, data, start + length + 8 * words.size, header.get("supports", []))
+    documents: dict[str, bytes] = {}
+    for name, size in header.get("documents", []):
+        documents[name] = data[end : end + size]
+        end += size
+    components.flows.restore(documents)
     return components
 
 
-def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> None:
+def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> int:
+    """Put support tables back; return where they end."""
     for name, layout, width, size in tables:
-        table = support_table(components.supports, name, layout)
+        table = record_table(components, name, layout)
         if width != table.words_a_record:
             raise ValueError(f"{width} words a record of {name}")
         table.grow(size)
@@ -122,3 +131,4 @@ def _load_supports(components: Components, data: bytes, start: int, tables: list
             raise ValueError(f"a record of {name} belongs to no component")
         start += 8 * width * size
     components.resume()
+    return start

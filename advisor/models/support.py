@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import floor, ldexp
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from advisor.models.records import RecordTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,7 +30,6 @@ KEY_BITS = 12  # of an axis in a cell's key: five axes and a machine fit 63 bits
 FINEST = 5  # cells are 2**-5 wide in log2 at first: 2 %, so that 15 and 16 cores are two cells
 LOWEST = -64.0  # below every log2 of a predictor or of cores: keys are positive. 128 / 2**-5 fit KEY_BITS
 MACHINES_MAX = 8  # machines a component tells apart: three bits of a key; the last stands for all further ones
-SLOTS_GROWN = 16  # records grow by whole steps of 16 and by 1/8: 60 KB at least
 RUNS_LEAST = 1e-6  # points that count less than this together are none: their sums would fade into rounding
 KEPT_RUNS = (
     8  # what old points count together after a change of level: a shape to lean on, outweighed within a few rows
@@ -64,79 +64,14 @@ def fields_of(axes: int) -> tuple[tuple[str, int, str, float], ...]:
     )
 
 
-class SupportTable:
-    """Records of `size` components over the same number of axes. Cost of a component: `words_a_record` * 8 bytes."""
+class SupportTable(RecordTable):
+    """Records of `size` components over the same number of axes."""
 
-    __slots__ = ("at", "axes", "changed", "fields", "size", "words", "words_a_record")
+    __slots__ = ("axes",)
 
     def __init__(self, axes: int, size: int = 0) -> None:
         self.axes = axes
-        self.fields = fields_of(axes)
-        found: dict[str, slice] = {}
-        start = 0
-        for name, words, _, _ in self.fields:
-            found[name] = slice(start, start + words)
-            start += words
-        self.at: Mapping[str, slice] = found
-        self.words_a_record = start
-        self.size = 0
-        self.words: Floats = np.empty((0, start))
-        self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
-        self.grow(size)
-
-    @property
-    def layout(self) -> str:
-        """Fingerprint of the meaning of the words."""
-        return f"support-1-{self.axes}"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that the table holds."""
-        return self.words.nbytes + self.changed.nbytes
-
-    def floats(self, field: str) -> Floats:
-        """Return the view (capacity, words) of a field of float64."""
-        return self.words[:, self.at[field]]
-
-    def integers(self, field: str) -> Ints:
-        """Return the view (capacity, words) of a field of int64."""
-        return self.words.view(np.int64)[:, self.at[field]]
-
-    def count(self, field: str) -> Ints:
-        """Return the view (capacity,) of a field of one int64."""
-        return self.words.view(np.int64)[:, self.at[field].start]
-
-    def column(self, field: str) -> NDArray[Any]:
-        """Return the view (capacity,) of a field of one word, of its own type."""
-        kind = next(kind for name, _, kind, _ in self.fields if name == field)
-        return self.count(field) if kind == "i" else self.words[:, self.at[field].start]
-
-    def empty_record(self) -> Floats:
-        """Return the words of a component that has seen nothing."""
-        record = np.zeros(self.words_a_record)
-        for name, _, kind, value in self.fields:
-            if kind == "i":
-                record.view(np.int64)[self.at[name]] = int(value)
-            else:
-                record[self.at[name]] = value
-        return record
-
-    def grow(self, size: int) -> None:
-        """Make room for `size` records; new ones are empty."""
-        capacity = len(self.words)
-        if size > capacity:
-            self.grow_capacity(-(-max(size, capacity + capacity // 8) // SLOTS_GROWN) * SLOTS_GROWN)
-        self.size = max(self.size, size)
-
-    def grow_capacity(self, capacity: int) -> None:
-        """Hold `capacity` records, those beyond `size` empty."""
-        if capacity > len(self.words):
-            words = np.empty((capacity, self.words_a_record))
-            words[: self.size] = self.words[: self.size]
-            words[self.size :] = self.empty_record()
-            changed = np.zeros(capacity, np.bool_)
-            changed[: self.size] = self.changed[: self.size]
-            self.words, self.changed = words, changed
+        super().__init__(fields_of(axes), f"support-1-{axes}", size)
 
 
 def keys_of(z: Floats, coarseness: Ints, machine: Ints) -> Ints:

@@ -54,7 +54,12 @@ def evaluate(table: Table, slots: Ints, x: Floats, p: Floats) -> Floats:
 
 def judged(table: Table, slots: Ints, x: Floats, p: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Return m (n,) as `evaluate` does, and whether each row lies within the predictors and cores that m was solved on."""
-    *coefficients, origin, scale, low, high, floor, cores = table.words[FEATURES].take(slots, axis=1)
+    return judged_by(table.words[FEATURES].take(slots, axis=1), x, p)
+
+
+def judged_by(features: Floats, x: Floats, p: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return what `judged` does, of models given as the words (14, n) of `FEATURES`."""
+    *coefficients, origin, scale, low, high, floor, cores = features
     inside = np.minimum(np.maximum(x, low), high)
     u = (inside - origin) / scale
     q = 1.0 / p

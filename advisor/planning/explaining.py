@@ -248,13 +248,17 @@ def _reasons(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reaso
     if found.spare > 0:
         text = f"{found.spare} of {plural(request.cores or 0, 'core')} stay free: no component gains from them"
         if request.target:
-            text = f"{found.spare} of {plural(request.cores or 0, 'core')} stay free: the target is reached without them"
+            text = (
+                f"{found.spare} of {plural(request.cores or 0, 'core')} stay free: the target is reached without them"
+            )
         yield Reason("spare", None, float(found.spare), text)
     for other in found.runner_up[:1]:
         sure = "" if other.probability is None else f"; this one is better with probability {other.probability:.2f}"
         unit = (f"{amount(other.latency_s)} s" if about_latency(request)
                 else f"{amount(other.throughput_per_s)} records/s")  # fmt: skip
-        yield Reason("runner_up", None, other.probability, f"the next best takes {plural(other.used, 'core')}: {unit}{sure}")
+        yield Reason(
+            "runner_up", None, other.probability, f"the next best takes {plural(other.used, 'core')}: {unit}{sure}"
+        )
     yield from _caveats(solved, found)
 
 
@@ -292,7 +296,9 @@ def _limits(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reason
         yield Reason("maximum", network.keys[row], float(high[row]),
                      f"{network.keys[row]} is at its maximum of {plural(int(high[row]), 'core')}{more}")  # fmt: skip
     last = model.curves.last
-    unknown = [row for row in rows.tolist() if solved.cores[row] == last[row] and last[row] < min(high[row], problem.cores)]
+    unknown = [
+        row for row in rows.tolist() if solved.cores[row] == last[row] and last[row] < min(high[row], problem.cores)
+    ]
     for row, more in first(np.array(unknown, np.int64)):
         text = f"{network.keys[row]} is on the most cores its curve knows, {plural(int(last[row]), 'core')}{more}"
         yield Reason("curve_end", network.keys[row], float(last[row]), text)
@@ -336,7 +342,9 @@ def _caveats(solved: Solved, found: Allocation) -> Iterator[Reason]:
     elif found.gap > 0:
         yield Reason("gap", None, found.gap, f"at most {amount(100 * found.gap)} % from the best, by a bound")
     if solved.problem.out_of_work:
-        yield Reason("work", None, float(found.steps), f"the search stopped after the {found.steps:,} steps it was allowed")
+        yield Reason(
+            "work", None, float(found.steps), f"the search stopped after the {found.steps:,} steps it was allowed"
+        )
     if model.contended:
         text = f"times are those with {amount(found.active_cores or 0.0)} cores busy at a time: components slow each other down"
         yield Reason("contention", None, found.active_cores, text)
@@ -352,7 +360,12 @@ def _caveats(solved: Solved, found: Allocation) -> Iterator[Reason]:
             text = f"level {request.level:g} changes nothing: the curves have no upper bounds"
         yield Reason("level", None, request.level, text)
     if model.curves.thinned or (solved.problem.options.weight == NOTHING).all():
-        yield Reason("thinned", None, float(len(model.curves.counts)), "not every count of cores was considered: there are too many")
+        yield Reason(
+            "thinned",
+            None,
+            float(len(model.curves.counts)),
+            "not every count of cores was considered: there are too many",
+        )
     for key, known in found.evidence.items():
         if known.extrapolates > 0:
             text = f"{key} is extrapolated by {known.extrapolates:.2g} in log2, from {known.observations} observations"

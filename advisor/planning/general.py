@@ -148,7 +148,9 @@ def _impossible(problem: Problem) -> ImpossibleTarget:
             f" {int(options.cores[row, shapes[row]])} x {int(options.instances[row, shapes[row]])} cores forbids more",
             field=keys[row], value=asked, bound=most, hint="raise cores, maximum or instances_max, or ask for less",
         )  # fmt: skip
-    best = _best(problem, Request(cores=problem.cores, objective="latency", quantile=request.quantile, **_same(request)))
+    best = _best(
+        problem, Request(cores=problem.cores, objective="latency", quantile=request.quantile, **_same(request))
+    )
     if best is None:
         return _impossible_arrivals(problem)
     judged, shapes = best

@@ -166,7 +166,10 @@ class Model:
                     w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], np.full(len(rows), variation[row]),
                                    ones, 1 + share * (stream[rows, row] - 1))  # fmt: skip
                     mean, second = mean + share * w, second + share * (v + w**2)
-                wait[rows, row], spread[rows, row] = mean, np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0)
+                wait[rows, row], spread[rows, row] = (
+                    mean,
+                    np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0),
+                )
         return wait, spread
 
     @property
@@ -175,9 +178,7 @@ class Model:
         uneven = bool((self.curves.variation[self.visits > 0] != 1).any())
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
-    def stays(
-        self, options: Options, others: Floats, streams: Floats | float
-    ) -> tuple[Floats, Floats]:
+    def stays(self, options: Options, others: Floats, streams: Floats | float) -> tuple[Floats, Floats]:
         """Return period and mean stay of each shape with the coupling held still, (n, shapes) each.
 
         `others` are the cores busy beside each component, (n,), `streams` the variation of what arrives, (n,) or one

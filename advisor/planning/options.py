@@ -151,7 +151,9 @@ def options_of(
     widest = min(most, request.nodes or most)
     possible: list[NDArray[np.bool_]] = []
     for row in range(len(network.keys)):
-        fits = (curves.counts >= low[row]) & (curves.counts <= min(int(high[row]), widest, max(int(curves.last[row]), int(low[row]))))
+        fits = (curves.counts >= low[row]) & (
+            curves.counts <= min(int(high[row]), widest, max(int(curves.last[row]), int(low[row])))
+        )
         if row in rules:
             fits &= is_allowed(rules[row], curves.counts)
         pin = pins.get(row, (None, None))[0]

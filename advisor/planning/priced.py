@@ -88,7 +88,9 @@ class _Taker:
         used = self.valid & (last > 0) & np.isfinite(last)
         self.least = float(last[used].min(initial=1.0)) / 2
         # A step over a stretch that rises may pay more than its slopes: never more than the whole time.
-        self.most = 2 * max(float(first[used].max(initial=0.0)), float(demand.seconds(demand.low).max()), 2 * self.least)
+        self.most = 2 * max(
+            float(first[used].max(initial=0.0)), float(demand.seconds(demand.low).max()), 2 * self.least
+        )
 
     def at(self, price: float) -> tuple[Ints, float]:
         """Return the whole cores taken at a price, and the least sum of seconds and prices over real ones."""

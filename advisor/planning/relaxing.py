@@ -318,7 +318,9 @@ def _filled(options: Options, values: Floats, shapes: Ints, cores: int) -> Ints:
         best, best_row, best_shape = 0.0, -1, -1
         for row in np.flatnonzero(~blocked).tolist():
             extra = options.weight[row] - options.weight[row, shapes[row]]
-            gain = np.where((extra > 0) & (extra <= left), (values[row, shapes[row]] - values[row]) / np.maximum(extra, 1), 0)
+            gain = np.where(
+                (extra > 0) & (extra <= left), (values[row, shapes[row]] - values[row]) / np.maximum(extra, 1), 0
+            )
             place = int(gain.argmax())
             if gain[place] <= 0:
                 blocked[row] = True

@@ -244,9 +244,7 @@ def by_key(field: str, given: object, network: Network) -> dict[int, tuple[str, 
     return found
 
 
-def demand_of(
-    network: Network, curves: AmdahlCurves | TabulatedCurves, visits: Floats, request: Request
-) -> AnyDemand:
+def demand_of(network: Network, curves: AmdahlCurves | TabulatedCurves, visits: Floats, request: Request) -> AnyDemand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n).
 
     Raises

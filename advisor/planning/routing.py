@@ -186,5 +186,3 @@ def missing(network: Network, routing: Routing, index: int, key: str) -> Missing
         bound=f"{node.line}:{node.column}" if node.line else None,
         hint=f"give {field}, {how} ({len(nodes)} in text order), or {instead}",
     )  # fmt: skip
-
-

@@ -14,9 +14,9 @@ import numpy as np
 
 from advisor.errors import Unsupported
 from advisor.planning.demand import TIE, Floats, Ints
-from advisor.planning.table_demand import AnyDemand
 from advisor.planning.packing import packed
 from advisor.planning.requests import Request
+from advisor.planning.table_demand import AnyDemand
 from advisor.planning.turns import Grouping, grouping, period_bound, turns
 
 EXACT_COMPONENTS = 10  # 3**10 pairs of subsets, about 0.1 s; each more costs three times that

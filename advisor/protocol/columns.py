@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits, vectors
-from advisor.domain.observations import Columns, ComponentNames, named_machines
+from advisor.domain.observations import Columns, ComponentNames, named_columns
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import messages
 
@@ -85,8 +85,7 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
     ok = _flags(params, "ok", n)
     running = _flags(params, "running", n)
     x, further = _points(params, n)
-    numbers = _optional(params, "machine", "<u4", n)
-    machine, machines, misread = (None, (), None) if numbers is None else named_machines(numbers, params.labels, n)
+    machine, network = _optional(params, "machine", "<u4", n), _optional(params, "network", "<u4", n)
     return Columns(
         names,
         index,
@@ -96,12 +95,13 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
         count=None if count is None else count.astype(np.int64),
         ok=ok,
         running=running,
-        carried=_carried_columns(params, n),
-        misread=misread,
         further=further,
-        machine=machine,
-        machines=machines,
         measures=_measures(params.measures, n) if params.measures else {},
+        record=_of_type(params, "record", "<u8", np.uint64, n),
+        entered=_flags(params, "entered", n),
+        replica=_of_type(params, "replica", "<u8", np.uint64, n),
+        active_cores=_of_type(params, "active_cores", "<f8", np.float64, n),
+        **named_columns(machine, network, params.labels, n),
     )
 
 
@@ -136,23 +136,6 @@ def _flags(params: messages.ObserveColumns, field: str, rows: int) -> NDArray[np
     return values.astype(np.bool_)
 
 
-def _carried_columns(params: messages.ObserveColumns, rows: int) -> Mapping[str, int]:
-    """Return, per optional column that is not learned yet, how many rows have a value."""
-    carried: dict[str, int] = {}
-    labels = len(params.labels or ())
-    numbers = _optional(params, "network", "<u4", rows)
-    if numbers is not None:
-        given = numbers[numbers != messages.ABSENT_U32]
-        if len(given) and given.max() >= labels:
-            raise InvalidValue("network", int(given.max()), f"the number of one of {labels} labels")
-        carried["network"] = len(given)
-    record = _optional(params, "record", "<u8", rows)
-    if record is not None:
-        carried["record"] = int(np.count_nonzero(record != messages.ABSENT_U64))
-    entered = _flags(params, "entered", rows)
-    if entered is not None:
-        carried["entered"] = int(np.count_nonzero(entered))
-    active = _optional(params, "active_cores", "<f8", rows)
-    if active is not None:
-        carried["active_cores"] = int(np.count_nonzero(~np.isnan(active)))
-    return carried
+def _of_type(params: messages.ObserveColumns, field: str, dtype: str, kind: Any, rows: int) -> NDArray[Any] | None:
+    values = _optional(params, field, dtype, rows)
+    return None if values is None else values.astype(kind, copy=False)

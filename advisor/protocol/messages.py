@@ -16,6 +16,9 @@ from advisor.protocol.params import (
     Allocate,
     ChooseCores,
     Curves,
+    DefineNetwork,
+    Explain,
+    FlowAsked,
     Forget,
     Hello,
     Names,
@@ -26,11 +29,18 @@ from advisor.protocol.params import (
     Predict,
     Status,
     Suggest,
+    Unwatch,
+    Watch,
 )
 
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
-OBJECTIVES = ("throughput", "latency", "fewest_cores")
+ANSWER_ID_BYTES_MAX = 64  # of the id of a kept answer: ours have 12
+ALLOWED_COUNTS_MAX = (
+    4096  # core counts that one component may be held to: powers of two, multiples, a machine's every count
+)
+SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon, a deadline or a cost
+OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
 MEASURES = tuple(limits.MEASURES)
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
@@ -45,7 +55,12 @@ Params = (
     | ChooseCores
     | Suggest
     | Allocate
+    | Watch
+    | Unwatch
+    | Explain
     | Curves
+    | DefineNetwork
+    | FlowAsked
     | Status
     | Forget
     | Pin
@@ -85,6 +100,11 @@ def _for_a_point(params: Suggest) -> None:
         raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
 
 
+def _one_form(params: DefineNetwork) -> None:
+    if (params.text is None) == (params.nodes is None):
+        raise InvalidValue("text", params.text, "given, or nodes, and not both")
+
+
 def _keep(field: str, value: Any) -> float:
     if type(value) not in f.NUMBER_TYPES or not 0.0 <= value < 1.0:
         raise InvalidValue(field, value, "a number from 0 to below 1")
@@ -95,6 +115,44 @@ def _level(field: str, value: Any) -> float:
     if type(value) not in f.NUMBER_TYPES or not limits.LEVEL_MIN <= value <= limits.LEVEL_MAX:
         raise InvalidValue(field, value, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
     return float(value)
+
+
+def _seconds(field: str, value: Any) -> float:
+    if type(value) not in f.NUMBER_TYPES or not 0.0 <= value <= SECONDS_MAX:
+        raise InvalidValue(field, value, f"a number of seconds from 0 to {SECONDS_MAX:g}")
+    return float(value)
+
+
+def _share(field: str, value: Any) -> float:
+    if type(value) not in f.NUMBER_TYPES or not 0.0 <= value <= 1.0:
+        raise InvalidValue(field, value, "a number from 0 to 1")
+    return float(value)
+
+
+def _watchable(params: Watch) -> None:
+    """A new watch names a network; what is told of one that stands is what was applied, and no new question."""
+    if (params.network is None) == (params.watch is None):
+        raise InvalidValue(
+            "network" if params.watch is None else "watch", None if params.watch is None else params.watch,
+            "one of network (a new watch) and watch (one that stands)",
+        )  # fmt: skip
+    if params.watch is None:
+        for name in ("applied", "took_s"):
+            if getattr(params, name) is not None:
+                raise InvalidValue(name, getattr(params, name), "absent for a new watch", "say in current what it has")
+    elif params != Watch(watch=params.watch, applied=params.applied, took_s=params.took_s):
+        raise InvalidValue("watch", params.watch, "alone, or with applied and took_s", "unwatch it, and watch anew")
+
+
+def _chosen_later(params: ChooseCores) -> None:
+    """Of now and later both are told, or none."""
+    if (params.free_now is None) != (params.wait_s is None):
+        missing, there = ("wait_s", "free_now") if params.wait_s is None else ("free_now", "wait_s")
+        raise InvalidValue(
+            missing, None, f"given where {there} is", "free_now cores at once, or cores_max after wait_s"
+        )
+    if params.free_now is not None and params.free_now > params.cores_max:
+        raise InvalidValue("free_now", params.free_now, f"at most cores_max, {params.cores_max}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +199,52 @@ _U8, _U32, _U64, _F64 = f.binary(), f.binary(item_bytes=4), f.binary(item_bytes=
 _CORES_BY_KEY = f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX))
 _NODES = f.list_of(f.map_of(f.anything), limits.NETWORK_NODES_MAX)  # what a node may hold is the planner's to check
 
+_PLAN: Mapping[str, f.Check] = {
+    "network": f.either(
+        "S-Net text, a list of nodes, or a network's id",
+        str=f.text(limits.NETWORK_TEXT_BYTES_MAX),
+        list=_NODES,
+        int=f.integer(0, limits.NETWORK_ID_MAX),
+    ),
+    "cores": f.integer(1, limits.ALLOCATE_CORES_MAX),
+    "objective": f.one_of(*OBJECTIVES),
+    "target": f.record_of(throughput_per_s=f.number, latency_s=f.number),
+    "visits": f.map_of(f.number),
+    "shares": f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX),
+    "minimum": _CORES_BY_KEY,
+    "maximum": _CORES_BY_KEY,
+    "instances_max": f.either(
+        "an integer, or a map of integers by component",
+        int=f.integer(1, limits.INSTANCES_MAX),
+        dict=f.map_of(f.integer(1, limits.INSTANCES_MAX)),
+    ),
+    "load": f.map_of(f.number),
+    "components": f.map_of(f.name),
+    "level": _level,
+    "depths": f.list_of(f.or_nil(f.number_or_list), limits.NETWORK_COMPONENTS_MAX),
+    "fan_outs": f.list_of(f.or_nil(f.number_or_list), limits.NETWORK_COMPONENTS_MAX),
+    "returns": f.list_of(f.or_nil(f.number), limits.NETWORK_COMPONENTS_MAX),
+    "allowed": f.either(
+        "a rule, or a map of rules by key",
+        str=_WORD,
+        list=f.list_of(f.integer(1, limits.ALLOCATE_CORES_MAX), ALLOWED_COUNTS_MAX),
+        dict=f.map_of(f.anything),
+    ),
+    "pinned": f.map_of(f.anything),
+    "nodes": f.integer(1, limits.ALLOCATE_CORES_MAX),
+    "memory_bytes": f.number,
+    "arrival_per_s": f.number,
+    "arrival_variation": f.number,
+    "quantile": f.number,
+    "weights": f.map_of(f.number),
+    "scale": f.map_of(f.number),
+    "work_max": f.integer(1, 10**9),
+    "deadline_s": _seconds,
+}
+_NETWORK_ID = f.either(
+    f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name", int=f.integer(0, limits.NETWORK_ID_MAX), str=f.name
+)
+
 METHODS: Mapping[str, Method] = {
     "hello": Method(
         Hello,
@@ -186,6 +290,7 @@ METHODS: Mapping[str, Method] = {
             "network": _U32,
             "record": _U64,
             "entered": _U8,
+            "replica": _U64,
             "machine": _U32,
             "active_cores": _F64,
             "measures": f.record_of(**dict.fromkeys(MEASURES, f.binary(item_bytes=8))),
@@ -216,7 +321,10 @@ METHODS: Mapping[str, Method] = {
             "tolerance": f.number,
             "level": _level,
             "machine": f.name,
+            "free_now": f.integer(0, limits.ALLOCATE_CORES_MAX),
+            "wait_s": _seconds,
         },
+        rule=_chosen_later,
     ),
     "suggest": Method(
         Suggest,
@@ -230,29 +338,24 @@ METHODS: Mapping[str, Method] = {
         },
         rule=_for_a_point,
     ),
-    "allocate": Method(
-        Allocate,
+    "allocate": Method(Allocate, _PLAN),
+    "watch": Method(
+        Watch,
         {
-            "network": f.either(
-                "S-Net text, a list of nodes, or a network's id",
-                str=f.text(limits.NETWORK_TEXT_BYTES_MAX), list=_NODES, int=f.integer(0, 2**63 - 1),
-            ),
-            "cores": f.integer(1, limits.ALLOCATE_CORES_MAX),
-            "objective": f.one_of(*OBJECTIVES),
-            "target": f.record_of(throughput_per_s=f.number, latency_s=f.number),
-            "visits": f.map_of(f.number),
-            "shares": f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX),
-            "minimum": _CORES_BY_KEY,
-            "maximum": _CORES_BY_KEY,
-            "instances_max": f.either(
-                "an integer, or a map of integers by component",
-                int=f.integer(1, limits.INSTANCES_MAX), dict=f.map_of(f.integer(1, limits.INSTANCES_MAX)),
-            ),
-            "load": f.map_of(f.number),
-            "components": f.map_of(f.name),
-            "level": _level,
+            **_PLAN,
+            "watch": f.integer(1, 2**53),
+            "current": f.map_of(f.anything),
+            "change_cost_s": f.either("seconds, or a map of seconds by key", int=_seconds, float=_seconds, dict=f.map_of(_seconds)),
+            "horizon_s": _seconds,
+            "gain_min": _share,
+            "shadow": f.boolean,
+            "applied": f.either("true, or a map by key", bool=f.boolean, dict=f.map_of(f.anything)),
+            "took_s": _seconds,
         },
+        rule=_watchable,
     ),
+    "unwatch": Method(Unwatch, {"watch": f.integer(1, 2**53)}),
+    "explain": Method(Explain, {"id": f.text(ANSWER_ID_BYTES_MAX), "replay": f.boolean}),
     "curves": Method(
         Curves,
         {
@@ -263,6 +366,12 @@ METHODS: Mapping[str, Method] = {
             "cores_max": f.integer(1, limits.ALLOCATE_CORES_MAX),
         },
     ),
+    "define_network": Method(
+        DefineNetwork,
+        {"id": _NETWORK_ID, "text": f.text(limits.NETWORK_TEXT_BYTES_MAX), "nodes": _NODES},
+        rule=_one_form,
+    ),
+    "flow": Method(FlowAsked, {"network": _NETWORK_ID}),
     "status": Method(
         Status,
         {
@@ -278,8 +387,7 @@ METHODS: Mapping[str, Method] = {
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "watch", "unwatch", "observe_run", "predict_run", "define_network", "profile",
-    "simulate", "explain", "merge", "export",
+    "task_events", "observe_run", "predict_run", "profile", "simulate", "merge", "export",
 ))  # fmt: skip
 
 

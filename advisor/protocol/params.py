@@ -75,6 +75,7 @@ class ObserveColumns:
     network: bytes | None = None
     record: bytes | None = None
     entered: bytes | None = None
+    replica: bytes | None = None
     machine: bytes | None = None
     active_cores: bytes | None = None
     measures: dict[str, bytes] | None = None
@@ -125,6 +126,8 @@ class ChooseCores:
     tolerance: float = 0.0
     level: float = 0.9
     machine: str | None = None
+    free_now: int | None = None
+    wait_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,51 @@ class Allocate:
     instances_max: int | dict[str, int] = 1
     load: dict[str, float] | None = None
     components: dict[str, str] | None = None
-    level: float = 0.9
+    level: float | None = None
+    depths: list[Any] | None = None
+    fan_outs: list[Any] | None = None
+    returns: list[float | None] | None = None
+    allowed: str | list[int] | dict[str, Any] | None = None
+    pinned: dict[str, Any] | None = None
+    nodes: int | None = None
+    memory_bytes: float | None = None
+    arrival_per_s: float | None = None
+    arrival_variation: float | None = None
+    quantile: float | None = None
+    weights: dict[str, float] | None = None
+    scale: dict[str, float] | None = None
+    work_max: int | None = None
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Allocate):
+    """To be told of better allocations of a network, or, with `watch`, what was done about them."""
+
+    network: str | list[dict[str, Any]] | int | None = None  # type: ignore[assignment]
+    watch: int | None = None
+    current: dict[str, Any] | None = None
+    change_cost_s: float | dict[str, float] | None = None
+    horizon_s: float | None = None
+    gain_min: float | None = None
+    shadow: bool = False
+    applied: bool | dict[str, Any] | None = None
+    took_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unwatch:
+    """Not to be told any more."""
+
+    watch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """Why an answer was as it was; with `replay` it is worked out again from what was kept of it."""
+
+    id: str
+    replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +213,22 @@ class Curves:
     watch: bool | None = None
     level: float = 0.9
     cores_max: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class DefineNetwork:
+    """A network to be kept by id, as text or as nodes."""
+
+    id: int | str | None = None
+    text: str | None = None
+    nodes: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAsked:
+    """What was learned of the flow of a network that is kept by id asked for."""
+
+    network: int | str
 
 
 @dataclass(frozen=True, slots=True)

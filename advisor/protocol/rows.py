@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits, vectors
-from advisor.domain.observations import CARRIED_FIELDS, Columns, ComponentNames, Misread, bound_text, named_machines
+from advisor.domain.observations import Columns, ComponentNames, Misread, bound_text, named_columns
 from advisor.errors import CallerError, InvalidValue, UnknownKey
 from advisor.protocol import fields as f
 from advisor.protocol import messages
@@ -24,9 +24,10 @@ _OPTIONAL: Mapping[str, f.Check] = {
     "ok": f.boolean,
     "running": f.boolean,
     "dimensions": _DIMENSIONS,
-    "network": f.name,
+    "network": f.label,  # as machine
     "record": f.integer(0, messages.ABSENT_U64 - 1),
     "entered": f.boolean,
+    "replica": f.integer(0, messages.ABSENT_U64 - 1),
     "machine": f.label,  # refused as a name, not as a row
     "active_cores": f.number,
     "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.or_nil(f.number))),
@@ -94,7 +95,7 @@ def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook
     unread = _misread(misread, len(rows)) if misread else None
     unnamed: Misread | None = learned.pop("misread", None)
     if unread is not None and unnamed is not None:  # of other rows
-        unread = Misread({**unread.codes, **unnamed.codes}, {**unread.values, **unnamed.values})
+        unread = unread.and_also(unnamed)
     return Columns(
         plain.names,
         plain.index,
@@ -104,7 +105,6 @@ def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook
         count=_scattered(optional.get("count"), len(rows), 1, np.int64),
         ok=_scattered(optional.get("ok"), len(rows), True, np.bool_),
         running=_scattered(optional.get("running"), len(rows), False, np.bool_),
-        carried={key: len(optional[key]) for key in CARRIED_FIELDS if key in optional},
         misread=unread or unnamed,
         further=plain.further,
         **learned,
@@ -231,13 +231,13 @@ def _check_dimensions(predictor: Any, dimensions: int | None) -> None:
 
 
 def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dict[str, Any]:
-    """Return the columns of machines and measures, as `Columns` has them, from key -> row -> value."""
+    """Return the columns of machines, flow and measures, as `Columns` has them, from key -> row -> value."""
     columns: dict[str, Any] = {}
-    machines = optional.get("machine")
-    if machines:
-        columns["machine"], columns["machines"], columns["misread"] = named_machines(
-            [machines.get(row) for row in range(rows)], None, rows
-        )
+    machine, network = ([by_row.get(row) for row in range(rows)] if (by_row := optional.get(key)) else None
+              for key in ("machine", "network"))  # fmt: skip
+    columns |= named_columns(machine, network, None, rows)
+    for key, default, dtype in _SCATTERED:
+        columns[key] = _scattered(optional.get(key), rows, default, dtype)
     measures: dict[str, dict[int, float]] = {}
     for row, given in optional.get("measures", {}).items():
         for name, value in given.items():
@@ -247,6 +247,10 @@ def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dic
     return columns
 
 
+_SCATTERED = (
+    ("record", messages.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", messages.ABSENT_U64, np.uint64),
+    ("active_cores", np.nan, np.float64),
+)  # fmt: skip
 _OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
 
 
@@ -261,7 +265,7 @@ def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
     return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
 
 
-def _scattered(by_row: dict[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
+def _scattered(by_row: Mapping[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
     if by_row is None:
         return None
     column = np.full(rows, default, dtype)

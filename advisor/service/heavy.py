@@ -16,21 +16,20 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-import numpy as np
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from advisor.domain.curves import AmdahlCurves
-from advisor.engine import Advisor
-from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, from_dict
+from advisor.domain.curves import TabulatedCurves
+from advisor.domain.networks import Network
+from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
+from advisor.planning.stability import Look, Question
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, Frozen, Job, Plan, Read, framed
+from advisor.service.worker import LENGTH_BYTES, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
 
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
-SOLVE_SLICE = 64  # components solved at a time, within 2 ms, before others have their turn
 Spec = str | Sequence[Mapping[str, Any]]
 
 _PIPE_ERRORS = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
@@ -90,7 +89,7 @@ class Heavy:
         if self.jobs or self._idle:
             return  # somebody was faster
         try:
-            await self.components_of(WARM_TEXT)
+            await self.shape_of(WARM_TEXT)
         except (WorkFailed, Unavailable) as failure:
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
@@ -99,8 +98,8 @@ class Heavy:
         while self._idle:
             await self._idle.pop().end()
 
-    async def components_of(self, network: Spec) -> tuple[str, ...]:
-        """Return the component name of each key of a network, in text order.
+    async def shape_of(self, network: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the keys of a network, in text order, and the component name of each.
 
         Raises
         ------
@@ -113,9 +112,21 @@ class Heavy:
         """
         return await self._run(Read(_frozen(network)))
 
-    async def plan(self, network: Spec, curves: AmdahlCurves, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the allocation for a network; raises as `components_of` and `advisor.planning.plan`."""
-        return await self._run(Plan(_frozen(network), curves.serial_s, curves.parallel_s, dict(request)))
+    async def plan(
+        self, network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
+    ) -> dict[str, Any]:
+        """Return the allocation for a network; raises as `shape_of` and `advisor.planning.plan`."""
+        return await self._run(Plan(_frozen(network), curves, dict(request), deadline_s))
+
+    async def reconsider(
+        self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: Question
+    ) -> Look:
+        """Return what a watch finds when it looks again; raises as `plan`."""
+        return await self._run(Reconsider(_frozen(network), curves, dict(request), question))
+
+    async def read(self, network: Spec) -> Network:
+        """Return a network, read elsewhere; raises as `shape_of`."""
+        return await self._run(Whole(_frozen(network)))
 
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
@@ -163,34 +174,6 @@ class Heavy:
                 return worker
             await worker.end()
         return await Worker.start()
-
-
-async def planned_apart(advisor: Advisor, heavy: Heavy, network: Spec, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the allocation for a large network: read and planned in a worker, its curves solved here in slices.
-
-    Raises
-    ------
-    NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge, Unsupported
-        As `Advisor.allocate`.
-    Unavailable, WorkFailed
-        As `Heavy`.
-    """
-    rest = dict(request)
-    if "level" in rest:
-        raise Unsupported("planning for an upper bound is not in this version", field="level", hint="leave level out")
-    names, load = rest.pop("components", {}), rest.pop("load", {})
-    boxes = await heavy.components_of(network)
-    unknown = sorted((set(names) | set(load)) - set(boxes))
-    if unknown:
-        raise InvalidValue("components" if unknown[0] in names else "load", unknown[0], "a box of the network")
-    parts: list[AmdahlCurves] = []
-    for start in range(0, len(boxes), SOLVE_SLICE):
-        part = boxes[start : start + SOLVE_SLICE]
-        chosen = ({key: given[key] for key in part if key in given} for given in (names, load))
-        parts.append(advisor.curves_of(part, *chosen))
-        await anyio.lowlevel.checkpoint()
-    serial, parallel = ([getattr(part, side) for part in parts] for side in ("serial_s", "parallel_s"))
-    return await heavy.plan(network, AmdahlCurves(np.concatenate(serial), np.concatenate(parallel)), rest)
 
 
 def _frozen(network: Spec) -> Frozen:

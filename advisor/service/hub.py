@@ -6,6 +6,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from advisor import __version__
@@ -26,19 +27,23 @@ from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.service import curves, questions
+from advisor.service.answers import Answers
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.happenings import Happenings
-from advisor.service.heavy import Heavy, planned_apart
+from advisor.service.heavy import Heavy, Spec
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.planner import Planner
 from advisor.service.producers import Producers
 from advisor.service.subscriptions import Subscriptions
+from advisor.service.watching import Watching
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 HEAVY_JOBS_CONNECTION_MAX = 16
+WATCHES_TOLD = 100  # of one status answer
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
@@ -87,6 +92,8 @@ class Hub:
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
         self.subscriptions = Subscriptions()
+        self.planner = Planner(engine.advisor, heavy, Answers())
+        self.watching = Watching(engine, self.planner, self.subscriptions, measures, lambda *work: self.spawn(*work))
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -105,7 +112,12 @@ class Hub:
             "choose_cores": self._asking(questions.choose_cores),
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
+            "watch": self._watch,
+            "explain": self._explain,
+            "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
             "curves": self._curves,
+            "define_network": self._define_network,
+            "flow": self._asking(questions.flow),
             "status": self._status,
             "forget": self._forget,
             "pin": self._pin,
@@ -144,6 +156,7 @@ class Hub:
         self.producers.leave(connection)
         self.committer.drop(connection)
         self.subscriptions.leave(connection)
+        self.watching.leave(connection)
 
     def pending_changed(self, connection: Connection, by: int) -> None:
         """Keep count of the bytes of half-received messages; beyond the bound the longest half-sent one goes."""
@@ -159,6 +172,7 @@ class Hub:
             if since is not None and since < limit:
                 connection.drop("stalled")
         self.happenings.sweep()
+        self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
         if silent:
             self.engine.evict_producers(silent)
@@ -215,7 +229,9 @@ class Hub:
             return
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             part = rows[start : start + limits.ROWS_BATCH_MAX]
-            self.engine.observe(columns_of_rows(part, self._book))
+            columns = columns_of_rows(part, self._book)
+            self.engine.observe(columns)
+            self.watching.observed(columns)
             self.committer.changed(len(part))
         self.happenings.drain()
         self.subscriptions.stir()
@@ -261,7 +277,9 @@ class Hub:
         return {"known": connection.names.learn(params)}
 
     def _observe(self, _: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
-        receipt = self.engine.observe(columns_of_rows([params.row], self._book))
+        columns = columns_of_rows([params.row], self._book)
+        receipt = self.engine.observe(columns)
+        self.watching.observed(columns)
         self.committer.changed(1)
         return receipt.as_dict()
 
@@ -283,7 +301,9 @@ class Hub:
         if params.producer is None or params.sequence is None:
             self._refuse_while_storage_fails()
             columns = read()
-            return self._durably(connection, msgid, self.engine.observe(columns).as_dict(), len(columns))
+            receipt = self.engine.observe(columns)
+            self.watching.observed(columns)
+            return self._durably(connection, msgid, receipt.as_dict(), len(columns))
         key = (params.producer, params.incarnation)
         if self._known(connection, key, params.sequence):
             # Nothing of it is read again: it may lean on names that this connection has not numbered.
@@ -291,6 +311,7 @@ class Hub:
             return self._durably(connection, msgid, receipt.as_dict(), 0, key)
         columns = read()
         receipt = self.engine.observe_batch(*key, params.sequence, columns)
+        self.watching.observed(columns)
         return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
 
     def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
@@ -353,12 +374,36 @@ class Hub:
         return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, params.model)
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
-        advisor = self.engine.advisor
-        network, request = questions.allocation_asked(params)
-        at_once = questions.allocate_at_once(advisor, network, request)
-        if at_once is not None:
-            return at_once
-        return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
+        network, request = questions.allocation_asked(self.engine.advisor, params)
+        return self._apart("allocate", connection, msgid, self.planner.allocate, network, request, params.deadline_s)
+
+    def _explain(self, connection: Connection, params: m.Explain, msgid: int | None) -> dict[str, Any] | None:
+        return self._apart("explain", connection, msgid, partial(self.planner.explain, replay=params.replay), params.id)
+
+    def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
+        if params.watch is not None:
+            return self.watching.tell(connection, params)
+        return self._apart("watch", connection, msgid, self.watching.open, connection, params)
+
+    def _define_network(
+        self, connection: Connection, params: m.DefineNetwork, msgid: int | None
+    ) -> dict[str, Any] | None:
+        self._refuse_while_storage_fails()
+        given = params.nodes if params.text is None else params.text
+        if given is None:  # for the checker: one of them is there
+            return None
+        if questions.is_small(given):
+            answer = self.engine.advisor.define_network(given, id=params.id)
+            return self._durably(connection, msgid, answer, 0)
+        return self._apart("define_network", connection, msgid, self._define_apart, connection, msgid, given, params.id)
+
+    async def _define_apart(
+        self, connection: Connection, msgid: int | None, given: Spec, network_id: int | str | None
+    ) -> dict[str, Any] | None:
+        """Define a large network, read in a worker."""
+        network = await self.heavy.read(given)
+        answer = self.engine.advisor.define_network(given, id=network_id, read=network)
+        return self._durably(connection, msgid, answer, 0)
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:
@@ -394,7 +439,7 @@ class Hub:
         self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
     ) -> None:
         began = time.perf_counter()
-        result: dict[str, Any] | AdvisorError
+        result: dict[str, Any] | AdvisorError | None
         try:
             result = await work(*args)
         except AdvisorError as error:
@@ -404,7 +449,8 @@ class Hub:
         finally:
             connection.heavy_jobs -= 1
         self.measures.request(verb, time.perf_counter() - began)
-        connection.answer(msgid, result)
+        if result is not None:  # LATER, when it is durable
+            connection.answer(msgid, result)
 
     def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:
         return questions.status(self.engine.advisor, params) | {"service": self.health()}
@@ -422,4 +468,6 @@ class Hub:
             "stopping": self.stopping,
             "commits": sum(self.measures.commit_s.counts),
             "commit_mean_s": self.measures.commit_s.mean,
+            "answers_kept": len(self.planner.answers),
+            "watching": self.watching.status(WATCHES_TOLD),
         }

@@ -62,6 +62,13 @@ class Measures:
         self.superseded = 0
         self.evicted = 0
         self.heavy_killed = 0
+        # Of watches: advice told by kind, looks by what they found, applied advice, whether it paid.
+        self.notifications: Counter[str] = Counter()
+        self.replans: Counter[str] = Counter()
+        self.applied = 0
+        self.outcomes: Counter[str] = Counter()
+        self.watched_s = 0.0
+        self.regret_s = 0.0
 
     def request(self, verb: str, seconds: float) -> None:
         """Count a request's time."""

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import anyio.lowlevel
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.components import TIME
-from advisor.errors import InvalidValue, Unsupported
+from advisor.engine.flows import filled
+from advisor.errors import InvalidValue, UnknownNetwork
 from advisor.protocol import messages as m
 from advisor.service.heavy import Spec
 
-# A text of this size is read and planned within 2 ms; larger ones go to a worker process.
+# A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
-LEVEL_ABSENT = m.Allocate("").level  # what the protocol fills in
-ALLOCATE_OPTIONS = (
-    "cores", "objective", "target", "visits", "shares", "minimum", "maximum", "instances_max", "load", "components",
-)  # fmt: skip
+ALLOCATE_OPTIONS = tuple(each.name for each in fields(m.Allocate) if each.name not in ("network", "deadline_s"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 
@@ -93,31 +91,35 @@ def suggest(advisor: Advisor, params: m.Suggest) -> list[dict[str, Any]]:
     return [each.as_dict() for each in found]
 
 
-def allocation_asked(params: m.Allocate) -> tuple[Spec, dict[str, Any]]:
+def flow(advisor: Advisor, params: m.FlowAsked) -> dict[str, Any]:
+    """Answer `flow`; raises as `Advisor.flow`."""
+    return advisor.flow(params.network).as_dict()
+
+
+def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[str, Any]]:
     """Return what network an `allocate` is about, and the request of the planner.
+
+    Of a network that is kept by id, what was learned of its flow stands where the request does not say.
 
     Raises
     ------
-    Unsupported
+    UnknownNetwork
     """
-    network = params.network
-    if isinstance(network, int):
-        raise Unsupported("networks are not kept by id in this version", field="network", value=network)
+    network: Spec | int = params.network
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
-    if params.level != LEVEL_ABSENT:
-        request["level"] = params.level  # the engine says that it cannot plan for it
+    if advisor.keeps(network):
+        flows = advisor.components.flows
+        kept = cast("int | str", network)
+        request = filled(request, advisor.flow(kept))
+        network = flows.definition(kept)
+    elif isinstance(network, int):  # for the checker: every number is an id
+        raise UnknownNetwork(network)
     return network, request
 
 
-def allocate_at_once(advisor: Advisor, network: Spec, request: dict[str, Any]) -> dict[str, Any] | None:
-    """Answer `allocate` where that is soon done, else return None; raises as `Advisor.allocate`."""
-    if len(network) > (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX):
-        return None
-    read = advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
-    # Sharing cores is a search of up to 0.1 s, however small the network.
-    if "cores" in request and request["cores"] < len(read.components):
-        return None
-    return advisor.allocate(read, **request).as_dict()
+def is_small(network: Spec) -> bool:
+    """Return whether a network is read within 2 ms."""
+    return len(network) <= (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX)
 
 
 def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:

@@ -30,7 +30,8 @@ async def tables_of(
     if advisor.tables_missing(boxes, names, cores_max=cores_max, level=level) > AT_ONCE_MAX:
         for start in range(0, len(boxes), SLICE):
             part = boxes[start : start + SLICE]
-            chosen = [{key: given[key] for key in part if key in given} for given in (names, load)]
-            advisor.tables_of(part, *chosen, cores_max=cores_max, level=level)
+            called = {box: names[box] for box in part if box in names}
+            loaded = {box: load[box] for box in part if box in load}
+            advisor.tables_of(part, called, loaded, cores_max=cores_max, level=level)
             await anyio.lowlevel.checkpoint()
     return advisor.tables_of(boxes, names, load, cores_max=cores_max, level=level)

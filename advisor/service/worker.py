@@ -9,20 +9,27 @@ import json
 import pickle
 import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from advisor.domain.curves import AmdahlCurves
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, plan
+from advisor.planning.requests import WORK_MAX
+from advisor.planning.stability import Question, reconsider
+
+Curves = AmdahlCurves | TabulatedCurves
 
 NETWORKS_KEPT = 16  # read networks that each worker keeps
+STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
+GROWTH = 4  # a third of the time is then spent on the searches before the last
+MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
+CLOCK_LEAST_S = 1e-6  # no search takes less
 LENGTH_BYTES = 8  # before each job and each answer, little-endian
 
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
@@ -36,21 +43,36 @@ class Frozen(NamedTuple):
 
 
 class Read(NamedTuple):
-    """The job to read a network and tell the component name of each key."""
+    """The job to read a network and tell its keys, and the component name of each."""
+
+    network: Frozen
+
+
+class Whole(NamedTuple):
+    """The job to read a network and hand it over."""
 
     network: Frozen
 
 
 class Plan(NamedTuple):
-    """The job to plan a network with curves."""
+    """The job to plan a network with curves, with the best found within `deadline_s` where one is given."""
 
     network: Frozen
-    serial_s: NDArray[np.float64]
-    parallel_s: NDArray[np.float64]
+    curves: Curves
     request: Mapping[str, Any]
+    deadline_s: float | None = None
 
 
-Job = Read | Plan
+class Reconsider(NamedTuple):
+    """The job to plan a network again, and to judge whether that is worth telling."""
+
+    network: Frozen
+    curves: TabulatedCurves
+    request: Mapping[str, Any]
+    question: Question
+
+
+Job = Read | Whole | Plan | Reconsider
 
 
 def framed(value: object) -> bytes:
@@ -69,10 +91,42 @@ def done(job: Job) -> Answer:
     try:
         network = _network(job.network)
         if isinstance(job, Read):
-            return True, network.components
-        return True, plan(network, AmdahlCurves(job.serial_s, job.parallel_s), Request(**job.request)).as_dict()
+            return True, (network.keys, network.components)
+        if isinstance(job, Whole):
+            return True, network
+        if isinstance(job, Reconsider):
+            return True, reconsider(network, job.curves, Request(**job.request), job.question)
+        return True, planned(network, job.curves, job.request, job.deadline_s).as_dict()
     except AdvisorError as error:
         return False, error.as_dict()
+
+
+def planned(
+    network: Network,
+    curves: Curves,
+    request: Mapping[str, Any],
+    deadline_s: float | None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Allocation:
+    """Return the allocation; with a deadline the best of searches of ever more steps, the last of which ends about there.
+
+    A search counts steps and sees no clock. One of few steps tells what a step takes here; each further one may take `GROWTH`
+    times the steps of the last, as far as the time left holds them by what the last one took.
+    """
+    if deadline_s is None:
+        return plan(network, curves, Request(**request))
+    began = clock()
+    most = request.get("work_max") or WORK_MAX
+    steps = min(STEPS_FIRST, most)
+    while True:
+        last = clock()
+        found = plan(network, curves, Request(**{**request, "work_max": steps}))
+        now = clock()
+        left = deadline_s - (now - began)
+        affordable = int(steps * left / max(now - last, CLOCK_LEAST_S) * MARGIN)
+        if not getattr(found, "gap", None) or steps >= most or affordable <= steps:
+            return found
+        steps = min(most, GROWTH * steps, affordable)
 
 
 def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:

@@ -38,6 +38,7 @@ class Contents:
     ledgers: dict[str, Ledger]
     name_sums: NDArray[np.int64]
     producer_sums: dict[tuple[str, bytes], int]
+    document_sums: dict[str, int]
     damage: Damage
     quarantined: tuple[Quarantined, ...]
 
@@ -88,27 +89,43 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
             kept[name], pages = _read_table(connection, name, Ledger.new(number, layout, words), data, findings)
             tables.append(pages)
         names, name_sums = _read_names(connection, root["names"], findings)
+        documents, document_sums = _read_documents(connection, root["documents"], findings)
         producers, producer_sums = _read_producers(connection, root["producers"], findings)
     finally:
         connection.execute("ROLLBACK")
     snapshot = Snapshot(
-        float.fromhex(root["timer_noise_s"]), tuple(tables), tuple(names.items()), producers, (), root["totals"]
+        float.fromhex(root["timer_noise_s"]),
+        tuple(tables),
+        tuple(names.items()),
+        producers,
+        (),
+        root["totals"],
+        documents,
     )
     lost = {slot for slots in findings.slots.values() for slot in slots}
     damage = Damage(
         tuple(names[slot] for slot in sorted(lost) if slot in names), findings.producers, tuple(findings.parts)
     )
-    return Contents(snapshot.timer_noise_s, snapshot, kept, name_sums, producer_sums, damage, tuple(findings.rows))
+    return Contents(
+        snapshot.timer_noise_s,
+        snapshot,
+        kept,
+        name_sums,
+        producer_sums,
+        document_sums,
+        damage,
+        tuple(findings.rows),
+    )
 
 
 _RESCUE_HINT = "restore a backup, or start with what can be read by --accept-damage"
 
 
 def _empty(connection: sqlite3.Connection) -> Contents:
-    for table in ("pages", "slots", "names", "ledgers", "producers"):
+    for table in ("pages", "slots", "names", "ledgers", "producers", "documents"):
         if connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]:  # noqa: S608 (fixed names)
             raise StateDamaged("the root row of the state file is lost", hint=_RESCUE_HINT)
-    return Contents(None, None, {}, np.empty(0, np.int64), {}, Damage(), ())
+    return Contents(None, None, {}, np.empty(0, np.int64), {}, {}, Damage(), ())
 
 
 def root_of(rows: list[Any]) -> dict[str, Any]:
@@ -235,6 +252,27 @@ def _read_names(
     by_slot = np.full(max(names, default=-1) + 1, ABSENT, np.int64)
     by_slot[list(sums)] = list(sums.values())
     return dict(sorted(names.items())), by_slot
+
+
+def document_checksum(key: bytes, data: bytes) -> int:
+    """Return the checksum of a document's row."""
+    return zlib.crc32(data, zlib.crc32(key))
+
+
+def _read_documents(
+    connection: sqlite3.Connection, expected: list[int], findings: _Findings
+) -> tuple[dict[str, bytes], dict[str, int]]:
+    documents: dict[str, bytes] = {}
+    sums: dict[str, int] = {}
+    for key, data, summed in connection.execute("SELECT id, data, checksum FROM documents"):
+        if isinstance(key, bytes) and isinstance(data, bytes) and document_checksum(key, data) == summed:
+            documents[key.decode()], sums[key.decode()] = data, summed
+        else:
+            findings.rows.append(Quarantined("documents", key))
+            findings.parts.append(f"document {key!r}")
+    if [len(sums), sum(sums.values())] != expected and not any(row.origin == "documents" for row in findings.rows):
+        findings.parts.append(f"documents: {expected[0]} were written, {len(sums)} are there")
+    return documents, sums
 
 
 def _read_producers(

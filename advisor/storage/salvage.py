@@ -21,6 +21,7 @@ KEYS = {  # table -> its key
     "slots": "id",
     "names": "id",
     "producers": "name, incarnation",
+    "documents": "id",
 }
 
 

@@ -6,6 +6,7 @@ little-endian whatever the machine.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -13,8 +14,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
+from advisor.storage.ledger import checksum
 
-FORMAT = 1  # raised with each change of the tables below; MIGRATIONS then gains the step to it
+FORMAT = 2  # raised with each change of the tables below; MIGRATIONS then gains the step to it
 APPLICATION_ID = 0x41445652  # "ADVR": tells a state file from any other database
 NUMBER_BITS = 32  # of a key, for the page or slot
 # 4 KiB pages: a changed slot of 1 KiB dirties one of them; larger ones make random slots dearer (16 KiB: 3x).
@@ -24,6 +26,7 @@ CHECKPOINT_PAGES = 16_384
 CACHE_KIB = 32_768  # of SQLite pages in memory: random slots run twice as fast as with the default 2 MiB
 BUSY_TIMEOUT_S = 5.0  # for a reader that holds a lock while it opens; nobody else writes
 
+DOCUMENTS = "CREATE TABLE documents (id BLOB PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;"
 TABLES = f"""
 PRAGMA application_id = {APPLICATION_ID};
 CREATE TABLE root (id INTEGER PRIMARY KEY, data BLOB NOT NULL, checksum INTEGER NOT NULL);
@@ -35,12 +38,25 @@ CREATE TABLE producers (
     name BLOB NOT NULL, incarnation BLOB NOT NULL, sequence INTEGER NOT NULL, checksum INTEGER NOT NULL,
     PRIMARY KEY (name, incarnation)
 ) WITHOUT ROWID;
+{DOCUMENTS}
 CREATE TABLE quarantine (origin TEXT NOT NULL, id, data, checksum);
 PRAGMA user_version = {FORMAT};
 """
 
+
+def _add_documents(connection: sqlite3.Connection) -> None:
+    """Format 1 had no documents; the root tells its format, and how many there are."""
+    connection.execute(DOCUMENTS)
+    for key, data, summed in connection.execute("SELECT id, data, checksum FROM root").fetchall():
+        if not isinstance(data, bytes) or checksum(data, key) != summed:
+            continue  # damaged: reading says so
+        root = json.loads(data) | {"format": 2, "documents": [0, 0]}
+        now = json.dumps(root, sort_keys=True).encode()
+        connection.execute("UPDATE root SET data = ?, checksum = ? WHERE id = ?", (now, checksum(now, key), key))
+
+
 # Format n -> the step that makes it n + 1, run inside one transaction that also raises user_version.
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _add_documents}
 
 # What SQLite calls the file's fault; everything else is the disk's, and may pass.
 FILE_AT_FAULT = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
@@ -93,6 +109,9 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     except sqlite3.Error as error:
         connection.close()
         raise worded(error, "the state file cannot be read") from error
+    except UnicodeDecodeError as error:  # of SQLite's own message, which repeats what is damaged
+        connection.close()
+        raise StateDamaged("the state file is damaged in its structure", hint="restore a backup") from error
     except BaseException:
         connection.close()
         raise

@@ -18,7 +18,7 @@ from advisor.storage import reading, salvage, schema
 from advisor.storage.damage import Damage
 from advisor.storage.ledger import ABSENT, Ledger, checksum
 from advisor.storage.lock import StateLock
-from advisor.storage.reading import ROOT_KEY, Contents, producer_checksum
+from advisor.storage.reading import ROOT_KEY, Contents, document_checksum, producer_checksum
 
 # A page with fewer changed slots goes slot by slot: 1000 random slots of 100,000 cost 7 ms so, 103 ms by pages.
 WHOLE_PAGE_SLOTS = PAGE_SLOTS // 8
@@ -33,6 +33,7 @@ class _Books:
     ledgers: dict[str, Ledger] = field(default_factory=dict[str, Ledger])
     name_sums: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by slot, ABSENT where unnamed
     producer_sums: dict[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
+    document_sums: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class Store:
@@ -179,7 +180,7 @@ class Store:
         if contents.damage and not mend:
             raise contents.damage.error()
         self._contents = contents
-        self._books = _Books(contents.ledgers, contents.name_sums, contents.producer_sums)
+        self._books = _Books(contents.ledgers, contents.name_sums, contents.producer_sums, contents.document_sums)
         if not contents.damage:
             return
         try:
@@ -201,7 +202,8 @@ class Store:
         ledgers = dict(self._books.ledgers)
         for table in snapshot.tables:
             ledgers[table.table] = self._write_table(table, ledgers)
-        books = _Books(ledgers, self._write_names(snapshot.names), self._write_producers(snapshot))
+        names, producers = self._write_names(snapshot.names), self._write_producers(snapshot)
+        books = _Books(ledgers, names, producers, self._write_documents(snapshot))
         self._put_root(books, snapshot.totals)
         return books
 
@@ -298,6 +300,20 @@ class Store:
         self._connection.executemany("INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?)", rows)
         return sums
 
+    def _write_documents(self, snapshot: Snapshot) -> dict[str, int]:
+        if not (snapshot.documents or snapshot.documents_gone):
+            return self._books.document_sums
+        sums = dict(self._books.document_sums)
+        self._connection.executemany(
+            "DELETE FROM documents WHERE id = ?", [(name.encode(),) for name in snapshot.documents_gone]
+        )
+        for name in snapshot.documents_gone:
+            sums.pop(name, None)
+        keyed = [(name.encode(), data) for name, data in snapshot.documents.items()]
+        rows = [(key, data, document_checksum(key, data)) for key, data in keyed]
+        self._connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
+        return sums | {key.decode(): summed for key, _, summed in rows}
+
     def _put_ledger(self, ledger: Ledger) -> None:
         data = ledger.encode()
         self._connection.execute(
@@ -312,6 +328,7 @@ class Store:
             "totals": dict(totals),
             "names": [len(named), int(named.sum())],
             "producers": [len(books.producer_sums), sum(books.producer_sums.values())],
+            "documents": [len(books.document_sums), sum(books.document_sums.values())],
             "tables": {name: [own.number, own.layout, own.words] for name, own in books.ledgers.items()},
         }
         data = json.dumps(root, sort_keys=True).encode()

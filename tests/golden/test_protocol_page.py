@@ -12,7 +12,7 @@ import pytest
 from advisor import errors
 from advisor.client.outcomes import Answered
 from advisor.client.requests import given as as_params
-from advisor.client.requests import predict_params, read_suggestions
+from advisor.client.requests import network_params, predict_params, read_suggestions
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.observations import BOUNDS, bound_text
@@ -80,6 +80,8 @@ def sent_by_our_client() -> set[bytes]:
         (7, "choose_cores", as_params(component="matmul", predictor=2048, cores_max=16)),
         (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
         (9, "status", as_params(components=True, limit=10)),
+        (14, "define_network", network_params("read .. (small | large) .. write", "images")),
+        (15, "flow", as_params(network="images")),
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
         (
             13,
@@ -127,7 +129,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 14
+    assert len(stated) == 16
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
 
@@ -156,7 +158,7 @@ def test_every_refusal_is_listed() -> None:
         code for line in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for code in re.findall(r"`(\w+)`", line)
     }
     codes = {*BOUNDS, "invalid_row", "invalid_name", "invalid_machine", "invalid_measure", "unknown_key"}
-    codes |= {"too_many_components"}
+    codes |= {"too_many_components", "invalid_network", "invalid_active_cores"}
     assert listed == codes
     assert all(bound_text(code) != code for code in codes)
 

@@ -15,6 +15,7 @@ class Stored:
         self.names: dict[int, str] = {}
         self.producers: dict[tuple[str, bytes], int] = {}
         self.totals: dict[str, int] = {}
+        self.documents: dict[str, bytes] = {}
 
     def commit(self, snapshot: Snapshot) -> None:
         for table in snapshot.tables:
@@ -27,11 +28,15 @@ class Stored:
         for key in snapshot.producers_gone:
             self.producers.pop(key, None)
         self.totals = dict(snapshot.totals)
+        self.documents |= snapshot.documents
+        for name in snapshot.documents_gone:
+            self.documents.pop(name, None)
 
     def snapshot(self, timer_noise_s: float = 1e-6) -> Snapshot:
         """Return all of it as one snapshot, tables in the order of their names as a database gives them."""
         tables = tuple(_pages(*key, self.words[key]) for key in sorted(self.words))
-        return Snapshot(timer_noise_s, tables, tuple(self.names.items()), dict(self.producers), (), dict(self.totals))
+        return Snapshot(timer_noise_s, tables, tuple(self.names.items()), dict(self.producers), (), dict(self.totals),
+                        dict(sorted(self.documents.items())))  # fmt: skip
 
 
 def _pages(table: str, layout: str, records: dict[int, np.ndarray]) -> TablePages:

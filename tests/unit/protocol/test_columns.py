@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.observations import (
-    CARRIED_FIELDS,
     COUNTED_FIELDS,
+    FLOW_FIELDS,
     LEARNED_FIELDS,
     OPTIONAL_FIELDS,
     Columns,
@@ -26,6 +26,7 @@ from advisor.domain.observations import (
     columns_of,
     refusals_of,
 )
+from advisor.domain.vectors import ABSENT_U64
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import encoding
 from advisor.protocol import rows as reading
@@ -36,7 +37,7 @@ from advisor.protocol.rows import NameBook, columns_of_rows
 
 FULL = {
     "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,
-    "machine": "m", "active_cores": 2.5, "measures": {"peak_bytes": 1, "energy_j": 2.0},
+    "replica": 5, "machine": "m", "active_cores": 4.0, "measures": {"peak_bytes": 1, "energy_j": 2.0},
 }  # fmt: skip
 
 
@@ -210,7 +211,12 @@ def test_every_optional_field_is_read_in_rows() -> None:
     assert batch.count.tolist() == [3, 1, 1]
     assert batch.ok.tolist() == [True, True, True]
     assert batch.running.tolist() == [False, False, False]
-    assert batch.carried == dict.fromkeys(CARRIED_FIELDS, 1)
+    assert not batch.carried
+    assert (batch.network.tolist(), batch.networks) == ([0, -1, -1], ("n",))
+    assert batch.record.tolist() == [2**63, ABSENT_U64, ABSENT_U64]
+    assert batch.entered.tolist() == [True, False, False]
+    assert batch.replica.tolist() == [5, ABSENT_U64, ABSENT_U64]
+    assert np.array_equal(batch.active_cores, [4.0, np.nan, np.nan], equal_nan=True)
     assert (batch.machine.tolist(), batch.machines) == ([0, -1, -1], ("m",))
     assert list(batch.measures) == ["peak_bytes", "energy_j"]
     assert np.array_equal(batch.measures["energy_j"], [2.0, np.nan, np.nan], equal_nan=True)
@@ -226,7 +232,7 @@ def test_every_optional_field_is_read_in_columns() -> None:
                     "components": ["a"], "index": [0, 0, 0], "cores": [1, 1, 1], "elapsed_s": [1, 1, 1],
                     "count": [3, 1, 2**32 - 1], "ok": [True, False, True], "running": [0, 0, 1], "dimensions": 1,
                     "network": ["n", None, "o"], "machine": ["n", "n", "m"], "record": [1, 2**64 - 1, 3],
-                    "entered": [1, 0, 0], "active_cores": [1.0, nan, nan],
+                    "entered": [1, 0, 0], "active_cores": [4.0, nan, nan], "replica": [2**64 - 1, 7, 0],
                     "measures": {"peak_bytes": [1, nan, nan], "energy_j": [nan, nan, 1]},
                 },
                 10,
@@ -237,11 +243,18 @@ def test_every_optional_field_is_read_in_columns() -> None:
     assert batch.count.tolist() == [3, 1, 2**32 - 1]
     assert batch.ok.tolist() == [True, False, True]
     assert batch.running.tolist() == [False, False, True]
-    assert batch.carried == {"network": 2, "record": 2, "entered": 1, "active_cores": 1}
-    assert set(batch.carried) == set(CARRIED_FIELDS)
+    assert not batch.carried
+    assert (batch.network.tolist(), batch.networks) == ([0, -1, 1], ("n", "o"))
+    assert batch.record.tolist() == [1, ABSENT_U64, 3]
+    assert batch.entered.tolist() == [True, False, False]
+    assert batch.replica.tolist() == [ABSENT_U64, 7, 0]
+    assert np.array_equal(batch.active_cores, [4.0, nan, nan], equal_nan=True)
     assert (batch.machine.tolist(), batch.machines) == ([0, 0, 1], ("n", "m"))
     assert np.array_equal(batch.measures["peak_bytes"], [1.0, nan, nan], equal_nan=True)
-    assert {"count", "dimensions", "machine", "measures", "ok", "running"} == {*LEARNED_FIELDS, *COUNTED_FIELDS}
+    assert {"count", "dimensions", "machine", "measures", "ok", "running", *FLOW_FIELDS, "active_cores"} == {
+        *LEARNED_FIELDS,
+        *COUNTED_FIELDS,
+    }
 
 
 BAD = [
@@ -283,7 +296,7 @@ BAD = [
     (["a", 1, 1, 1, {"measures": {"energy_j": "5"}}], "invalid_row", "5"),
     (["a", 1, 1, 1, {"measures": {"energy_j": 0}}], "invalid_measure", {"energy_j": 0.0}),
     (["a", 1, 1, 1, {"measures": {"energy_j": 1, "peak_bytes": 2**61}}], "invalid_measure", {"peak_bytes": 2.0**61}),
-    (["a", 1, 1, 1, {"network": ""}], "invalid_row", ""),
+    (["a", 1, 1, 1, {"network": ""}], "invalid_network", ""),
     (["a", 1, 1, 1, {"record": -1}], "invalid_row", -1),
     (["a", 1, 1, 1, {"active_cores": "2"}], "invalid_row", "2"),
     (["a", 1, 1, 1, {"measures": {"joules": 1}}], "unknown_key", "joules"),

@@ -1,0 +1,1337 @@
+/* See advisor.h. The first half evaluates curves as advisor/models/bundled.py does, operation by operation; the second half
+ * speaks the wire protocol of docs/protocol.md. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "advisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- logarithm and power: advisor/models/logarithm.py ---- */
+
+#define ROOT_HALF_BITS UINT64_C(0x3FE6A09E667F3BCD)
+#define TWO_OVER_LN2 2.8853900817779268
+#define LN2 0.6931471805599453
+#define ROUNDS_TO_EVEN 6755399441055744.0 /* 1.5 * 2^52: adding it leaves no room for a fraction */
+
+static double from_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint64_t to_bits(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* log2 of a positive normal value. */
+static double log2_of(double value) {
+    uint64_t bits = to_bits(value);
+    uint64_t lifted = (bits - ROOT_HALF_BITS + (UINT64_C(1024) << 52)) >> 52;
+    int exponent = (int)lifted - 1024;
+    double m = from_bits(bits - (lifted << 52) + (UINT64_C(1024) << 52));
+    double s = (m - 1.0) / (m + 1.0);
+    double square = s * s;
+    double total = square * (1.0 / 21.0);
+    total = (total + 1.0 / 19.0) * square;
+    total = (total + 1.0 / 17.0) * square;
+    total = (total + 1.0 / 15.0) * square;
+    total = (total + 1.0 / 13.0) * square;
+    total = (total + 1.0 / 11.0) * square;
+    total = (total + 1.0 / 9.0) * square;
+    total = (total + 1.0 / 7.0) * square;
+    total = (total + 1.0 / 5.0) * square;
+    total = (total + 1.0 / 3.0) * square;
+    total = total + 1.0;
+    return (double)exponent + s * total * TWO_OVER_LN2;
+}
+
+/* 2^value for abs(value) <= 1000. */
+static double exp2_of(double value) {
+    double whole = (value + ROUNDS_TO_EVEN) - ROUNDS_TO_EVEN;
+    double f = (value - whole) * LN2;
+    double total = 1.0 / 6227020800.0;
+    total = total * f + 1.0 / 479001600.0;
+    total = total * f + 1.0 / 39916800.0;
+    total = total * f + 1.0 / 3628800.0;
+    total = total * f + 1.0 / 362880.0;
+    total = total * f + 1.0 / 40320.0;
+    total = total * f + 1.0 / 5040.0;
+    total = total * f + 1.0 / 720.0;
+    total = total * f + 1.0 / 120.0;
+    total = total * f + 1.0 / 24.0;
+    total = total * f + 1.0 / 6.0;
+    total = total * f + 1.0 / 2.0;
+    total = total * f + 1.0;
+    total = total * f + 1.0;
+    return total * from_bits((uint64_t)((int64_t)whole + 1023) << 52);
+}
+
+/* ---- the record: advisor/domain/bundle.py ---- */
+
+enum {
+    KIND, X_KNOTS, P_KNOTS, ROWS, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, FLOOR, X_ZERO, X_FIRST,
+    X_STEP, ORIGIN, SCALE, SERIAL, PARALLEL = SERIAL + 4, LOG_X_LOW = PARALLEL + 4, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH,
+    PREDICTORS, HEAD_WORDS
+};
+
+#define ASK 0.0
+#define FORM 1.0
+#define GRID 2.0
+#define HEADER_BYTES 64
+#define PLACE_BYTES 16
+#define FORMAT 1
+#define X_KNOTS_MAX 1024
+#define P_KNOTS_MAX 128
+#define CORES_MIN 0.0009765625       /* 2^-10 */
+#define CORES_MAX 1048576.0          /* 2^20 */
+#define PREDICTOR_MAX 1152921504606846976.0 /* 2^60 */
+#define PREDICTOR_RESOLUTION (1.0 / PREDICTOR_MAX)
+#define LOG_BOUND 4096.0
+#define LOG_ERROR 1e-9
+#define STEP_LEAST 0.0009765625
+#define U_MOST 1048576.0
+#define SLOPE_MOST 3.0
+#define STEEPEST 1.0
+#define WIDER_MOST 2.0
+#define LOG_MOST 1000.0
+#define LIFT (1.0 / 1048576.0)
+#define EQUAL 1e-12
+
+static double power_of_two(int exponent) { return from_bits((uint64_t)(exponent + 1023) << 52); }
+
+static uint32_t u32_at(const unsigned char *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t u64_at(const unsigned char *at) { return (uint64_t)u32_at(at) | (uint64_t)u32_at(at + 4) << 32; }
+
+static int is_whole(double value) { return value == (double)(int64_t)value; } /* for abs(value) < 2^62 */
+
+static int within(double value, double low, double high) { return value >= low && value <= high; } /* NaN is not */
+
+static size_t record_words(const double *head) {
+    size_t nx, count;
+    if (head[KIND] == ASK) return HEAD_WORDS;
+    nx = (size_t)head[X_KNOTS];
+    count = (size_t)head[P_KNOTS];
+    return HEAD_WORDS + 2 * count + (head[KIND] == GRID ? 3 : 2) * nx * count;
+}
+
+/* True when no step of a form's evaluation can overflow, or divide by zero. */
+static int computes(const double *head) {
+    double least = power_of_two(-80), scale = head[SCALE];
+    int i;
+    if (!within(scale, least, 1.0 / least)) return 0;
+    if (!(0.0 <= head[X_LOW] && head[X_LOW] <= head[X_HIGH] && head[X_HIGH] <= PREDICTOR_MAX)) return 0;
+    if (!(CORES_MIN <= head[P_LOW] && head[P_LOW] <= head[P_HIGH] && head[P_HIGH] <= CORES_MAX)) return 0;
+    if (!within(head[FLOOR], power_of_two(-256), power_of_two(256))) return 0;
+    if (!within(head[X_LOW] - head[ORIGIN], -U_MOST * scale, U_MOST * scale)) return 0;
+    if (!within(head[X_HIGH] - head[ORIGIN], -U_MOST * scale, U_MOST * scale)) return 0;
+    for (i = 0; i < 8; i++)
+        if (!within(head[SERIAL + i], -power_of_two(256), power_of_two(256))) return 0;
+    return 1;
+}
+
+/* True when a record of at most `room` words is sound: its evaluation then stays within its words. */
+static int sound(const double *head, size_t room) {
+    const double *knots, *logs;
+    size_t nx, count, i, end;
+    int one = 0;
+    if (room < HEAD_WORDS) return 0;
+    if (head[KIND] == ASK) return 1;
+    if (head[KIND] != FORM && head[KIND] != GRID) return 0;
+    for (i = 0; i < HEAD_WORDS; i++)
+        if (!within(head[i], -1.7976931348623157e308, 1.7976931348623157e308)) return 0;
+    if (!within(head[X_KNOTS], 2, X_KNOTS_MAX) || !is_whole(head[X_KNOTS])) return 0;
+    if (!within(head[P_KNOTS], 2, P_KNOTS_MAX) || !is_whole(head[P_KNOTS])) return 0;
+    end = record_words(head);
+    if (end > room) return 0;
+    nx = (size_t)head[X_KNOTS];
+    count = (size_t)head[P_KNOTS];
+    (void)nx;
+    knots = head + HEAD_WORDS;
+    logs = knots + count;
+    for (i = 0; i < count; i++) {
+        if (!within(knots[i], CORES_MIN, CORES_MAX) || (i && !(knots[i] > knots[i - 1]))) return 0;
+        if (knots[i] >= 1.0) {
+            if (!is_whole(knots[i])) return 0;
+            if (!one && knots[i] != 1.0) return 0;
+            one = 1;
+        }
+        if (!within(logs[i] - log2_of(knots[i]), -LOG_ERROR, LOG_ERROR) || (i && !(logs[i] > logs[i - 1]))) return 0;
+    }
+    if (!one) return 0;
+    for (i = HEAD_WORDS + 2 * count; i < end; i++)
+        if (!within(head[i], -LOG_BOUND, LOG_BOUND)) return 0;
+    if (!within(head[X_STEP], STEP_LEAST, LOG_BOUND)) return 0;
+    if (!within(head[X_ZERO], -LOG_BOUND, LOG_BOUND) || !within(head[X_FIRST], -LOG_BOUND, LOG_BOUND)) return 0;
+    return head[KIND] == GRID || computes(head);
+}
+
+void advisor_bundle_free(advisor_bundle *bundle) {
+    free(bundle->words);
+    free(bundle->starts);
+    free(bundle->names);
+    free(bundle->name_ends);
+    memset(bundle, 0, sizeof *bundle);
+}
+
+/* Take room for so many components, words and bytes of names. */
+static int make_room(advisor_bundle *bundle, size_t components, size_t words, size_t names) {
+    memset(bundle, 0, sizeof *bundle);
+    bundle->words = malloc((words ? words : 1) * sizeof *bundle->words);
+    bundle->starts = malloc((components + 1) * sizeof *bundle->starts);
+    bundle->name_ends = malloc((components + 1) * sizeof *bundle->name_ends);
+    bundle->names = malloc(names ? names : 1);
+    if (bundle->words && bundle->starts && bundle->name_ends && bundle->names) return ADVISOR_OK;
+    advisor_bundle_free(bundle);
+    return ADVISOR_MEMORY;
+}
+
+static const char *name_of(const advisor_bundle *bundle, uint32_t i, size_t *length) {
+    size_t begin = i ? bundle->name_ends[i - 1] : 0;
+    *length = bundle->name_ends[i] - begin;
+    return bundle->names + begin;
+}
+
+static int compare_names(const char *one, size_t one_length, const char *two, size_t two_length) {
+    size_t least = one_length < two_length ? one_length : two_length;
+    int order = least ? memcmp(one, two, least) : 0;
+    return order ? order : (one_length > two_length) - (one_length < two_length);
+}
+
+/* Put a record behind the others. */
+static void append(advisor_bundle *bundle, const char *name, size_t length, const double *words) {
+    size_t count = record_words(words), names = bundle->components ? bundle->name_ends[bundle->components - 1] : 0;
+    memcpy(bundle->words + bundle->size, words, count * sizeof *words);
+    memcpy(bundle->names + names, name, length);
+    bundle->starts[bundle->components] = bundle->size;
+    bundle->name_ends[bundle->components] = names + length;
+    bundle->size += count;
+    bundle->components++;
+}
+
+int advisor_bundle_read(advisor_bundle *bundle, const void *given, size_t size) {
+    const unsigned char *bytes = given;
+    const char *name, *before = NULL;
+    double *words;
+    double level;
+    uint64_t names_at;
+    size_t before_length = 0, room, i, w;
+    size_t total = 0, names = 0;
+    uint32_t count;
+    int error;
+    memset(bundle, 0, sizeof *bundle);
+    if (size < HEADER_BYTES || size % 8 || memcmp(bytes, "ADVCURVE", 8) || u32_at(bytes + 8) != FORMAT) return ADVISOR_MALFORMED;
+    count = u32_at(bytes + 12);
+    names_at = u64_at(bytes + 40);
+    level = from_bits(u64_at(bytes + 32));
+    if (u64_at(bytes + 24) != size || names_at != HEADER_BYTES + (uint64_t)PLACE_BYTES * count || names_at > size)
+        return ADVISOR_MALFORMED;
+    if (!(level > 0.0 && level < 1.0)) return ADVISOR_MALFORMED;
+    words = malloc(size);
+    if (!words) return ADVISOR_MEMORY;
+    for (w = 0; w < size / 8; w++) words[w] = from_bits(u64_at(bytes + 8 * w));
+    error = ADVISOR_MALFORMED;
+    for (i = 0; i < count; i++) {
+        const unsigned char *place = bytes + HEADER_BYTES + PLACE_BYTES * i;
+        uint64_t name_at = names_at + u32_at(place), length = u32_at(place + 4), at = u64_at(place + 8);
+        if (!length || name_at > size || length > size - name_at) goto failed;
+        name = (const char *)bytes + name_at;
+        if (before && compare_names(before, before_length, name, (size_t)length) >= 0) goto failed;
+        if (at % 8 || at < names_at || at > size) goto failed;
+        room = (size_t)((size - at) / 8);
+        if (!sound(words + at / 8, room)) goto failed;
+        total += record_words(words + at / 8);
+        names += (size_t)length;
+        /* Names and records may lie on one another: what they come to is bounded all the same. */
+        if (total > 2 * size || names > 2 * size) goto failed;
+        before = name;
+        before_length = (size_t)length;
+    }
+    error = make_room(bundle, count, total, names);
+    if (error) goto failed;
+    bundle->version = u64_at(bytes + 16);
+    bundle->level = level;
+    for (i = 0; i < count; i++) {
+        const unsigned char *place = bytes + HEADER_BYTES + PLACE_BYTES * i;
+        append(bundle, (const char *)bytes + names_at + u32_at(place), u32_at(place + 4), words + u64_at(place + 8) / 8);
+    }
+failed:
+    free(words);
+    return error;
+}
+
+int advisor_bundle_load(advisor_bundle *bundle, const char *path) {
+    FILE *file = fopen(path, "rb");
+    unsigned char *bytes = NULL;
+    long size;
+    int error = ADVISOR_FILE;
+    memset(bundle, 0, sizeof *bundle);
+    if (!file) return ADVISOR_FILE;
+    if (!fseek(file, 0, SEEK_END) && (size = ftell(file)) >= 0 && !fseek(file, 0, SEEK_SET)) {
+        bytes = malloc(size ? (size_t)size : 1);
+        if (!bytes)
+            error = ADVISOR_MEMORY;
+        else if (fread(bytes, 1, (size_t)size, file) == (size_t)size)
+            error = advisor_bundle_read(bundle, bytes, (size_t)size);
+    }
+    free(bytes);
+    fclose(file);
+    return error;
+}
+
+int advisor_bundle_merge(advisor_bundle *bundle, const advisor_bundle *news) {
+    advisor_bundle made;
+    size_t names = 0;
+    uint32_t i = 0, j = 0;
+    int error;
+    if (bundle->components) names += bundle->name_ends[bundle->components - 1];
+    if (news->components) names += news->name_ends[news->components - 1];
+    error = make_room(&made, (size_t)bundle->components + news->components, bundle->size + news->size, names);
+    if (error) return error;
+    while (i < bundle->components || j < news->components) {
+        const char *old = NULL, *new_name = NULL;
+        size_t old_length = 0, new_length = 0;
+        int order;
+        if (i < bundle->components) old = name_of(bundle, i, &old_length);
+        if (j < news->components) new_name = name_of(news, j, &new_length);
+        order = !old ? 1 : !new_name ? -1 : compare_names(old, old_length, new_name, new_length);
+        if (order < 0)
+            append(&made, old, old_length, bundle->words + bundle->starts[i++]);
+        else {
+            append(&made, new_name, new_length, news->words + news->starts[j++]);
+            if (!order) i++;
+        }
+    }
+    made.version = news->version;
+    made.level = news->level;
+    advisor_bundle_free(bundle);
+    *bundle = made;
+    return ADVISOR_OK;
+}
+
+long advisor_find(const advisor_bundle *bundle, const char *name, size_t length) {
+    uint32_t low = 0, high = bundle->components;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        size_t other_length;
+        const char *other = name_of(bundle, middle, &other_length);
+        int order = compare_names(other, other_length, name, length);
+        if (!order) return (long)middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+/* ---- evaluation: advisor/models/bundled.py ---- */
+
+static double clamped(double value, double low, double high) { return value < low ? low : value > high ? high : value; }
+
+static double log_x(const double *record, double x) {
+    double zero = record[X_ZERO], value;
+    if (x < PREDICTOR_RESOLUTION) return zero;
+    value = log2_of(x);
+    return value < zero ? zero : value;
+}
+
+static size_t p_segment(const double *record, size_t count, double p) {
+    const double *knots = record + HEAD_WORDS;
+    size_t low = 0, high = count - 1;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (knots[middle] <= p)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static double along(double a, double b, double w, double below, double above, double least, double most) {
+    double slope = b - a;
+    if (w < 0.0) return a + w * clamped(slope, below, most);
+    if (w > 1.0) return b + (w - 1.0) * clamped(slope, least, above);
+    return a + w * slope;
+}
+
+static double time_at_knot(const double *table, size_t width, size_t j, double w, double step) {
+    double most = SLOPE_MOST * step;
+    return along(table[j], table[width + j], w, 0.0, most, 0.0, most);
+}
+
+static double width_at_knot(const double *table, size_t width, size_t j, double w, double step) {
+    double most = WIDER_MOST * step;
+    return along(table[j], table[width + j], w, -most, most, 0.0, 0.0);
+}
+
+static size_t x_row(const double *record, double lx, double *w) {
+    double position = (lx - record[X_FIRST]) / record[X_STEP];
+    double last = record[X_KNOTS] - 2.0;
+    size_t row = position >= last ? (size_t)last : position < 0.0 ? 0 : (size_t)position;
+    *w = position - (double)row;
+    return row;
+}
+
+static double half_width(const double *table, size_t count, size_t j, double w, double step, double v, double most) {
+    double a = width_at_knot(table, count, j, w, step), b = width_at_knot(table, count, j + 1, w, step);
+    return clamped(along(a, b, v, -most, most, 0.0, 0.0), 0.0, LOG_MOST);
+}
+
+static double form_value(const double *record, double x, double p) {
+    const double *a = record + SERIAL, *b = record + PARALLEL;
+    double edge = clamped(x, record[X_LOW], record[X_HIGH]);
+    double scale = record[SCALE], u = (edge - record[ORIGIN]) / scale;
+    double serial = a[0] + u * (a[1] + u * (a[2] + u * a[3]));
+    double parallel = b[0] + u * (b[1] + u * (b[2] + u * b[3]));
+    double q = 1.0 / p, scaling = 1.0, value;
+    if (parallel < 0.0 && p < record[P_LOW])
+        q = 1.0 / record[P_LOW];
+    else if (parallel >= 0.0 && serial < 0.0 && p > record[P_HIGH]) {
+        q = 1.0 / record[P_HIGH];
+        scaling = record[P_HIGH] / p;
+    }
+    value = (serial + parallel * q) * scaling;
+    if (edge != x && value > 0.0) {
+        double lift = scale * LIFT, slope;
+        double rise = a[1] + u * (2.0 * a[2] + u * 3.0 * a[3]);
+        rise = rise + (b[1] + u * (2.0 * b[2] + u * 3.0 * b[3])) * q;
+        slope = clamped(rise * scaling * edge / scale / value, 0.0, SLOPE_MOST);
+        value = value * exp2_of(clamped(slope * log2_of((x + lift) / (edge + lift)), -LOG_MOST, LOG_MOST));
+    }
+    return value < record[FLOOR] ? record[FLOOR] : value;
+}
+
+static double grid_log(const double *record, double lx, double p, double lp) {
+    size_t count = (size_t)record[P_KNOTS], j = p_segment(record, count, p), row;
+    const double *logs = record + HEAD_WORDS + count + j, *table;
+    double between = logs[1] - logs[0], step = record[X_STEP], w, a, b, most = STEEPEST * between;
+    row = x_row(record, lx, &w);
+    table = record + HEAD_WORDS + 2 * count + row * count;
+    a = time_at_knot(table, count, j, w, step);
+    b = time_at_knot(table, count, j + 1, w, step);
+    return clamped(along(a, b, (lp - logs[0]) / between, -most, most, -most, most), -LOG_MOST, LOG_MOST);
+}
+
+/* The record of a component that answers for (x, p), or NULL. */
+static const double *asked(const advisor_bundle *bundle, uint32_t component, double x, double p) {
+    const double *record;
+    if (component >= bundle->components || !within(x, 0.0, PREDICTOR_MAX) || !within(p, CORES_MIN, CORES_MAX)) return NULL;
+    record = bundle->words + bundle->starts[component];
+    return record[KIND] == ASK ? NULL : record;
+}
+
+static double not_a_number(void) { return from_bits(UINT64_C(0x7FF8000000000000)); }
+
+double advisor_predict(const advisor_bundle *bundle, uint32_t component, double x, double p, double *low, double *high) {
+    const double *record = asked(bundle, component, x, p), *logs, *tables;
+    double lx, lp, value, between, v, w, step, most;
+    size_t nx, count, j, row;
+    if (!record) {
+        if (low) *low = not_a_number();
+        if (high) *high = not_a_number();
+        return not_a_number();
+    }
+    lx = log_x(record, x);
+    lp = log2_of(p);
+    value = record[KIND] == FORM ? form_value(record, x, p) : exp2_of(grid_log(record, lx, p, lp));
+    if (!low && !high) return value;
+    nx = (size_t)record[X_KNOTS];
+    count = (size_t)record[P_KNOTS];
+    j = p_segment(record, count, p);
+    logs = record + HEAD_WORDS + count + j;
+    between = logs[1] - logs[0];
+    v = (lp - logs[0]) / between;
+    row = x_row(record, lx, &w);
+    step = record[X_STEP];
+    most = WIDER_MOST * between;
+    tables = record + HEAD_WORDS + 2 * count + (record[KIND] == FORM ? 0 : nx * count) + row * count;
+    if (low) *low = value * exp2_of(-half_width(tables, count, j, w, step, v, most));
+    if (high) *high = value * exp2_of(half_width(tables + nx * count, count, j, w, step, v, most));
+    return value;
+}
+
+double advisor_extrapolates(const advisor_bundle *bundle, uint32_t component, double x, double p) {
+    const double *record = asked(bundle, component, x, p);
+    double lx, lp, outside = 0.0;
+    if (!record) return not_a_number();
+    lx = log_x(record, x);
+    lp = log2_of(p);
+    if (lx < record[LOG_X_LOW]) outside += record[LOG_X_LOW] - lx;
+    if (lx > record[LOG_X_HIGH]) outside += lx - record[LOG_X_HIGH];
+    if (lp < record[LOG_P_LOW]) outside += record[LOG_P_LOW] - lp;
+    if (lp > record[LOG_P_HIGH]) outside += lp - record[LOG_P_HIGH];
+    return outside;
+}
+
+double advisor_table_error(const advisor_bundle *bundle, uint32_t component) {
+    const double *record = asked(bundle, component, 0.0, 1.0);
+    return record ? record[VALUE_ERROR] : not_a_number();
+}
+
+static uint32_t of_monotone(const double *record, double x, uint32_t most, double slack) {
+    double one = form_value(record, x, 1.0), last = form_value(record, x, (double)most);
+    double bound = (one < last ? one : last) * slack;
+    uint32_t low = 1, high = most;
+    if (one <= bound) return 1;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (form_value(record, x, (double)middle) <= bound)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+static uint32_t crossing(uint32_t below, uint32_t above, double log_below, double log_above, double value_below,
+                         double value_above, double bound) {
+    double slope, root;
+    uint32_t found;
+    if (above - below == 1) return above;
+    slope = (value_above - value_below) / (log_above - log_below);
+    root = exp2_of(clamped(log_below + (bound - value_below) / slope, log_below, log_above));
+    if (!(root > (double)below))
+        found = below + 1;
+    else if (!(root < (double)above))
+        found = above;
+    else {
+        found = (uint32_t)root;
+        found += (double)found < root;
+    }
+    while (found < above && value_below + (log2_of((double)found) - log_below) * slope > bound) found++;
+    while (found > below + 1 && value_below + (log2_of((double)(found - 1)) - log_below) * slope <= bound) found--;
+    return found;
+}
+
+/* Fill in log2 times at the whole knots up to `most`, and at `most` itself; return how many. */
+static size_t fill_row(const double *record, double x, double most, size_t first, double *row, double *logs) {
+    size_t count = (size_t)record[P_KNOTS], used = 0, j = first;
+    const double *knots = record + HEAD_WORDS, *table;
+    double w, lx = log_x(record, x), step = record[X_STEP];
+    size_t at_row = x_row(record, lx, &w);
+    int is_form = record[KIND] == FORM;
+    table = knots + 2 * count + at_row * count;
+    for (; j < count && knots[j] <= most; j++, used++) {
+        logs[used] = knots[count + j];
+        row[used] = is_form ? log2_of(form_value(record, x, knots[j])) : time_at_knot(table, count, j, w, step);
+    }
+    if (knots[j - 1] < most) {
+        logs[used] = log2_of(most);
+        row[used] = is_form ? log2_of(form_value(record, x, most)) : grid_log(record, lx, most, logs[used]);
+        used++;
+    }
+    return used;
+}
+
+static uint32_t choose(const double *record, double x, uint32_t most, double tolerance) {
+    double row[P_KNOTS_MAX + 1], logs[P_KNOTS_MAX + 1];
+    double slack = 1.0 + (tolerance < EQUAL ? EQUAL : tolerance), least, bound;
+    const double *knots = record + HEAD_WORDS;
+    size_t count, first = 0, used, k;
+    uint32_t above;
+    row[0] = logs[0] = 0.0;
+    if (record[KIND] == FORM && record[X_LOW] <= x && x <= record[X_HIGH]) return of_monotone(record, x, most, slack);
+    count = (size_t)record[P_KNOTS];
+    while (knots[first] < 1.0) first++;
+    used = fill_row(record, x, (double)most, first, row, logs);
+    least = row[0];
+    for (k = 1; k < used; k++)
+        if (row[k] < least) least = row[k];
+    bound = least + log2_of(slack);
+    k = 0;
+    while (row[k] > bound && k < used - 1) k++;
+    above = first + k >= count || knots[first + k] > (double)most ? most : (uint32_t)knots[first + k];
+    if (!k) return above;
+    return crossing((uint32_t)knots[first + k - 1], above, logs[k - 1], logs[k], row[k - 1], row[k], bound);
+}
+
+int32_t advisor_choose_cores(const advisor_bundle *bundle, uint32_t component, double x, uint32_t cores_max, double tolerance,
+                             double *elapsed_s) {
+    const double *record;
+    uint32_t cores;
+    if (!within(tolerance, 0.0, 1e6) || !cores_max || cores_max > (uint32_t)CORES_MAX || component >= bundle->components)
+        return ADVISOR_INVALID;
+    if (!within(x, 0.0, PREDICTOR_MAX)) return ADVISOR_INVALID;
+    record = asked(bundle, component, x, 1.0);
+    if (!record) return ADVISOR_ASK;
+    cores = choose(record, x, cores_max, tolerance);
+    if (elapsed_s) *elapsed_s = advisor_predict(bundle, component, x, (double)cores, NULL, NULL);
+    return (int32_t)cores;
+}
+
+/* ---- MessagePack: what this client writes and reads ---- */
+
+typedef struct buffer {
+    unsigned char *bytes;
+    size_t used, room;
+} buffer;
+
+static int reserve(buffer *b, size_t more, size_t most) {
+    size_t room = b->room ? b->room : 4096;
+    unsigned char *bytes;
+    if (more > most || b->used > most - more) return 0;
+    if (b->used + more <= b->room) return 1;
+    while (room < b->used + more) room *= 2;
+    bytes = realloc(b->bytes, room);
+    if (!bytes) return 0;
+    b->bytes = bytes;
+    b->room = room;
+    return 1;
+}
+
+/* The writers are given room beforehand. */
+static void put(buffer *b, const void *bytes, size_t size) {
+    if (size) memcpy(b->bytes + b->used, bytes, size);
+    b->used += size;
+}
+
+static void put_byte(buffer *b, unsigned value) { b->bytes[b->used++] = (unsigned char)value; }
+
+static void put_big_endian(buffer *b, uint64_t value, int bytes) {
+    while (bytes--) put_byte(b, (unsigned)(value >> (8 * bytes)) & 255u);
+}
+
+static void put_little_endian(buffer *b, uint64_t value, int bytes) {
+    for (; bytes--; value >>= 8) put_byte(b, (unsigned)value & 255u);
+}
+
+static void put_uint(buffer *b, uint64_t value) {
+    if (value < 128)
+        put_byte(b, (unsigned)value);
+    else {
+        put_byte(b, value <= UINT32_MAX ? 0xce : 0xcf);
+        put_big_endian(b, value, value <= UINT32_MAX ? 4 : 8);
+    }
+}
+
+static void put_double(buffer *b, double value) {
+    put_byte(b, 0xcb);
+    put_big_endian(b, to_bits(value), 8);
+}
+
+static void put_text(buffer *b, const char *text) {
+    size_t length = strlen(text);
+    put_byte(b, 0xda);
+    put_big_endian(b, length, 2);
+    put(b, text, length);
+}
+
+static void put_bin_head(buffer *b, size_t length) {
+    put_byte(b, 0xc6);
+    put_big_endian(b, length, 4);
+}
+
+static void put_bin(buffer *b, const void *bytes, size_t length) {
+    put_bin_head(b, length);
+    put(b, bytes, length);
+}
+
+static void put_array(buffer *b, size_t items) {
+    put_byte(b, 0xdd);
+    put_big_endian(b, items, 4);
+}
+
+static void put_map(buffer *b, size_t items) {
+    put_byte(b, 0xdf);
+    put_big_endian(b, items, 4);
+}
+
+enum { NIL, BOOLEAN, NUMBER, TEXT, BIN, ARRAY, MAP, OTHER };
+
+typedef struct token {
+    int kind;
+    uint64_t value; /* of a number that is not negative, or a truth value; else the length, or the count of items */
+    const unsigned char *bytes;
+} token;
+
+typedef struct reader {
+    const unsigned char *at, *end;
+} reader;
+
+static uint64_t big_endian(const unsigned char *at, int bytes) {
+    uint64_t value = 0;
+    while (bytes--) value = value << 8 | *at++;
+    return value;
+}
+
+/* 1: a token; 0: the bytes end within it; -1: no MessagePack. The payload of text and bin is stepped over. */
+static int next_token(reader *r, token *t) {
+    static const struct {
+        signed char kind, bytes;
+    } heads[32] = {
+        {NIL, 0}, {-1, 0}, {BOOLEAN, 0}, {BOOLEAN, 0}, {BIN, 1}, {BIN, 2}, {BIN, 4}, {-1, 0},         /* c0 .. */
+        {-1, 0}, {-1, 0}, {OTHER, 4}, {OTHER, 8}, {NUMBER, 1}, {NUMBER, 2}, {NUMBER, 4}, {NUMBER, 8}, /* c8 .. */
+        {OTHER, 1}, {OTHER, 2}, {OTHER, 4}, {OTHER, 8}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, 0},           /* d0 .. */
+        {-1, 0}, {TEXT, 1}, {TEXT, 2}, {TEXT, 4}, {ARRAY, 2}, {ARRAY, 4}, {MAP, 2}, {MAP, 4},         /* d8 .. */
+    };
+    unsigned head;
+    int bytes;
+    if (r->at == r->end) return 0;
+    head = *r->at++;
+    t->value = 0;
+    t->bytes = NULL;
+    if (head < 0x80) {
+        t->kind = NUMBER;
+        t->value = head;
+    } else if (head >= 0xe0)
+        t->kind = OTHER;
+    else if (head < 0xc0) {
+        t->kind = head < 0x90 ? MAP : head < 0xa0 ? ARRAY : TEXT;
+        t->value = head & (head < 0xa0 ? 15u : 31u);
+    } else {
+        t->kind = heads[head - 0xc0].kind;
+        if (t->kind < 0) return -1;
+        bytes = heads[head - 0xc0].bytes;
+        if (r->end - r->at < bytes) return 0;
+        t->value = head == 0xc3 ? 1 : big_endian(r->at, bytes);
+        r->at += bytes;
+    }
+    if (t->kind == TEXT || t->kind == BIN) {
+        t->bytes = r->at;
+        if ((uint64_t)(r->end - r->at) < t->value) return 0;
+        r->at += t->value;
+    }
+    return 1;
+}
+
+/* Step over one object, as `next_token` answers. Allocates nothing, whatever the headers say. */
+static int skip(reader *r) {
+    uint64_t left = 1;
+    token t;
+    while (left) {
+        int got = next_token(r, &t);
+        if (got <= 0) return got;
+        left--;
+        if (t.kind == ARRAY) left += t.value;
+        if (t.kind == MAP) left += 2 * t.value;
+        if (left > UINT64_C(1) << 40) return -1;
+    }
+    return 1;
+}
+
+/* Find a key of the map that `map` begins; its value follows. */
+static int find_key(reader map, const char *key, reader *value) {
+    token t;
+    uint64_t items;
+    if (next_token(&map, &t) <= 0 || t.kind != MAP) return 0;
+    for (items = t.value; items; items--) {
+        if (next_token(&map, &t) <= 0) return 0;
+        *value = map;
+        if (t.kind == TEXT && t.value == strlen(key) && !memcmp(t.bytes, key, (size_t)t.value)) return 1;
+        if (t.kind == ARRAY || t.kind == MAP || skip(&map) <= 0) return 0;
+    }
+    return 0;
+}
+
+static int find_number(reader map, const char *key, uint64_t *value) {
+    reader at;
+    token t;
+    if (!find_key(map, key, &at) || next_token(&at, &t) <= 0 || (t.kind != NUMBER && t.kind != BOOLEAN)) return 0;
+    *value = t.value;
+    return 1;
+}
+
+/* ---- the client ---- */
+
+#define MESSAGE_BYTES_MAX ((size_t)9 << 20) /* of the service's answers and pushes: its limit is 8 MiB */
+#define BATCH_ROWS 1000
+#define BATCHES 64
+#define NAMES 1000
+#define NAME_BYTES_MAX 200
+#define NAMES_A_MESSAGE 4096u
+#define ROW_BYTES 28
+#define OUT_BYTES_MAX ((size_t)8 << 20)
+#define LINGER_MS 20
+#define BACKOFF_FIRST_MS 50
+#define BACKOFF_LAST_MS 5000
+#define STALL_MS 60000
+#define CHUNK_BYTES 65536
+
+enum { CLOSED, CONNECTING, GREETING, READY };
+enum { HELLO_ID = 1, NAMES_ID = 2, CURVES_ID = 3, BATCH_ID_FIRST = 16 };
+
+typedef struct batch {
+    uint64_t sequence;
+    uint32_t rows, msgid; /* msgid 0: not in flight on this connection */
+    int sent;             /* on any connection */
+    int refused;          /* for ever: an empty one goes under its number */
+    uint32_t *index;
+    double *columns; /* predictor, cores, elapsed_s: batch_rows each */
+} batch;
+
+struct advisor_client {
+    struct sockaddr_un address;
+    char *producer;
+    unsigned char incarnation[16];
+    uint32_t batch_rows, batches, names_max, names, named;
+    char *name_text; /* NAME_BYTES_MAX + 1 bytes each */
+    int linger_ms, watch_curves;
+    double level;
+    uint32_t cores_max;
+    batch *ring; /* `first` and the `held` - 1 after it are in use; the last may still be filling */
+    uint32_t first, held;
+    int filling;
+    int64_t filling_since;
+    uint64_t last_sequence, sent_sequence, acknowledged;
+    int state, fd;
+    uint32_t next_id, in_flight;
+    int rewind; /* what is in flight is answered first, then all goes again from the first batch */
+    uint32_t rewinds;
+    int64_t connect_at, resume_at, heard_at;
+    uint32_t attempts, seed;
+    buffer out, in;
+    size_t out_at;
+    uint32_t *column_index; /* room of one batch, allocated once with the ring */
+    double *column_values;
+    advisor_bundle curves;
+    advisor_stats stats;
+};
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void say(advisor_client *c, const char *what, const unsigned char *more, size_t length) {
+    int room = (int)sizeof c->stats.last_error;
+    snprintf(c->stats.last_error, (size_t)room, "%s%s%.*s", what, length ? ": " : "", (int)(length < 120 ? length : 120),
+             more ? (const char *)more : "");
+}
+
+static void new_incarnation(advisor_client *c) {
+    static uint32_t made;
+    FILE *file = fopen("/dev/urandom", "rb");
+    size_t got = file ? fread(c->incarnation, 1, sizeof c->incarnation, file) : 0;
+    if (file) fclose(file);
+    if (got != sizeof c->incarnation) { /* no source of chance: time, process and place tell clients apart */
+        struct timespec now;
+        uint64_t parts[2];
+        clock_gettime(CLOCK_REALTIME, &now);
+        parts[0] = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        parts[1] = (uint64_t)getpid() << 32 | ++made;
+        memcpy(c->incarnation, parts, sizeof parts);
+    }
+    memcpy(&c->seed, c->incarnation, sizeof c->seed);
+}
+
+static batch *nth(const advisor_client *c, uint32_t i) { return &c->ring[(c->first + i) % c->batches]; }
+
+void advisor_client_free(advisor_client *client) {
+    if (!client) return;
+    if (client->fd >= 0) close(client->fd);
+    free(client->producer);
+    free(client->name_text);
+    free(client->ring);
+    free(client->column_index);
+    free(client->column_values);
+    free(client->out.bytes);
+    free(client->in.bytes);
+    advisor_bundle_free(&client->curves);
+    free(client);
+}
+
+advisor_client *advisor_client_new(const advisor_options *options) {
+    advisor_client *c;
+    uint32_t i;
+    size_t rows, producer_bytes;
+    if (!options->path || !options->producer || strlen(options->path) >= sizeof c->address.sun_path) return NULL;
+    producer_bytes = strlen(options->producer);
+    if (!producer_bytes || producer_bytes > NAME_BYTES_MAX) return NULL;
+    if (options->batch_rows > 100000 || options->batches > 4096 || options->names_max > 200000) return NULL;
+    if (options->level != 0.0 && !within(options->level, 0.01, 0.9999)) return NULL;
+    if (options->cores_max > (uint32_t)CORES_MAX) return NULL;
+    c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    c->fd = -1;
+    c->address.sun_family = AF_UNIX;
+    strcpy(c->address.sun_path, options->path);
+    c->batch_rows = options->batch_rows ? options->batch_rows : BATCH_ROWS;
+    c->batches = options->batches ? options->batches : BATCHES;
+    c->names_max = options->names_max ? options->names_max : NAMES;
+    c->linger_ms = options->linger_ms > 0 ? options->linger_ms : options->linger_ms < 0 ? 0 : LINGER_MS;
+    c->watch_curves = options->watch_curves;
+    c->level = options->level != 0.0 ? options->level : 0.9;
+    c->cores_max = options->cores_max ? options->cores_max : 256;
+    c->next_id = BATCH_ID_FIRST;
+    rows = (size_t)c->batches * c->batch_rows;
+    c->producer = malloc(producer_bytes + 1);
+    c->ring = calloc(c->batches, sizeof *c->ring);
+    c->column_index = malloc(rows * sizeof *c->column_index);
+    c->column_values = malloc(3 * rows * sizeof *c->column_values);
+    c->name_text = malloc((size_t)c->names_max * (NAME_BYTES_MAX + 1));
+    if (!c->producer || !c->ring || !c->column_index || !c->column_values || !c->name_text) {
+        advisor_client_free(c);
+        return NULL;
+    }
+    strcpy(c->producer, options->producer);
+    for (i = 0; i < c->batches; i++) {
+        c->ring[i].index = c->column_index + (size_t)i * c->batch_rows;
+        c->ring[i].columns = c->column_values + 3 * (size_t)i * c->batch_rows;
+    }
+    new_incarnation(c);
+    return c;
+}
+
+static const char *text_of(const advisor_client *c, uint32_t i) { return c->name_text + (size_t)i * (NAME_BYTES_MAX + 1); }
+
+int32_t advisor_client_name(advisor_client *client, const char *name) {
+    size_t length = strlen(name);
+    uint32_t i;
+    if (!length || length > NAME_BYTES_MAX) return ADVISOR_INVALID;
+    for (i = 0; i < client->names; i++)
+        if (!strcmp(text_of(client, i), name)) return (int32_t)i;
+    if (client->names == client->names_max) return ADVISOR_FULL;
+    memcpy(client->name_text + (size_t)client->names * (NAME_BYTES_MAX + 1), name, length + 1);
+    return (int32_t)client->names++;
+}
+
+int advisor_client_observe(advisor_client *client, int32_t component, double predictor, double cores, double elapsed_s) {
+    batch *b;
+    uint32_t rows = client->batch_rows;
+    if (component < 0 || (uint32_t)component >= client->names) return ADVISOR_INVALID;
+    if (!client->filling) {
+        if (client->held == client->batches) {
+            client->stats.rows_dropped++;
+            return ADVISOR_FULL;
+        }
+        b = nth(client, client->held++);
+        b->sequence = ++client->last_sequence;
+        b->rows = b->msgid = 0;
+        b->sent = b->refused = 0;
+        client->filling = 1;
+        client->filling_since = now_ms();
+    }
+    b = nth(client, client->held - 1);
+    b->index[b->rows] = (uint32_t)component;
+    b->columns[b->rows] = predictor;
+    b->columns[rows + b->rows] = cores;
+    b->columns[2 * (size_t)rows + b->rows] = elapsed_s;
+    client->stats.rows_taken++;
+    if (++b->rows == rows) client->filling = 0;
+    return ADVISOR_OK;
+}
+
+static void disconnect(advisor_client *c, const char *why) {
+    uint32_t wait = BACKOFF_FIRST_MS, i;
+    if (c->fd >= 0) close(c->fd);
+    c->fd = -1;
+    c->state = CLOSED;
+    if (why) say(c, why, NULL, 0);
+    for (i = 0; i < c->attempts && wait < BACKOFF_LAST_MS; i++) wait *= 2;
+    if (wait > BACKOFF_LAST_MS) wait = BACKOFF_LAST_MS;
+    c->attempts++;
+    c->seed = c->seed * 1664525u + 1013904223u; /* jitter, so that not all come at once */
+    c->connect_at = now_ms() + wait / 2 + c->seed % (wait / 2 + 1);
+}
+
+static int request(advisor_client *c, size_t room, uint32_t msgid, const char *method, size_t params) {
+    if (!reserve(&c->out, room + 64, OUT_BYTES_MAX)) return 0;
+    put_byte(&c->out, 0x94);
+    put_byte(&c->out, 0);
+    put_uint(&c->out, msgid);
+    put_text(&c->out, method);
+    put_array(&c->out, params);
+    return 1;
+}
+
+static void greet(advisor_client *c) {
+    if (!request(c, 512, HELLO_ID, "hello", 1)) return;
+    put_map(&c->out, 3);
+    put_text(&c->out, "protocol");
+    put_uint(&c->out, 1);
+    put_text(&c->out, "producer");
+    put_text(&c->out, c->producer);
+    put_text(&c->out, "incarnation");
+    put_bin(&c->out, c->incarnation, sizeof c->incarnation);
+}
+
+static void begin_connection(advisor_client *c) {
+    uint32_t i;
+    c->out.used = c->out_at = c->in.used = 0;
+    c->named = c->in_flight = 0;
+    c->rewind = 0;
+    c->rewinds = 0;
+    c->resume_at = 0;
+    for (i = 0; i < c->held; i++) nth(c, i)->msgid = 0;
+    c->state = GREETING;
+    c->heard_at = now_ms();
+    c->stats.connections++;
+    greet(c);
+}
+
+static void try_to_connect(advisor_client *c) {
+    int flags;
+    c->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (c->fd < 0) {
+        disconnect(c, "no socket");
+        return;
+    }
+    flags = fcntl(c->fd, F_GETFL);
+    if (flags < 0 || fcntl(c->fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(c->fd, F_SETFD, FD_CLOEXEC) < 0) {
+        disconnect(c, "no socket");
+        return;
+    }
+    if (!connect(c->fd, (struct sockaddr *)&c->address, sizeof c->address))
+        begin_connection(c);
+    else if (errno == EINPROGRESS)
+        c->state = CONNECTING;
+    else
+        disconnect(c, "no connection to the service");
+}
+
+static void finish_connecting(advisor_client *c) {
+    struct pollfd ready;
+    int error = 0;
+    socklen_t size = sizeof error;
+    ready.fd = c->fd;
+    ready.events = POLLOUT;
+    if (poll(&ready, 1, 0) <= 0) return;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size) || error)
+        disconnect(c, "no connection to the service");
+    else
+        begin_connection(c);
+}
+
+static void send_names(advisor_client *c) {
+    while (c->named < c->names) {
+        uint32_t i, count = c->names - c->named < NAMES_A_MESSAGE ? c->names - c->named : NAMES_A_MESSAGE;
+        if (!request(c, (size_t)count * (NAME_BYTES_MAX + 4), NAMES_ID, "names", 2)) return;
+        put_uint(&c->out, c->named);
+        put_array(&c->out, count);
+        for (i = 0; i < count; i++) put_text(&c->out, text_of(c, c->named + i));
+        c->named += count;
+    }
+}
+
+static void put_column(buffer *out, const char *key, const double *values, uint32_t rows) {
+    uint32_t i;
+    put_text(out, key);
+    put_bin_head(out, (size_t)rows * 8);
+    for (i = 0; i < rows; i++) put_little_endian(out, to_bits(values[i]), 8);
+}
+
+/* Encode a batch; 0 when there is no room. */
+static int send_batch(advisor_client *c, batch *b) {
+    uint32_t rows = b->refused ? 0 : b->rows, i;
+    if (!request(c, (size_t)rows * ROW_BYTES + 1024, c->next_id, "observe_columns", 1)) return 0;
+    put_map(&c->out, 7);
+    put_text(&c->out, "producer");
+    put_text(&c->out, c->producer);
+    put_text(&c->out, "incarnation");
+    put_bin(&c->out, c->incarnation, sizeof c->incarnation);
+    put_text(&c->out, "sequence");
+    put_uint(&c->out, b->sequence);
+    put_text(&c->out, "index");
+    put_bin_head(&c->out, (size_t)rows * 4);
+    for (i = 0; i < rows; i++) put_little_endian(&c->out, b->index[i], 4);
+    put_column(&c->out, "predictor", b->columns, rows);
+    put_column(&c->out, "cores", b->columns + c->batch_rows, rows);
+    put_column(&c->out, "elapsed_s", b->columns + 2 * (size_t)c->batch_rows, rows);
+    c->stats.batches_resent += (uint64_t)b->sent;
+    b->sent = 1;
+    if (b->sequence > c->sent_sequence) c->sent_sequence = b->sequence;
+    b->msgid = c->next_id;
+    c->next_id = c->next_id == UINT32_MAX ? BATCH_ID_FIRST : c->next_id + 1;
+    c->in_flight++;
+    return 1;
+}
+
+static void ask_for_curves(advisor_client *c) {
+    if (!request(c, 256, CURVES_ID, "curves", 1)) return;
+    put_map(&c->out, 3);
+    put_text(&c->out, "watch");
+    put_byte(&c->out, 0xc3);
+    put_text(&c->out, "level");
+    put_double(&c->out, c->level);
+    put_text(&c->out, "cores_max");
+    put_uint(&c->out, c->cores_max);
+}
+
+/* Put what may be said now behind what is being sent; return whether that is anything. */
+static int fill_out(advisor_client *c) {
+    uint32_t i;
+    size_t before = c->out.used;
+    int64_t now = now_ms();
+    if (c->state != READY) return 0;
+    if (c->filling && now - c->filling_since >= c->linger_ms) c->filling = 0;
+    send_names(c);
+    if (c->rewind || now < c->resume_at || c->named < c->names) return c->out.used > before;
+    for (i = 0; i < c->held - (uint32_t)c->filling; i++) {
+        batch *b = nth(c, i);
+        if (!b->msgid && (c->out.used - c->out_at > CHUNK_BYTES || !send_batch(c, b))) break;
+    }
+    return c->out.used > before;
+}
+
+static void acknowledge(advisor_client *c, uint64_t sequence) {
+    while (c->held && nth(c, 0)->sequence <= sequence) {
+        batch *b = nth(c, 0);
+        if (b->msgid) c->in_flight--;
+        if (b->refused)
+            c->stats.rows_rejected += b->rows;
+        else
+            c->stats.rows_acknowledged += b->rows;
+        c->first = (c->first + 1) % c->batches;
+        c->held--;
+    }
+    if (sequence > c->acknowledged) c->acknowledged = sequence;
+}
+
+static void go_back(advisor_client *c) {
+    uint32_t i;
+    if (!c->rewind || c->in_flight) return;
+    c->rewind = 0;
+    for (i = 0; i < c->held; i++) nth(c, i)->msgid = 0;
+    if (++c->rewinds > 8) disconnect(c, NULL); /* hello tells where the service stands */
+}
+
+static void greeted(advisor_client *c, reader result) {
+    uint64_t durable = 0;
+    uint32_t i;
+    find_number(result, "sequence", &durable);
+    if (durable < c->acknowledged || durable > c->sent_sequence) {
+        /* The service lost its state, or knows more of us than we said: as a new one we agree on everything. */
+        c->stats.state_lost++;
+        new_incarnation(c);
+        for (i = 0; i < c->held; i++) nth(c, i)->sequence = i + 1;
+        c->last_sequence = c->held;
+        c->acknowledged = c->sent_sequence = 0;
+        greet(c);
+        return;
+    }
+    acknowledge(c, durable);
+    c->state = READY;
+    c->attempts = 0;
+    if (c->watch_curves) ask_for_curves(c);
+}
+
+static void take_curves(advisor_client *c, reader map) {
+    reader at;
+    token t;
+    advisor_bundle news;
+    int error;
+    if (!find_key(map, "bundle", &at) || next_token(&at, &t) <= 0 || t.kind != BIN) return;
+    error = advisor_bundle_read(&news, t.bytes, (size_t)t.value);
+    if (!error) {
+        error = advisor_bundle_merge(&c->curves, &news);
+        advisor_bundle_free(&news);
+    }
+    if (error)
+        say(c, "a bundle that could not be read", NULL, 0);
+    else
+        c->stats.bundles++;
+}
+
+static void settle(advisor_client *c, batch *b, reader error, reader result) {
+    reader at, text;
+    token t, code;
+    uint64_t retry = 0, value = 0;
+    at = error;
+    if (next_token(&at, &t) <= 0) return;
+    b->msgid = 0;
+    c->in_flight--;
+    if (t.kind == NIL) {
+        c->rewinds = 0;
+        if (find_number(result, "accepted", &value)) c->stats.rows_accepted += value;
+        if (find_key(result, "refused", &at) && find_number(at, "count", &value)) c->stats.rows_refused += value;
+        acknowledge(c, b->sequence);
+        return;
+    }
+    find_number(error, "retry", &retry);
+    code.kind = NIL;
+    code.value = 0;
+    if (!find_key(error, "code", &at) || next_token(&at, &code) <= 0 || code.kind != TEXT) code.value = 0;
+    if (find_key(error, "message", &text) && next_token(&text, &t) > 0 && t.kind == TEXT)
+        say(c, "refused", t.bytes, (size_t)t.value);
+    c->rewind = 1;
+    if (code.value == 12 && !memcmp(code.bytes, "sequence_gap", 12)) return;
+    if (retry) {
+        if (code.value == 15 && !memcmp(code.bytes, "unknown_name_id", 15))
+            c->named = 0;
+        else
+            c->resume_at = now_ms() + BACKOFF_FIRST_MS * (int64_t)(1u << (c->rewinds < 6 ? c->rewinds : 6));
+        return;
+    }
+    if (b->refused || !b->rows)
+        disconnect(c, NULL); /* even nothing is refused */
+    else
+        b->refused = 1;
+}
+
+/* Take one whole message; 0 when the connection is of no more use. */
+static int take(advisor_client *c, reader message) {
+    token t;
+    reader error, result;
+    uint64_t kind, msgid, items;
+    uint32_t i;
+    if (next_token(&message, &t) <= 0 || t.kind != ARRAY) return 0;
+    items = t.value;
+    if (next_token(&message, &t) <= 0 || t.kind != NUMBER) return 0;
+    kind = t.value;
+    if (kind == 2 && items == 3) {
+        int is_curves;
+        if (next_token(&message, &t) <= 0 || t.kind != TEXT) return 0;
+        is_curves = t.value == 6 && !memcmp(t.bytes, "curves", 6);
+        if (next_token(&message, &t) <= 0 || t.kind != ARRAY) return 0;
+        if (is_curves && t.value) take_curves(c, message);
+        return 1;
+    }
+    if (kind != 1 || items != 4 || next_token(&message, &t) <= 0) return 0;
+    msgid = t.value;
+    error = message;
+    if (skip(&message) <= 0) return 0;
+    result = message;
+    if (t.kind != NUMBER) { /* nil: the service gives up on the whole connection */
+        reader text;
+        if (find_key(error, "message", &text) && next_token(&text, &t) > 0 && t.kind == TEXT)
+            say(c, "the service closes", t.bytes, (size_t)t.value);
+        return 0;
+    }
+    if (msgid < BATCH_ID_FIRST) {
+        reader at = error;
+        int failed = next_token(&at, &t) <= 0 || t.kind != NIL;
+        if (failed) {
+            reader text;
+            if (find_key(error, "message", &text) && next_token(&text, &t) > 0 && t.kind == TEXT)
+                say(c, "refused", t.bytes, (size_t)t.value);
+            return msgid == CURVES_ID; /* rows go on without curves */
+        }
+        if (msgid == HELLO_ID) greeted(c, result);
+        if (msgid == CURVES_ID) take_curves(c, result);
+        return 1;
+    }
+    for (i = 0; i < c->held; i++)
+        if (nth(c, i)->msgid == msgid) {
+            settle(c, nth(c, i), error, result);
+            break;
+        }
+    if (c->state == READY) go_back(c);
+    return 1;
+}
+
+static void receive_all(advisor_client *c) {
+    while (c->fd >= 0) {
+        ssize_t got;
+        size_t done = 0;
+        if (!reserve(&c->in, CHUNK_BYTES, MESSAGE_BYTES_MAX)) {
+            disconnect(c, "a message beyond the limit");
+            return;
+        }
+        got = recv(c->fd, c->in.bytes + c->in.used, CHUNK_BYTES, 0);
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+        if (got <= 0) {
+            disconnect(c, got ? "the connection broke" : "the service closed the connection");
+            return;
+        }
+        c->in.used += (size_t)got;
+        c->heard_at = now_ms();
+        while (c->fd >= 0 && done < c->in.used) {
+            reader whole;
+            int got_one;
+            whole.at = c->in.bytes + done;
+            whole.end = c->in.bytes + c->in.used;
+            got_one = skip(&whole);
+            if (!got_one) break;
+            if (got_one > 0) {
+                reader message;
+                message.at = c->in.bytes + done;
+                message.end = whole.at;
+                done += (size_t)(whole.at - message.at);
+                got_one = take(c, message);
+            }
+            if (got_one <= 0 && c->fd >= 0) disconnect(c, got_one ? "the service broke the protocol" : NULL);
+        }
+        if (c->fd < 0) return;
+        memmove(c->in.bytes, c->in.bytes + done, c->in.used - done);
+        c->in.used -= done;
+    }
+}
+
+static void send_all(advisor_client *c) {
+    while (c->fd >= 0 && c->out_at < c->out.used) {
+        ssize_t sent = send(c->fd, c->out.bytes + c->out_at, c->out.used - c->out_at, MSG_NOSIGNAL);
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) break;
+        if (sent <= 0) {
+            disconnect(c, "the connection broke");
+            return;
+        }
+        c->out_at += (size_t)sent;
+    }
+    if (c->out_at) {
+        memmove(c->out.bytes, c->out.bytes + c->out_at, c->out.used - c->out_at);
+        c->out.used -= c->out_at;
+        c->out_at = 0;
+    }
+}
+
+int advisor_client_step(advisor_client *client) {
+    int more;
+    if (client->state == CLOSED && now_ms() >= client->connect_at) try_to_connect(client);
+    if (client->state == CONNECTING) finish_connecting(client);
+    if (client->state == GREETING || client->state == READY) {
+        receive_all(client);
+        if (client->fd >= 0)
+            do {
+                more = fill_out(client);
+                send_all(client);
+            } while (more && client->fd >= 0 && !client->out.used);
+        if (client->fd >= 0 && (client->in_flight || client->state == GREETING) && now_ms() - client->heard_at > STALL_MS)
+            disconnect(client, "the service does not answer");
+    }
+    return client->state == READY;
+}
+
+int advisor_client_fd(const advisor_client *client) { return client->fd; }
+
+int advisor_client_wants_write(const advisor_client *client) {
+    return client->state == CONNECTING || (client->fd >= 0 && client->out_at < client->out.used);
+}
+
+int advisor_client_wait_ms(const advisor_client *client) {
+    int64_t now = now_ms(), until = now + 1000;
+    if (client->state == CLOSED && client->connect_at < until) until = client->connect_at;
+    if (client->filling && client->filling_since + client->linger_ms < until) until = client->filling_since + client->linger_ms;
+    if (client->resume_at > now && client->resume_at < until) until = client->resume_at;
+    return until > now ? (int)(until - now) : 0;
+}
+
+int advisor_client_flush(advisor_client *client, int timeout_ms) {
+    int64_t until = now_ms() + timeout_ms, now;
+    client->filling = 0;
+    for (;;) {
+        struct pollfd ready;
+        int wait;
+        advisor_client_step(client);
+        now = now_ms();
+        if (!client->held || now >= until) return !client->held;
+        wait = advisor_client_wait_ms(client);
+        if (wait > until - now) wait = (int)(until - now);
+        ready.fd = client->fd;
+        ready.events = (short)(POLLIN | (advisor_client_wants_write(client) ? POLLOUT : 0));
+        poll(&ready, client->fd >= 0, wait);
+    }
+}
+
+advisor_stats advisor_client_stats(const advisor_client *client) {
+    advisor_stats stats = client->stats;
+    stats.rows_held = stats.rows_taken - stats.rows_acknowledged - stats.rows_rejected;
+    return stats;
+}
+
+const advisor_bundle *advisor_client_curves(const advisor_client *client) { return &client->curves; }

@@ -1,0 +1,336 @@
+"""The networks that an engine knows: those defined by id, those that rows name, and what was learned of their flow."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain.flows import Flow
+from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS_MAX
+from advisor.domain.names import checked_name
+from advisor.domain.networks import Network, network_from_nodes
+from advisor.domain.observations import Bools, Columns
+from advisor.domain.vectors import NONE_NAMED, Ints
+from advisor.errors import InvalidValue, StateTooNew, TooLarge, UnknownNetwork
+from advisor.models.flow import NO_KEY, FlowCounts, FlowRows
+from advisor.models.flow_structure import Structure, flow_of
+from advisor.network import parse
+
+FORMAT = 1  # of a document
+DOCUMENT = "network:"  # before a network's name, the name of its document
+# A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
+UNREADABLE = ("invalid_row", "unknown_key", "invalid_name", "invalid_network", "invalid_count")
+
+Definition = str | list[dict[str, Any]]
+NetworkId = int | str
+
+
+@dataclass(slots=True)
+class Kept:
+    """One network: its counts, and its definition where it has one.
+
+    Attributes
+    ----------
+    definition : str, list of maps or None
+        Its text, or its nodes.
+    changed : bool
+        Since the last snapshot.
+    """
+
+    counts: FlowCounts
+    definition: Definition | None = None
+    changed: bool = True
+    read: Network | None = None
+    structure: Structure | None = None
+    answer: tuple[int, Flow] | None = None  # at so many rows
+
+    @property
+    def network(self) -> Network:
+        """The network of the definition; read again after a restart."""
+        if self.read is None:
+            definition = cast("Definition", self.definition)
+            self.read = parse(definition) if isinstance(definition, str) else network_from_nodes(definition)
+        return self.read
+
+
+class Flows:
+    """Networks by name: an id as text. Bounded; the order of their coming does not matter."""
+
+    def __init__(self, totals: Counter[str]) -> None:
+        self.kept: dict[str, Kept] = {}
+        self.gone: dict[str, None] = {}  # since the last snapshot
+        self.totals = totals
+
+    # -- definitions ------------------------------------------------------------------------------------------------------
+
+    def define(self, network_id: NetworkId | None, definition: Definition, network: Network) -> dict[str, Any]:
+        """Keep a network by id; the same again changes nothing, another one takes the place of what the id stood for.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+        """
+        if network_id is None:
+            network_id = self._same(definition) or next(
+                n for n in range(1, NETWORKS_MAX + 2) if str(n) not in self.kept
+            )
+        name = name_of(network_id)
+        found = self.kept.get(name)
+        if found is None or found.definition != definition:
+            self._make_room(name, definition)
+            places = Structure(network)
+            if found is None or found.definition is not None:
+                found = Kept(FlowCounts(name, places.places))  # of another structure nothing can be kept
+            else:
+                found.counts.define(places.places)
+                found.changed, found.answer = True, None
+            self.kept[name] = found
+            self.gone.pop(name, None)
+            found.definition, found.read, found.structure = definition, network, places
+        return {
+            "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
+            "choices": [len(network.nodes[node].children) for node in network.choices],
+            "replications": len(network.replications), "splits": len(network.splits), "feedbacks": len(network.feedbacks),
+        }  # fmt: skip
+
+    def _same(self, definition: Definition) -> NetworkId | None:
+        return next(
+            (
+                int(name)
+                for name, kept in sorted(self.kept.items())
+                if kept.definition == definition and name.isdecimal()
+            ),
+            None,
+        )
+
+    def _make_room(self, name: str, definition: Definition) -> None:
+        others = {other: kept for other, kept in self.kept.items() if other != name}
+        held = sum(_size(kept.definition) for kept in others.values() if kept.definition is not None)
+        if held + _size(definition) > DEFINITION_BYTES_MAX:
+            raise TooLarge("definitions", held + _size(definition), DEFINITION_BYTES_MAX, "define other networks anew")
+        if name in self.kept or len(self.kept) < NETWORKS_MAX:
+            return
+        # What rows name gives way to what is defined: the one with the fewest rows.
+        undefined = [(kept.counts.n["rows"], other) for other, kept in others.items() if kept.definition is None]
+        if not undefined:
+            raise TooLarge("networks", len(self.kept) + 1, NETWORKS_MAX, "define another one anew, under its id")
+        _, least = min(undefined)
+        del self.kept[least]
+        self.gone[least] = None
+        self.totals["networks_dropped"] += 1
+
+    def defined(self, network_id: NetworkId) -> Network:
+        """Return the network of an id.
+
+        Raises
+        ------
+        UnknownNetwork, InvalidValue
+        """
+        found = self.kept.get(name_of(network_id))
+        if found is None or found.definition is None:
+            known = [name for name, kept in self.kept.items() if kept.definition is not None]
+            raise UnknownNetwork(network_id, known)
+        return found.network
+
+    def definition(self, network_id: NetworkId) -> Definition:
+        """Return the text or the nodes that an id was defined by; raises as `defined`."""
+        self.defined(network_id)
+        return cast("Definition", self.kept[name_of(network_id)].definition)
+
+    def is_defined(self, text: str) -> bool:
+        """Return whether a text is the id of a defined network."""
+        found = self.kept.get(text)
+        return found is not None and found.definition is not None
+
+    def flow(self, network_id: NetworkId, network: Network | None = None) -> Flow:
+        """Return what was learned of a network's flow, by its definition or by `network`.
+
+        Raises
+        ------
+        UnknownNetwork, InvalidValue
+        """
+        kept = self.kept.get(name_of(network_id))
+        if network is not None:
+            counts = FlowCounts(name_of(network_id)) if kept is None else kept.counts
+            return flow_of(Structure(network), counts)
+        network = self.defined(network_id)
+        kept = self.kept[name_of(network_id)]
+        if kept.structure is None:
+            kept.structure = Structure(network)
+        if kept.answer is None or kept.answer[0] != kept.counts.n["rows"]:
+            kept.answer = kept.counts.n["rows"], flow_of(kept.structure, kept.counts)
+        return kept.answer[1]
+
+    # -- rows -------------------------------------------------------------------------------------------------------------
+
+    def fold(self, columns: Columns, bad: Mapping[str, Bools]) -> None:
+        """Count the rows that name a network: learned ones, failed ones, and those refused for what they measured."""
+        if columns.network is None:
+            return
+        there = columns.network != NONE_NAMED
+        for code in UNREADABLE:
+            if code in bad:
+                there &= ~bad[code]
+        if columns.running is not None:
+            there &= ~columns.running  # it comes again when it has ended
+        rows = np.flatnonzero(there)
+        if not len(rows):
+            return
+        networks = columns.network[rows]
+        seen, first = np.unique(networks, return_index=True)
+        for at in np.argsort(first).tolist():
+            number = int(seen[at])
+            kept = self._named(columns.networks[number])
+            part = rows if len(seen) == 1 else rows[networks == number]
+            if kept is None:
+                self.totals["network_rows_dropped"] += len(part)
+                continue
+            kept.changed = True
+            kept.counts.fold(_rows(columns, part, self._keys(kept.counts, columns, part)))
+
+    def _named(self, name: str) -> Kept | None:
+        found = self.kept.get(name)
+        if found is None and len(self.kept) < NETWORKS_MAX:
+            found = self.kept[name] = Kept(FlowCounts(name))
+            self.gone.pop(name, None)
+        return found
+
+    @staticmethod
+    def _keys(counts: FlowCounts, columns: Columns, rows: Ints) -> Ints:
+        """Return the keys' numbers of some rows, new ones given in the order of the rows."""
+        index = columns.index[rows]
+        known = counts.cache(columns.components)
+        missing = known[index] == NO_KEY
+        if missing.any():
+            new, first = np.unique(index[missing], return_index=True)
+            numbers: list[int] = new[np.argsort(first)].tolist()
+            known[numbers] = counts.numbers_of([columns.components.names[number] for number in numbers])
+        return known[index]
+
+    # -- merge and state --------------------------------------------------------------------------------------------------
+
+    def merge(self, other: Flows) -> None:
+        """Add another's counts; definitions of ours stay where both have one of a name, and its counts with them."""
+        for name, theirs in other.kept.items():
+            mine = self.kept.get(name)
+            if mine is None and len(self.kept) >= NETWORKS_MAX:
+                self.totals["networks_dropped"] += 1
+                continue
+            if mine is None:
+                mine = self.kept[name] = Kept(FlowCounts(name, theirs.counts.places), theirs.definition)
+                self.gone.pop(name, None)
+            elif mine.definition is None and theirs.definition is not None:
+                mine.definition, mine.structure, mine.read = theirs.definition, None, None
+                mine.counts.define(theirs.counts.places)
+            elif theirs.definition is not None and theirs.definition != mine.definition:
+                self.totals["networks_dropped"] += 1
+                continue
+            mine.counts.merge(theirs.counts)
+            mine.changed, mine.answer = True, None
+
+    def documents(self) -> dict[str, bytes]:
+        """Return all networks as documents by name, in the order of their names."""
+        return {DOCUMENT + name: to_document(kept) for name, kept in sorted(self.kept.items())}
+
+    def take_changed(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Return the documents that changed since they were last taken, and the names of those that are gone."""
+        changed = {DOCUMENT + name: to_document(kept) for name, kept in self.kept.items() if kept.changed}
+        gone = tuple(DOCUMENT + name for name in self.gone)
+        for kept in self.kept.values():
+            kept.changed = False
+        self.gone = {}
+        return changed, gone
+
+    def mark_changed(self, changed: Iterable[str], gone: Iterable[str]) -> None:
+        """Count documents as not taken."""
+        for key in changed:
+            kept = self.kept.get(key.removeprefix(DOCUMENT))
+            if kept is not None:
+                kept.changed = True
+        for key in (*gone, *changed):
+            if key.removeprefix(DOCUMENT) not in self.kept:
+                self.gone[key.removeprefix(DOCUMENT)] = None
+
+    def restore(self, documents: Mapping[str, bytes]) -> None:
+        """Take networks from documents; others' are left alone.
+
+        Raises
+        ------
+        InvalidValue, StateTooNew
+        """
+        self.kept = {}
+        for key, data in documents.items():
+            if key.startswith(DOCUMENT):
+                name = key.removeprefix(DOCUMENT)
+                self.kept[name] = from_document(name, data)
+
+
+def name_of(network_id: object) -> str:
+    """Return an id as text: 7 and "7" are the same.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    if isinstance(network_id, (int, np.integer)) and not isinstance(network_id, bool):
+        number = operator.index(cast("int", network_id))
+        if not 0 <= number <= NETWORK_ID_MAX:
+            raise InvalidValue("id", number, f"a whole number from 0 to {NETWORK_ID_MAX}, or a name")
+        return str(number)
+    return checked_name("id", network_id)
+
+
+def _size(definition: Any) -> int:
+    return len(json.dumps(definition))
+
+
+def _rows(columns: Columns, rows: Ints, key: Ints) -> FlowRows:
+    failed = None if columns.ok is None else ~columns.ok
+    found = FlowRows(columns.index, columns.count, failed, columns.entered, columns.record, columns.replica)
+    return replace(found if len(rows) == len(columns) else found.take(rows), key=key)
+
+
+def to_document(kept: Kept) -> bytes:
+    """Return a network's definition and counts as bytes."""
+    text = json.dumps(kept.definition, ensure_ascii=False, separators=(",", ":")).encode()
+    return FORMAT.to_bytes(1, "little") + len(text).to_bytes(4, "little") + text + kept.counts.to_bytes()
+
+
+def from_document(name: str, data: bytes) -> Kept:
+    """Return the network of a document.
+
+    Raises
+    ------
+    InvalidValue, StateTooNew
+    """
+    if data[:1] != FORMAT.to_bytes(1, "little"):
+        raise StateTooNew(
+            f"network {name!r} of format {data[:1].hex()}; this version reads {FORMAT}",
+            field="network", value=name, bound=FORMAT, hint="use the version that wrote it",
+        )  # fmt: skip
+    try:
+        size = int.from_bytes(data[1:5], "little")
+        definition = json.loads(data[5 : 5 + size])
+        return Kept(FlowCounts.from_bytes(name, data[5 + size :]), definition, changed=False)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise InvalidValue("network", name, "a document of a network", f"it does not read: {error}") from error
+
+
+def filled(options: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
+    """Return a request's options with what `flow` knows in the place of what they do not say.
+
+    Visits that are given stay; shares that are given say how records travel, so that learned visits are left out.
+    """
+    found = dict(options)
+    given = cast("Sequence[Any] | None", found.get("shares"))
+    if given is None:
+        found["visits"] = {**flow.visits, **cast("Mapping[str, float]", found.get("visits") or {})} or None
+        if any(part is not None for part in flow.shares):
+            found["shares"] = list(flow.shares)
+    return found

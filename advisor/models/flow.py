@@ -1,0 +1,499 @@
+"""What rows tell of the way of records through one network: counts, in constant space.
+
+Three things are learned, each from what tells it without bias:
+
+- *Runs* of each key (a box name, or ``name#k``) and records that entered, from every row whose network and component read,
+  learned or refused: integers, so the order of rows does not matter. Visits are their ratio.
+- *Passes*: how often a record passes a counted place (a replication, or a key where no network is defined). Records are
+  chosen by a hash of the network and the record, so that a choice depends on nothing that a record does; all rows of a
+  chosen record count. At most `OPEN_MAX` chosen records are open. They close in the order in which they came, the oldest
+  when a newer one needs its place, so that at any time exactly the records up to some point have been counted, long and
+  short ones alike. A record that is met again after it was closed was closed too early: then a smaller share of records is
+  chosen, and what was counted of passes is dropped.
+- *Replicas* of splits: exact runs of the `REPLICAS_MAX` replicas of least hash, which are all of them where there are no more.
+
+Counts halve when `WINDOW_RECORDS` entered, so that what is told is of the recent past. Merge: counts and replicas exact,
+passes of closed records exact, open records of the other side are left out (no choice of theirs depends on what they do).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain.observations import ComponentNames
+from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Floats, Ints, Words
+
+KEYS_MAX = (
+    4_096  # of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
+)
+COUNTERS_MAX = 32  # places whose passes are counted a record
+OPEN_MAX = 256  # chosen records open at a time: their chosen share is halved when more are in flight at a time
+DEPTH_MAX = 1_023  # passes told apart; more count as so many
+FAILED_MAX = 16  # keys of one record whose failed run waits for its repetition
+REPLICAS_MAX = 64  # told apart exactly; of more, a sample by hash
+SPLIT_KEYS_MAX = 64  # keys of a network whose replicas are told apart
+WINDOW_RECORDS = 2**16  # counts halve at so many entered rows: a share is known to 0.4 % then
+WINDOW_CLOSED = 2**13  # the same of passes, by closed records
+CHOSEN = 2**12  # chosen records after which half as many are chosen: their rows cost about 2 microseconds each ...
+PRICE_LEVEL_MAX = 6  # ... down to one record in 64
+LEVEL_MAX = 16  # one record in 65,536: beyond, passes are given up
+LATE_MOST = 64  # one closed record in so many may have been closed too early, and
+LATE_FREE = 4  # as many more
+
+# Fields of a key, each a column of int64, and `square`, of float64: the sum of count**2 over its rows.
+KEY_FIELDS = ("runs", "failed", "tried", "repeated", "replica_runs")
+NO_KEY = -2  # in the cache: a name whose number was not asked for yet
+WINDOWED = ("entered", "entered_rows", "entered_chosen", "entered_again", "keyless")
+EXACT = ("rows", "records", "chosen_left", "level", "gap", "closed", "closed_weight", "late", "reborn")
+
+
+def mixed(values: Words, salt: int) -> Words:
+    """Return 64 well mixed bits of each value (n,): splitmix64 (Steele, Lea, Flood 2014). Cost O(n)."""
+    z = (values ^ np.uint64(salt)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRows:
+    """Rows of one network, as columns: numbers of their keys, and the rest as `Columns` has it; `failed` where a run failed."""
+
+    key: Ints
+    count: Ints | None = None
+    failed: Bools | None = None
+    entered: Bools | None = None
+    record: Words | None = None
+    replica: Words | None = None
+
+    def take(self, rows: Any) -> FlowRows:
+        """Return some of the rows, by index, mask or slice."""
+        return FlowRows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
+
+
+class Open:
+    """A chosen record that may still run."""
+
+    __slots__ = ("last", "late", "passes", "waiting", "weight")
+
+    def __init__(self, last: int, late: bool) -> None:
+        self.weight = 0  # records that it stands for; 0: not seen to enter yet
+        self.last = last  # rows of the network up to its latest
+        self.late = late  # met when records had been closed already
+        self.passes: dict[int, int] = {}
+        self.waiting: list[int] = []  # keys whose last run failed
+
+    def plain(self) -> list[Any]:
+        """Return it as plain values."""
+        return [self.weight, self.last, self.late, sorted(self.passes.items()), self.waiting]
+
+
+class FlowCounts:
+    """Counts of one network, `name`.
+
+    Parameters
+    ----------
+    places : sequence of sequence of str, optional
+        The keys whose runs are the passes of each counted place; None counts each key by itself, in the order of coming.
+    """
+
+    def __init__(self, name: str, places: Sequence[Sequence[str]] | None = None) -> None:
+        self.name = name
+        self.salt = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
+        self.keys: list[str] = []
+        self.key_of: dict[str, int] = {}
+        self.counts: dict[str, Ints] = {field: np.zeros(0, np.int64) for field in KEY_FIELDS}
+        self.square: Floats = np.zeros(0)
+        self.entered_square = 0.0
+        self.n: dict[str, int] = dict.fromkeys((*WINDOWED, *EXACT), 0)
+        self.n["chosen_left"] = CHOSEN
+        self.replicas: dict[int, dict[int, int]] = {}  # key -> replica -> runs
+        self.open: dict[int, Open] = {}
+        self._cached: ComponentNames | None = None  # the last list of names that rows counted in, and its keys' numbers
+        self._cache: Ints = np.zeros(0, np.int64)
+        self.define(places)
+
+    def define(self, places: Sequence[Sequence[str]] | None) -> None:
+        """Count the passes of these places from now on; what was counted of passes is dropped."""
+        self.places = None if places is None else [list(keys) for keys in places[:COUNTERS_MAX]]
+        self._place_of = {} if self.places is None else {key: i for i, ks in enumerate(self.places) for key in ks}
+        self._counter: list[int] = [self._counter_of(i) for i in range(len(self.keys))]
+        self.open.clear()
+        self._drop_passes()
+
+    def _counter_of(self, number: int) -> int:
+        if self.places is None:
+            return number if number < COUNTERS_MAX else NONE_NAMED
+        return self._place_of.get(self.keys[number], NONE_NAMED)
+
+    def _drop_passes(self) -> None:
+        self.passes: dict[int, dict[int, int]] = {}  # counter -> passes, from 1 -> records
+        for field in ("closed", "closed_weight", "late"):
+            self.n[field] = 0
+
+    # -- learning ---------------------------------------------------------------------------------------------------------
+
+    def numbers_of(self, names: Sequence[str]) -> list[int]:
+        """Return the numbers of keys, giving new ones theirs in order; -1 where there is no room."""
+        for name in names:
+            if name not in self.key_of and len(self.keys) < KEYS_MAX:
+                self.key_of[name] = len(self.keys)
+                self.keys.append(name)
+                self._counter.append(self._counter_of(len(self.keys) - 1))
+        more = len(self.keys) - len(self.square)
+        if more > 0:
+            more = max(more, len(self.square) // 8)
+            self.counts = {field: np.append(column, np.zeros(more, np.int64)) for field, column in self.counts.items()}
+            self.square = np.append(self.square, np.zeros(more))
+        return [self.key_of.get(name, NONE_NAMED) for name in names]
+
+    def cache(self, names: ComponentNames) -> Ints:
+        """Return the numbers of the keys of a list of names, NO_KEY where not looked up yet: to be filled by the caller."""
+        if self._cached is not names:
+            self._cached, self._cache = names, np.full(len(names), NO_KEY, np.int64)
+        elif len(self._cache) < len(names):
+            self._cache = np.append(self._cache, np.full(len(names) - len(self._cache), NO_KEY, np.int64))
+        return self._cache
+
+    def fold(self, rows: FlowRows) -> None:
+        """Count n rows, in order. Cost O(n), and about 2 microseconds a row of a chosen record."""
+        start, n = 0, len(rows.key)
+        while start < n:
+            stop = self._until_halving(rows.entered, start, n)
+            self._fold(rows if (start, stop) == (0, n) else rows.take(slice(start, stop)))
+            start = stop
+            if self.n["entered_rows"] >= WINDOW_RECORDS:
+                self._halve()
+
+    def _until_halving(self, entered: Bools | None, start: int, n: int) -> int:
+        if entered is None:
+            return n
+        room = WINDOW_RECORDS - self.n["entered_rows"]
+        if n - start < room:
+            return n
+        rows = np.flatnonzero(entered[start:])
+        return n if len(rows) < room else start + int(rows[room - 1]) + 1
+
+    def _fold(self, rows: FlowRows) -> None:
+        key, count, failed, entered = rows.key, rows.count, rows.failed, rows.entered
+        runs = np.ones(len(key), np.int64) if count is None else count
+        known = key >= 0
+        if not known.all():
+            self.n["keyless"] += int(runs[~known].sum())
+        ended = known if failed is None else known & ~failed
+        np.add.at(self.counts["runs"], key[ended], runs[ended])
+        np.add.at(self.square, key[ended], runs[ended].astype(np.float64) ** 2)
+        if failed is not None:
+            np.add.at(self.counts["failed"], key[known & failed], runs[known & failed])
+        if entered is not None and entered.any():
+            of = runs[entered]
+            self.n["entered"] += int(of.sum())
+            self.n["entered_rows"] += len(of)
+            self.n["records"] += int(of.sum())
+            if count is None:
+                self.entered_square += len(of)
+            else:  # one by one, as single rows would come
+                self.entered_square = float(np.add.accumulate([self.entered_square, *(of.astype(np.float64) ** 2)])[-1])
+        if rows.replica is not None:
+            self._fold_replicas(key, runs, rows.replica, ended)
+        if rows.record is not None:
+            self._fold_records(rows, runs, rows.record)
+        self.n["rows"] += len(key)
+
+    def _fold_replicas(self, key: Ints, runs: Ints, replica: Words, ended: Bools) -> None:
+        rows = np.flatnonzero(ended & (replica != np.uint64(ABSENT_U64)))
+        if not len(rows):
+            return
+        np.add.at(self.counts["replica_runs"], key[rows], runs[rows])
+        some, first, inverse = np.unique(
+            np.stack([key[rows].astype(np.uint64), replica[rows]]), axis=1, return_index=True, return_inverse=True
+        )
+        total = np.zeros(some.shape[1], np.int64)
+        np.add.at(total, inverse.reshape(-1), runs[rows])
+        for pair in np.argsort(first).tolist():
+            number, value = int(some[0, pair]), int(some[1, pair])
+            if number not in self.replicas and len(self.replicas) >= SPLIT_KEYS_MAX:
+                continue
+            self._add_replica(self.replicas.setdefault(number, {}), value, int(total[pair]))
+
+    @staticmethod
+    def _add_replica(known: dict[int, int], value: int, runs: int) -> None:
+        """Add runs of a replica; beyond `REPLICAS_MAX` the one of greatest hash goes, for ever."""
+        known[value] = known.get(value, 0) + runs
+        if len(known) > REPLICAS_MAX:
+            values = list(known)
+            hashes = mixed(np.array(values, np.uint64), 0)
+            del known[values[int(hashes.argmax())]]
+
+    def _fold_records(self, given: FlowRows, runs: Ints, record: Words) -> None:
+        key, failed, entered = given.key, given.failed, given.entered
+        hashes = mixed(record, self.salt)
+        chosen = (hashes & np.uint64(self.mask) == 0) & (record != np.uint64(ABSENT_U64))
+        rows = np.flatnonzero(chosen)
+        no = np.zeros(len(rows), np.bool_)
+        base = self.n["rows"] + 1
+        for row, h, k, r, c, bad, new in zip(
+            rows.tolist(), hashes[rows].tolist(), key[rows].tolist(), record[rows].tolist(), runs[rows].tolist(),
+            (no if failed is None else failed[rows]).tolist(), (no if entered is None else entered[rows]).tolist(),
+            strict=True,
+        ):  # fmt: skip
+            if not h & self.mask:
+                self._meet(r, base + row, k, c, bad, new)
+
+    @property
+    def mask(self) -> int:
+        """Bits of a record's hash that must be 0 for it to be chosen."""
+        return (1 << self.n["level"]) - 1
+
+    def _meet(self, record: int, at: int, key: int, count: int, failed: bool, entered: bool) -> None:
+        one = self.open.get(record)
+        if one is None:
+            if len(self.open) >= OPEN_MAX:
+                self._close_oldest()
+                if int(mixed(np.array([record], np.uint64), self.salt)[0]) & self.mask:
+                    return  # no longer chosen
+            one = self.open[record] = Open(at, self.n["closed"] > 0)
+        elif at - one.last > self.n["gap"]:
+            self.n["gap"] = at - one.last
+        one.last = at
+        if entered:
+            self.n["entered_chosen"] += count
+            if one.weight:
+                self.n["entered_again"] += count
+            else:
+                one.weight = count
+                self.n["chosen_left"] -= 1
+        if key >= 0:
+            self._run(one, key, failed)
+        if self.n["chosen_left"] <= 0:
+            self.n["chosen_left"] = CHOSEN
+            if self.n["level"] < PRICE_LEVEL_MAX:
+                self._choose_fewer()
+
+    def _run(self, one: Open, key: int, failed: bool) -> None:
+        if key in one.waiting:  # a failed run, which counted as a visit, is repeated
+            one.waiting.remove(key)
+            self.counts["repeated"][key] += 1
+        elif (counter := self._counter[key]) >= 0:
+            one.passes[counter] = one.passes.get(counter, 0) + 1
+        if failed and len(one.waiting) < FAILED_MAX:
+            one.waiting.append(key)
+            self.counts["tried"][key] += 1
+
+    def _close_oldest(self) -> None:
+        one = self.open.pop(next(iter(self.open)))
+        if one.weight:
+            _count(self.passes, one)
+            self.n["closed"] += 1
+            self.n["closed_weight"] += one.weight
+            if self.n["closed"] >= WINDOW_CLOSED:
+                self._halve_passes()
+        elif one.late:
+            self.n["late"] += 1
+            self.n["reborn"] += 1
+            if self.n["late"] > LATE_FREE + self.n["closed"] // LATE_MOST:
+                self._drop_passes()
+                if self.n["level"] < LEVEL_MAX:
+                    self._choose_fewer()
+
+    def _choose_fewer(self) -> None:
+        self.n["level"] += 1
+        self._stay_chosen()
+
+    def _stay_chosen(self) -> None:
+        """Leave out the open records that are no longer chosen."""
+        hashes = mixed(np.array(list(self.open), np.uint64), self.salt)
+        stay = (hashes & np.uint64(self.mask) == 0).tolist()
+        self.open = {record: one for (record, one), kept in zip(self.open.items(), stay, strict=True) if kept}
+
+    # -- ageing -----------------------------------------------------------------------------------------------------------
+
+    def _halve(self) -> None:
+        for field in KEY_FIELDS:
+            self.counts[field] >>= 1
+        self.square *= 0.5
+        self.entered_square *= 0.5
+        for field in WINDOWED:
+            self.n[field] >>= 1
+        for known in self.replicas.values():
+            for value in known:
+                known[value] >>= 1
+
+    def _halve_passes(self) -> None:
+        for field in ("closed", "closed_weight", "late"):
+            self.n[field] >>= 1
+        for known in self.passes.values():
+            for depth in known:
+                known[depth] >>= 1
+
+    # -- what was learned -------------------------------------------------------------------------------------------------
+
+    @property
+    def entering(self) -> float:
+        """Records that entered, without those that were said to enter twice."""
+        chosen, again = self.n["entered_chosen"], self.n["entered_again"]
+        return self.n["entered"] * (1.0 - again / chosen if chosen else 1.0)
+
+    @property
+    def evidence(self) -> float:
+        """Independent records that `entering` rests on: (sum of count)**2 / sum of count**2."""
+        return self.n["entered"] ** 2 / self.entered_square if self.entered_square else 0.0
+
+    def visited(self) -> dict[str, float]:
+        """Return the visits of each key: runs that ended well, and failed ones that were not repeated.
+
+        A failure counts as repeated as often as those of chosen records were; where no record is named, always.
+        """
+        k = len(self.keys)
+        tried, repeated = self.counts["tried"][:k], self.counts["repeated"][:k]
+        final = np.where(tried > 0, 1.0 - repeated / np.maximum(tried, 1), 0.0)
+        visits = self.counts["runs"][:k] + self.counts["failed"][:k] * final
+        return dict(zip(self.keys, visits.tolist(), strict=True))
+
+    def passed(self) -> tuple[dict[int, dict[int, int]], int]:
+        """Return counter -> passes, from 1 -> records; and the records that these are of, with those that passed none.
+
+        Of the open records those up to the first that may still run count too: one that came twice the longest pause ago.
+        """
+        found = {counter: dict(known) for counter, known in self.passes.items()}
+        total = self.n["closed_weight"]
+        if self.n["level"] >= LEVEL_MAX:
+            return {}, 0
+        quiet = self.n["rows"] - 2 * self.n["gap"]
+        for one in self.open.values():
+            if one.last > quiet:
+                break
+            if one.weight:
+                _count(found, one)
+                total += one.weight
+        return found, total
+
+    def fan_out(self, keys: Sequence[str]) -> list[float] | None:
+        """Return the share of records of each replica of some keys, heaviest first; None where no row named one."""
+        runs: dict[int, int] = {}
+        everything = 0
+        for key in keys:
+            number = self.key_of.get(key)
+            if number is None or number not in self.replicas:
+                continue
+            everything += int(self.counts["replica_runs"][number])
+            for value, n in self.replicas[number].items():
+                runs[value] = runs.get(value, 0) + n
+        known: list[float] = sorted((float(n) for n in runs.values() if n > 0), reverse=True)
+        if not known or not everything:
+            return None
+        if len(runs) >= REPLICAS_MAX:  # those kept stand for all of them
+            hashes = np.sort(mixed(np.array(list(runs), np.uint64), 0))
+            replicas = max(len(known), round((REPLICAS_MAX - 1) * 2.0**64 / float(hashes[REPLICAS_MAX - 1])))
+            rest = max(everything - sum(known), 0)
+            more = min(replicas - len(known), FAN_OUT_MAX - len(known))
+            known = sorted(known + ([rest / more] * more if more > 0 else []), reverse=True)
+        whole = sum(known)
+        return [n / whole for n in known]
+
+    # -- merge and bytes --------------------------------------------------------------------------------------------------
+
+    def merge(self, other: FlowCounts) -> None:
+        """Add another's counts of the same network."""
+        mine = np.array(self.numbers_of(other.keys), np.int64)
+        there = np.flatnonzero(mine >= 0)
+        for field, column in self.counts.items():
+            column[mine[there]] += other.counts[field][there]
+        self.square[mine[there]] += other.square[there]
+        self.entered_square += other.entered_square
+        for field in (*WINDOWED, "rows", "records", "reborn"):
+            self.n[field] += other.n[field]
+        for field in ("level", "gap"):
+            self.n[field] = max(self.n[field], other.n[field])
+        if self.places == other.places:
+            self._merge_passes(other, mine.tolist())
+        for number, known in other.replicas.items():
+            ours = int(mine[number])
+            if ours < 0 or (ours not in self.replicas and len(self.replicas) >= SPLIT_KEYS_MAX):
+                continue
+            for value, n in known.items():
+                self._add_replica(self.replicas.setdefault(ours, {}), value, n)
+        while self.n["entered_rows"] >= WINDOW_RECORDS:
+            self._halve()
+
+    def _merge_passes(self, other: FlowCounts, mine: list[int]) -> None:
+        """Add passes and open records, whose counters are numbers of places, or of keys: there number i, here mine[i]."""
+        for field in ("closed", "closed_weight", "late"):
+            self.n[field] += other.n[field]
+
+        def ours(known: Mapping[int, Any]) -> dict[int, Any]:
+            counters = {c if self.places is not None else mine[c]: n for c, n in known.items()}
+            return {c: n for c, n in counters.items() if 0 <= c < COUNTERS_MAX}
+
+        for counter, records in ours(other.passes).items():
+            known = self.passes.setdefault(counter, {})
+            for depth, n in cast("dict[int, int]", records).items():
+                known[depth] = known.get(depth, 0) + n
+        for record, one in other.open.items():
+            at = self.open.setdefault(record, Open(self.n["rows"], one.late))
+            at.last, at.weight = self.n["rows"], max(at.weight, one.weight)
+            for counter, n in ours(one.passes).items():
+                at.passes[counter] = at.passes.get(counter, 0) + int(n)
+        self._stay_chosen()
+        while len(self.open) > OPEN_MAX:
+            self._close_oldest()
+
+    def to_bytes(self) -> bytes:
+        """Return the state; equal states give equal bytes. Cost O(keys + open records)."""
+        k = len(self.keys)
+        header = {
+            "format": FORMAT, "places": self.places, "keys": self.keys, "n": self.n,
+            "entered_square": self.entered_square.hex(),
+            "passes": [[c, sorted(known.items())] for c, known in sorted(self.passes.items())],
+            "replicas": [[key, sorted(known.items())] for key, known in sorted(self.replicas.items())],
+            "open": [[record, one.plain()] for record, one in self.open.items()],
+        }  # fmt: skip
+        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        columns = [self.counts[field][:k].astype("<i8").tobytes() for field in KEY_FIELDS]
+        return len(text).to_bytes(4, "little") + text + b"".join(columns) + self.square[:k].astype("<f8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, name: str, data: bytes) -> FlowCounts:
+        """Return the counts whose `to_bytes` gave `data`.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            When it is none.
+        """
+        size = int.from_bytes(data[:4], "little")
+        header: dict[str, Any] = json.loads(data[4 : 4 + size])
+        if header["format"] != FORMAT:
+            raise ValueError(f"flow of format {header['format']}; this version reads {FORMAT}")
+        found = cls(name, header["places"])
+        found.numbers_of(header["keys"])
+        k = len(found.keys)
+        words = np.frombuffer(data, "<i8", (len(KEY_FIELDS) + 1) * k, 4 + size).reshape(-1, k)
+        for field, column in zip(KEY_FIELDS, words, strict=False):
+            found.counts[field][:k] = column
+        found.square[:k] = words[-1].view("<f8")
+        found.entered_square = float.fromhex(header["entered_square"])
+        found.n = {field: int(cast("Mapping[str, int]", header["n"])[field]) for field in found.n}
+        found.passes = {c: dict(map(tuple, known)) for c, known in header["passes"]}
+        found.replicas = {key: dict(map(tuple, known)) for key, known in header["replicas"]}
+        for record, (weight, last, late, passes, waiting) in header["open"]:
+            one = found.open[record] = Open(last, late)
+            one.weight, one.passes, one.waiting = weight, dict(map(tuple, passes)), list(waiting)
+        return found
+
+
+FORMAT = 1
+FAN_OUT_MAX = 1_024  # replicas that a fan-out lists
+
+
+def _count(passes: dict[int, dict[int, int]], one: Open) -> None:
+    for counter, n in one.passes.items():
+        known = passes.setdefault(counter, {})
+        depth = min(n, DEPTH_MAX)
+        known[depth] = known.get(depth, 0) + one.weight

@@ -1,0 +1,406 @@
+"""Whether a better allocation is worth telling: its gain, the chance that it is one, and the time that repays the change.
+
+An allocation that is best by a hair under today's estimates is not worth a change: the hair is noise, and a change costs. A
+better one is told when, together,
+
+- its gain is at least `Policy.gain_min`;
+- the chance that it is no gain at all, the curves being as uncertain as they are (`advisor.planning.fares`), is below the k-th
+  share of `Policy.risk` at the k-th look: risk / (k (k + 1)), shares that sum to `risk` however often one looks;
+- the change is repaid within `Policy.horizon_s`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import TabulatedCurves
+from advisor.domain.flows import Flow
+from advisor.domain.networks import Network
+from advisor.errors import ImpossibleTarget, Unsupported
+from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.fares import Fare, Standing, company, fare_of, faster, normal_below, reaches, sooner
+from advisor.planning.plans import plan
+from advisor.planning.requests import Request
+from advisor.planning.visits import visits_of
+
+GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
+RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred
+HORIZON_S = 600.0  # a change that takes longer to repay itself may well be overtaken by the next
+LEAST_ROWS = 8  # of the network between two looks: the drift test takes 5 rows of a component at the least
+GROWTH = 4  # a look comes when a quarter more rows have come since the last change: their errors then are 11 % smaller
+RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did
+OUTCOME_RISK = 0.05  # of saying wrongly that a change paid, or did not: said once, and nothing is moved for it
+COSTS_KEPT = 8  # measured costs of change: what a change took a week ago says little
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a watch asks of an advice; see the module."""
+
+    gain_min: float = GAIN_MIN
+    risk: float = RISK
+    horizon_s: float = HORIZON_S
+
+
+class Verdict(NamedTuple):
+    """What is to be said of one allocation against another. `gain` and `probability` are of the objective."""
+
+    gain: float
+    probability: float
+    cost_s: float
+    break_even_s: float
+    changed: tuple[str, ...]
+    worth: bool
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostOfChange:
+    """Seconds that the network stands still for a change: given, measured, or both.
+
+    A given cost counts as one measurement: those that follow correct it by the mean of their ratios. Without one the cost is
+    the mean of the measured ones, 0 before the first.
+
+    Attributes
+    ----------
+    flat_s : float
+        Of any change.
+    by_key : mapping
+        Key -> further seconds where that component's allocation changes: components are changed one after another.
+    measured : tuple of (expected, took)
+        The latest, `COSTS_KEPT` at most.
+    """
+
+    flat_s: float = 0.0
+    by_key: Mapping[str, float] = field(default_factory=dict[str, float])
+    measured: tuple[tuple[float, float], ...] = ()
+
+    def expected_s(self, changed: Sequence[str]) -> float:
+        """Return the seconds to expect of a change of these components. Cost O(changed)."""
+        if not changed:
+            return 0.0
+        given = self.flat_s + sum(self.by_key.get(key, 0.0) for key in changed)
+        if not self.measured:
+            return given
+        if given <= 0.0:
+            return sum(took for _, took in self.measured) / len(self.measured)
+        ratios = [took / expected for expected, took in self.measured if expected > 0.0]
+        return given * (1.0 + sum(ratios)) / (1 + len(ratios))
+
+    def learned(self, changed: Sequence[str], took_s: float) -> CostOfChange:
+        """Return the cost after a change of these components took so long."""
+        given = self.flat_s + sum(self.by_key.get(key, 0.0) for key in changed)
+        return replace(self, measured=(*self.measured, (given, took_s))[-COSTS_KEPT:])
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When to look again, in rows of the network's components: spacing grows with the rows since the last change of speed.
+
+    Attributes
+    ----------
+    rows, changes : int
+        At the last look.
+    origin : int
+        Rows at the last change of a component's speed, or at the beginning.
+    looks : int
+        Looks since then: the k of `risk / (k (k + 1))`.
+    """
+
+    rows: int = 0
+    changes: int = 0
+    origin: int = 0
+    looks: int = 0
+
+    def due(self, rows: int, changes: int, components: int) -> bool:
+        """Return whether to look now. A change of speed is looked at at once; a row for each component is waited for otherwise."""
+        if changes != self.changes:
+            return True
+        least = max(LEAST_ROWS, min(components, 64))
+        return rows >= self.rows + max(least, (self.rows - self.origin) // GROWTH)
+
+    def looked(self, rows: int, changes: int) -> Schedule:
+        """Return the schedule after a look."""
+        if changes != self.changes:
+            return Schedule(rows, changes, rows, 1)
+        return Schedule(rows, changes, self.origin, self.looks + 1)
+
+    def again(self, rows: int) -> Schedule:
+        """Return the schedule with looks close together again, but their count going on."""
+        return Schedule(self.rows, self.changes, rows, self.looks)
+
+
+def risk_at(look: int, policy: Policy) -> float:
+    """Return the chance of no gain that is taken at the k-th look: shares of `policy.risk` that sum to it."""
+    k = max(1, look)
+    return policy.risk / (k * (k + 1.0))
+
+
+def judge(
+    objective: str,
+    keys: Sequence[str],
+    now: Fare,
+    then: Fare,
+    cost: CostOfChange,
+    policy: Policy,
+    look: int = 1,
+    *,
+    target: Mapping[str, float] | None = None,
+    cautious_used: int | None = None,
+) -> Verdict:
+    """Return whether going from `now` to `then` is worth telling. Cost O(n log n).
+
+    Parameters
+    ----------
+    objective : str
+        ``throughput``, ``latency`` or ``fewest_cores``; the last with `target`.
+    look : int
+        How often was looked since the last change of speed.
+    cautious_used : int, optional
+        For ``fewest_cores``: what a plan on the curves' upper bounds would use, so that no cores are given up for a target that
+        is met by luck.
+    """
+    changed = changes(keys, now, then)
+    cost_s = cost.expected_s(changed)
+    risk = risk_at(look, policy)
+    if objective == "fewest_cores" and target:
+        gain, probability, break_even = _fewer(now, then, cost_s, target, cautious_used)
+    elif objective == "latency":
+        saved = now.latency_s - then.latency_s if math.isfinite(then.latency_s) else 0.0
+        gain, probability = saved / now.latency_s if math.isfinite(saved) else 1.0, sooner(now, then)
+        # Records that come while all stands still wait for half of it on average; each later one gains `saved`.
+        break_even = cost_s + cost_s * cost_s / (2.0 * saved) if saved > 0 else math.inf
+    else:
+        gain, probability = now.period_s / then.period_s - 1.0, faster(now, then)
+        # rate_then (t - cost) = rate_now t
+        break_even = cost_s * (1.0 + gain) / gain if gain > 0 else math.inf
+    gain = gain if abs(gain) > TIE else 0.0
+    code, text = _words(gain, probability, break_even, cost_s, changed, risk, policy)
+    return Verdict(gain, probability, cost_s, break_even, changed, code == "worth", code, text)
+
+
+def changes(keys: Sequence[str], now: Fare, then: Fare) -> tuple[str, ...]:
+    """Return the keys whose cores, instances or company differ, in text order."""
+    differ = (now.cores != then.cores) | (now.instances != then.instances)
+    if len(now.turns) != len(keys) or len(then.turns) != len(keys):
+        differ |= company(now) != company(then)
+    return tuple(keys[row] for row in np.flatnonzero(differ))
+
+
+def _words(
+    gain: float,
+    probability: float,
+    break_even_s: float,
+    cost_s: float,
+    changed: Sequence[str],
+    risk: float,
+    policy: Policy,
+) -> tuple[str, str]:
+    if not changed:
+        return "same", "the present allocation is the best one known"
+    if gain < policy.gain_min:
+        return (
+            "small",
+            f"the best allocation known would gain {gain:.2%}; less than {policy.gain_min:.2%} is not worth a change",
+        )
+    if 1.0 - probability > risk:
+        return "unsure", (
+            f"the best allocation known would gain {gain:.1%}, with probability {probability:.4f}: below {1.0 - risk:.4f} that may"
+            " be noise"
+        )
+    if break_even_s > policy.horizon_s:
+        return "unpaid", (
+            f"it would gain {gain:.1%}, but the change costs {cost_s:.3g} s and is repaid after {break_even_s:.3g} s only;"
+            f" the horizon is {policy.horizon_s:g} s"
+        )
+    return "worth", (
+        f"it gains {gain:.1%}, with probability {probability:.4f}; the change costs {cost_s:.3g} s and is repaid after"
+        f" {break_even_s:.3g} s"
+    )
+
+
+def _fewer(
+    now: Fare, then: Fare, cost_s: float, target: Mapping[str, float], cautious_used: int | None
+) -> tuple[float, float, float]:
+    """Return gain, probability and break-even of reaching a target again, or of reaching it with fewer cores."""
+    ((name, value),) = target.items()
+    bound = 1.0 / value if name == "throughput_per_s" else value
+    has = now.period_s if name == "throughput_per_s" else now.latency_s
+    if has > bound * (1.0 + TIE):
+        would = then.period_s if name == "throughput_per_s" else then.latency_s
+        missed = 1.0 - reaches(now, name, bound)
+        return has / max(would, bound) - 1.0, missed, 0.0
+    saved = now.used - then.used
+    if saved <= 0:
+        return 0.0, 0.0, math.inf
+    sure = cautious_used is not None and cautious_used < now.used
+    if sure and cautious_used is not None:
+        saved = min(saved, now.used - cautious_used)
+    # All cores stand still for the cost; afterwards those saved do other work.
+    return saved / now.used, 1.0 if sure else 0.5, cost_s * now.used / saved
+
+
+class Outcome(NamedTuple):
+    """What a change did: measured against what was promised."""
+
+    paid: bool
+    before: float
+    promised: float
+    measured: float
+    text: str
+
+
+def outcome(
+    before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str
+) -> Outcome | None:
+    """Return whether a change paid, once it can be told; None before. Cost O(n).
+
+    Parameters
+    ----------
+    before, promised : float
+        Seconds, of the period or of the latency, without the change and with it, as they were estimated when it was advised.
+    seconds, spread : float64 arrays (n,)
+        Measured since the change: each component's mean time a record, visits and instances included, and its relative standard
+        error.
+    runs : int64 array (n,)
+        Runs measured since the change.
+
+    Notes
+    -----
+    Which components decide: for the period those that can be the slowest, for the latency all. Paid: what was measured is below
+    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - OUTCOME_RISK.
+    """
+    log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
+    if objective == "latency":
+        deciding = seconds > 0
+        measured = float(seconds.sum())
+        error = math.sqrt(float(np.square(seconds * sd).sum())) / max(measured, 1e-300)
+    else:
+        deciding = log_seconds + 3.0 * sd >= (log_seconds - 3.0 * sd).max()
+        slowest = int(seconds.argmax())
+        measured, error = float(seconds[slowest]), float(sd[slowest])
+    if (runs[deciding] < RUNS_MIN).any() or measured <= 0.0:
+        return None
+    middle = math.sqrt(before * promised)
+    z = math.log(middle / measured) / error
+    chance = float(normal_below(np.array([z]))[0])
+    if OUTCOME_RISK < chance < 1.0 - OUTCOME_RISK:
+        return None
+    paid = chance > 0.5
+    noun = "latency" if objective == "latency" else "time a record"
+    text = (
+        f"the change {'paid' if paid else 'did not pay'}: the {noun} was {before:.4g} s, {promised:.4g} s were promised,"
+        f" {measured:.4g} s were measured"
+    )
+    return Outcome(paid, before, promised, measured, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a watch asks when it looks again.
+
+    Attributes
+    ----------
+    standing : Standing or None
+        What the runtime has; None where nobody has told and no row has shown it.
+    advised : Standing or None
+        What it was last advised and has not applied: an advice is not repeated, and is taken back when it has become wrong.
+    cost : CostOfChange
+    policy : Policy
+    look : int
+        How often was looked since the last change of speed.
+    actual : Standing or None
+        What rows show that it does.
+    """
+
+    standing: Standing | None
+    advised: Standing | None
+    cost: CostOfChange
+    policy: Policy
+    look: int
+    actual: Standing | None = None
+
+
+class Look(NamedTuple):
+    """What a look found: the best allocation, how all fare, and what is to be told.
+
+    `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the objective's figures, best first
+    in name: of ``best``, and of ``present``, ``advised`` and ``actual`` where there are such; `visits` (n,) are those of a record.
+    """
+
+    kind: str
+    allocation: Allocation
+    verdict: Verdict | None
+    values: dict[str, dict[str, float]]
+    visits: Floats
+
+
+def reconsider(
+    network: Network, curves: TabulatedCurves, request: Request, question: Question, flow: Flow | None = None
+) -> Look:
+    """Return the best allocation of the moment, and whether it is worth telling. Raises and costs as `plan`."""
+    best = plan(network, curves, request, flow)
+    visits = visits_of(network, request, flow)
+
+    def fares(standing: Standing) -> Fare:
+        return fare_of(network, curves, request, visits, standing)
+
+    then = fares(Standing.of(best))
+    values = {"best": _figures(then)}
+    if question.actual is not None:
+        values["actual"] = _figures(fares(question.actual))
+    if question.standing is None:
+        return Look("first", best, None, values, visits.per_record)
+    now = fares(question.standing)
+    values["present"] = _figures(now)
+    cautious = None
+    if request.objective == "fewest_cores" and (sure := _sure(network, curves, request, flow)) is not None:
+        cautious = sum(count * sure.instances[key] for key, count in sure.cores.items())
+
+    def judged(of: Fare, against: Fare, policy: Policy) -> Verdict:
+        return judge(
+            request.objective, network.keys, against, of, question.cost, policy, question.look,
+            target=request.target, cautious_used=cautious,
+        )  # fmt: skip
+
+    verdict = judged(then, now, question.policy)
+    if verdict.code == "unsure" and (sure := _sure(network, curves, request, flow)) is not None:
+        # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
+        other = fares(Standing.of(sure))
+        surer = judged(other, now, question.policy)
+        if surer.worth:
+            best, then, verdict = sure, other, surer
+    if question.advised is None:
+        return Look("advice" if verdict.worth else "", best, verdict, values, visits.per_record)
+    before = fares(question.advised)
+    values["advised"] = _figures(before)
+    # Of two that are both good enough the one that was told stays: the new one must be worth a change from that, too.
+    if verdict.worth and judged(then, before, question.policy).worth:
+        return Look("advice", best, verdict, values, visits.per_record)
+    still = judged(before, now, replace(question.policy, gain_min=0.0, risk=1.0))
+    gone = still.gain <= 0.0 or still.probability < 0.5
+    return Look("withdrawn" if gone else "", best, verdict, values, visits.per_record)
+
+
+def _figures(fare: Fare) -> dict[str, float]:
+    return {
+        "throughput_per_s": 1.0 / fare.period_s,
+        "latency_s": fare.latency_s,
+        "cores": float(fare.used),
+        "work_s": fare.work_s,
+    }
+
+
+def _sure(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> Allocation | None:
+    """Return what is best when every curve is at its upper bound; None where the target is then out of reach."""
+    try:
+        return plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
+    except (ImpossibleTarget, Unsupported):
+        return None

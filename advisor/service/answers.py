@@ -1,0 +1,106 @@
+"""Answers that are kept for a while, with the slice of state that they were worked out from: to be explained, and replayed."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from advisor.errors import InvalidValue
+from advisor.service.heavy import Curves, Spec
+
+ANSWERS_MAX = 512  # kept at a time: a scheduler that asks once a second can look back for eight minutes
+ANSWERS_BYTES_MAX = 32 * 2**20  # of all of them: 80 answers about 1000 components, or one about 100,000
+KEY_BYTES = (
+    200  # of one component in a kept answer, beside its curve: its name, its cores and its instances as Python objects
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One answer.
+
+    Attributes
+    ----------
+    id : str
+    at : float
+        When it was given, seconds since the epoch.
+    network : str or list of maps
+        As it was asked about.
+    request : mapping
+        What was asked, as the planner takes it.
+    curves : Curves
+        What was known of the components, one curve a key: flat arrays, and all that a replay needs.
+    allocation : mapping
+        The answer.
+    """
+
+    id: str
+    at: float
+    network: Spec
+    request: Mapping[str, Any]
+    curves: Curves
+    allocation: Mapping[str, Any]
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes."""
+        arrays = sum(getattr(self.curves, each.name).nbytes for each in fields(self.curves))
+        text = len(self.network) if isinstance(self.network, str) else KEY_BYTES * len(self.network)
+        return arrays + text + KEY_BYTES * len(self.curves)
+
+
+class Answers:
+    """The answers of one run of the service, the oldest dropped first. Their ids are of this run alone."""
+
+    def __init__(
+        self, answers_max: int = ANSWERS_MAX, bytes_max: int = ANSWERS_BYTES_MAX, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._answers_max = answers_max
+        self._bytes_max = bytes_max
+        self._clock = clock
+        self._run = secrets.token_hex(2)  # so that an id of before a restart names no answer of after it
+        self._given = 0
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(
+        self,
+        network: Spec,
+        request: Mapping[str, Any],
+        curves: Curves,
+        allocation: Mapping[str, Any],
+    ) -> str:
+        """Keep an answer and return its id. One that exceeds the bound alone has an id, and is not kept."""
+        self._given += 1
+        number = f"{self._run}-{self._given}"
+        kept = Kept(number, self._clock(), network, request, curves, allocation)
+        self._kept[number] = kept
+        self.bytes += kept.bytes
+        while len(self._kept) > self._answers_max or self.bytes > self._bytes_max:
+            _, oldest = self._kept.popitem(last=False)
+            self.bytes -= oldest.bytes
+        return number
+
+    def find(self, number: str) -> Kept:
+        """Return a kept answer.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        found = self._kept.get(number)
+        if found is None:
+            raise InvalidValue(
+                "id",
+                number,
+                f"of one of the {len(self._kept)} answers kept",
+                "the oldest go first; ids end with the service",
+            )
+        return found

@@ -1,0 +1,120 @@
+"""Why a kept answer was as it was: what was asked, what was answered, what it stands on; as structure and as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from advisor.service.answers import Kept
+
+TEXT_SHOWN = 200  # characters of a network's text in a sentence
+FEW_RUNS = 30  # observations below which a curve is said to rest on few
+COMPONENTS_SAID = 12  # of each sentence about several
+
+
+def explained(kept: Kept) -> dict[str, Any]:
+    """Return the structure of an explanation; its `sentences` can be read one after the other. Cost O(n)."""
+    return {
+        "id": kept.id,
+        "at": kept.at,
+        "network": kept.network if isinstance(kept.network, str) else list(kept.network),
+        "request": dict(kept.request),
+        "allocation": dict(kept.allocation),
+        "sentences": list(_sentences(kept)),
+    }
+
+
+def _sentences(kept: Kept) -> Iterator[str]:
+    allocation, request = kept.allocation, kept.request
+    cores = request.get("cores")
+    on = "as many cores as it takes" if cores is None else f"{cores:,} cores"
+    when = datetime.fromtimestamp(kept.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    n = len(allocation["cores"])
+    yield (
+        f"Answer {kept.id} of {when}: {request.get('objective', 'throughput')} of a network of {_several(n, 'component')}"
+        f" on {on}."
+    )
+    if isinstance(kept.network, str):
+        text = " ".join(kept.network.split())
+        yield f"The network: {text[:TEXT_SHOWN]}{'…' if len(text) > TEXT_SHOWN else ''}"
+    options = [f"{key} {value}" for key, value in request.items() if key not in ("cores", "objective")]
+    if options:
+        yield f"Asked with {'; '.join(option[:TEXT_SHOWN] for option in options)}."
+    yield _given(allocation)
+    yield (
+        f"That is {_figure(allocation['throughput_per_s'])} records/s, and {_figure(allocation['latency_s'])} s a record in the"
+        " network."
+    )
+    for reason in allocation.get("why", ()):
+        yield _sentence(reason["text"])
+    yield from _gap(allocation)
+    yield from _marginal(allocation)
+    yield from _evidence(allocation)
+
+
+def _given(allocation: Mapping[str, Any]) -> str:
+    shown: list[str] = []
+    for key, cores in list(allocation["cores"].items())[:COMPONENTS_SAID]:
+        instances = allocation["instances"][key]
+        shown.append(f"{key} {cores}" if instances == 1 else f"{key} {instances} x {cores}")
+    more = len(allocation["cores"]) - len(shown)
+    tail = f", and {more:,} more" if more else ""
+    return f"Cores: {', '.join(shown)}{tail}; {_several(allocation['spare'], 'core')} to spare."
+
+
+def _gap(allocation: Mapping[str, Any]) -> Iterator[str]:
+    gap = allocation.get("gap")
+    if gap is not None:
+        yield "It is proved best." if gap == 0 else f"It is at most {100 * gap:.2g} % from the best that is possible."
+
+
+def _marginal(allocation: Mapping[str, Any]) -> Iterator[str]:
+    """Say which component's next core gains most, and which could give one up for least."""
+    rows: list[Mapping[str, Any]] = list(allocation.get("marginal", ()))
+    rate, latency = allocation["throughput_per_s"], allocation["latency_s"]
+    for name, word, now, sign in (
+        ("throughput_per_s", "records/s", rate, 1.0),
+        ("latency_s", "s a record", latency, -1.0),
+    ):
+        taken = [(sign * row[f"last_{name}"], row) for row in rows if row.get(f"last_{name}") is not None]
+        if taken:
+            value, row = max(taken, key=lambda pair: cast("float", pair[0]))
+            yield (
+                f"The core that is missed least is the last of {row['key']}: without it {_figure(sign * value)} {word} instead of"
+                f" {_figure(now)}."
+            )
+
+
+def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
+    known: Mapping[str, Mapping[str, Any]] = allocation.get("evidence", {})
+    if not known:
+        return
+    runs = [int(entry["observations"]) for entry in known.values()]
+    models = sorted({str(entry["model"]) for entry in known.values()})
+    yield (
+        f"The curves of {_several(len(known), 'component')} shown rest on {min(runs):,} to {max(runs):,} runs each"
+        f" ({', '.join(models[:3])}{', …' if len(models) > 3 else ''})."
+    )
+    few = [f"{key} ({entry['observations']})" for key, entry in known.items() if entry["observations"] < FEW_RUNS]
+    if few:
+        yield f"On few runs: {', '.join(few[:COMPONENTS_SAID])}{', …' if len(few) > COMPONENTS_SAID else ''}."
+    beyond = [
+        f"{key} on {allocation['cores'][key]} cores (seen {entry['cores_range'][0]:g} to {entry['cores_range'][1]:g})"
+        for key, entry in known.items()
+        if entry["extrapolates"] > 0
+    ]
+    if beyond:
+        yield f"Extrapolated: {', '.join(beyond[:COMPONENTS_SAID])}{', …' if len(beyond) > COMPONENTS_SAID else ''}."
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+
+
+def _several(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"

@@ -1,0 +1,153 @@
+"""Networks to allocations for the service: curves are made here, plans in a worker process, and every answer is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from math import log2
+from typing import Any, NamedTuple
+
+from advisor.domain import limits
+from advisor.domain.curves import TabulatedCurves
+from advisor.domain.networks import network_from_nodes
+from advisor.engine import Advisor
+from advisor.errors import AdvisorError, InvalidValue
+from advisor.planning.fares import LEVEL
+from advisor.planning.stability import Look, Question
+from advisor.service.answers import Answers, Kept
+from advisor.service.explaining import explained
+from advisor.service.heavy import Curves, Heavy, Spec
+from advisor.service.questions import is_small
+from advisor.service.tables import tables_of
+
+EVIDENCE_MAX = 64  # components of an answer of which is told what their curves rest on, those that bound it first
+
+
+class Shape(NamedTuple):
+    """What the service needs to know of a network: its keys and the box name of each, in text order."""
+
+    keys: tuple[str, ...]
+    components: tuple[str, ...]
+
+
+class Planner:
+    """Puts a network, what is known of its components and a request together.
+
+    Parameters
+    ----------
+    advisor : Advisor
+        Whose curves are asked for.
+    heavy : Heavy
+        The worker processes.
+    answers : Answers
+        Where answers are kept.
+    """
+
+    def __init__(self, advisor: Advisor, heavy: Heavy, answers: Answers) -> None:
+        self._advisor = advisor
+        self._heavy = heavy
+        self.answers = answers
+
+    async def read(self, network: Spec) -> Shape:
+        """Return the keys and components of a network; raises as `Heavy.shape_of`."""
+        if not is_small(network):
+            return Shape(*await self._heavy.shape_of(network))
+        read = self._advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
+        return Shape(read.keys, read.components)
+
+    async def allocate(
+        self, network: Spec, request: Mapping[str, Any], deadline_s: float | None = None
+    ) -> dict[str, Any]:
+        """Return the allocation for a network, its id and its evidence with it; the answer is kept.
+
+        Raises
+        ------
+        NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge, Unsupported
+            As `Advisor.allocate`.
+        Unavailable, WorkFailed
+            As `Heavy`.
+        """
+        began = time.monotonic()
+        shape = await self.read(network)
+        curves, rest = await self._curves(shape, request)
+        left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
+        allocation = await self._heavy.plan(network, curves, rest, left)
+        allocation["evidence"] = self._evidence(shape, request, allocation)
+        allocation["id"] = self.answers.keep(network, request, curves, allocation)
+        return allocation
+
+    async def reconsider(
+        self, network: Spec, request: Mapping[str, Any], question: Question
+    ) -> tuple[Look, TabulatedCurves]:
+        """Return what a watch finds when it looks again, and the curves that it looked at. Raises as `allocate`."""
+        curves, rest = await self._curves(await self.read(network), request)
+        return await self._heavy.reconsider(network, curves, rest, question), curves
+
+    async def replay(self, kept: Kept) -> dict[str, Any]:
+        """Return an answer worked out again from what was kept of it; raises as `allocate`."""
+        _, _, rest = _split(kept.request, None)
+        return await self._heavy.plan(kept.network, kept.curves, rest)
+
+    async def explain(self, number: str, *, replay: bool) -> dict[str, Any]:
+        """Return why a kept answer was as it was, as structure and as sentences.
+
+        Raises
+        ------
+        InvalidValue
+            When it is not kept.
+        """
+        kept = self.answers.find(number)
+        found = explained(kept)
+        if replay:
+            again = await self.replay(kept)
+            added = ("id", "evidence")
+            same = again == {key: value for key, value in kept.allocation.items() if key not in added}
+            found["replayed"] = {"same": same, "allocation": again}
+        return found
+
+    def keep(self, network: Spec, request: Mapping[str, Any], curves: Curves, allocation: dict[str, Any]) -> str:
+        """Keep an answer that was worked out elsewhere; return its id."""
+        return self.answers.keep(network, request, curves, allocation)
+
+    async def _curves(self, shape: Shape, request: Mapping[str, Any]) -> tuple[TabulatedCurves, dict[str, Any]]:
+        names, load, rest = _split(request, shape.components)
+        cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
+        level = request.get("level") or LEVEL
+        return await tables_of(self._advisor, shape.components, names, load, cores_max, level), rest
+
+    def _evidence(
+        self, shape: Shape, request: Mapping[str, Any], allocation: Mapping[str, Any]
+    ) -> dict[str, dict[str, Any]]:
+        """Return what the curves rest on, at the cores given: of the components that bound the answer first."""
+        names, boxes = request.get("components", {}), dict(zip(shape.keys, shape.components, strict=True))
+        chosen = list(dict.fromkeys([*allocation["bottleneck"], *shape.keys]))[:EVIDENCE_MAX]
+        components = [names.get(boxes[key], boxes[key]) for key in chosen]
+        try:
+            models = self._advisor.models(components)
+        except AdvisorError:  # forgotten since: the answer stands on what was known
+            return {}
+        found: dict[str, dict[str, Any]] = {}
+        for key, component, model in zip(chosen, components, models, strict=True):
+            mixture = self._advisor.mixture(component)
+            low, high = model.p_range
+            cores = allocation["cores"][key]
+            found[key] = {
+                "model": model.name if mixture is None else mixture.name,
+                "observations": model.runs,
+                "extrapolates": max(log2(cores / high), log2(low / cores), 0.0),
+                "cores_range": [low, high],
+            }
+        return found
+
+
+def _split(
+    request: Mapping[str, Any], boxes: Sequence[str] | None
+) -> tuple[dict[str, str], dict[str, float], dict[str, Any]]:
+    """Return which component each box runs, the load of each, and what is left for the planner."""
+    rest = dict(request)
+    names, load = rest.pop("components", {}), rest.pop("load", {})
+    if boxes is not None:
+        unknown = sorted((set(names) | set(load)) - set(boxes))
+        if unknown:
+            raise InvalidValue("components" if unknown[0] in names else "load", unknown[0], "a box of the network")
+    return names, load, rest

@@ -1,0 +1,559 @@
+"""Watches: networks whose allocation is looked at again as rows come, and who is told when a better one is worth it.
+
+A look costs a plan. It is taken at counts of the network's rows that are spaced (`advisor.planning.stability.Schedule`), at once
+when a component's speed was found to have changed, and never for more than a share of the time; large networks are planned in a
+worker process. Between looks a batch of rows costs a few array operations, whatever the number of watches.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import anyio
+import numpy as np
+
+from advisor.domain.answers import Allocation
+from advisor.domain.observations import Columns
+from advisor.engine import Engine
+from advisor.errors import (
+    AdvisorError,
+    InvalidValue,
+    NotEnoughData,
+    TooLarge,
+    Unavailable,
+    UnknownComponent,
+    Unsupported,
+)
+from advisor.planning.fares import Standing
+from advisor.planning.stability import CostOfChange, Look, Policy, Question, Schedule, Verdict, outcome
+from advisor.protocol import messages as m
+from advisor.protocol.connection import encode_notification
+from advisor.service import questions
+from advisor.service.logs import event
+from advisor.service.measures import Measures
+from advisor.service.planner import Planner
+from advisor.service.seen import Ints, Seen, Tally
+from advisor.service.subscriptions import Subscriptions
+
+WATCHES_MAX = 1_000  # of the service: one a connection at its default limit
+WATCHES_CONNECTION_MAX = 16  # of one connection: as many as it may have subscriptions
+LOOK_COUNTED_S = 1.0  # of a look: a longer one has waited for others, or for a worker process to start
+LOOK_SHARE = 0.1  # of the time that looks of one watch may take: after one of a second the next comes 9 seconds later
+PUSH_EVERY_S = 0.01  # between two pushes of one watch
+SAME_CORES = 0.02  # of the cores advised: the mean of the latest rows lies so near when all but the oldest have them
+WATCHABLE = ("throughput", "latency", "fewest_cores")
+REGRET_GAP_S = 3600.0  # no longer span between looks counts towards regret: nothing was known in it
+
+
+@dataclass(slots=True, eq=False)
+class Watch:
+    """One network that somebody watches.
+
+    Attributes
+    ----------
+    standing : Standing or None
+        What the runtime was told to have, or said that it has; None: what its rows show.
+    advised : Allocation or None
+        The last advice that is neither applied nor withdrawn.
+    promise : (before, promised, Standing) or None
+        Of a change that was applied and is not judged yet: seconds without it, seconds promised.
+    best : Allocation or None
+        Of the last look.
+    slice : tuple
+        Network, request and curves of the last look: what its answer is kept with.
+    told : list of maps
+        What is to be told with the next push.
+    """
+
+    number: int
+    owner: Any
+    params: m.Watch
+    keys: tuple[str, ...]
+    components: tuple[str, ...]
+    objective: str
+    policy: Policy
+    cost: CostOfChange
+    shadow: bool
+    standing: Standing | None
+    schedule: Schedule = field(default_factory=Schedule)
+    rows: int = 0
+    looking: bool = False
+    rest_until: float = 0.0
+    again_at: float = 0.0
+    advised: Allocation | None = None
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    best: Allocation | None = None
+    verdict: Verdict | None = None
+    waiting: str = "no look yet"
+    failure: str = ""
+    outcome: str = ""
+    places: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    changes: int = 0
+    changes_seen: int = -1
+    advised_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    promise: tuple[float, float, Standing] | None = None
+    tally: Tally | None = None
+    slice: tuple[Any, Any, Any] = (None, None, None)
+    told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    regret: float = 0.0
+    rate_lost: float = 0.0
+    regret_s: float = 0.0
+    watched_s: float = 0.0
+    records_lost: float = 0.0
+    looked_at: float | None = None
+
+
+class Watching:
+    """All watches of a service. One event loop, no locks.
+
+    Parameters
+    ----------
+    engine, subscriptions, measures :
+        Whose rows, who is told, what is counted.
+    planner : Planner
+        Reads networks, makes curves and plans, here or in a worker process.
+    spawn : callable
+        Starts a coroutine in the background.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        planner: Planner,
+        subscriptions: Subscriptions,
+        measures: Measures,
+        spawn: Callable[..., object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._advisor = engine.advisor
+        self._components = engine.advisor.components
+        self._turn = anyio.Lock()  # one look at a time: watches must not crowd out who waits for an answer
+        self._planner = planner
+        self._subscriptions = subscriptions
+        self._measures = measures
+        self._spawn = spawn
+        self._clock = clock
+        self._numbered = 0
+        self._watches: dict[int, Watch] = {}
+        self._seen = Seen(self._components)
+        self._by_place: dict[int, list[Watch]] = {}
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+    # -- verbs
+
+    async def open(self, owner: Any, params: Any) -> dict[str, Any]:
+        """Begin to watch a network; return the first allocation, as far as enough is known for one.
+
+        Raises
+        ------
+        NetworkSyntax, InvalidValue, TooLarge, Unsupported, ImpossibleTarget, MissingShares, Unavailable, WorkFailed
+        """
+        network, request = questions.allocation_asked(self._advisor, params)
+        if request.get("objective", "throughput") not in WATCHABLE:
+            raise Unsupported(
+                "only single allocations are watched", field="objective", value=request["objective"],
+                bound=" or ".join(WATCHABLE), hint="ask for the front with allocate",
+            )  # fmt: skip
+        read = await self._planner.read(network)
+        self._refuse_too_many(owner)
+        names = request.get("components", {})
+        self._numbered += 1
+        watch = Watch(
+            number=self._numbered,
+            owner=owner,
+            params=params,
+            keys=read.keys,
+            components=tuple(names.get(box, box) for box in read.components),
+            objective=request.get("objective", "throughput"),
+            policy=_policy(params),
+            cost=_cost(params.change_cost_s, read.keys),
+            shadow=params.shadow,
+            standing=None if params.current is None else Standing.given("current", params.current, read.keys),
+        )
+        watch.places = self._seen.add(watch.components)
+        for place in set(watch.places.tolist()):
+            self._by_place.setdefault(place, []).append(watch)
+        self._watches[watch.number] = watch
+        try:
+            self._subscriptions.add(owner, ("watch", watch.number), lambda: self._news(watch), PUSH_EVERY_S)
+            look = await self._look(watch)
+        except BaseException:
+            self._end(watch)
+            raise
+        if watch.standing is None and look is not None and not watch.shadow:
+            watch.standing = Standing.of(look.allocation)  # what was asked for is taken as done
+        watch.told.clear()  # the answer says it
+        return self._state(watch, first=True)
+
+    def tell(self, owner: Any, params: Any) -> dict[str, Any]:
+        """Take in what the runtime did about an advice; return where the watch stands.
+
+        Raises
+        ------
+        InvalidValue
+            When the connection has no such watch, or nothing was advised that could be applied.
+        """
+        watch = self._find(owner, params.watch)
+        if params.applied is True:
+            applied = watch.advised or watch.best
+            if applied is None:
+                raise InvalidValue("applied", True, "a map by key: nothing was advised yet")
+            self._applied(watch, Standing.of(applied), params.took_s)
+        elif isinstance(params.applied, dict):
+            self._applied(watch, Standing.given("applied", params.applied, watch.keys), params.took_s)
+        elif params.took_s is not None:
+            raise InvalidValue("took_s", params.took_s, "given with applied: of which change it is the cost")
+        return self._state(watch)
+
+    def close(self, owner: Any, number: int) -> dict[str, Any]:
+        """Watch no more.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        self._end(self._find(owner, number))
+        return {"watch": number}
+
+    def leave(self, owner: Any) -> None:
+        """Forget the watches of a connection that is gone."""
+        for watch in [each for each in self._watches.values() if each.owner is owner]:
+            self._end(watch)
+
+    # -- rows
+
+    def observed(self, columns: Columns) -> None:
+        """Take in a batch that the engine has folded; look again where that is due. Cost O(rows + watched components hit)."""
+        found = self._seen.fold(columns)
+        if found is None:
+            return
+        places, cores, elapsed_s = found
+        n = np.bincount(places)
+        touched: dict[Watch, None] = {}
+        for place in np.flatnonzero(n).tolist():
+            for watch in self._by_place.get(place, ()):
+                watch.rows += int(n[place])
+                touched[watch] = None
+        for watch in touched:
+            if watch.tally is not None:
+                watch.tally.add(places, cores, elapsed_s)
+            self._consider(watch)
+
+    def sweep(self) -> None:
+        """Look again at what was due when it was too soon after the last look: called every few seconds."""
+        for watch in list(self._watches.values()):
+            self._consider(watch)
+
+    def _consider(self, watch: Watch) -> None:
+        now = self._clock()
+        if watch.looking or now < watch.rest_until:
+            return
+        changes = self._changes(watch)
+        # A change of speed is looked into at once: it cannot wait until the last look has been paid for.
+        if now < watch.again_at and changes == watch.schedule.changes:
+            return
+        if watch.schedule.due(watch.rows, changes, len(watch.keys)):
+            watch.looking = True
+            self._spawn(self._look_again, watch)
+
+    def _changes(self, watch: Watch) -> int:
+        """Return how often the speed of the network's components was found to have changed."""
+        total = self._components.totals["changes"]
+        if total != watch.changes_seen:
+            slots = [slot for name in set(watch.components) if (slot := self._components.slot_of.get(name)) is not None]
+            watch.changes = int(self._components.table.integers("changes")[slots].sum()) if slots else 0
+            watch.changes_seen = total
+        return watch.changes
+
+    # -- looks
+
+    async def _look_again(self, watch: Watch) -> None:
+        try:
+            if watch.number in self._watches:
+                await self._look(watch)
+        except AdvisorError as error:
+            self._failed(watch, error)
+        except Exception as error:  # a defect of ours must not cost the others their advice
+            event(logging.ERROR, "defect in a watch", error=error, watch=watch.number)
+        finally:
+            watch.looking = False
+
+    async def _look(self, watch: Watch) -> Look | None:
+        """Plan again and see what is to be told. Raises as `open`."""
+        began = self._clock()
+        watch.schedule = watch.schedule.looked(watch.rows, self._changes(watch))
+        try:
+            actual = self._seen.standing(
+                watch.keys, watch.places, {} if watch.standing is None else watch.standing.instances
+            )
+            self._notice_applied(watch, actual)
+            standing = actual if watch.shadow else watch.standing
+            question = Question(
+                standing, None if watch.advised is None else Standing.of(watch.advised), watch.cost, watch.policy,
+                watch.schedule.looks, actual,
+            )  # fmt: skip
+            network, request = questions.allocation_asked(self._advisor, watch.params)
+            async with self._turn:
+                look, curves = await self._planner.reconsider(network, request, question)
+        except (UnknownComponent, NotEnoughData, Unavailable) as error:
+            watch.waiting = str(error)
+            self._measures.replans["waiting"] += 1
+            return None
+        finally:
+            now = self._clock()
+            took = min(now - began, LOOK_COUNTED_S)
+            watch.rest_until = now + took
+            watch.again_at = now + took * (1.0 / LOOK_SHARE - 1.0)
+        self._measures.replans[look.kind or "nothing"] += 1
+        watch.slice = network, request, curves
+        self._found(watch, look)
+        return look
+
+    def _found(self, watch: Watch, look: Look) -> None:
+        """Say what a look found, and keep account of what the runtime did meanwhile."""
+        first = watch.best is None
+        watch.waiting, watch.failure = "", ""
+        watch.best, watch.figures = look.allocation, look.values
+        watch.verdict = look.verdict
+        self._account(watch)
+        self._judge_change(watch, look)
+        if watch.shadow:
+            return
+        if look.kind == "first":
+            watch.standing = Standing.of(look.allocation)
+            if first:
+                self._say(watch, "first", look)
+        elif look.kind == "advice":
+            watch.advised = look.allocation
+            watch.advised_values = look.values
+            self._say(watch, "advice", look)
+        elif look.kind == "withdrawn":
+            watch.advised = None
+            self._say(watch, "withdrawn", look)
+
+    def _say(self, watch: Watch, kind: str, look: Look) -> None:
+        allocation = look.allocation.as_dict()
+        allocation["id"] = self._planner.keep(*watch.slice, allocation)
+        item: dict[str, Any] = {"watch": watch.number, "kind": kind, "allocation": allocation} | _values(look.values)
+        if look.verdict is not None:
+            item |= _judgement(look.verdict)
+        self._push(watch, item)
+
+    def _push(self, watch: Watch, item: dict[str, Any]) -> None:
+        """Tell it with the next push; a kind that was not told yet is replaced by the newer one."""
+        watch.told = [each for each in watch.told if each["kind"] != item["kind"]] + [item]
+        self._measures.notifications[item["kind"]] += 1
+        self._subscriptions.stir()
+
+    async def _news(self, watch: Watch) -> bytes | None:
+        if not watch.told:
+            return None
+        told, watch.told = watch.told, []
+        return encode_notification("advice", [told])
+
+    def _failed(self, watch: Watch, error: AdvisorError) -> None:
+        """A look failed: said once, until one succeeds again."""
+        self._measures.replans["failed"] += 1
+        watch.verdict = None
+        watch.waiting = str(error)
+        if watch.failure != error.code:
+            watch.failure = error.code
+            self._push(watch, {"watch": watch.number, "kind": "failed", "error": error.as_dict()})
+
+    # -- what became of advice
+
+    def _notice_applied(self, watch: Watch, actual: Standing | None) -> None:
+        """Rows on the cores that were advised say that the advice was applied, where nobody does."""
+        if watch.advised is None or actual is None or watch.shadow:
+            return
+        wanted = watch.advised.cores
+        if all(abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in wanted.items()):
+            self._applied(watch, Standing.of(watch.advised), None)
+
+    def _applied(self, watch: Watch, standing: Standing, took_s: float | None) -> None:
+        before = watch.standing
+        if took_s is not None and before is not None:
+            changed = [key for key in watch.keys if before.cores[key] != standing.cores[key]
+                       or before.instances[key] != standing.instances[key]]  # fmt: skip
+            watch.cost = watch.cost.learned(changed, took_s)
+        if watch.advised is not None and Standing.of(watch.advised) == standing:
+            now, then = watch.advised_values["present"], watch.advised_values["best"]
+            watch.promise = (_seconds(watch.objective, now), _seconds(watch.objective, then), standing)
+            cores = np.array([standing.cores[key] for key in watch.keys])
+            watch.tally = Tally(watch.places, cores)
+        else:
+            watch.promise = watch.tally = None
+        watch.standing, watch.advised = standing, None
+        # Looks come close together again, for the cores are new to some components; their risk is not given out anew.
+        watch.schedule = watch.schedule.again(watch.rows)
+        self._measures.applied += 1
+
+    def _judge_change(self, watch: Watch, look: Look) -> None:
+        """Hold what was measured since a change against what was promised."""
+        if watch.promise is None or watch.tally is None:
+            return
+        before, promised, standing = watch.promise
+        instances = np.array([standing.instances[key] for key in watch.keys])
+        seconds = look.visits * watch.tally.mean
+        if watch.objective != "latency":
+            seconds = seconds / instances
+        found = outcome(
+            before,
+            promised,
+            seconds,
+            watch.tally.spread(),
+            watch.tally.runs,
+            objective=watch.objective,
+            policy=watch.policy,
+        )
+        if found is None:
+            return
+        watch.promise = watch.tally = None
+        self._measures.outcomes["paid" if found.paid else "not_paid"] += 1
+        watch.outcome = found.text
+        self._push(
+            watch,
+            {
+                "watch": watch.number, "kind": "outcome", "paid": found.paid, "before_s": found.before,
+                "promised_s": found.promised, "measured_s": found.measured, "why": found.text,
+            },
+        )  # fmt: skip
+
+    def _account(self, watch: Watch) -> None:
+        """Add up what the runtime lost since the last look by not doing what was best then."""
+        now = self._clock()
+        if watch.looked_at is not None:
+            span = min(now - watch.looked_at, REGRET_GAP_S)
+            watch.watched_s += span
+            watch.regret_s += span * watch.regret
+            watch.records_lost += span * watch.rate_lost
+            self._measures.watched_s += span
+            self._measures.regret_s += span * watch.regret
+        if "actual" not in watch.figures:
+            return
+        watch.looked_at = now
+        best, actual = watch.figures["best"], watch.figures["actual"]
+        watch.regret = _regret(watch.objective, best, actual)
+        lost = best["throughput_per_s"] - actual["throughput_per_s"]
+        watch.rate_lost = max(lost, 0.0) if watch.objective == "throughput" else 0.0
+
+    # -- what is told of watches
+
+    def status(self, limit: int) -> dict[str, Any]:
+        """Return how many there are, and of the first how they fare."""
+        measures = self._measures
+        return {
+            "watches": len(self._watches),
+            "notifications": dict(measures.notifications),
+            "replans": dict(measures.replans),
+            "outcomes": dict(measures.outcomes),
+            "regret": measures.regret_s / measures.watched_s if measures.watched_s else None,
+            "first": [self._brief(watch) for watch in list(self._watches.values())[:limit]],
+        }
+
+    def regrets(self) -> list[float]:
+        """Return the regret of each watch at its last look."""
+        return [watch.regret for watch in self._watches.values() if "actual" in watch.figures]
+
+    def _brief(self, watch: Watch) -> dict[str, Any]:
+        return {
+            "watch": watch.number,
+            "components": len(watch.keys),
+            "objective": watch.objective,
+            "shadow": watch.shadow,
+            "rows": watch.rows,
+            "waiting": watch.waiting or None,
+            "why": watch.verdict.text if watch.verdict is not None else None,
+            "regret": watch.regret if "actual" in watch.figures else None,
+            "regret_mean": watch.regret_s / watch.watched_s if watch.watched_s else None,
+            "records_lost": watch.records_lost,
+            "outcome": watch.outcome or None,
+        }
+
+    def _state(self, watch: Watch, *, first: bool = False) -> dict[str, Any]:
+        verdict = watch.verdict
+        allocation = None
+        if watch.best is not None:
+            allocation = watch.best.as_dict()
+            if first:
+                allocation["id"] = self._planner.keep(*watch.slice, allocation)
+        state = self._brief(watch) | {"allocation": allocation} | _values(watch.figures)
+        return state | (_judgement(verdict) if verdict is not None else {})
+
+    # -- inside
+
+    def _find(self, owner: Any, number: int) -> Watch:
+        watch = self._watches.get(number)
+        if watch is None or watch.owner is not owner:
+            raise InvalidValue("watch", number, "a watch of this connection", "watches end with their connection")
+        return watch
+
+    def _refuse_too_many(self, owner: Any) -> None:
+        if len(self._watches) >= WATCHES_MAX:
+            raise Unavailable("too many watches", field="watch", bound=WATCHES_MAX, hint="unwatch what nobody needs")
+        own = sum(watch.owner is owner for watch in self._watches.values())
+        if own >= WATCHES_CONNECTION_MAX:
+            raise TooLarge("watches of a connection", own + 1, WATCHES_CONNECTION_MAX, "unwatch what is not needed")
+
+    def _end(self, watch: Watch) -> None:
+        if self._watches.pop(watch.number, None) is None:
+            return
+        self._subscriptions.remove(watch.owner, ("watch", watch.number))
+        self._seen.drop(watch.components)
+        for place in set(watch.places.tolist()):
+            self._by_place[place].remove(watch)
+            if not self._by_place[place]:
+                del self._by_place[place]
+
+
+def _policy(params: Any) -> Policy:
+    given = {name: value for name in ("horizon_s", "gain_min") if (value := getattr(params, name)) is not None}
+    return Policy(**given)
+
+
+def _cost(given: Any, keys: Sequence[str]) -> CostOfChange:
+    if isinstance(given, dict):
+        by_key = cast("dict[str, float]", given)
+        unknown = next((key for key in by_key if key not in set(keys)), None)
+        if unknown is not None:
+            raise InvalidValue("change_cost_s", unknown, f"a key of the network: {', '.join(keys[:8])}")
+        return CostOfChange(by_key=by_key)
+    return CostOfChange(flat_s=float(given or 0.0))
+
+
+def _values(values: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    return {name: dict(values[name]) for name in ("best", "present", "advised", "actual") if name in values}
+
+
+def _judgement(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "gain": verdict.gain,
+        "probability": verdict.probability,
+        "cost_s": verdict.cost_s,
+        "break_even_s": verdict.break_even_s if math.isfinite(verdict.break_even_s) else None,
+        "changed": list(verdict.changed),
+        "verdict": verdict.code,
+        "why": verdict.text,
+    }
+
+
+def _seconds(objective: str, figures: Mapping[str, float]) -> float:
+    return figures["work_s"] if objective == "latency" else 1.0 / figures["throughput_per_s"]
+
+
+def _regret(objective: str, best: Mapping[str, float], actual: Mapping[str, float]) -> float:
+    """Return the share of the objective that is lost against the best known; 0 where there is nothing to gain."""
+    if objective == "latency":
+        share = 1.0 - best["latency_s"] / actual["latency_s"]
+    elif objective == "fewest_cores":
+        share = 1.0 - best["cores"] / actual["cores"]
+    else:
+        share = 1.0 - actual["throughput_per_s"] / best["throughput_per_s"]
+    return min(max(share, 0.0), 1.0)

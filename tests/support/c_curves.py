@@ -1,0 +1,78 @@
+"""The C client, compiled, and its curves asked through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "adapters" / "c"
+STRICT = ("-Wall", "-Wextra", "-Werror", "-std=c99", "-O2")
+
+
+def compiled(output: Path, *options: str) -> Path:
+    """Compile the C client, with more sources and options, to `output`; without a compiler the test is skipped, and says so."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("NO C COMPILER: the C client is not tested here")
+    command = [compiler, *STRICT, "-I", str(SOURCE), str(SOURCE / "advisor.c"), *options, "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return output
+
+
+class _Bundle(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_uint64), ("level", ctypes.c_double), ("components", ctypes.c_uint32),
+        ("words", ctypes.c_void_p), ("size", ctypes.c_size_t), ("starts", ctypes.c_void_p), ("names", ctypes.c_void_p),
+        ("name_ends", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class Library:
+    """The shared library."""
+
+    def __init__(self, path: Path) -> None:
+        self.c = ctypes.CDLL(str(path))
+        number, pointer = ctypes.c_double, ctypes.c_void_p
+        self.c.advisor_predict.restype = self.c.advisor_extrapolates.restype = number
+        self.c.advisor_predict.argtypes = (pointer, ctypes.c_uint32, number, number, pointer, pointer)
+        self.c.advisor_extrapolates.argtypes = (pointer, ctypes.c_uint32, number, number)
+        self.c.advisor_choose_cores.argtypes = (pointer, ctypes.c_uint32, number, ctypes.c_uint32, number, pointer)
+        self.c.advisor_find.restype = ctypes.c_long
+        self.c.advisor_find.argtypes = (pointer, ctypes.c_char_p, ctypes.c_size_t)
+        self.c.advisor_bundle_read.argtypes = (pointer, ctypes.c_char_p, ctypes.c_size_t)
+
+    def read(self, data: bytes) -> CBundle:
+        return CBundle(self, data)
+
+
+class CBundle:
+    """A bundle that C has read; `error` is not 0 where it would not."""
+
+    def __init__(self, library: Library, data: bytes) -> None:
+        self.c = library.c
+        self.held = _Bundle()
+        self.at = ctypes.addressof(self.held)
+        self.error = self.c.advisor_bundle_read(self.at, data, len(data))
+
+    def find(self, name: str) -> int:
+        return self.c.advisor_find(self.at, name.encode(), len(name.encode()))
+
+    def predict(self, component: int, x: float, p: float) -> tuple[float, float, float, float]:
+        low, high = ctypes.c_double(), ctypes.c_double()
+        value = self.c.advisor_predict(self.at, component, x, p, ctypes.addressof(low), ctypes.addressof(high))
+        return value, low.value, high.value, self.c.advisor_extrapolates(self.at, component, x, p)
+
+    def choose_cores(self, component: int, x: float, most: int, tolerance: float) -> int:
+        return self.c.advisor_choose_cores(self.at, component, x, most, tolerance, None)
+
+    def merge(self, other: CBundle) -> int:
+        return self.c.advisor_bundle_merge(ctypes.c_void_p(self.at), ctypes.c_void_p(other.at))
+
+    def close(self) -> None:
+        self.c.advisor_bundle_free(ctypes.c_void_p(self.at))

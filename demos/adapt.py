@@ -3,7 +3,8 @@
     python demos/adapt.py [--cores N] [--seconds 2] [--rounds 3]
 
 1. A service starts, and a small runtime (`demos/runtime.py`) executes the network below in worker processes.
-2. It learns: records run with each number of threads, every run is streamed to the service.
+2. It learns: records run with each number of threads. Every run is streamed to the service: how long it took, on how many
+   cores, and on behalf of which record, from which the service learns how records travel.
 3. It asks the service to `allocate` this machine's cores, and measures the throughput under equal shares and under the
    advice, in turns, several times: a busy machine slows both.
 4. The pictures become noisier, so that records go round `denoise` more often. The service is asked again, and what it
@@ -26,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from boxes import BOXES, SIDE
 from runtime import Measured, Runtime, Setting, equal_shares, settings_of
 
-from advisor.client import SyncClient
 from advisor.demo.service_process import served
 from advisor.domain.answers import Allocation
 from advisor.network import parse
@@ -110,42 +110,34 @@ def show(allocation: Allocation) -> None:
     print(f"    expected {allocation.throughput_per_s:.1f} records/s; bottleneck {', '.join(allocation.bottleneck)}")
 
 
-def asked(client: SyncClient, runtime: Runtime, cores: int, since: Mapping[str, int], records: int) -> Allocation:
-    """Ask for the advice for what was seen since."""
-    client.flush()
-    visits = {key: (station.runs - since[key]) / records for key, station in runtime.stations.items()}
-    return client.allocate(NETWORK, cores, visits=visits)
-
-
-def runs_of(runtime: Runtime) -> dict[str, int]:
-    """Return how often each box ran so far."""
-    return {key: station.runs for key, station in runtime.stations.items()}
-
-
 def demonstrate(cores: int | None, rounds: int, seconds: float, learned: int, side: int) -> dict[str, Any]:
     """Run the demo; print and return what was measured."""
     processors = usable_processors()[:cores]
     print(f"{platform.machine()}, {len(processors)} of {os.cpu_count()} processors, "
           f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}")  # fmt: skip
     network = parse(NETWORK)
-    with served(TIMER_NOISE_S, "demo-adapt") as client, Runtime(network, BOXES, client) as runtime:
+    with served(TIMER_NOISE_S, "demo-adapt") as client, Runtime(network, BOXES, client, "calm") as runtime:
+        for name in ("calm", "noisy"):
+            client.define_network(NETWORK, id=name)
         records = pictures(side)
         print(f"learning: {learned} records with each number of threads")
-        start = runs_of(runtime)
         learn(runtime, records, processors, learned)
-        count = runtime.records
-        advice = asked(client, runtime, len(processors), start, count)
+        client.flush()
+        flow = client.flow("calm")
+        print(f"of {flow.records} records the shares were {[round(share, 2) for share in flow.shares[0] or ()]},"
+              f" depths {[round(share, 2) for share in flow.depths[0] or ()]}")  # fmt: skip
+        advice = client.allocate("calm", len(processors))
         print("the service advises")
         show(advice)
         settings = {"equal shares": equal_shares(network, processors), "advised": settings_of(advice, processors)}
-        start, count = runs_of(runtime), runtime.records
         calm = compare(runtime, records, settings, rounds, seconds)
         told(calm)
         print("the pictures become noisier")
         noisier = pictures(side, noisier=True)
-        start, count = runs_of(runtime), runtime.records
+        runtime.name = "noisy"
         runtime.run(first(noisier, learned))
-        again = asked(client, runtime, len(processors), start, runtime.records - count)
+        client.flush()
+        again = client.allocate("noisy", len(processors))
         print("the service advises")
         show(again)
         changed = {"advised before": settings["advised"], "advised now": settings_of(again, processors)}

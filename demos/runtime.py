@@ -326,7 +326,7 @@ class Runtime(Plant):
         super().__init__(network)
         self.workers = _Workers(boxes)
         self.stations: dict[str, LiveStation] = {}
-        self._client, self._name = client, name
+        self._client, self.name = client, name
         self._exit = _Exit(self)
         self._first = self.whole(self._exit)
         self._held = False
@@ -450,7 +450,7 @@ class Runtime(Plant):
             size = next((value.size for value in record[4].values() if hasattr(value, "size")), 1)
             self._client.observe(
                 station.name, size, setting.cores, elapsed,
-                network=self._name, record=record[2], entered=entered, active_cores=active,
+                network=self.name, record=record[2], entered=entered, active_cores=active,
             )  # fmt: skip
         record[4] = self._inherited(station, record[4], made)
         station.finish(record)

@@ -198,8 +198,7 @@ class CurveTables:
 
 def contention_of(components: Components, slot: int) -> float:
     """Return kappa of a component, 0 where it is not learned."""
-    learned = getattr(components, "contention", None)
-    return 0.0 if learned is None else float(learned(slot))
+    return components.contentions.of(slot).kappa
 
 
 def _bound(level: float, freedom: float) -> float:

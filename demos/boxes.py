@@ -22,7 +22,10 @@ Part = Callable[[], None]
 SIDE = 256  # of a picture: a box takes milliseconds, and a pipe to a worker a tenth of one
 CLEAN = 1.0  # noise that is left in a picture: below, it is done
 NOISES = (0.5, 2.0, 4.0)
-SWEEPS, SPINS = 30, 4000  # repetitions in one run: tens of milliseconds, so that the way through the runtime does not count
+SWEEPS, SPINS = (
+    30,
+    4000,
+)  # repetitions in one run: tens of milliseconds, so that the way through the runtime does not count
 
 _pool = ThreadPoolExecutor(64, thread_name_prefix="box")  # starts a thread when it needs one
 

@@ -4,5 +4,12 @@ from __future__ import annotations
 
 from advisor.planning.plans import plan
 from advisor.planning.requests import OBJECTIVES, Request
+from advisor.planning.sentences import sentences
+from advisor.planning.sweeping import evaluate, sweep
+from advisor.planning.together import Share, Together, plan_together
+from advisor.planning.waiting import Taking, wait_or_take
 
-__all__ = ["OBJECTIVES", "Request", "plan"]
+__all__ = [
+    "OBJECTIVES", "Request", "Share", "Taking", "Together", "evaluate", "plan", "plan_together", "sentences", "sweep",
+    "wait_or_take",
+]  # fmt: skip

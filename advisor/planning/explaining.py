@@ -11,7 +11,9 @@ import numpy as np
 
 from advisor.domain.answers import Allocation, Evidence, Knee, Marginal, Reason, RunnerUp
 from advisor.planning.demand import TIE, Floats, Ints
+from advisor.planning.front import front_of
 from advisor.planning.general import Solved
+from advisor.planning.linear import weights_of
 from advisor.planning.model import Judged, Model
 from advisor.planning.objectives import about_latency, cost_of, latency_of
 from advisor.planning.options import NOTHING
@@ -20,16 +22,18 @@ from advisor.planning.reasons import amount, first, plural
 from advisor.planning.relaxing import solve
 from advisor.planning.requests import limits_of, pins_of
 from advisor.planning.search import KEPT, Problem, exchanges
+from advisor.planning.tree_program import cells, sum_program
 
 RUNNERS_UP = 3  # that are told
 KNEE_SHARE = 0.99
+KNEE_CELLS_MAX = 50_000_000  # of the program that a knee of the latency takes: a tenth of a second
 SAMPLES = 512  # of the curves' uncertainty: a probability is then good to about 0.02
 LEVEL = 0.9  # one-sided, of the upper bounds where the request names none
 MARGINAL_MAX = 2_000  # components up to which the marginal table is told
 
 
-def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
-    """Return the allocation with its figures and reasons."""
+def answer(solved: Solved, evidence: dict[str, Evidence], *, brief: bool = False) -> Allocation:
+    """Return the allocation with its figures and reasons; when `brief` without tables, knee and runners-up."""
     problem, judged = solved.problem, solved.judged
     model, request = problem.model, problem.model.request
     keys = model.structure.network.keys
@@ -41,8 +45,8 @@ def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
     if request.nodes is not None:
         nodes = place(problem.machine, solved.cores, solved.instances, model.curves.peak_bytes) or []
         placed = {key: tuple(some) for key, some in zip(keys, nodes, strict=True)}
-    marginal = _marginals(solved) if len(keys) <= MARGINAL_MAX else ()
-    knee, runners = _knee(solved), _runners_up(solved)
+    marginal = _marginals(solved) if len(keys) <= MARGINAL_MAX and not brief else ()
+    knee, runners = (None, ()) if brief else (_knee(solved), _runners_up(solved))
     used = np.array([solved.used])
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
     found = Allocation(
@@ -63,6 +67,7 @@ def answer(solved: Solved, evidence: dict[str, Evidence]) -> Allocation:
         marginal=marginal,
         runner_up=runners,
         placement=placed,
+        front=front_of(solved) if request.objective == "pareto" else (),
         cost_per_s=float(cost_of(request, judged, used)[0]) if request.objective == "cost" else None,
         evidence={key: evidence[key] for key in keys if key in evidence},
     )
@@ -141,16 +146,43 @@ def _knee(solved: Solved) -> Knee | None:
     value = problem.best_key[0]
     if not np.isfinite(value) or value <= 0:
         return None
-    target = {"latency_s": value / KNEE_SHARE} if about_latency(request) else {"throughput_per_s": KNEE_SHARE / value}
-    asked = replace(request, objective="fewest_cores", target=target, cores=None)
+    if about_latency(request):
+        return _latency_knee(solved, value / KNEE_SHARE)
+    asked = replace(request, objective="fewest_cores", target={"throughput_per_s": KNEE_SHARE / value}, cores=None)
     model = Model(problem.model.structure, problem.model.curves, asked)
     other = Problem(model, problem.options, problem.machine, solved.used, max(problem.work_max - problem.steps, 1))
     found = solve(other)
     if found is None:
         return None
-    judged = model.judge(problem.options, found.chosen[None])
-    return Knee(int(other.used(found.chosen[None])[0]), KNEE_SHARE, float(1 / judged.period_s[0]),
-                float(latency_of(request, judged)[0]))  # fmt: skip
+    return _knee_of(solved, found.chosen)
+
+
+def _latency_knee(solved: Solved, latency_s: float) -> Knee | None:
+    """Return the fewest cores of the weighted sum of stays that reach the latency, judged by the whole model."""
+    problem, options = solved.problem, solved.problem.options
+    if cells(options, solved.used) > KNEE_CELLS_MAX:
+        return None
+    chosen = solved.found.chosen[None]
+    others, streams = problem.model.coupling(solved.judged, solved.cores[None], solved.instances[None])
+    _, stays = problem.model.stays(options, others[0], streams[0])
+    weights = weights_of(problem.model, solved.judged, solved.instances[None])
+    program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), solved.used)
+    now = float((weights * stays[np.arange(len(weights)), chosen[0]]).sum())
+    share = latency_s / float(latency_of(problem.model.request, solved.judged)[0])
+    fewest = program.fewest(now * share)
+    for cores in range(fewest or solved.used, solved.used):
+        shapes = program.chosen(cores)
+        judged = problem.model.judge(options, shapes[None])
+        if float(latency_of(problem.model.request, judged)[0]) <= latency_s * (1 + TIE) and problem.placeable(shapes):
+            return _knee_of(solved, shapes)
+    return _knee_of(solved, solved.found.chosen)
+
+
+def _knee_of(solved: Solved, chosen: Ints) -> Knee:
+    problem = solved.problem
+    judged = problem.model.judge(problem.options, chosen[None])
+    return Knee(int(problem.used(chosen[None])[0]), KNEE_SHARE, float(1 / judged.period_s[0]),
+                float(latency_of(problem.model.request, judged)[0]))  # fmt: skip
 
 
 def _runners_up(solved: Solved) -> tuple[RunnerUp, ...]:

@@ -98,7 +98,7 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
     cores = request.cores
     if cores is not None:
         problem = problem_for(network, curves, request, visits, cores)
-        return _solution(problem, solve(problem), visits)
+        return solution(problem, solve(problem), visits)
     cores = 4 * len(network.keys)
     ceiling = limits.ALLOCATE_CORES_MAX
     while True:
@@ -106,7 +106,7 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
         found = solve(problem)
         full = cores >= ceiling or _exhausted(problem)
         if found is not None or full:
-            return _solution(problem, found, visits)
+            return solution(problem, found, visits)
         cores *= GROWTH
 
 
@@ -118,7 +118,8 @@ def _exhausted(problem: Problem) -> bool:
     return int(widest.sum()) < problem.cores and bool(at_end or problem.cores > 2 * int(widest.sum()))
 
 
-def _solution(problem: Problem, found: Found | None, visits: Visits) -> Solved:
+def solution(problem: Problem, found: Found | None, visits: Visits) -> Solved:
+    """Return what was found with its figures, or raise ImpossibleTarget with the proof."""
     if found is None:
         raise _impossible(problem)
     judged = problem.model.judge(problem.options, found.chosen[None])

@@ -99,7 +99,9 @@ class Model:
             active = (rate[:, None] * self.visits * full * cores).sum(axis=1)
             zero = np.zeros_like(seconds_s)
             steady = seconds_s**2 * self.curves.variation
-            return Judged(period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active)
+            return Judged(
+                period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active
+            )
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
         wait, wait_variance = self.waits(instances, loaded, rho)

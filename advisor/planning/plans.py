@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from advisor.planning.reasons import Outcome, reasons
 from advisor.planning.requests import Request, demand_of
 from advisor.planning.sharing import best_grouping, check_shared, fewest_grouping, fewest_one_group, one_group
 from advisor.planning.table_demand import AnyDemand, TableDemand
+from advisor.planning.tables import MARGINAL_MAX, gap_of, knee, marginals, runners_up, utilizations
 from advisor.planning.throughput import best_period, least_cores, total_cores
 from advisor.planning.turns import Grouping, period_bound
 from advisor.planning.visits import visits_of
@@ -33,6 +35,7 @@ class _Problem:
     demand: AnyDemand
     cores: int
     target: float  # seconds: the period or the latency to reach; 0 where none is given
+    bounds: dict[str, float] = field(default_factory=dict[str, float])  # what the planner proved on its way
 
     def impossible(self, row: int, target: str, best: float, because: str) -> ImpossibleTarget:
         """Return the error: the component that forbids the target, and the best that can be reached."""
@@ -103,7 +106,7 @@ def plan(
     problem = _Problem(network.keys, demand, cores, target)
     _check_minimum(problem, shared=shared)
     solution = PLANNERS[request.objective, name, shared](problem)
-    return _answer(problem, request, solution)
+    return _answer(problem, request, solution, evidence or {})
 
 
 def _check_minimum(problem: _Problem, *, shared: bool) -> None:
@@ -122,7 +125,8 @@ def _throughput(problem: _Problem) -> Solution:
 def _latency(problem: _Problem) -> Solution:
     demand = problem.demand
     if isinstance(demand, TableDemand):
-        return _ones(lowest_latency_priced(demand, problem.cores)[0])
+        found, problem.bounds["latency_s"] = lowest_latency_priced(demand, problem.cores)
+        return _ones(found)
     return _ones(lowest_latency(demand, problem.cores))
 
 
@@ -241,7 +245,9 @@ def _counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def _answer(problem: _Problem, request: Request, solution: Solution) -> Allocation:
+def _answer(
+    problem: _Problem, request: Request, solution: Solution, evidence: Mapping[str, Evidence]
+) -> Allocation:
     keys, demand = problem.keys, problem.demand
     if isinstance(solution, Grouping):
         cores, instances, used = solution.cores, solution.instances, int(solution.sizes.sum())
@@ -267,4 +273,36 @@ def _answer(problem: _Problem, request: Request, solution: Solution) -> Allocati
         why=reasons(outcome),
         groups=groups,
         objective=request.objective,
+        utilization=utilizations(outcome),
+        active_cores=_active(outcome),
+        gap=_gap(outcome, problem),
+        knee=knee(outcome, _fewest_for_latency(demand)) if len(demand) <= MARGINAL_MAX else None,
+        marginal=marginals(outcome),
+        runner_up=runners_up(outcome),
+        evidence={key: evidence[key] for key in keys if key in evidence} if evidence else {},
     )
+
+
+def _active(outcome: Outcome) -> float:
+    """Return the cores busy at a time, on average, at the highest throughput."""
+    return float((outcome.demand.seconds(outcome.cores) * outcome.cores).sum() / outcome.period_s)
+
+
+def _fewest_for_latency(demand: AnyDemand) -> Callable[[Any, float], Ints | None]:
+    return least_cores_priced if isinstance(demand, TableDemand) else least_cores_for_latency
+
+
+def _gap(outcome: Outcome, problem: _Problem) -> float | None:
+    """Return how far from the best the answer may be: 0 where closed forms are exact."""
+    demand = outcome.demand
+    if isinstance(outcome.solution, Grouping):
+        if outcome.solution.exact:
+            return 0.0
+        if outcome.request.target:
+            return None
+        return gap_of(outcome.period_s, period_bound(demand, problem.cores), of_throughput=True)
+    if isinstance(demand, TableDemand) and outcome.for_latency:
+        if outcome.request.target:
+            return None
+        return gap_of(demand.latency_s(outcome.cores), problem.bounds["latency_s"], of_throughput=False)
+    return 0.0

@@ -7,6 +7,8 @@ dual), and the price at which the cores are just taken gives an allocation next 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from advisor.planning.demand import TIE, Floats, Ints
@@ -14,7 +16,7 @@ from advisor.planning.table_demand import TableDemand
 from advisor.planning.throughput import steps
 
 PRICES_MAX = 40  # bisections of the price: fewer where the cores taken meet those given
-CLOSE = 1.0005  # the bisection ends where it brackets the cores this closely: the rest is filled by gains
+STEPS_FEW = 512  # single cores left in the bracket, beside one for two components, at which sorting their gains is cheaper
 
 
 def lowest_latency_priced(demand: TableDemand, cores: int) -> tuple[Ints, float]:
@@ -26,44 +28,54 @@ def lowest_latency_priced(demand: TableDemand, cores: int) -> tuple[Ints, float]
     if top.sum() <= cores:
         return top, demand.latency_s(top)
     taker = _Taker(demand)
-    few, many, bound = demand.low, top, -np.inf
-    # Work per core bounds the price: nobody pays more for a core than its whole time.
-    low, high = taker.least, taker.most
-    for turn in range(PRICES_MAX):
-        middle = (low * high) ** 0.5
-        if turn % 2 and few.sum() > 0 and many.sum() > few.sum():
-            # Cores fall with the price about like a power of it.
-            share = np.log(many.sum() / cores) / np.log(many.sum() / few.sum())
-            middle = low ** (1 - share) * high**share
-        taken, value = taker.at(middle)
-        bound = max(bound, value - middle * cores)
-        if taken.sum() <= cores:
-            few, high = taken, middle
-        else:
-            many, low = taken, middle
-        if many.sum() <= CLOSE * few.sum() or high <= low * (1 + TIE):
-            break
-    return _filled(demand, few, np.maximum(many, few), cores), bound
+    few, many, price = _bracket(taker, top, lambda taken: bool(taken.sum() <= cores), cores)
+    found, last = _filled(demand, few, np.maximum(many, few), lambda gains: cores - int(few.sum()))
+    # The bound is sharpest near the price of the last core given.
+    prices = [price, last] if last > 0 else [price]
+    return found, max(taker.at(one)[1] - one * cores for one in prices)
 
 
 def least_cores_priced(demand: TableDemand, latency_s: float) -> Ints | None:
     """Return few cores whose latency is at most `latency_s`, or None when no number of cores reaches it.
 
-    Within the gap of the priced latency: bisection over the number of cores. Cost O(n m log) a number.
+    The price at which the latency is just reached; within the gap of the priced latency. Cost O(n m) a price.
     """
     limit = latency_s * (1 + TIE)
-    best = demand.useful()
-    if demand.latency_s(best) > limit:
+    top = demand.useful()
+    if demand.latency_s(top) > limit:
         return None
-    too_few, enough = int(demand.low.sum()) - 1, int(best.sum())
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        found = lowest_latency_priced(demand, middle)[0]
-        if demand.latency_s(found) <= limit:
-            best, enough = found, min(middle, int(found.sum()))
+    if demand.latency_s(demand.low) <= limit:
+        return demand.low.copy()
+    few, many, _ = _bracket(_Taker(demand), top, lambda taken: demand.latency_s(taken) > limit, None)
+    if demand.latency_s(few) <= limit:
+        return few
+    many = np.maximum(many, few)
+    missing = demand.latency_s(few) - limit
+    found, _ = _filled(demand, few, many, lambda gains: int(np.searchsorted(np.cumsum(gains), missing)) + 1)
+    # Gains count with the least before them: where curves bend both ways a core or two more may be needed.
+    return found if demand.latency_s(found) <= limit else many
+
+
+def _bracket(
+    taker: _Taker, top: Ints, is_few: Callable[[Ints], bool], cores: int | None
+) -> tuple[Ints, Ints, float]:
+    """Return two allocations between which the answer lies, with few steps between them, and a price between theirs."""
+    few, many, low, high = taker.demand.low, top, taker.least, taker.most
+    middle = (low * high) ** 0.5
+    for turn in range(PRICES_MAX):
+        middle = (low * high) ** 0.5
+        if cores is not None and turn % 2 and many.sum() > few.sum():
+            # Cores fall with the price about like a power of it.
+            share = np.log(many.sum() / cores) / np.log(many.sum() / few.sum())
+            middle = low ** (1 - share) * high**share
+        taken, _ = taker.at(middle)
+        if is_few(taken):
+            few, high = taken, middle
         else:
-            too_few = middle
-    return best
+            many, low = taken, middle
+        if np.abs(many - few).sum() <= STEPS_FEW + len(few) // 2 or high <= low * (1 + TIE):
+            break
+    return few, many, middle
 
 
 class _Taker:
@@ -76,6 +88,9 @@ class _Taker:
         self.end = np.maximum(np.minimum(knots[1:], demand.high[:, None]), self.start)
         self.valid = (knots[:-1] <= demand.high[:, None]) & (knots[1:] >= demand.low[:, None])
         self.fall = np.maximum(-demand.slope, 0.0)
+        # Only the start counts where a segment rises, or has no whole count inside: its end starts the next one.
+        self.at_start = (demand.slope > 0) | ((self.end - self.start <= 1) & (self.end == knots[1:]))
+        self.of_start = demand.times[:, None] * demand.table_s * (self.start / demand.knots) ** demand.slope
         with np.errstate(divide="ignore"):
             level = np.log(demand.times)[:, None] + np.log(demand.table_s) + self.fall * np.log(demand.knots)
             # log of a, and of a b, of D = a p^-b on each segment.
@@ -98,11 +113,8 @@ class _Taker:
         with np.errstate(under="ignore", invalid="ignore"):
             log_p = np.clip((self.log_ab - np.log(price)) * self.power, self.log_start, self.log_end)
             value = np.where(self.valid, np.exp(self.log_a - self.fall * log_p) + price * np.exp(log_p), np.inf)
-        rising = self.demand.slope > 0
-        if rising.any():
-            here = self.demand.times[:, None] * self.demand.table_s + price * self.start
-            value = np.where(rising & self.valid, np.where(self.start == self.demand.knots, here, np.inf), value)
-            log_p = np.where(rising, self.log_start, log_p)
+        value = np.where(self.at_start & self.valid, self.of_start + price * self.start, value)
+        log_p = np.where(self.at_start, self.log_start, log_p)
         place = value.argmin(axis=1)
         real = np.exp(log_p[rows, place])
         lower = np.clip(np.floor(real * (1 + TIE)).astype(np.int64), self.demand.low, self.demand.high)
@@ -111,24 +123,24 @@ class _Taker:
         return np.where(cheaper, upper, lower), float(value[rows, place].sum())
 
 
-def _filled(demand: TableDemand, few: Ints, many: Ints, cores: int) -> Ints:
-    """Return `few` with the cores left given, along the way to `many`, where they gain most.
+def _filled(demand: TableDemand, few: Ints, many: Ints, count: Callable[[Floats], int]) -> tuple[Ints, float]:
+    """Return `few` with cores given, along the way to `many`, where they gain most, and the gain of the last one.
 
-    A step counts with the least gain of the steps before it: nobody skips one.
+    `count` tells how many from their gains, sorted. A step counts with the least gain of the steps before it: nobody
+    skips one.
     """
-    left = cores - int(few.sum())
-    if left <= 0:
-        return few
     component, at = steps(few, many)
     if not len(component):
-        return few
+        return few, 0.0
     chosen = demand.rows(component)
     gain = chosen.seconds(at) - chosen.seconds(at + 1)
     first = np.concatenate([[True], component[1:] != component[:-1]])
     gain = _least_before(gain, first)
-    order = np.argsort(-gain, kind="stable")[:left]
+    order = np.argsort(-gain, kind="stable")
+    order = order[: max(count(gain[order]), 0)]
     order = order[gain[order] > 0]
-    return few + np.bincount(component[order], minlength=len(few))
+    last = float(gain[order[-1]]) if len(order) else 0.0
+    return few + np.bincount(component[order], minlength=len(few)), last
 
 
 def _least_before(gain: Floats, first: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:

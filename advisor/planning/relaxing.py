@@ -65,6 +65,8 @@ def solve(problem: Problem) -> Found | None:
         return None
     if problem.best_key[0] > bound + PROVED * abs(bound) and problem.model.request.objective == "latency":
         bound = max(bound, _linear_rounds(problem))
+    if problem.model.request.objective == "fewest_cores" and problem.best_key[0] > bound:
+        bound = max(bound, _fewest_by_sum(problem))
     if problem.best_key[0] > bound + PROVED * abs(bound):
         climb(problem)
     value = problem.best_key[0]
@@ -160,6 +162,22 @@ def _linear_rounds(problem: Problem) -> float:
             break
         chosen = following
     return bound
+
+
+def _fewest_by_sum(problem: Problem) -> float:
+    """Return fewest cores below which the weighted sum of stays, and so the latency, misses its target."""
+    model, options, request = problem.model, problem.options, problem.model.request
+    target = (request.target or {}).get("latency_s")
+    certain = target is not None and request.arrival_per_s is None and request.quantile is None
+    if not certain or problem.best is None or cells(options, problem.cores) > PROGRAM_CELLS_MAX:
+        return -np.inf
+    judged = model.judge(options, problem.best[None])
+    _, instances, _, _ = options.pick(problem.best[None])
+    _, stays = model.stays(options, *_still(problem))
+    weights = weights_of(model, judged, instances)
+    program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
+    fewest = program.fewest(float(target or 0.0) * (1 + STEP))
+    return float(problem.cores if fewest is None else fewest)
 
 
 def _latencies(problem: Problem, stays: Floats) -> TreeProgram | None:

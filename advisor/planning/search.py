@@ -253,9 +253,16 @@ def climb(problem: Problem) -> None:
         others, streams = model.coupling(judged, cores, instances)
         periods, stays = model.stays(options, others[0], streams[0])
         if about_latency(model.request) or model.request.objective == "cost":
-            values, takers = weights_of(model, judged, instances)[:, None] * stays, None
+            weights = weights_of(model, judged, instances)[:, None]
+            values, takers = (
+                np.where(np.isfinite(stays), weights * np.where(np.isfinite(stays), stays, 0.0), np.inf),
+                None,
+            )
         else:
-            values, takers = periods, np.flatnonzero(judged.utilization[0] >= judged.utilization[0].max() * (1 - NEARLY))
+            values, takers = (
+                periods,
+                np.flatnonzero(judged.utilization[0] >= judged.utilization[0].max() * (1 - NEARLY)),
+            )
         if not problem.offer(best_moves(options, values, problem.best, problem.cores, takers)):
             return
 

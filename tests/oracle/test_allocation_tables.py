@@ -1,0 +1,173 @@
+"""Tabulated curves in closed forms against every count, and the searches against each other."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from drawn_networks import Case, check, draw, draw_tree
+
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import series
+from advisor.planning import Request, evaluate, general, plan, relaxing
+from advisor.planning.priced import least_cores_priced, lowest_latency_priced
+from advisor.planning.table_demand import TableDemand, table_demand
+from advisor.planning.throughput import best_period, fewest_within
+
+
+def draw_table(rng: np.random.Generator, n: int, last: int) -> tuple[TabulatedCurves, TableDemand, np.ndarray]:
+    between = rng.choice(np.arange(2, last), int(rng.integers(0, 5)), replace=False)
+    knots = np.unique(np.concatenate([[1, last], between]))
+    if rng.random() < 0.5:
+        seconds = rng.integers(1, 9, (n, len(knots))).astype(float)
+    else:
+        seconds = rng.lognormal(0, 1, (n, 1)) * (0.1 + 1 / knots) + 0.02 * knots * rng.random((n, 1))
+    curves = TabulatedCurves.of(knots, seconds)
+    low = rng.integers(1, 4, n)
+    bounds = (low, low + rng.integers(0, last, n), np.ones(n, np.int64))
+    times = rng.choice([0.0, 0.5, 1.0, 2.0], n)
+    times[0] = 1.0
+    demand = table_demand(curves, times, bounds, upper=False)
+    return curves, demand, times[:, None] * curves.at(np.arange(1, last + 1))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_closed_forms_find_the_fewest_and_the_fastest_of_all_counts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, demand, table = draw_table(rng, 4, 16)
+    counts = np.arange(1, 17)
+    for seconds in rng.lognormal(0, 1, 12):
+        found = fewest_within(demand, np.full(4, seconds))
+        for row in range(4):
+            legal = (counts >= demand.low[row]) & (counts <= demand.high[row])
+            fits = counts[legal & (table[row] <= seconds * (1 + 1e-12))]
+            assert found[row] == (fits[0] if len(fits) else demand.high[row])
+    for size in counts:
+        found = demand.fastest(np.full(4, size))
+        for row in range(4):
+            end = int(np.clip(size, demand.low[row], demand.high[row]))
+            best = table[row, demand.low[row] - 1 : end].min()
+            assert table[row, found[row] - 1] == pytest.approx(best, rel=1e-12)
+    work = demand.work_s()
+    for row in range(4):
+        every = (counts * table[row])[demand.low[row] - 1 : demand.high[row]]
+        assert work[row] == pytest.approx(every.min(), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_period_and_the_priced_latency_of_tables(seed: int) -> None:
+    rng = np.random.default_rng(1000 + seed)
+    n, last = 3, 9
+    _, demand, table = draw_table(rng, n, last)
+    cores = int(demand.low.sum() + rng.integers(0, 12))
+    ranges = [range(int(demand.low[row]), int(demand.high[row]) + 1) for row in range(n)]
+    every = [some for some in itertools.product(*ranges) if sum(some) <= cores]
+    seconds = [[table[row, p - 1] for row, p in enumerate(some)] for some in every]
+    assert best_period(demand, cores) == pytest.approx(min(max(some) for some in seconds), rel=1e-12)
+    least = min(sum(some) for some in seconds)
+    found, bound = lowest_latency_priced(demand, cores)
+    assert found.sum() <= cores
+    assert bound <= least * (1 + 1e-9)
+    assert demand.latency_s(found) >= least * (1 - 1e-9)
+    enough = least_cores_priced(demand, least * 1.3)
+    assert enough is not None
+    assert demand.latency_s(enough) <= least * 1.3 * (1 + 1e-9)
+
+
+def test_priced_latencies_are_near_the_best_where_there_are_many() -> None:
+    rng = np.random.default_rng(5)
+    knots = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32])
+    serial, parallel = rng.lognormal(-3, 1, (300, 1)), rng.lognormal(0, 1, (300, 1))
+    demand = table_demand(
+        TabulatedCurves.of(knots, serial + parallel / knots + 0.01 * knots),
+        np.ones(300), (np.ones(300, np.int64), np.full(300, 99), np.ones(300, np.int64)), upper=False,
+    )  # fmt: skip
+    for cores in (301, 700, 2000):
+        found, bound = lowest_latency_priced(demand, cores)
+        assert found.sum() <= cores
+        assert demand.latency_s(found) <= bound * 1.003
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_programs_and_thresholds_equal_enumeration(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What large networks get is exact as well, wherever nothing couples the components."""
+    monkeypatch.setattr(relaxing, "ENUMERATED_MAX", -1)
+    for seed in range(5000 + 50 * block, 5050 + 50 * block):
+        case = draw(seed)
+        if "nodes" not in case.request and "memory_bytes" not in case.request:
+            check(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
+    """With queues, varying times, contention and quantiles the model itself is the judge of all allocations."""
+    rng = np.random.default_rng(seed)
+    case = draw(2000 + seed)
+    n, cores = len(case.names), min(case.cores, 7)
+    p = np.array([1, 2, 4, 8])
+    curves = TabulatedCurves.of(
+        p, rng.lognormal(0, 0.5, (n, 1)) * (0.3 + 1 / p), variation=rng.choice([0.0, 0.5, 1.0, 2.0], n),
+        contention=rng.choice([0.0, 0.02, 0.1], n), peak_bytes=1.0,
+    )  # fmt: skip
+    network, numbers = case.network(), case.numbers()
+    bare = plan(network, curves, Request(cores=cores, instances_max=2, **numbers))
+    base = {"cores": cores, **numbers}
+    for extra in (
+        {}, {"objective": "latency"}, {"objective": "latency", "arrival_per_s": 0.4 * bare.throughput_per_s},
+        {"objective": "latency", "arrival_per_s": 0.4 * bare.throughput_per_s, "quantile": 0.95},
+    ):  # fmt: skip
+        answer = plan(network, curves, Request(**base, **extra, instances_max=2))
+        assert answer.gap == 0.0
+        mine = figure(answer, extra)
+        shapes = [(a, b) for a in range(1, cores + 1) for b in (1, 2) if a * b <= cores]
+        every = [some for some in itertools.product(shapes, repeat=n) if sum(a * b for a, b in some) <= cores]
+        for place in rng.choice(len(every), min(40, len(every)), replace=False):
+            some = every[int(place)]
+            other = evaluate(
+                network, curves, Request(**base, **extra, instances_max=2),
+                dict(zip(case.names, (a for a, _ in some), strict=True)),
+                dict(zip(case.names, (b for _, b in some), strict=True)),
+            )  # fmt: skip
+            assert mine <= figure(other, extra) * (1 + 1e-9), (seed, extra, some)
+
+
+def figure(answer: general.Solved | object, extra: dict[str, object]) -> float:
+    if "objective" not in extra:
+        return 1 / answer.throughput_per_s  # type: ignore[attr-defined]
+    name = "latency_quantile_s" if "quantile" in extra else "latency_queued_s" if "arrival_per_s" in extra else "latency_s"
+    value = getattr(answer, name)
+    return float("inf") if value is None else value
+
+
+@pytest.mark.parametrize("objective", ["throughput", "latency"])
+@pytest.mark.parametrize("seed", range(3))
+def test_fifty_components_on_two_hundred_cores_are_within_a_hundredth(seed: int, objective: str) -> None:
+    rng = np.random.default_rng(seed)
+    n, p = 50, np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
+    names = [f"c{row}" for row in range(n)]
+    case = Case(draw_tree(rng, names), names, np.zeros((0, 0)), None, {}, 200)
+    seconds = rng.lognormal(0, 1, (n, 1)) * (rng.random((n, 1)) * 0.3 + 1 / p) + rng.random((n, 1)) * 0.02 * p
+    for variation in (0.0, 0.5):
+        curves = TabulatedCurves.of(p, seconds, variation=variation)
+        answer = plan(case.network(), curves, Request(cores=200, objective=objective, **case.numbers()))
+        assert answer.gap is not None
+        assert answer.gap <= 0.01
+        assert sum(answer.cores.values()) <= 200
+
+
+def test_work_that_is_limited_leaves_the_best_so_far_and_its_gap() -> None:
+    rng = np.random.default_rng(3)
+    curves = TabulatedCurves.of([1, 2, 4, 8], rng.lognormal(0, 1, (12, 1)) * (0.2 + 1 / np.array([1, 2, 4, 8])),
+                                contention=0.02)  # fmt: skip
+    network = series(*(f"c{row}" for row in range(12)))
+    full = plan(network, curves, Request(cores=40))
+    short = plan(network, curves, Request(cores=40, work_max=2))
+    assert short.steps < full.steps
+    assert short.throughput_per_s <= full.throughput_per_s * (1 + 1e-9)
+    assert short.gap is not None
+    assert full.gap is not None
+    # The bound of the short search holds for what the long one found.
+    assert full.throughput_per_s <= short.throughput_per_s / (1 - short.gap) * (1 + 1e-9)
+    amdahl = AmdahlCurves(np.array([0.1] * 12), np.array([1.0] * 12))
+    assert plan(network, amdahl, Request(cores=40, work_max=5)).gap is not None

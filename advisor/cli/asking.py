@@ -1,17 +1,15 @@
-"""Questions to what was learned: `predict`, `choose-cores`, `suggest`, `allocate`, `status`; and `forget`, `pin`."""
+"""Questions about components: `predict`, `choose-cores`, `suggest`, `status`; and `forget`, `pin`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from advisor.cli import options, show
 from advisor.cli.source import asked, connected
-from advisor.domain.limits import MEASURES, NETWORK_TEXT_BYTES_MAX
-from advisor.errors import InvalidValue, TooLarge
+from advisor.domain.limits import MEASURES
+from advisor.errors import InvalidValue
 
 
 @click.command("predict", cls=options.Command)
@@ -49,6 +47,8 @@ def predict_command(
 @click.option("--predictor", type=options.Points(), default="1", show_default=True, help="The input's predictor.")
 @click.option("--cores-max", type=int, required=True, help="Cores there are to choose from.")
 @click.option("--tolerance", default=0.0, show_default=True, help="Take the fewest cores this close to the fastest.")
+@click.option("--free-now", type=int, help="Cores that are free now; with --wait, whether to take them.")
+@click.option("--wait", "wait_s", type=float, help="Seconds until all --cores-max are free.")
 @options.machine
 @options.level
 @options.learned
@@ -56,11 +56,15 @@ def predict_command(
 def choose_cores_command(
     component: str, predictor: list[Any], cores_max: int, tolerance: float, level: float, **source: Any
 ) -> None:
-    """Choose the cores for one invocation of COMPONENT: the fastest, or the fewest within --tolerance of it."""
+    """Choose the cores for one invocation of COMPONENT: the fastest, or the fewest within --tolerance of it.
+
+    With --free-now and --wait, also whether to take the cores that are free, or to wait for all.
+    """
     point = _one(predictor)
+    further = {key: source[key] for key in ("machine", "free_now", "wait_s") if source[key] is not None}
     with asked(source) as advisor:
         choice = advisor.choose_cores(
-            component, predictor=point, cores_max=cores_max, tolerance=tolerance, level=level, machine=source["machine"]
+            component, predictor=point, cores_max=cores_max, tolerance=tolerance, level=level, **further
         )
     show.choice(component, point, level, choice, as_json=source["as_json"])
 
@@ -85,59 +89,6 @@ def suggest_command(
     with asked(source) as advisor:
         found = advisor.suggest(component, predictor=point, cores=cores, cores_max=cores_max, limit=limit)
     show.suggestions(component, found, as_json=source["as_json"])
-
-
-@click.command("allocate", cls=options.Command)
-@click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--cores", type=int, help="Cores to give out; for fewest_cores at most so many, or absent.")
-@click.option(
-    "--objective", type=click.Choice(["throughput", "latency", "fewest_cores"]), default="throughput", show_default=True
-)
-@click.option("--throughput", "throughput_per_s", type=float, help="Target of fewest_cores: records per second.")
-@click.option("--latency", "latency_s", type=float, help="Target of fewest_cores: seconds a record spends inside.")
-@click.option("--shares", type=options.Numbers(), multiple=True, help="Shares of a choice's branches, in text order.")
-@click.option("--visits", type=options.KeyNumbers(), multiple=True, help="Runs of a box per record that enters.")
-@click.option("--minimum", type=options.KeyNumbers(int), multiple=True, help="Fewest cores of a box.")
-@click.option("--maximum", type=options.KeyNumbers(int), multiple=True, help="Most cores of a box.")
-@click.option(
-    "--load", type=options.KeyNumbers(), multiple=True, help="Predictor value of a box; else its observed load."
-)
-@click.option("--component", type=options.KeyText(), multiple=True, help="BOX=COMPONENT where the names differ.")
-@click.option("--instances-max", type=int, default=1, show_default=True, help="Instances that a box may run as.")
-@options.learned
-@options.as_json
-def allocate_command(
-    network: Path,
-    cores: int | None,
-    objective: str,
-    throughput_per_s: float | None,
-    latency_s: float | None,
-    shares: tuple[list[float], ...],
-    component: tuple[tuple[str, str], ...],
-    instances_max: int,
-    **rest: Any,
-) -> None:
-    """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
-
-    Options that name a box are written BOX=N and may be given several times.
-    """
-    targets = {"throughput_per_s": throughput_per_s, "latency_s": latency_s}
-    given: dict[str, Any] = {
-        "target": {key: value for key, value in targets.items() if value is not None} or None,
-        "shares": list(shares) or None,
-        "components": dict(component) or None,
-        "visits": _by_box("visits", rest["visits"]),
-        "minimum": _by_box("minimum", rest["minimum"]),
-        "maximum": _by_box("maximum", rest["maximum"]),
-        "load": _by_box("load", rest["load"]),
-    }
-    text = _network_text(network)
-    with asked(rest) as advisor:
-        allocation = advisor.allocate(
-            text, cores=cores, objective=objective, instances_max=instances_max,
-            **{key: value for key, value in given.items() if value is not None},
-        )  # fmt: skip
-    show.allocation(objective, cores, allocation, as_json=rest["as_json"])
 
 
 @click.command("status", cls=options.Command)
@@ -185,24 +136,3 @@ def _one(points: list[Any]) -> Any:
     if len(points) != 1:
         raise InvalidValue("predictor", f"{len(points)} predictors", "one", "one of several values is written 64x32")
     return points[0]
-
-
-def _by_box(option: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
-    for box, numbers in pairs:
-        if len(numbers) != 1:
-            raise InvalidValue(option, f"{box}={','.join(map(str, numbers))}", "BOX=N with one number")
-    return {box: numbers[0] for box, numbers in pairs} or None
-
-
-def _network_text(path: Path) -> str:
-    try:
-        with click.open_file(str(path), "rb") as file:
-            data = file.read(NETWORK_TEXT_BYTES_MAX + 1)
-    except OSError as error:
-        raise InvalidValue("network", str(path), "a file that can be read", error.strerror or "") from error
-    if len(data) > NETWORK_TEXT_BYTES_MAX:
-        raise TooLarge("network", len(data), NETWORK_TEXT_BYTES_MAX)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidValue("network", str(path), "UTF-8 text") from error

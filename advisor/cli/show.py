@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 
 PIPE_COLUMNS = 160
+ADVICE_TOLD = ("kind", "gain", "probability", "cost_s", "break_even_s", "figures", "paid", "why")
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
@@ -129,6 +131,100 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
     of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
     _say(f"{_rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
     _notes(reason.text for reason in found.why)
+    if found.id:
+        _say(f"  answer {found.id}", style="dim")
+
+
+def sweep(
+    objective: str, found: Sequence[tuple[int, Allocation]], knee: int, plot: Any, *, as_json: bool
+) -> None:  # fmt: skip
+    """Show allocations by cores, the knee among them."""
+    used = [sum(n * each.instances[key] for key, n in each.cores.items()) for _, each in found]
+    if as_json:
+        points = [
+            {
+                "cores": cores, "spare": each.spare, "throughput_per_s": each.throughput_per_s,
+                "latency_s": each.latency_s, "bottleneck": list(each.bottleneck), "allocation": dict(each.cores),
+            }
+            for cores, each in found
+        ]  # fmt: skip
+        _json({"objective": objective, "sweep": points, "knee": knee} | ({} if plot is None else {"plot": str(plot)}))
+        return
+    rows = table("cores", "used", "records/s", "latency", "bottleneck", "", text_columns=0)
+    for (cores, each), taken in zip(found, used, strict=True):
+        names = ", ".join(each.bottleneck[:3]) + (", …" if len(each.bottleneck) > 3 else "")
+        took = f"{min(taken, cores - each.spare)}"
+        mark = "knee" if cores == knee else ""
+        rows.add_row(str(cores), took, _rate(each.throughput_per_s), seconds(each.latency_s), escape(names), mark)
+    _print(rows)
+    _say(f"{several(knee, 'core')} reach 99 % of the best of these")
+    if plot is not None:
+        _say(f"picture: {plot}")
+
+
+def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | None, *, as_json: bool) -> None:
+    """Show where a watch stands."""
+    if as_json:
+        print(json.dumps(_finite(state), ensure_ascii=False))
+        return
+    if found is not None:
+        allocation(str(state.get("objective", "throughput")), cores, found, as_json=False)
+    for key, words in (("waiting", "waiting: {}"), ("why", "{}"), ("outcome", "{}")):
+        if state.get(key):
+            _say(words.format(state[key]))
+    if state.get("regret") is not None:
+        mean = state.get("regret_mean")
+        _say(
+            f"lost against the best known: {percent(state['regret'])} now"
+            + ("" if mean is None else f", {percent(mean)} on average")
+        )
+
+
+def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
+    """Show one thing that a watch tells."""
+    if as_json:
+        plain: dict[str, Any] = {key: getattr(found, key) for key in ("watch", *ADVICE_TOLD)}
+        told = None if found.allocation is None else found.allocation.as_dict()
+        print(json.dumps(_finite(plain | {"changed": list(found.changed), "allocation": told}), ensure_ascii=False))
+        return
+    _say(f"{found.kind}: {found.why}", style="bold")
+    if found.allocation is not None and found.kind != "withdrawn":
+        allocation(found.allocation.objective, cores, found.allocation, as_json=False)
+        if found.allocation.id:
+            _say(f"advisor explain {found.allocation.id} tells more", style="dim")
+
+
+def explained(found: Mapping[str, Any]) -> None:
+    """Show why an answer was as it was."""
+    for sentence in found["sentences"]:
+        _say(sentence)
+    rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated")
+    marginal = {row["key"]: row for row in found["allocation"].get("marginal", ())}
+    evidence: Mapping[str, Mapping[str, Any]] = found["allocation"].get("evidence", {})
+    latency = found["allocation"].get("objective") == "latency"
+    name, told = (
+        ("latency_s", seconds)
+        if latency
+        else ("throughput_per_s", lambda value: "–" if value is None else _rate(value))
+    )
+    for key, count in found["allocation"]["cores"].items():
+        row, known = marginal.get(key), evidence.get(key)
+        if row is None and known is None:
+            continue
+        beyond = known and known["extrapolates"]
+        rows.add_row(
+            escape(key), str(count), *(told(row[f"{side}_{name}"]) if row else "–" for side in ("next", "last")),
+            escape(str(known["model"])) if known else "–", _count(known["observations"]) if known else "–",
+            f"{beyond:.1f} doublings" if beyond else "no" if known else "–",
+        )  # fmt: skip
+    if rows.row_count:
+        _say(
+            f"{'latency' if latency else 'records/s'} of the network with one core more or less of a component:",
+            style="dim",
+        )
+        _print(rows)
+    if "replayed" in found:
+        _say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
 
 
 def status(found: Mapping[str, Any], *, as_json: bool) -> None:

@@ -19,6 +19,8 @@ from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
+from advisor.client.watching import AsyncWatch, Watches
+from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
 from advisor.domain.limits import ROWS_BATCH_MAX
@@ -89,6 +91,7 @@ class AsyncClient:
         )
         self._outbox = self._session.outbox
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
+        self._watches = Watches()
         self._listeners: dict[str, Callable[[Any], None]] = {}  # by the method of what the service tells by itself
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
@@ -223,15 +226,16 @@ class AsyncClient:
     async def choose_cores(
         self, component: str, predictor: Any = None, *,
         cores_max: int, tolerance: float | None = None, level: float | None = None, machine: str | None = None,
-        timeout_s: float | None = None,
+        free_now: int | None = None, wait_s: float | None = None, timeout_s: float | None = None,
     ) -> CoreChoice:  # fmt: skip
         """Return the cores for one invocation: the fastest, or the fewest within `tolerance` of it.
 
-        `predictor` is a number, or the values of one that has several; `level` is that of the interval.
+        `predictor` is a number, or the values of one that has several; `level` is that of the interval. With `free_now` and
+        `wait_s` it also says whether to take the cores free now, or to wait so long for `cores_max`.
         """
         params = requests.given(
             component=component, predictor=predictor, cores_max=cores_max, tolerance=tolerance, level=level,
-            machine=machine,
+            machine=machine, free_now=free_now, wait_s=wait_s,
         )  # fmt: skip
         return await self._ask("choose_cores", params, requests.read_core_choice, timeout_s)
 
@@ -257,10 +261,75 @@ class AsyncClient:
     ) -> Allocation:  # fmt: skip
         """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
 
-        `more` is `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `load`, `components`, `level`.
+        `more` is `visits`, `shares`, `depths`, `fan_outs`, `returns`, `minimum`, `maximum`, `allowed`, `pinned`, `instances_max`,
+        `nodes`, `memory_bytes`, `arrival_per_s`, `arrival_variation`, `quantile`, `weights`, `scale`, `load`, `components`,
+        `level`, `work_max`, `deadline_s`: see `docs/protocol.md`.
         """
         params = requests.given(network=network, cores=cores, objective=objective, target=target, **more)
         return await self._ask("allocate", params, requests.read_allocation, timeout_s)
+
+    async def watch(
+        self, network: Any, cores: int | None = None, *, objective: str | None = None, target: Any = None,
+        current: Mapping[str, Any] | None = None, change_cost_s: float | Mapping[str, float] | None = None,
+        horizon_s: float | None = None, gain_min: float | None = None, shadow: bool | None = None,
+        told: Callable[[Advice], None] | None = None, timeout_s: float | None = None, **more: Any,
+    ) -> AsyncWatch:  # fmt: skip
+        """Watch a network: be told when a better allocation than the present one is worth the change.
+
+        The allocation in the answer is taken as applied, unless `current` says what the runtime has. After a cut the watch is
+        begun anew by itself.
+
+        Parameters
+        ----------
+        network, cores, objective, target, **more :
+            As for `allocate`.
+        current : mapping, optional
+            Key to cores, or to a map of cores and instances.
+        change_cost_s : float or mapping, optional
+            Seconds that the network stands still for a change, or by key where its allocation changes.
+        horizon_s : float, optional
+            A change must be repaid within so long (600).
+        gain_min : float, optional
+            Gains below are not told (0.1).
+        shadow : bool, optional
+            Tell nothing, and compare what the rows show that the runtime does with what would be best.
+        told : callable, optional
+            Takes each `Advice` as it comes, beside the iteration. It must return soon.
+        """
+        params = requests.given(
+            network=network, cores=cores, objective=objective, target=target, current=current,
+            change_cost_s=change_cost_s, horizon_s=horizon_s, gain_min=gain_min, shadow=shadow, **more,
+        )  # fmt: skip
+        self._watches.begun += 1
+        topic = f"watch {self._watches.begun}"
+        watch = AsyncWatch(self, topic, params, told)
+        self._listeners["advice"] = self._watches.told
+        watch.began(await self._ask("watch", params, dict, timeout_s))
+        self._watches.add(watch, topic)
+        self._session.stand(topic, watch.renewal, "watch")
+        self._listeners[topic] = watch.began
+        return watch
+
+    def forget_watch(self, topic: str) -> None:
+        """Begin a watch no more after a cut."""
+        self._session.unstand(topic)
+        self._watches.drop(topic)
+        self._listeners.pop(topic, None)
+
+    async def explain(self, id: str, *, replay: bool = False, timeout_s: float | None = None) -> dict[str, Any]:  # noqa: A002
+        """Return why an answer of `allocate`, or an advice, was as it was; `sentences` can be read one after the other.
+
+        With `replay` the service works it out again from the slice of state that it kept; ``replayed["same"]`` says whether that
+        gave the same.
+        """
+        params = requests.given(id=id, replay=replay or None)
+        return await self._ask("explain", params, dict, timeout_s)
+
+    async def ask(
+        self, method: str, params: Mapping[str, Any], read: Callable[[Any], requests.Answer], timeout_s: float | None
+    ) -> requests.Answer:
+        """Ask the service and return what `read` makes of its answer."""
+        return await self._ask(method, params, read, timeout_s)
 
     async def curves(
         self, components: Sequence[str] | None = None, *,

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, cast
 
-from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Reason, Suggestion
+from advisor.domain.answers import (
+    Allocation,
+    CoreChoice,
+    Curves,
+    Evidence,
+    FrontPoint,
+    Knee,
+    Marginal,
+    Prediction,
+    Reason,
+    RunnerUp,
+    Suggestion,
+    TakeOrWait,
+)
 from advisor.domain.flows import Flow
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
@@ -87,7 +100,10 @@ def read_prediction(result: Any) -> Prediction:
 
 def read_core_choice(result: Any) -> CoreChoice:
     """Return the answer to `choose_cores`."""
-    return CoreChoice(**_known(CoreChoice, result))
+    answer = _known(CoreChoice, result)
+    if answer.get("take_or_wait") is not None:
+        answer["take_or_wait"] = _part(TakeOrWait, answer["take_or_wait"])
+    return CoreChoice(**answer)
 
 
 def read_suggestions(result: Any) -> list[Suggestion]:
@@ -109,7 +125,20 @@ def read_allocation(result: Any) -> Allocation:
     answer["bottleneck"] = tuple(answer["bottleneck"])
     answer["why"] = tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ()))
     answer["groups"] = tuple((group["cores"], tuple(group["components"])) for group in answer.get("groups", ()))
+    for name, shape in (("marginal", Marginal), ("runner_up", RunnerUp), ("front", FrontPoint)):
+        answer[name] = tuple(_part(shape, each) for each in answer.get(name, ()))
+    if answer.get("knee") is not None:
+        answer["knee"] = _part(Knee, answer["knee"])
+    if answer.get("placement") is not None:
+        answer["placement"] = {key: tuple(nodes) for key, nodes in answer["placement"].items()}
+    answer["evidence"] = {key: _part(Evidence, each) for key, each in answer.get("evidence", {}).items()}
     return Allocation(**answer)
+
+
+def _part(shape: type[Any], given: Any) -> Any:
+    """Return a part of an answer, without what this version does not know."""
+    names = {field.name for field in fields(shape)} if is_dataclass(shape) else set(shape._fields)
+    return shape(**{key: value for key, value in given.items() if key in names})
 
 
 def read_curves(result: Any) -> Curves:

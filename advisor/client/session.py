@@ -85,7 +85,7 @@ class Session:
         self._in_flight: dict[int, Batch] = {}
         self._unanswered: dict[Batch, int] = {}  # numbered calls that were sent, on any connection
         # What is asked anew on each connection, by topic, and under which msgid it was asked on this one.
-        self._standing: dict[str, Callable[[], Sequence[Any]]] = {}
+        self._standing: dict[str, tuple[str, Callable[[], Sequence[Any]]]] = {}
         self._standing_asked: dict[int, str] = {}
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
@@ -139,13 +139,13 @@ class Session:
         """Nobody waits for this answer any more. A numbered call is made all the same."""
         self._calls.pop(call, None)
 
-    def stand(self, method: str, params: Callable[[], Sequence[Any]]) -> None:
-        """Ask this from now on at the begin of each connection; its answers, like notifications, come as `Told`."""
-        self._standing[method] = params
+    def stand(self, topic: str, params: Callable[[], Sequence[Any]], method: str | None = None) -> None:
+        """Ask this from now on at the begin of each connection; its answers come as `Told` of the topic, the method's by default."""
+        self._standing[topic] = method or topic, params
 
-    def unstand(self, method: str) -> None:
+    def unstand(self, topic: str) -> None:
         """Ask it no more."""
-        self._standing.pop(method, None)
+        self._standing.pop(topic, None)
 
     @property
     def expecting(self) -> bool:
@@ -281,9 +281,9 @@ class Session:
         self.failure = None
         for call in self._calls:
             self._ask(call)
-        for method, params in self._standing.items():
+        for topic, (method, params) in self._standing.items():
             msgid = self._new_id()
-            self._standing_asked[msgid] = method
+            self._standing_asked[msgid] = topic
             self._out += encode_request(msgid, method, params())
         late = [batch for batch in self._unanswered if batch.durable]
         return [Answered(self._unanswered.pop(batch), None, None) for batch in late]

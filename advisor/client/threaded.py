@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import queue
 import threading
 import weakref
 from collections import deque
@@ -19,6 +20,8 @@ from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient
 from advisor.client.outcomes import Stats
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
+from advisor.client.watching import ADVICE_KEPT, SyncWatch
+from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
 from advisor.errors import ConnectionFailed, Unavailable
@@ -197,6 +200,30 @@ class SyncClient:
                 network, cores, objective=objective, target=target, timeout_s=timeout_s, **more
             )
         )
+
+    def watch(
+        self, network: Any, cores: int | None = None, *, told: Callable[[Advice], None] | None = None,
+        timeout_s: float | None = None, **asked: Any,
+    ) -> SyncWatch:  # fmt: skip
+        """Watch a network. As `AsyncClient.watch`; `told` is called in the client's thread."""
+        news: queue.SimpleQueue[Advice | None] = queue.SimpleQueue()
+
+        def tell(advice: Advice) -> None:
+            if news.qsize() < ADVICE_KEPT:
+                news.put(advice)
+            if told is not None:
+                told(advice)
+
+        watch = self._run(lambda client: client.watch(network, cores, told=tell, timeout_s=timeout_s, **asked))
+        return SyncWatch(self, watch, news)
+
+    def explain(self, id: str, *, replay: bool = False, timeout_s: float | None = None) -> dict[str, Any]:  # noqa: A002
+        """Return why an answer was as it was. As `AsyncClient.explain`."""
+        return self._run(lambda client: client.explain(id, replay=replay, timeout_s=timeout_s))
+
+    def run(self, work: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
+        """Do `work` with the asynchronous client, in its thread, and return its answer."""
+        return self._run(work)
 
     def curves(
         self, components: Sequence[str] | None = None, *, watch: Callable[[Curves], None] | None = None,

@@ -40,8 +40,36 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeOrWait:
+    """The cores that are free now against all of them later.
+
+    Attributes
+    ----------
+    wait : bool
+        Waiting ends earlier, as predicted.
+    now_cores, later_cores : int
+        What to take in either case.
+    now_s, later_s : float
+        Seconds from now to the end; `now_s` is None where no core is free.
+    probability : float
+        That taking now ends earlier.
+    """
+
+    wait: bool
+    now_cores: int
+    now_s: float | None
+    later_cores: int
+    later_s: float
+    probability: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        return {key: getattr(self, key) for key in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class CoreChoice:
-    """How many cores to give one invocation, and what to expect of it."""
+    """How many cores to give one invocation, and what to expect of it; `take_or_wait` where that was asked."""
 
     cores: int
     elapsed_s: float
@@ -52,10 +80,12 @@ class CoreChoice:
     fastest_s: float
     extrapolates: float
     why: str
+    take_or_wait: TakeOrWait | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""
-        return {key: _plain(getattr(self, key)) for key in self.__slots__}
+        plain = {key: _plain(getattr(self, key)) for key in self.__slots__ if key != "take_or_wait"}
+        return plain if self.take_or_wait is None else plain | {"take_or_wait": self.take_or_wait.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +272,8 @@ class Allocation:
         For ``cost``.
     evidence : mapping
         Key to what its curve rests on, where the caller told.
+    id : str
+        Of an answer that a service keeps, to be explained; empty elsewhere.
     """
 
     cores: Mapping[str, int]
@@ -266,6 +298,7 @@ class Allocation:
     front: tuple[FrontPoint, ...] = ()
     cost_per_s: float | None = None
     evidence: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
+    id: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
@@ -284,6 +317,7 @@ class Allocation:
             "front": [point.as_dict() for point in self.front],
             "cost_per_s": self.cost_per_s,
             "evidence": {key: known.as_dict() for key, known in self.evidence.items()},
+            "id": self.id or None,
         }
         return self._plain() | {key: value for key, value in found.items() if value is not None and value != []
                                 and value != {}}  # fmt: skip

@@ -41,6 +41,7 @@ from advisor.engine.report import component_status, fate
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
+from advisor.engine.waiting import take_or_wait
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
@@ -321,6 +322,8 @@ class Advisor:
         tolerance: float = 0.0,
         level: float = LEVEL,
         machine: str | None = None,
+        free_now: int | None = None,
+        wait_s: float | None = None,
     ) -> CoreChoice:
         """Choose the whole cores for one invocation: the fastest, or the fewest within `tolerance` of the fastest.
 
@@ -328,6 +331,9 @@ class Advisor:
         ----------
         tolerance : float
             0.05 takes the fewest cores whose predicted time is at most 5 % above the fastest.
+        free_now, wait_s : int and float, optional
+            So many cores are free now, all `cores_max` in so many seconds: the choice is what ends earlier, and
+            ``take_or_wait`` says why.
 
         Raises
         ------
@@ -340,7 +346,17 @@ class Advisor:
         self.flush()
         if machine is not None:
             machine = checked_name("machine", machine)
-        return self._asking.choose_cores(component, predictor, cores_max, float(tolerance), level, machine)
+        later = self._asking.choose_cores(component, predictor, cores_max, float(tolerance), level, machine)
+        if free_now is None and wait_s is None:
+            return later
+        if isinstance(free_now, bool) or not isinstance(free_now, int) or not 0 <= free_now <= cores_max:
+            raise InvalidValue("free_now", free_now, f"a whole number from 0 to cores_max, {cores_max}")
+        if not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
+            raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
+        now = None
+        if free_now:
+            now = self._asking.choose_cores(component, predictor, free_now, float(tolerance), level, machine)
+        return take_or_wait(now, later, float(wait_s), level)
 
     def allocate(
         self,

@@ -64,6 +64,8 @@ class Panel:
     log_y: bool = False
     percent_y: bool = False
     marks_y: Mapping[float, str] = field(default_factory=dict[float, str])
+    marks_x: Mapping[float, str] = field(default_factory=dict[float, str])
+    from_zero: bool = False
     x_ticks: Sequence[float] = ()
 
 
@@ -123,6 +125,15 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.annotate(
             text, (1.0, height), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
             ha="right", va="bottom", fontsize=8, color=GREY,
+        )  # fmt: skip
+    if panel.from_zero:
+        axes.set_ylim(bottom=0.0)
+    for place, text in panel.marks_x.items():
+        axes.axvline(place, color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        left = axes.transData.transform((place, 0))[0] > axes.transAxes.transform((0.5, 0))[0]
+        axes.annotate(
+            text, (place, 0.04), xycoords=("data", "axes fraction"), xytext=(-4 if left else 4, 0),
+            textcoords="offset points", ha="right" if left else "left", va="bottom", fontsize=8, color=GREY,
         )  # fmt: skip
     _ticks(axes, panel)
     if sum(bool(series.label) for series in panel.lines) > 1 or (panel.bars and len(panel.bars.values) > 1):

@@ -320,9 +320,12 @@ def reaches(fare: Fare, name: str, bound: float) -> float:
         return float(np.exp(_log_below(np.array([math.log(bound)]), mean, sd).sum()))
     if not math.isfinite(fare.latency_s):
         return 0.0
-    share = fare.latency_s / float(fare.latency.sum())
-    deviation = share * math.sqrt(float((np.square(fare.latency) * fare.variance).sum()))
-    return float(normal_below(np.array([(bound - fare.latency_s) / max(deviation, _TINY)]))[0])
+    # A sum of log-normals is nearly one, of the same mean and variance (Fenton 1960).
+    means = fare.latency * (fare.latency_s / float(fare.latency.sum())) * np.exp(0.5 * fare.variance)
+    mean = float(means.sum())
+    variance = math.log1p(float((np.square(means) * np.expm1(fare.variance)).sum()) / mean**2)
+    z = (math.log(bound / mean) + 0.5 * variance) / math.sqrt(max(variance, _TINY))
+    return float(normal_below(np.array([z]))[0])
 
 
 def company(fare: Fare) -> Ints:

@@ -265,7 +265,7 @@ def outcome(
     Parameters
     ----------
     before, promised : float
-        Seconds, of the period or of the latency, without the change and with it, as they were estimated when it was advised.
+        Seconds, of the period or of the latency: without the change, as the curves have it now, and with the gain that was promised.
     seconds, spread : float64 arrays (n,)
         Measured since the change: each component's mean time a record, visits and instances included, and its relative standard
         error.
@@ -296,8 +296,8 @@ def outcome(
     paid = chance > 0.5
     noun = "latency" if objective == "latency" else "time a record"
     text = (
-        f"the change {'paid' if paid else 'did not pay'}: the {noun} was {before:.4g} s, {promised:.4g} s were promised,"
-        f" {measured:.4g} s were measured"
+        f"the change {'paid' if paid else 'did not pay'}: without it the {noun} would be {before:.4g} s; {promised:.4g} s were"
+        f" promised, {measured:.4g} s were measured"
     )
     return Outcome(paid, before, promised, measured, text)
 
@@ -318,6 +318,8 @@ class Question:
         How often was looked since the last change of speed.
     actual : Standing or None
         What rows show that it does.
+    previous : Standing or None
+        What it had before a change that is still to be judged.
     """
 
     standing: Standing | None
@@ -326,13 +328,14 @@ class Question:
     policy: Policy
     look: int
     actual: Standing | None = None
+    previous: Standing | None = None
 
 
 class Look(NamedTuple):
     """What a look found: the best allocation, how all fare, and what is to be told.
 
     `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the objective's figures, best first
-    in name: of ``best``, and of ``present``, ``advised`` and ``actual`` where there are such; `visits` (n,) are those of a record.
+    in name: of ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a record.
     """
 
     kind: str
@@ -356,6 +359,8 @@ def reconsider(
     values = {"best": _figures(then)}
     if question.actual is not None:
         values["actual"] = _figures(fares(question.actual))
+    if question.previous is not None:
+        values["previous"] = _figures(fares(question.previous))
     if question.standing is None:
         return Look("first", best, None, values, visits.per_record)
     now = fares(question.standing)

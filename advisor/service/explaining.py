@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from advisor.service.answers import Kept
 
 TEXT_SHOWN = 200  # characters of a network's text in a sentence
 FEW_RUNS = 30  # observations below which a curve is said to rest on few
+DEFAULTS: Mapping[str, Any] = {"instances_max": 1}
 COMPONENTS_SAID = 12  # of each sentence about several
 
 
@@ -38,13 +39,20 @@ def _sentences(kept: Kept) -> Iterator[str]:
     if isinstance(kept.network, str):
         text = " ".join(kept.network.split())
         yield f"The network: {text[:TEXT_SHOWN]}{'…' if len(text) > TEXT_SHOWN else ''}"
-    options = [f"{key} {value}" for key, value in request.items() if key not in ("cores", "objective")]
+    options = [
+        f"{key} {value}"
+        for key, value in request.items()
+        if key not in ("cores", "objective") and value != DEFAULTS.get(key)
+    ]
     if options:
         yield f"Asked with {'; '.join(option[:TEXT_SHOWN] for option in options)}."
     yield _given(allocation)
+    queued, quantile = allocation.get("latency_queued_s"), allocation.get("latency_quantile_s")
+    with_queues = "" if queued is None else f", {_figure(queued)} s with queueing"
+    at_quantile = "" if quantile is None else f", {_figure(quantile)} s at the quantile {request.get('quantile')}"
     yield (
         f"That is {_figure(allocation['throughput_per_s'])} records/s, and {_figure(allocation['latency_s'])} s a record in the"
-        " network."
+        f" network{with_queues}{at_quantile}."
     )
     for reason in allocation.get("why", ()):
         yield _sentence(reason["text"])
@@ -70,20 +78,23 @@ def _gap(allocation: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _marginal(allocation: Mapping[str, Any]) -> Iterator[str]:
-    """Say which component's next core gains most, and which could give one up for least."""
-    rows: list[Mapping[str, Any]] = list(allocation.get("marginal", ()))
-    rate, latency = allocation["throughput_per_s"], allocation["latency_s"]
-    for name, word, now, sign in (
-        ("throughput_per_s", "records/s", rate, 1.0),
-        ("latency_s", "s a record", latency, -1.0),
-    ):
-        taken = [(sign * row[f"last_{name}"], row) for row in rows if row.get(f"last_{name}") is not None]
-        if taken:
-            value, row = max(taken, key=lambda pair: cast("float", pair[0]))
-            yield (
-                f"The core that is missed least is the last of {row['key']}: without it {_figure(sign * value)} {word} instead of"
-                f" {_figure(now)}."
-            )
+    """Say which component could give up a core for least."""
+    latency = allocation.get("objective") == "latency"
+    name, unit = ("latency_s", "s a record") if latency else ("throughput_per_s", "records/s")
+    now: float = allocation[name]
+    if latency:
+        now = allocation.get("latency_quantile_s") or allocation.get("latency_queued_s") or now
+    rows: list[Mapping[str, Any]] = [
+        row for row in allocation.get("marginal", ()) if row.get(f"last_{name}") is not None
+    ]
+    if not rows:
+        return
+    least = min(rows, key=lambda row: abs(float(row[f"last_{name}"]) - now))
+    value: float = least[f"last_{name}"]
+    yield (
+        f"The core that would be missed least is the last of {least['key']}: without it {_figure(value)} {unit} instead of"
+        f" {_figure(now)}."
+    )
 
 
 def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
@@ -93,7 +104,7 @@ def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
     runs = [int(entry["observations"]) for entry in known.values()]
     models = sorted({str(entry["model"]) for entry in known.values()})
     yield (
-        f"The curves of {_several(len(known), 'component')} shown rest on {min(runs):,} to {max(runs):,} runs each"
+        f"The curves of {_several(len(known), 'component')} rest on {_span(runs)} runs each"
         f" ({', '.join(models[:3])}{', …' if len(models) > 3 else ''})."
     )
     few = [f"{key} ({entry['observations']})" for key, entry in known.items() if entry["observations"] < FEW_RUNS]
@@ -109,11 +120,16 @@ def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+    """Return a reason as a sentence; it may begin with a component's name, which stays as it is."""
+    return text if text.endswith(".") else f"{text}."
 
 
 def _several(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _span(runs: list[int]) -> str:
+    return f"{min(runs):,}" if min(runs) == max(runs) else f"{min(runs):,} to {max(runs):,}"
 
 
 def _figure(value: float) -> str:

@@ -114,8 +114,11 @@ class Heavy:
 
     async def plan(
         self, network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
-    ) -> dict[str, Any]:
-        """Return the allocation for a network; raises as `shape_of` and `advisor.planning.plan`."""
+    ) -> tuple[dict[str, Any], int | None]:
+        """Return the allocation for a network, and the steps that a deadline left it.
+
+        Raises as `shape_of` and `advisor.planning.plan`.
+        """
         return await self._run(Plan(_frozen(network), curves, dict(request), deadline_s))
 
     async def reconsider(

@@ -59,6 +59,7 @@ class HubCollector(Collector):
         yield from self._engine()
         yield from self._storage()
         yield from self._service()
+        yield from self._watching()
         yield _histogram(
             "advisor_request_seconds",
             "Seconds to answer, or to fold what a commit answers",
@@ -135,6 +136,41 @@ class HubCollector(Collector):
         yield GaugeMetricFamily(
             "advisor_rows_uncommitted", "Rows folded, not yet in a commit", value=committer.rows_waiting
         )
+
+    def _watching(self) -> Iterator[Metric]:
+        """Watches: how many, what they were told, and what their runtimes lose by doing otherwise."""
+        hub, measures = self._hub, self._hub.measures
+        yield GaugeMetricFamily("advisor_watches", "Networks watched", value=len(hub.watching))
+        for name, label, about, counts in (
+            ("advisor_notifications", "kind", "What watches were told, by kind", measures.notifications),
+            ("advisor_replans", "found", "Looks at watched networks, by what they found", measures.replans),
+            (
+                "advisor_advice_outcomes",
+                "outcome",
+                "Applied advice that was judged, by whether it paid",
+                measures.outcomes,
+            ),
+        ):
+            family = CounterMetricFamily(name, about, labels=[label])
+            for value, count in counts.items():
+                family.add_metric([value], count)
+            yield family
+        yield CounterMetricFamily("advisor_advice_applied", "Changes that runtimes made", value=measures.applied)
+        yield CounterMetricFamily(
+            "advisor_watched_seconds", "Seconds over which regret was counted, of all watches", value=measures.watched_s
+        )
+        yield CounterMetricFamily(
+            "advisor_regret_seconds", "Of these, the share lost by not doing what was best", value=measures.regret_s
+        )
+        regrets = hub.watching.regrets()
+        if regrets:
+            yield GaugeMetricFamily(
+                "advisor_regret_ratio",
+                "Share lost at the last looks, mean of the watches",
+                value=sum(regrets) / len(regrets),
+            )
+        yield GaugeMetricFamily("advisor_answers_kept", "Answers kept to be explained", value=len(hub.planner.answers))
+        yield GaugeMetricFamily("advisor_answers_bytes", "Bytes that they take, about", value=hub.planner.answers.bytes)
 
     def _service(self) -> Iterator[Metric]:
         hub, measures = self._hub, self._hub.measures

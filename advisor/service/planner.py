@@ -71,7 +71,9 @@ class Planner:
         shape = await self.read(network)
         curves, rest = await self._curves(shape, request)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
-        allocation = await self._heavy.plan(network, curves, rest, left)
+        allocation, steps = await self._heavy.plan(network, curves, rest, left)
+        if steps is not None:
+            request = {**request, "work_max": steps}  # with which a replay ends where the deadline ended this
         allocation["evidence"] = self._evidence(shape, request, allocation)
         allocation["id"] = self.answers.keep(network, request, curves, allocation)
         return allocation
@@ -86,7 +88,8 @@ class Planner:
     async def replay(self, kept: Kept) -> dict[str, Any]:
         """Return an answer worked out again from what was kept of it; raises as `allocate`."""
         _, _, rest = _split(kept.request, None)
-        return await self._heavy.plan(kept.network, kept.curves, rest)
+        again, _ = await self._heavy.plan(kept.network, kept.curves, rest)
+        return again
 
     async def explain(self, number: str, *, replay: bool) -> dict[str, Any]:
         """Return why a kept answer was as it was, as structure and as sentences.

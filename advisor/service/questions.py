@@ -75,6 +75,8 @@ def choose_cores(advisor: Advisor, params: m.ChooseCores) -> dict[str, Any]:
         tolerance=params.tolerance,
         level=params.level,
         machine=params.machine,
+        free_now=params.free_now,
+        wait_s=params.wait_s,
     ).as_dict()
 
 

@@ -60,8 +60,9 @@ class Watch:
         What the runtime was told to have, or said that it has; None: what its rows show.
     advised : Allocation or None
         The last advice that is neither applied nor withdrawn.
-    promise : (before, promised, Standing) or None
-        Of a change that was applied and is not judged yet: seconds without it, seconds promised.
+    promise : (ratio, Standing, Standing) or None
+        Of a change that was applied and is not judged yet: the seconds promised as a share of those before, what it is, what was
+        before.
     best : Allocation or None
         Of the last look.
     slice : tuple
@@ -96,7 +97,7 @@ class Watch:
     changes: int = 0
     changes_seen: int = -1
     advised_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    promise: tuple[float, float, Standing] | None = None
+    promise: tuple[float, Standing, Standing | None] | None = None
     tally: Tally | None = None
     slice: tuple[Any, Any, Any] = (None, None, None)
     told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -184,6 +185,7 @@ class Watching:
         try:
             self._subscriptions.add(owner, ("watch", watch.number), lambda: self._news(watch), PUSH_EVERY_S)
             look = await self._look(watch)
+            watch.again_at = watch.rest_until = 0.0  # the first has waited for a worker process, perhaps
         except BaseException:
             self._end(watch)
             raise
@@ -297,7 +299,7 @@ class Watching:
             standing = actual if watch.shadow else watch.standing
             question = Question(
                 standing, None if watch.advised is None else Standing.of(watch.advised), watch.cost, watch.policy,
-                watch.schedule.looks, actual,
+                watch.schedule.looks, actual, None if watch.promise is None else watch.promise[2],
             )  # fmt: skip
             network, request = questions.allocation_asked(self._advisor, watch.params)
             async with self._turn:
@@ -385,7 +387,7 @@ class Watching:
             watch.cost = watch.cost.learned(changed, took_s)
         if watch.advised is not None and Standing.of(watch.advised) == standing:
             now, then = watch.advised_values["present"], watch.advised_values["best"]
-            watch.promise = (_seconds(watch.objective, now), _seconds(watch.objective, then), standing)
+            watch.promise = (_seconds(watch.objective, then) / _seconds(watch.objective, now), standing, before)
             cores = np.array([standing.cores[key] for key in watch.keys])
             watch.tally = Tally(watch.places, cores)
         else:
@@ -399,19 +401,21 @@ class Watching:
         """Hold what was measured since a change against what was promised."""
         if watch.promise is None or watch.tally is None:
             return
-        before, promised, standing = watch.promise
+        ratio, standing, _ = watch.promise
+        if "previous" not in look.values:
+            return
+        before = _seconds(watch.objective, look.values["previous"])
         instances = np.array([standing.instances[key] for key in watch.keys])
         seconds = look.visits * watch.tally.mean
         if watch.objective != "latency":
             seconds = seconds / instances
         found = outcome(
             before,
-            promised,
+            before * ratio,
             seconds,
             watch.tally.spread(),
             watch.tally.runs,
             objective=watch.objective,
-            policy=watch.policy,
         )
         if found is None:
             return

@@ -96,7 +96,8 @@ def done(job: Job) -> Answer:
             return True, network
         if isinstance(job, Reconsider):
             return True, reconsider(network, job.curves, Request(**job.request), job.question)
-        return True, planned(network, job.curves, job.request, job.deadline_s).as_dict()
+        found, steps = planned(network, job.curves, job.request, job.deadline_s)
+        return True, (found.as_dict(), steps)
     except AdvisorError as error:
         return False, error.as_dict()
 
@@ -107,14 +108,16 @@ def planned(
     request: Mapping[str, Any],
     deadline_s: float | None,
     clock: Callable[[], float] = time.perf_counter,
-) -> Allocation:
+) -> tuple[Allocation, int | None]:
     """Return the allocation; with a deadline the best of searches of ever more steps, the last of which ends about there.
+
+    The second is how many steps that one was given: with as many the same comes out again, whatever the time.
 
     A search counts steps and sees no clock. One of few steps tells what a step takes here; each further one may take `GROWTH`
     times the steps of the last, as far as the time left holds them by what the last one took.
     """
     if deadline_s is None:
-        return plan(network, curves, Request(**request))
+        return plan(network, curves, Request(**request)), None
     began = clock()
     most = request.get("work_max") or WORK_MAX
     steps = min(STEPS_FIRST, most)
@@ -125,7 +128,7 @@ def planned(
         left = deadline_s - (now - began)
         affordable = int(steps * left / max(now - last, CLOCK_LEAST_S) * MARGIN)
         if not getattr(found, "gap", None) or steps >= most or affordable <= steps:
-            return found
+            return found, steps
         steps = min(most, GROWTH * steps, affordable)
 
 

@@ -81,7 +81,13 @@ def test_c_answers_them(in_c: Any) -> None:
 def test_c_refuses_what_it_cannot_answer(in_c: Any) -> None:
     ask, known, nobody = in_c.find("grid pairs"), in_c.find("grid amdahl"), in_c.find("nobody")
     assert (nobody, in_c.held.components, in_c.held.version) == (-1, len(GOLDEN), 7)
-    for component, x, p in ((ask, 1.0, 1.0), (known, -1.0, 1.0), (known, 1.0, 0.0), (known, np.nan, 1.0), (99, 1.0, 1.0)):
+    for component, x, p in (
+        (ask, 1.0, 1.0),
+        (known, -1.0, 1.0),
+        (known, 1.0, 0.0),
+        (known, np.nan, 1.0),
+        (99, 1.0, 1.0),
+    ):
         assert all(np.isnan(value) for value in in_c.predict(component, x, p))
     assert in_c.choose_cores(ask, 1.0, 4, 0.0) == -4
     for x, most, tolerance in ((np.nan, 4, 0.0), (1.0, 0, 0.0), (1.0, 2**21, 0.0), (1.0, 4, np.nan), (1.0, 4, -1.0)):

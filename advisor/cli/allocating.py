@@ -1,0 +1,216 @@
+"""The command `allocate`: cores for the components of a network, once or swept over numbers of cores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from advisor.cli import options, show
+from advisor.cli.source import asked
+from advisor.domain.answers import Allocation
+from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
+from advisor.errors import InvalidValue, TooLarge
+
+SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
+KNEE = 0.99  # of the best of a sweep is what the knee still reaches
+
+# Options of a plan that go as they are: parameter of the command -> of the planner.
+PLAIN = (
+    "arrival_per_s", "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max",
+)  # fmt: skip
+BY_BOX = ("visits", "minimum", "maximum", "load", "scale")
+LISTS = ("shares", "depths", "fan_outs", "returns")
+
+
+class Range(click.ParamType[list[int]]):
+    """cores=LOW..HIGH, or cores=N,N…"""
+
+    name = "cores=low..high"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Return the counts, thinned out where there are many."""
+        if isinstance(value, list):
+            return value  # pyright: ignore[reportUnknownVariableType] - converted already
+        what, _, numbers = str(value).partition("=")
+        try:
+            if what != "cores":
+                counts = []
+            elif ".." in numbers:
+                low, high = (int(part) for part in numbers.split(".."))
+                counts = _thinned(low, high)
+            else:
+                counts = sorted({int(part) for part in numbers.split(",")})
+        except ValueError:
+            counts = []
+        if not counts or not 1 <= counts[0] <= counts[-1] <= ALLOCATE_CORES_MAX or len(counts) > SWEEP_POINTS:
+            self.fail(
+                f"{value!r} is not cores=LOW..HIGH, or cores=N,N,… with at most {SWEEP_POINTS} counts", param, ctx
+            )
+        return counts
+
+
+def _thinned(low: int, high: int) -> list[int]:
+    if high - low < SWEEP_POINTS:
+        return list(range(low, high + 1))
+    factor = (high / low) ** (1.0 / (SWEEP_POINTS - 1))
+    return sorted({round(low * factor**step) for step in range(SWEEP_POINTS)})
+
+
+def planned(function: Any) -> Any:
+    """Add the options of a plan, shared by `allocate` and `watch`."""
+    for option in reversed((
+        click.option("--cores", type=int, help="Cores to give out; for fewest_cores at most so many, or absent."),
+        click.option(
+            "--objective", type=click.Choice(["throughput", "latency", "fewest_cores"]), default="throughput",
+            show_default=True,
+        ),
+        click.option("--throughput", "throughput_per_s", type=float, help="Target of fewest_cores: records per second."),
+        click.option("--latency", "latency_s", type=float, help="Target of fewest_cores: seconds a record spends inside."),
+        click.option("--shares", type=options.Numbers(), multiple=True, help="Shares of a choice's branches, in text order."),
+        click.option("--depths", type=options.Numbers(), multiple=True, help="Shares of records that pass 0, 1, … replicas of a star; or one mean."),
+        click.option("--fan-outs", type=options.Numbers(), multiple=True, help="Shares of a split's replicas; or their number."),
+        click.option("--returns", type=float, multiple=True, help="Probability that a record returns, of each feedback."),
+        click.option("--visits", type=options.KeyNumbers(), multiple=True, help="Runs of a box per record that enters."),
+        click.option("--minimum", type=options.KeyNumbers(int), multiple=True, help="Fewest cores of a box."),
+        click.option("--maximum", type=options.KeyNumbers(int), multiple=True, help="Most cores of a box."),
+        click.option("--pin", type=options.KeyNumbers(int), multiple=True, help="Cores that a box has, whatever else."),
+        click.option("--allowed", help="powers_of_two, multiples_of=K, or counts with commas: what an instance may have."),
+        click.option("--load", type=options.KeyNumbers(), multiple=True, help="Predictor value of a box; else its observed load."),
+        click.option("--speed", type=options.KeyNumbers(), multiple=True, help="What if: BOX=2 is twice as fast as it is."),
+        click.option("--component", type=options.KeyText(), multiple=True, help="BOX=COMPONENT where the names differ."),
+        click.option("--instances-max", type=int, default=1, show_default=True, help="Instances that a box may run as."),
+        click.option("--nodes", type=int, help="Cores of one node of the machine: no instance straddles."),
+        click.option("--memory", "memory_bytes", type=float, help="Bytes of memory of a node, or of the machine."),
+        click.option("--arrival", "arrival_per_s", type=float, help="Records that enter per second: latency then has queueing."),
+        click.option("--quantile", type=float, help="Of the latency, e.g. 0.95, for its mean."),
+        click.option("--level", type=float, help="Plan for the upper bound of each curve at this level."),
+        click.option("--deadline", "deadline_s", type=float, help="Seconds for the plan: the best so far, with its gap. Of a service."),
+    )):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def asked_for(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a plan as `allocate` of an advisor or a client takes them."""
+    targets = {"throughput_per_s": given["throughput_per_s"], "latency_s": given["latency_s"]}
+    scale = {box: 1.0 / speed for box, speed in (_by_box("speed", given["speed"]) or {}).items() if speed > 0}
+    if len(scale) < len(given["speed"]):
+        raise InvalidValue("speed", 0, "BOX=N with N above 0")
+    found: dict[str, Any] = {
+        "objective": given["objective"],
+        "target": {key: value for key, value in targets.items() if value is not None} or None,
+        "shares": list(given["shares"]) or None,
+        "depths": _means(given["depths"]),
+        "fan_outs": _means(given["fan_outs"]),
+        "returns": list(given["returns"]) or None,
+        "components": dict(given["component"]) or None,
+        "pinned": _by_box("pin", given["pin"]),
+        "allowed": _allowed(given["allowed"]),
+        "scale": scale or None,
+        "instances_max": given["instances_max"],
+    }
+    found |= {name: _by_box(name, given[name]) for name in ("visits", "minimum", "maximum", "load")}
+    found |= {name: given[name] for name in PLAIN if name in given}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+@click.command("allocate", cls=options.Command)
+@click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
+@planned
+@click.option(
+    "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the sweep to this PNG file.")
+@options.learned
+@options.as_json
+def allocate_command(
+    network: Path, cores: int | None, sweep: list[int] | None, plot: Path | None, **given: Any
+) -> None:
+    """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
+
+    Options that name a box are written BOX=N and may be given several times.
+    """
+    if plot is not None and sweep is None:
+        raise click.UsageError("--plot draws a --sweep")
+    if sweep is not None and cores is not None:
+        raise click.UsageError("give --cores or --sweep")
+    request = asked_for(given)
+    local = bool(given["state"] or given["table"])
+    if local and "deadline_s" in request:
+        raise InvalidValue(
+            "deadline", request["deadline_s"], "absent with --state and --table", "a service has a clock"
+        )
+    text = network_text(network)
+    with asked(given) as advisor:
+        if sweep is None:
+            allocation = advisor.allocate(text, cores=cores, **request)
+            show.allocation(given["objective"], cores, allocation, as_json=given["as_json"])
+            return
+        found = [(count, advisor.allocate(text, cores=count, **request)) for count in sweep]
+    knee = knee_of(found, request["objective"])
+    if plot is not None:
+        from advisor.pictures.swept import draw_sweep
+
+        draw_sweep(plot, f"{network.name}: {request['objective']} by cores", found, knee)
+    show.sweep(request["objective"], found, knee, plot, as_json=given["as_json"])
+
+
+def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int:
+    """Return the fewest cores of a sweep that reach `KNEE` of its best."""
+    if objective == "latency":
+        best = min(each.latency_s for _, each in found)
+        return min(cores for cores, each in found if each.latency_s * KNEE <= best)
+    best = max(each.throughput_per_s for _, each in found)
+    return min(cores for cores, each in found if each.throughput_per_s >= KNEE * best)
+
+
+def network_text(path: Path) -> str:
+    """Return the text of a network's file.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+    """
+    try:
+        with click.open_file(str(path), "rb") as file:
+            data = file.read(NETWORK_TEXT_BYTES_MAX + 1)
+    except OSError as error:
+        raise InvalidValue("network", str(path), "a file that can be read", error.strerror or "") from error
+    if len(data) > NETWORK_TEXT_BYTES_MAX:
+        raise TooLarge("network", len(data), NETWORK_TEXT_BYTES_MAX)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidValue("network", str(path), "UTF-8 text") from error
+
+
+def _means(lists: Sequence[list[float]]) -> list[Any] | None:
+    """Return one number or list of numbers each."""
+    return [_whole(each[0]) if len(each) == 1 else each for each in lists] or None
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if math.isfinite(value) and value == int(value) else value
+
+
+def _allowed(text: str | None) -> Any:
+    if text is None or text == "powers_of_two":
+        return text
+    name, sign, number = text.partition("=")
+    try:
+        if sign and name == "multiples_of":
+            return {"multiples_of": int(number)}
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidValue("allowed", text, "powers_of_two, multiples_of=K, or counts with commas") from None
+
+
+def _by_box(option: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
+    for box, numbers in pairs:
+        if len(numbers) != 1:
+            raise InvalidValue(option, f"{box}={','.join(map(str, numbers))}", "BOX=N with one number")
+    return {box: numbers[0] for box, numbers in pairs} or None

@@ -1,0 +1,97 @@
+"""Advice on streams whose truth is known: none from noise, soon after a change, and what is told is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from advisor.engine import Advisor
+from advisor.network import parse
+from advisor.planning import Request
+from advisor.planning.fares import Standing
+from advisor.planning.stability import CostOfChange, Look, Policy, Question, Schedule, reconsider
+
+NOISE = 0.1
+CORES = 24
+WARM_ROWS = 40  # of each component, on 1 to 16 cores, before the network is watched
+ROWS = 10_000
+
+
+class Stream:
+    """A pipeline whose components' times are known, its rows, and a watch of it that looks when it should."""
+
+    def __init__(self, seed: int, components: int = 3) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.names = [f"c{i}" for i in range(components)]
+        self.base, self.factor = self.rng.uniform(1.0, 3.0, components), np.ones(components)
+        self.advisor, self.network = Advisor(), parse(" .. ".join(self.names))
+        self.request = Request(cores=CORES)
+        for row in range(WARM_ROWS * components):
+            self.observe(row % components, float(1 << self.rng.integers(0, 5)))
+        first = self.look(Question(None, None, CostOfChange(), Policy(), 1))
+        self.has = first.allocation
+        self.schedule = Schedule().looked(0, self.changes())
+        self.rows = self.looks = 0
+
+    def seconds(self, component: int, cores: float) -> float:
+        return float(self.factor[component] * self.base[component] * (0.02 + 0.98 / cores))
+
+    def observe(self, component: int, cores: float) -> None:
+        size = float(self.rng.integers(1, 9))
+        luck = float(np.exp(NOISE * self.rng.standard_normal() - 0.5 * NOISE**2))
+        self.advisor.observe(
+            self.names[component], predictor=size, cores=cores, elapsed_s=size * self.seconds(component, cores) * luck
+        )
+
+    def changes(self) -> int:
+        self.advisor.flush()
+        return int(self.advisor.components.table.integers("changes")[: len(self.names)].sum())
+
+    def look(self, question: Question) -> Look:
+        curves = self.advisor.tables_of(self.network.components, cores_max=CORES)
+        return reconsider(self.network, curves, self.request, question)
+
+    def until(self, told: Callable[[Look], bool], rows: int) -> Look | None:
+        """Run the network as it was allocated until a look is as wanted."""
+        for _ in range(rows):
+            component = self.rows % len(self.names)
+            self.observe(component, float(self.has.cores[self.names[component]]))
+            self.rows += 1
+            changes = self.changes()
+            if self.schedule.due(self.rows, changes, len(self.names)):
+                self.looks += 1
+                self.schedule = self.schedule.looked(self.rows, changes)
+                look = self.look(
+                    Question(Standing.of(self.has), None, CostOfChange(flat_s=5.0), Policy(), self.schedule.looks)
+                )
+                if told(look):
+                    return look
+        return None
+
+    def rate(self, cores: dict[str, int]) -> float:
+        return 1.0 / max(self.seconds(i, cores[name]) for i, name in enumerate(self.names))
+
+
+def check(seed: int, factor: float) -> None:
+    stream = Stream(seed)
+    assert stream.until(lambda look: look.kind != "", ROWS) is None
+    assert stream.looks < 60  # never per row
+    slowest = int(np.argmax([stream.seconds(i, stream.has.cores[name]) for i, name in enumerate(stream.names)]))
+    stream.factor[slowest] *= factor
+    before = stream.rows
+    look = stream.until(lambda look: look.kind == "advice", 50)
+    assert look is not None, "no advice within 50 observations of the change"
+    assert stream.rows - before <= 50
+    assert stream.rate(dict(look.allocation.cores)) > 1.05 * stream.rate(dict(stream.has.cores))
+
+
+def test_noise_is_never_told_and_a_change_soon() -> None:
+    check(0, 2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 32))
+def test_noise_is_never_told_and_a_change_soon_on_many_streams(seed: int) -> None:
+    check(seed, 2.0)

@@ -1,0 +1,158 @@
+"""What is worth telling: gain, chance, break-even; looks that are spaced; costs that are learned; changes that are judged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.domain.curves import TabulatedCurves
+from advisor.network import parse
+from advisor.planning import Request
+from advisor.planning.fares import Fare, Standing
+from advisor.planning.stability import (
+    LEAST_ROWS,
+    CostOfChange,
+    Policy,
+    Question,
+    Schedule,
+    judge,
+    outcome,
+    reconsider,
+    risk_at,
+)
+
+KEYS = ("a", "b")
+COUNTS = np.array([1, 2, 4, 8, 16, 32])
+
+
+def fare(a: float, b: float, cores: tuple[float, float] = (1.0, 1.0), spread: float = 0.02) -> Fare:
+    seconds = np.array([a, b])
+    return Fare(
+        seconds, seconds, np.full(2, spread), np.full(2, 0.02), np.array(cores), np.ones(2, np.int64), np.arange(2),
+        int(sum(cores)), a + b, a + b,
+    )  # fmt: skip
+
+
+def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
+    seconds = np.array([a, b])[:, None] / COUNTS
+    return TabulatedCurves.of(COUNTS, seconds, upper_s=upper * seconds)
+
+
+def test_a_change_of_throughput_is_repaid_when_as_many_records_are_through() -> None:
+    cost = CostOfChange(flat_s=6.0)
+    verdict = judge("throughput", KEYS, fare(3.0, 1.0, (2, 2)), fare(2.0, 2.0, (3, 1)), cost, Policy())
+    assert verdict.worth
+    assert verdict.gain == pytest.approx(0.5)
+    t = verdict.break_even_s
+    assert (t - 6.0) / 2.0 == pytest.approx(t / 3.0)  # records with the change and without
+    assert verdict.changed == KEYS
+
+
+def test_a_change_of_latency_is_repaid_when_what_waited_is_made_up_for() -> None:
+    verdict = judge("latency", KEYS, fare(3.0, 1.0, (2, 2)), fare(2.0, 1.0, (3, 2)), CostOfChange(flat_s=4.0), Policy())
+    assert verdict.worth
+    saved, waited = 1.0 * (verdict.break_even_s - 4.0), 4.0 * 4.0 / 2.0  # per record/s that arrives
+    assert saved == pytest.approx(waited)
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "policy", "cost", "code"),
+    [
+        (fare(2.0, 1.0), fare(2.0, 1.0), Policy(), 0.0, "same"),
+        (fare(2.0, 1.0, (2, 2)), fare(1.9, 1.0, (3, 1)), Policy(), 0.0, "small"),
+        (fare(2.0, 1.0, (2, 2), 0.0), fare(1.6, 1.0, (3, 1), 0.0), Policy(horizon_s=60.0), 20.0, "unpaid"),
+        (fare(2.0, 1.0, (2, 2)), fare(1.6, 1.0, (3, 1)), Policy(), 0.0, "worth"),
+    ],
+)
+def test_why_not(now: Fare, then: Fare, policy: Policy, cost: float, code: str) -> None:
+    assert judge("throughput", KEYS, now, then, CostOfChange(flat_s=cost), policy).code == code
+
+
+def test_what_may_be_noise_is_not_told() -> None:
+    now, then = fare(2.0, 0.01, (2, 2)), fare(1.7, 0.01, (3, 1))
+    vague = replace(then, shape=np.full(2, 0.5))
+    assert judge("throughput", KEYS, now, vague, CostOfChange(), Policy()).code == "unsure"
+    # The level is common to both: it does not matter how well it is known.
+    assert judge("throughput", KEYS, replace(now, common=np.array([0.5, 0.0])),
+                 replace(then, common=np.array([0.5, 0.0])), CostOfChange(), Policy()).code == "worth"  # fmt: skip
+
+
+def test_the_risk_of_all_looks_together_is_the_risk() -> None:
+    policy = Policy()
+    assert math.fsum(risk_at(look, policy) for look in range(1, 10_000)) == pytest.approx(policy.risk, rel=1e-3)
+
+
+def test_looks_are_spaced_and_a_change_is_looked_at_at_once() -> None:
+    schedule, looks = Schedule().looked(0, 0), []
+    for rows in range(1, 10_001):
+        if schedule.due(rows, 0, 3):
+            schedule = schedule.looked(rows, 0)
+            looks.append(rows)
+    assert len(looks) < 40
+    assert min(np.diff(looks)) >= LEAST_ROWS
+    assert schedule.due(10_001, 1, 3)
+    assert schedule.looked(10_001, 1).looks == 1
+    assert schedule.looked(10_001, 1).due(10_001 + LEAST_ROWS, 1, 3)
+
+
+def test_costs_are_learned() -> None:
+    cost = CostOfChange(flat_s=2.0, by_key={"a": 3.0})
+    assert cost.expected_s(("a", "b")) == 5.0
+    assert cost.expected_s(()) == 0.0
+    assert cost.learned(("a",), 15.0).expected_s(("a",)) == pytest.approx(10.0)  # 1 and 3 times the given, each once
+    nothing = CostOfChange().learned(("a",), 4.0).learned(("b",), 6.0)
+    assert nothing.expected_s(("a",)) == 5.0
+
+
+def test_the_best_is_told_once_and_taken_back_when_it_is_wrong() -> None:
+    network, request = parse("a .. b"), Request(cores=8)
+    standing = Standing({"a": 4, "b": 4}, {"a": 1, "b": 1})
+    question = Question(standing, None, CostOfChange(), Policy(), 1)
+    look = reconsider(network, curves(6.0, 2.0), request, question)
+    assert (look.kind, look.allocation.cores) == ("advice", {"a": 6, "b": 2})
+    told = replace(question, advised=Standing.of(look.allocation))
+    assert reconsider(network, curves(6.0, 2.0), request, told).kind == ""
+    assert reconsider(network, curves(5.8, 2.1), request, told).kind == ""
+    assert reconsider(network, curves(4.0, 4.0), request, told).kind == "withdrawn"
+    assert reconsider(network, curves(2.0, 6.0), request, told).kind == "advice"  # another one, better than both
+
+
+def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
+    """Beyond 8 cores the curve of a is a guess: what is told does not need it."""
+    network, request = parse("a .. b"), Request(cores=16)
+    seconds = np.array([30.0, 2.0])[:, None] / COUNTS
+    upper = seconds * np.where(COUNTS > 8, 8.0, 1.02)
+    standing = Standing({"a": 4, "b": 12}, {"a": 1, "b": 1})
+    look = reconsider(network, TabulatedCurves.of(COUNTS, seconds, upper_s=upper), request,
+                      Question(standing, None, CostOfChange(), Policy(), 6))  # fmt: skip
+    assert look.kind == "advice"
+    assert look.allocation.cores["a"] <= 9
+
+
+def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
+    network = parse("a .. b")
+    request = Request(objective="fewest_cores", cores=32, target={"throughput_per_s": 1.0})
+    roomy = Standing({"a": 16, "b": 8}, {"a": 1, "b": 1})
+    question = Question(roomy, None, CostOfChange(), Policy(), 1)
+    assert reconsider(network, curves(8.0, 4.0), request, question).kind == "advice"
+    vague = reconsider(network, curves(8.0, 4.0, upper=2.5), request, question)
+    assert vague.kind == ""
+    tight = Standing({"a": 4, "b": 4}, {"a": 1, "b": 1})  # 2 s a record: the target is missed
+    missed = reconsider(network, curves(8.0, 4.0), request, replace(question, standing=tight))
+    assert missed.kind == "advice"
+    assert missed.verdict is not None
+    assert missed.verdict.break_even_s == 0.0
+
+
+@pytest.mark.parametrize(("measured", "paid"), [(1.0, True), (1.45, False)])
+def test_a_change_is_judged_by_what_was_measured(measured: float, paid: bool) -> None:
+    runs = np.array([100, 100])
+    seconds, spread = np.array([measured, 0.2]), np.array([0.02, 0.02])
+    found = outcome(1.5, 1.0, seconds, spread, runs, objective="throughput")
+    assert found is not None
+    assert found.paid == paid
+    assert outcome(1.5, 1.0, seconds, spread, runs // 10, objective="throughput") is None
+    assert outcome(1.5, 1.0, seconds, spread * 50, runs, objective="throughput") is None

@@ -1,0 +1,252 @@
+"""Watches over real sockets: what is told, what is not, what was done about it, and what is kept of answers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from live import Live, Peer, refused, running
+
+from advisor.client import AsyncClient
+from advisor.service import answers, watching
+
+BASE = {"a": 1.0, "b": 2.0, "c": 1.5}
+TEXT = "a .. b .. c"
+PATIENCE_S = 15.0
+
+
+class Runtime:
+    """A runtime of three boxes, whose rows have 10 % noise."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.slow = 1.0
+
+    def rows(self, n: int, cores: dict[str, int] | None = None) -> list[list[Any]]:
+        found: list[list[Any]] = []
+        for i in range(n):
+            box = "abc"[i % 3]
+            p = float(cores[box] if cores else 1 << (i // 3) % 5)
+            x = float(self.rng.integers(1, 9))
+            seconds = BASE[box] * x * (0.02 + 0.98 / p) * (self.slow if box == "b" else 1.0)
+            found.append([box, x, p, seconds * float(np.exp(0.1 * self.rng.standard_normal()))])
+        return found
+
+
+async def taught(live: Live) -> tuple[Peer, Runtime]:
+    peer, runtime = await live.peer(), Runtime()
+    await peer.call("observe_rows", {"rows": runtime.rows(150)})
+    return peer, runtime
+
+
+async def told(peer: Peer) -> dict[str, Any]:
+    """The next thing told."""
+    message = await peer.message()
+    assert message[:2] == [2, "advice"]
+    ((item, *_),) = message[2]
+    return item
+
+
+async def test_a_change_is_told_applied_and_judged(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, runtime = await taught(live)
+        first = await peer.call("watch", {"network": TEXT, "cores": 24, "change_cost_s": 5.0})
+        has = first["allocation"]["cores"]
+        assert sum(has.values()) == 24
+        for _ in range(10):
+            await peer.call("observe_rows", {"rows": runtime.rows(60, has)})
+        runtime.slow = 2.0
+        other = await live.peer()  # the rows may come from anywhere
+        for _ in range(16):
+            await other.call("observe_rows", {"rows": runtime.rows(3, has)})
+        advice = await told(peer)
+        assert (advice["kind"], advice["watch"]) == ("advice", first["watch"])
+        assert advice["allocation"]["cores"]["b"] > has["b"]
+        assert advice["gain"] > 0.1
+        assert advice["probability"] > 0.99
+        assert advice["break_even_s"] == pytest.approx(5.0 * (1 + advice["gain"]) / advice["gain"])
+        assert "b" in advice["changed"]
+        state = await peer.call("watch", {"watch": first["watch"], "applied": True, "took_s": 9.0})
+        assert state["present" if "present" in state else "best"]
+        has = advice["allocation"]["cores"]
+        async with asyncio.timeout(PATIENCE_S):
+            while not (await other.call("status", {}))["service"]["watching"]["outcomes"]:
+                await other.call("observe_rows", {"rows": runtime.rows(30, has)})
+        item = await told(peer)
+        assert (item["kind"], item["paid"]) == ("outcome", True)
+        status = (await peer.call("status", {}))["service"]["watching"]
+        assert status["watches"] == 1
+        assert status["notifications"]["advice"] == 1
+        assert status["outcomes"] == {"paid": 1}
+        assert await peer.call("unwatch", {"watch": first["watch"]}) == {"watch": first["watch"]}
+        await refused("invalid", peer.call("unwatch", {"watch": first["watch"]}))
+
+
+async def test_a_watch_waits_until_enough_is_known(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, runtime = await live.peer(), Runtime()
+        first = await peer.call("watch", {"network": TEXT, "cores": 24})
+        assert first["allocation"] is None
+        assert "'a'" in first["waiting"]
+        await peer.call("observe_rows", {"rows": runtime.rows(90)})
+        item = await told(peer)
+        assert item["kind"] == "first"
+        assert sum(item["allocation"]["cores"].values()) == 24
+
+
+async def test_a_better_allocation_than_the_present_is_in_the_answer(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        current = {"a": {"cores": 12, "instances": 1}, "b": 6, "c": 6}
+        answer = await peer.call("watch", {"network": TEXT, "cores": 24, "current": current})
+        assert answer["verdict"] == "worth"
+        assert answer["present"]["throughput_per_s"] < answer["best"]["throughput_per_s"]
+        dear = {"network": TEXT, "cores": 24, "current": current, "change_cost_s": 500.0, "horizon_s": 60.0}
+        answer = await peer.call("watch", dear)
+        assert answer["verdict"] == "unpaid"
+        by_key = dear | {"change_cost_s": {"a": 1.0, "b": 2.0}}
+        assert (await peer.call("watch", by_key))["cost_s"] == pytest.approx(3.0)
+
+
+async def test_shadow_tells_nothing_and_counts_what_is_lost(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, runtime = await taught(live)
+        watch = (await peer.call("watch", {"network": TEXT, "cores": 24, "shadow": True}))["watch"]
+        state: dict[str, Any] = {}
+        async with asyncio.timeout(PATIENCE_S):
+            while not state.get("records_lost"):
+                await peer.call("observe_rows", {"rows": runtime.rows(30, {"a": 12, "b": 6, "c": 6})})
+                state = await peer.call("watch", {"watch": watch})
+        assert state["regret"] > 0.2
+        assert state["regret"] == pytest.approx(
+            1 - state["actual"]["throughput_per_s"] / state["best"]["throughput_per_s"]
+        )
+        assert not peer.early
+        assert (await peer.call("status", {}))["service"]["watching"]["notifications"] == {}
+
+
+async def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        ask = {"network": TEXT, "cores": 24}
+        for wrong in (
+            {}, {"watch": 1, "cores": 3}, ask | {"took_s": 1.0}, ask | {"current": {"a": 1}},
+            ask | {"current": {"a": 1, "b": 1, "c": 1, "d": 1}}, ask | {"current": {"a": 0, "b": 1, "c": 1}},
+            ask | {"change_cost_s": {"d": 1.0}}, ask | {"change_cost_s": -1.0}, {"watch": 99},
+        ):  # fmt: skip
+            await refused("invalid", peer.call("watch", wrong))
+        await refused("unsupported", peer.call("watch", ask | {"objective": "pareto"}))
+        await refused(
+            "impossible", peer.call("watch", ask | {"objective": "fewest_cores", "target": {"latency_s": 1e-9}})
+        )
+        watch = (await peer.call("watch", ask))["watch"]
+        other = await live.peer()
+        await refused("invalid", other.call("watch", {"watch": watch}))  # somebody else's
+        await refused("invalid", peer.call("watch", {"watch": watch, "took_s": 1.0}))
+        assert (await peer.call("status", {}))["service"]["watching"]["watches"] == 1  # none of the refused
+
+
+async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        for _ in range(watching.WATCHES_CONNECTION_MAX):
+            await peer.call("watch", {"network": TEXT, "cores": 24})
+        await refused("too_large", peer.call("watch", {"network": TEXT, "cores": 24}))
+        other = await live.peer()
+        await other.call("watch", {"network": TEXT, "cores": 24})
+        peer.close()
+        await peer.writer.wait_closed()
+        while (await other.call("status", {}))["service"]["watching"]["watches"] > 1:
+            pass
+
+
+async def test_answers_are_explained_and_replayed(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, runtime = await taught(live)
+        plan = await peer.call("allocate", {"network": TEXT, "cores": 24})
+        await peer.call("observe_rows", {"rows": runtime.rows(300)})  # what is known now is not what was
+        told_now = await peer.call("explain", {"id": plan["id"], "replay": True})
+        assert told_now["allocation"] == plan
+        assert told_now["replayed"]["same"]
+        assert told_now["request"]["cores"] == 24
+        assert any("24 cores" in sentence for sentence in told_now["sentences"])
+        assert any("bounds the throughput" in sentence for sentence in told_now["sentences"])
+        error = await refused("invalid", peer.call("explain", {"id": "0000-1"}))
+        assert error.field == "id"
+
+
+async def test_the_best_within_a_deadline_is_replayed_too(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        ask = {"network": TEXT, "cores": 64, "objective": "latency", "arrival_per_s": 0.1, "instances_max": 4}
+        plan = await peer.call("allocate", ask | {"deadline_s": 0.05})
+        assert plan["gap"] is None or 0 <= plan["gap"] < 1
+        assert (await peer.call("explain", {"id": plan["id"], "replay": True}))["replayed"]["same"]
+
+
+def test_kept_answers_are_bounded() -> None:
+    from advisor.domain.curves import TabulatedCurves
+
+    curves = TabulatedCurves.of([1, 2], np.ones((100, 2)))
+    one = answers.KEY_BYTES * 100
+    kept = answers.Answers(answers_max=3, bytes_max=100 * one, clock=lambda: 0.0)
+    ids = [kept.keep("a", {}, curves, {}) for _ in range(5)]
+    assert len(kept) == 3
+    assert kept.find(ids[-1]).id == ids[-1]
+    small = answers.Answers(bytes_max=int(2.5 * one), clock=lambda: 0.0)
+    ids = [small.keep("a", {}, curves, {}) for _ in range(5)]
+    assert 0 < small.bytes <= 2.5 * one
+    assert [number for number in ids if number in small._kept] == ids[-len(small) :]
+
+
+async def test_what_if_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        ask = {"network": TEXT, "cores": 24}
+        before = await peer.call("allocate", ask)
+        faster = await peer.call("allocate", ask | {"scale": {"b": 0.5}})
+        assert faster["throughput_per_s"] > 1.2 * before["throughput_per_s"]
+        after = await peer.call("allocate", ask)
+        assert {**after, "id": ""} == {**before, "id": ""}
+
+
+async def test_cores_that_are_free_now_or_all_later(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        ask = {"component": "b", "predictor": 4.0, "cores_max": 16, "free_now": 4}
+        soon, late = [await peer.call("choose_cores", ask | {"wait_s": wait}) for wait in (0.1, 100.0)]
+        assert (soon["cores"], soon["take_or_wait"]["wait"]) == (16, True)
+        assert (late["cores"], late["take_or_wait"]["wait"]) == (4, False)
+        assert late["take_or_wait"]["probability"] > 0.99
+        await refused("invalid", peer.call("choose_cores", ask))
+
+
+async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> None:
+    runtime = Runtime()
+    state = tmp_path / "state"
+    async with AsyncClient(f"unix:{tmp_path / 's'}", timeout_s=PATIENCE_S) as client:
+        async with running(tmp_path, state=state) as live:
+            await client.observe_rows(runtime.rows(150))
+            await client.flush()
+            watch = await client.watch(TEXT, 24)
+            assert watch.allocation is not None
+            has = dict(watch.allocation.cores)
+            assert watch.number == 1
+            del live
+        runtime.slow = 2.0
+        async with running(tmp_path, state=state):
+            while not watch.renewals:  # the client connects again by itself
+                await client.status()
+            for _ in range(16):
+                await client.observe_rows(runtime.rows(3, has))
+                await client.flush()
+            advice = await watch.next(PATIENCE_S)
+            assert advice is not None
+            assert advice.kind == "advice"
+            assert advice.allocation is not None
+            assert advice.allocation.cores["b"] > has["b"]
+            await watch.close()
+            assert await watch.next(0.0) is None

@@ -7,8 +7,8 @@
    cores, and on behalf of which record, from which the service learns how records travel.
 3. It asks the service to `allocate` this machine's cores, and measures the throughput under equal shares and under the
    advice, in turns, several times: a busy machine slows both.
-4. The pictures become noisier, so that records go round `denoise` more often. The service is asked again, and what it
-   then advises is measured against what it advised before.
+4. It begins a `watch`. Then `denoise` becomes three times as slow. The runtime goes on, and its rows with it, until the
+   service says that another allocation repays the change; that is applied, and measured against the one before.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from boxes import BOXES, SIDE
 from runtime import Measured, Runtime, Setting, equal_shares, settings_of
 
+from advisor.client.watching import SyncWatch
 from advisor.demo.service_process import served
 from advisor.domain.answers import Allocation
 from advisor.network import parse
@@ -41,6 +42,12 @@ net demo
 }
 connect decode .. (sharpen | denoise*{picture}) .. pack;
 """
+NAME = "demo"
+SLOWER = 3
+CHANGE_COST_S = (
+    0.5  # what a change is said to cost: processes are moved between runs, and started where there are too few
+)
+PATIENCE_S = 30.0  # waited for what the service tells
 LEARN_RECORDS = 40  # with each number of threads
 LEARN_COUNTS_MAX = 6  # numbers of threads that are learned: 1, 2, 4, … and all
 TIMER_NOISE_S = 1e-6  # of perf_counter
@@ -53,12 +60,12 @@ def usable_processors() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def pictures(side: int, *, noisier: bool = False) -> Iterator[dict[str, Any]]:
-    """Return the records that enter: seeds of pictures of a side."""
+def pictures(side: int, effort: int = 1) -> Iterator[dict[str, Any]]:
+    """Return the records that enter: seeds of pictures of a side, and what `denoise` takes for them."""
     number = 0
     while True:
         number += 1
-        yield {"raw": number, "side": side, "levels": (2.0, 4.0, 8.0) if noisier else (0.5, 0.5, 2.0)}
+        yield {"raw": number, "side": side, "effort": effort}
 
 
 def first(records: Iterator[dict[str, Any]], count: int) -> Iterator[dict[str, Any]]:
@@ -110,40 +117,67 @@ def show(allocation: Allocation) -> None:
     print(f"    expected {allocation.throughput_per_s:.1f} records/s; bottleneck {', '.join(allocation.bottleneck)}")
 
 
-def demonstrate(cores: int | None, rounds: int, seconds: float, learned: int, side: int) -> dict[str, Any]:
+def demonstrate(
+    cores: int | None, rounds: int, seconds: float, learned: int, side: int, patience_s: float
+) -> dict[str, Any]:
     """Run the demo; print and return what was measured."""
     processors = usable_processors()[:cores]
     print(f"{platform.machine()}, {len(processors)} of {os.cpu_count()} processors, "
           f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}")  # fmt: skip
     network = parse(NETWORK)
-    with served(TIMER_NOISE_S, "demo-adapt") as client, Runtime(network, BOXES, client, "calm") as runtime:
-        for name in ("calm", "noisy"):
-            client.define_network(NETWORK, id=name)
+    with served(TIMER_NOISE_S, "demo-adapt") as client, Runtime(network, BOXES, client, NAME) as runtime:
+        client.define_network(NETWORK, id=NAME)
         records = pictures(side)
         print(f"learning: {learned} records with each number of threads")
         learn(runtime, records, processors, learned)
         client.flush()
-        flow = client.flow("calm")
+        flow = client.flow(NAME)
         print(f"of {flow.records} records the shares were {[round(share, 2) for share in flow.shares[0] or ()]},"
               f" depths {[round(share, 2) for share in flow.depths[0] or ()]}")  # fmt: skip
-        advice = client.allocate("calm", len(processors))
+        advice = client.allocate(NAME, len(processors))
         print("the service advises")
         show(advice)
         settings = {"equal shares": equal_shares(network, processors), "advised": settings_of(advice, processors)}
         calm = compare(runtime, records, settings, rounds, seconds)
         told(calm)
-        print("the pictures become noisier")
-        noisier = pictures(side, noisier=True)
-        runtime.name = "noisy"
-        runtime.run(first(noisier, learned))
-        client.flush()
-        again = client.allocate("noisy", len(processors))
-        print("the service advises")
-        show(again)
-        changed = {"advised before": settings["advised"], "advised now": settings_of(again, processors)}
-        noisy = compare(runtime, noisier, changed, rounds, seconds)
-        told(noisy)
-    return {"first": advice, "then": again, "calm": calm, "noisy": noisy}
+        runtime.apply(settings["advised"])
+        watch = client.watch(NAME, len(processors), change_cost_s=CHANGE_COST_S)
+        print(f"denoise becomes {SLOWER} times as slow")
+        slower = pictures(side, SLOWER)
+        again = follow(runtime, slower, watch, patience_s)
+        slow: dict[str, list[Measured]] = {}
+        if again is not None:
+            show(again)
+            now = settings_of(again, processors)
+            watch.applied(took_s=CHANGE_COST_S)
+            slow = compare(
+                runtime, slower, {"advised before": settings["advised"], "advised now": now}, rounds, seconds
+            )
+            told(slow)
+        watch.close()
+    return {"first": advice, "then": again, "calm": calm, "slow": slow}
+
+
+def follow(
+    runtime: Runtime, records: Iterator[dict[str, Any]], watch: SyncWatch, patience_s: float
+) -> Allocation | None:
+    """Go on until the service tells of a better allocation; None when it told nothing in so many seconds."""
+    news: list[Allocation] = []
+
+    def heard() -> bool:
+        advice = watch.next(0.0)
+        if advice is not None and advice.allocation is not None:
+            print(f"the service tells: {advice.why}")
+            news.append(advice.allocation)
+        return bool(news)
+
+    before = runtime.records
+    runtime.run(records, seconds=patience_s, between=heard)
+    if not news:
+        print(f"the service told nothing in {patience_s:g} s: no change repays itself")
+        return None
+    print(f"    after {runtime.records - before} records")
+    return news[0]
 
 
 def main() -> None:
@@ -153,7 +187,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--side", type=int, default=SIDE, help="of a picture")
     given = arguments.parse_args()
-    demonstrate(given.cores, given.rounds, given.seconds, LEARN_RECORDS, given.side)
+    demonstrate(given.cores, given.rounds, given.seconds, LEARN_RECORDS, given.side, PATIENCE_S)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def sharpen(fields: Record, cores: int) -> Record:
 
 def denoise(fields: Record, cores: int) -> Record:
     """Halve the noise; a picture leaves when it is clean. Parallel."""
-    picture, noise = _smoothed(fields["noisy"], cores, 48), fields["noise"] / 2
+    picture, noise = _smoothed(fields["noisy"], cores, 48 * fields.get("effort", 1)), fields["noise"] / 2
     return {"picture": picture} if noise <= CLEAN else {"noisy": picture, "noise": noise}
 
 

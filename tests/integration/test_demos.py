@@ -27,12 +27,11 @@ def demos(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
 def test_the_demo_runs_measures_and_follows_the_advice(
     demos: dict[str, ModuleType], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = demos["adapt"].demonstrate(None, rounds=1, seconds=0.1, learned=6, side=24)
+    found = demos["adapt"].demonstrate(None, rounds=1, seconds=0.1, learned=6, side=24, patience_s=0.2)
     keys = {"decode", "sharpen", "denoise", "pack"}
-    for answer in (found["first"], found["then"]):
-        assert set(answer.cores) == keys
-        assert answer.throughput_per_s > 0
-    assert all(run.records > 0 for phase in ("calm", "noisy") for runs in found[phase].values() for run in runs)
+    assert set(found["first"].cores) == keys
+    assert found["first"].throughput_per_s > 0
+    assert all(run.records > 0 for runs in found["calm"].values() for run in runs)
     assert "the service advises" in capsys.readouterr().out
 
 

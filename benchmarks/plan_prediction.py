@@ -18,9 +18,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -168,8 +169,10 @@ def main() -> None:
             pool.submit(judge, seed, exact=given.exact, instances_max=given.instances)
             for seed in range(given.first, given.first + given.networks)
         ]
-        for done in work:
+        for done in as_completed(work):  # a long benchmark: what is known is told
             rows += done.result()
+            for row in rows[-1 - len(LOADS) :]:
+                print(f"{row.seed:>4} {row.what:<15} {row.error:+7.1%}", file=sys.stderr, flush=True)
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
           f"{time.perf_counter() - start:.0f} s; {'true curves' if given.exact else 'learned'}, "
           f"at most {given.instances} instances a box")  # fmt: skip

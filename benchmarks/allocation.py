@@ -24,7 +24,6 @@ from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request, plan
 
-
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of the tables
 RISE_S = 1e-4  # seconds that each core adds to a table: curves rise again
 
@@ -115,9 +114,8 @@ def fifty(repeats: int) -> None:
     }.items():
         times = [seconds(plan, network, curves, request) for _ in range(repeats)]
         gap = plan(network, curves, request).gap
-        print(
-            f"     50 components      200 cores  {name:<29} plan   {spread(times)}   gap {'none' if gap is None else f'{100 * gap:.2f} %'}"
-        )
+        told = "none" if gap is None else f"{100 * gap:.2f} %"
+        print(f"     50 components      200 cores  {name:<29} plan   {spread(times)}   gap {told}")
 
 
 def main() -> None:

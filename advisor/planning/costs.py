@@ -37,7 +37,7 @@ def _cost_search(problem: Problem, periods: Floats, stays: Floats) -> tuple[floa
     shapes within l: its bound. The interval of the lowest bound is halved until that is reached, or PROGRAMS_MAX.
     """
     request = problem.model.request
-    if cells(problem.options, problem.cores) > PROGRAM_CELLS_MAX / PROGRAMS_MAX:
+    if cells(problem.options, problem.cores) > PROGRAM_CELLS_MAX:
         return -np.inf, [(0.0, priced_shapes(problem, stays)[1])]
     rate, found = request.arrival_per_s, list[tuple[float, Ints]]()
     values = np.array([np.inf]) if rate is not None else thresholds(problem, periods)
@@ -55,7 +55,7 @@ def _cost_search(problem: Problem, periods: Floats, stays: Floats) -> tuple[floa
         )  # fmt: skip
         paid = rate if rate is not None else 1 / values[last]
         costs = _costs(problem, program, paid, paid)
-        shapes = program.chosen(program.least + int(costs.argmin()))
+        shapes = program.chosen(int(program.counts[int(costs.argmin())]))
         _, score_, _ = problem.judge(shapes[None])
         found.append((float(score_[0]), shapes))
         return program
@@ -77,7 +77,7 @@ def _costs(problem: Problem, program: TreeProgram, paid: float, waited: float) -
     weights = problem.model.request.weights or {}
     core, late, worth = (float(weights.get(name, 0.0)) for name in ("core_s", "latency_s", "record"))
     latency = program.latency_s
-    costs: Floats = core * (program.least + np.arange(len(latency), dtype=np.float64)) - worth * paid
+    costs: Floats = core * program.counts.astype(np.float64) - worth * paid
     return costs + (late * waited * latency if late > 0 else np.where(np.isfinite(latency), 0.0, np.inf))
 
 

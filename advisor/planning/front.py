@@ -24,7 +24,7 @@ def front_of(solved: Solved) -> tuple[FrontPoint, ...]:
     """
     problem, request = solved.problem, solved.problem.model.request
     options = problem.options
-    if cells(options, problem.cores) > PROGRAM_CELLS_MAX / PERIODS_MAX:
+    if cells(options, problem.cores) > PROGRAM_CELLS_MAX:
         return ()
     others, streams = problem.model.coupling(solved.judged, solved.cores[None], solved.instances[None])
     periods, stays = problem.model.stays(options, others[0], streams[0])
@@ -36,7 +36,7 @@ def front_of(solved: Solved) -> tuple[FrontPoint, ...]:
         program = tree_program(
             problem.model.structure, options, np.where(periods <= limit * (1 + TIE), stays, np.inf), problem.cores
         )
-        counts = np.flatnonzero(np.isfinite(program.latency_s)) + program.least
+        counts = program.counts[np.isfinite(program.latency_s)]
         if len(counts) > COUNTS_MAX:
             counts = counts[np.unique(np.linspace(0, len(counts) - 1, COUNTS_MAX).astype(int))]
         for count in counts.tolist():

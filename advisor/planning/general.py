@@ -10,7 +10,7 @@ from advisor.domain import limits
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget
-from advisor.planning.demand import Ints
+from advisor.planning.demand import TIE, Ints
 from advisor.planning.model import Judged, Model
 from advisor.planning.objectives import latency_of
 from advisor.planning.options import curves_for, options_of
@@ -99,8 +99,8 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
     if cores is not None:
         problem = problem_for(network, curves, request, visits, cores)
         return solution(problem, solve(problem), visits)
-    cores = 4 * len(network.keys)
-    ceiling = limits.ALLOCATE_CORES_MAX
+    cores, ceiling = 4 * len(network.keys), limits.ALLOCATE_CORES_MAX
+    _check_reachable(problem_for(network, curves, request, visits, ceiling))
     while True:
         problem = problem_for(network, curves, request, visits, min(cores, ceiling))
         found = solve(problem)
@@ -108,6 +108,26 @@ def solved(network: Network, curves: AmdahlCurves | TabulatedCurves, request: Re
         if found is not None or full:
             return solution(problem, found, visits)
         cores *= GROWTH
+
+
+def _check_reachable(problem: Problem) -> None:
+    """Raise ImpossibleTarget when not even the fastest shape of every component reaches a latency."""
+    request, model, options = problem.model.request, problem.model, problem.options
+    target = (request.target or {}).get("latency_s")
+    if target is None or request.arrival_per_s is not None or request.quantile is not None:
+        return
+    fastest = options.seconds_s.argmin(axis=1)
+    judged = model.judge(options, fastest[None])
+    least = float(judged.unloaded_s[0])
+    if least > target * (1 + TIE):
+        stay = model.visits * judged.alone_s[0]
+        row = int(stay.argmax())
+        key = model.structure.network.keys[row]
+        raise ImpossibleTarget(
+            f"target latency_s {target:.6g} is impossible: on the most cores allowed a record still takes {least:.6g} s,"
+            f" {stay[row]:.6g} s of it {key}",
+            field=key, value=target, bound=least, hint="raise maximum, or ask for less",
+        )  # fmt: skip
 
 
 def _exhausted(problem: Problem) -> bool:

@@ -87,7 +87,7 @@ def _bound(problem: Problem) -> float:
     request, model = problem.model.request, problem.model
     periods, stays = model.stays(problem.options, *_still(problem))
     if about_latency(request) or request.objective == "cost":
-        lowest = _latencies(problem, stays)
+        lowest = _latencies(problem, stays, bound=True)
         if request.objective == "cost":
             return cost_bound(problem, periods, stays)
         if lowest is None:
@@ -98,7 +98,10 @@ def _bound(problem: Problem) -> float:
             )
         if request.objective == "latency":
             # A quantile may lie below the mean: only the least time of all is certain then.
-            return lowest.on(problem.cores) if request.quantile is None else 0.0
+            if request.quantile is not None:
+                return 0.0
+            coarse = lowest.unit > 1 and not model.structure.joins
+            return max(lowest.on(problem.cores), priced_shapes(problem, stays)[0] if coarse else 0.0)
         fewest = lowest.fewest(request.target["latency_s"]) if request.target and request.quantile is None else None
         if request.quantile is not None:
             return float(problem.options.least.sum())
@@ -143,7 +146,7 @@ def _linear_rounds(problem: Problem) -> float:
     """
     model, options, bound = problem.model, problem.options, -np.inf
     certain = model.request.arrival_per_s is None and model.request.quantile is None
-    if cells(options, problem.cores) > PROGRAM_CELLS_MAX / LINEAR_ROUNDS:
+    if cells(options, problem.cores) > PROGRAM_CELLS_MAX:
         return bound
     assert problem.best is not None  # the caller found one
     chosen, weights = problem.best, np.zeros(len(options.number))
@@ -157,7 +160,7 @@ def _linear_rounds(problem: Problem) -> float:
         others, streams = model.coupling(judged, cores, instances)
         _, stays = model.stays(options, others[0], streams[0])
         program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
-        if certain:
+        if certain and program.unit == 1:
             bound = max(bound, program.on(problem.cores) * (1 - STEP))
         following = program.chosen(problem.cores)
         problem.offer(following[None])
@@ -183,11 +186,9 @@ def _fewest_by_sum(problem: Problem) -> float:
     return float(problem.cores if fewest is None else fewest)
 
 
-def _latencies(problem: Problem, stays: Floats) -> TreeProgram | None:
-    """Return the program over the structure, or None where it is too large."""
-    if cells(problem.options, problem.cores) > PROGRAM_CELLS_MAX:
-        return None
-    return tree_program(problem.model.structure, problem.options, stays, problem.cores)
+def _latencies(problem: Problem, stays: Floats, *, bound: bool = False) -> TreeProgram:
+    """Return the program over the structure; in steps of several cores where it would be too large."""
+    return tree_program(problem.model.structure, problem.options, stays, problem.cores, bound=bound)
 
 
 def _rounds(problem: Problem) -> None:
@@ -230,27 +231,31 @@ def _for_latency(problem: Problem, stays: Floats) -> list[Ints]:
     request = problem.model.request
     program = _latencies(problem, stays)
     if request.objective == "latency":
-        if program is None:
-            return [priced_shapes(problem, stays)[1]]
-        fewest = program.fewest(program.on(problem.cores))
-        return [program.chosen(fewest or problem.cores)]
+        found = [program.chosen(program.fewest(program.on(problem.cores)) or problem.cores)]
+        if program.unit > 1 and not problem.model.structure.joins:
+            found.append(priced_shapes(problem, stays)[1])
+        return found
     return _fewest_for_latency(problem, program, stays)
 
 
-def _fewest_for_latency(problem: Problem, program: TreeProgram | None, stays: Floats) -> list[Ints]:
+def _fewest_for_latency(problem: Problem, program: TreeProgram, stays: Floats) -> list[Ints]:
     """Return shapes on the fewest cores found for the target: bisection between the bound and all the cores.
 
     The program's number is tried first: where nothing couples it is the answer.
     """
     request, options = problem.model.request, problem.options
     target = (request.target or {})["latency_s"]
-    low = int(options.least.sum()) if program is None else program.fewest(target)
+    low = program.fewest(target)
     if low is None and request.quantile is None:
         return []
+    if program.unit > 1 and low is not None:
+        low = int(options.least.sum())
     best: Ints | None = None
     low, high, at = low or int(options.least.sum()), problem.cores, low or int(options.least.sum())
     while low <= high:
-        shapes = program.chosen(at) if program is not None else priced_shapes(problem, stays, at)[1]
+        shapes = program.chosen(at)
+        if program.unit > 1 and not problem.model.structure.joins:
+            shapes = priced_shapes(problem, stays, at)[1]
         if not _reaches(problem, shapes) and (problem.model.structure.joins or request.arrival_per_s is not None):
             bare = replace(request, objective="latency", target=None, cores=at)
             model = replace(problem.model, request=bare)

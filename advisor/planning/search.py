@@ -23,6 +23,8 @@ from advisor.planning.placing import Machine, place
 
 ENUMERATED_MAX = 60_000  # allocations that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
+COUNTED_MAX = 2e7  # steps of counting allocations: beyond, there are too many anyway
+MANY = 1e12  # allocations from which on they are not counted further
 KEPT = 64  # best allocations of an enumeration that are kept as runners-up
 
 
@@ -120,6 +122,8 @@ def _untied(tied: Ints, used: Ints, latency: Floats, chosen: Ints) -> Ints:
 
 def combinations(options: Options, cores: int) -> float:
     """Return how many allocations there are on at most `cores` cores. Cost O(shapes P)."""
+    if cores * float(options.number.sum()) > COUNTED_MAX:
+        return float("inf")
     ways = np.zeros(cores + 1)
     ways[0] = 1.0
     for row, number in enumerate(options.number.tolist()):
@@ -128,8 +132,8 @@ def combinations(options: Options, cores: int) -> float:
             if weight <= cores:
                 new[weight:] += ways[: cores + 1 - weight]
         ways = new
-        if ways.sum() > 1e15:
-            return 1e15
+        if ways.sum() > MANY:
+            return float("inf")
     return float(ways.sum())
 
 

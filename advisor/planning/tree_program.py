@@ -17,7 +17,7 @@ from advisor.planning.demand import TIE, Floats, Ints
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.structure import Structure
 
-PROGRAM_CELLS_MAX = 400_000_000  # of a program over the structure: about a second
+PROGRAM_CELLS_MAX = 10_000_000  # components times the square of the steps: beyond, cores are put in larger steps
 
 
 @dataclass(slots=True)
@@ -42,27 +42,35 @@ class TreeProgram:
     least : int
         Fewest cores of all.
     latency_s : float64 array
-        The lowest latency on least, least + 1, … cores.
+        The lowest latency on least, least + unit, least + 2 unit, … cores.
+    unit : int
+        Cores of one step: 1 while the program is small. Shapes are rounded up to whole steps, or down for a bound.
     """
 
     least: int
     latency_s: Floats
     root: _Part
     shape: list[Ints]
+    unit: int = 1
+
+    @property
+    def counts(self) -> Ints:
+        """The numbers of cores solved."""
+        return self.least + self.unit * np.arange(len(self.latency_s))
 
     def on(self, cores: int) -> float:
         """Return the lowest latency on at most `cores` cores."""
-        return float(self.latency_s[min(cores - self.least, len(self.latency_s) - 1)])
+        return float(self.latency_s[min((cores - self.least) // self.unit, len(self.latency_s) - 1)])
 
     def fewest(self, latency_s: float) -> int | None:
         """Return the fewest cores of a latency, or None where none of the numbers solved reaches it."""
         reached = self.latency_s <= latency_s * (1 + TIE)
-        return self.least + int(reached.argmax()) if reached.any() else None
+        return self.least + self.unit * int(reached.argmax()) if reached.any() else None
 
     def chosen(self, cores: int) -> Ints:
         """Return the shape of each component for a number of cores; equal gains go to the first in text order."""
         found = np.zeros(len(self.shape), np.int64)
-        todo = [(self.root, min(cores - self.least, len(self.latency_s) - 1))]
+        todo = [(self.root, min((cores - self.least) // self.unit, len(self.latency_s) - 1))]
         while todo:
             part, extra = todo.pop()
             # As few as do the same: they may do some good elsewhere, or stay free.
@@ -83,7 +91,14 @@ def cells(options: Options, cores: int) -> int:
     return len(options.number) * spare * spare
 
 
-def tree_program(structure: Structure, options: Options, times_s: Floats, cores: int) -> TreeProgram:
+def unit_of(options: Options, cores: int) -> int:
+    """Return the cores of one step: as few as keep a program within PROGRAM_CELLS_MAX."""
+    return max(1, int(np.ceil((cells(options, cores) / PROGRAM_CELLS_MAX) ** 0.5)))
+
+
+def tree_program(
+    structure: Structure, options: Options, times_s: Floats, cores: int, *, bound: bool = False
+) -> TreeProgram:
     """Solve for all numbers of cores up to `cores`.
 
     Parameters
@@ -95,14 +110,15 @@ def tree_program(structure: Structure, options: Options, times_s: Floats, cores:
     -----
     Cost O(n P^2) in n P vector steps, for P cores beyond the least.
     """
-    spare = cores - int(options.least.sum())
+    unit = unit_of(options, cores)
+    spare = (cores - int(options.least.sum())) // unit
     shape: list[Ints] = []
     parts: list[_Part | None] = []
     for index, node in enumerate(structure.network.nodes):
         children = [part for part in (parts[child] for child in node.children) if part is not None]
         if index in structure.rows:
             row = structure.rows[index]
-            part, best = _leaf(options, times_s, row, structure.ratios[row], spare)
+            part, best = _leaf(options, times_s, row, structure.ratios[row], spare, -unit if bound else unit)
             shape.append(best)
             parts.append(part)
         elif not children:
@@ -123,26 +139,29 @@ def tree_program(structure: Structure, options: Options, times_s: Floats, cores:
     ordered: list[Ints] = [np.zeros(0, np.int64)] * len(structure.rows)
     for (_, row), best in zip(sorted(structure.rows.items()), shape, strict=True):
         ordered[row] = best
-    return TreeProgram(root.least, root.best, root, ordered)
+    return TreeProgram(root.least, root.best, root, ordered, unit)
 
 
-def sum_program(options: Options, values: Floats, cores: int) -> TreeProgram:
+def sum_program(options: Options, values: Floats, cores: int, *, bound: bool = False) -> TreeProgram:
     """Solve for the least sum of values, (n, shapes), for all numbers of cores up to `cores`. Cost O(n P^2)."""
-    spare = cores - int(options.least.sum())
-    leaves = [_leaf(options, values, row, 1.0, spare) for row in range(len(options.number))]
+    unit = unit_of(options, cores)
+    spare = (cores - int(options.least.sum())) // unit
+    leaves = [_leaf(options, values, row, 1.0, spare, -unit if bound else unit) for row in range(len(options.number))]
     root = _together([part for part, _ in leaves], spare, joined=False)
-    return TreeProgram(root.least, root.best, root, [shape for _, shape in leaves])
+    return TreeProgram(root.least, root.best, root, [shape for _, shape in leaves], unit)
 
 
-def _leaf(options: Options, times_s: Floats, row: int, ratio: float, spare: int) -> tuple[_Part, Ints]:
+def _leaf(options: Options, times_s: Floats, row: int, ratio: float, spare: int, unit: int) -> tuple[_Part, Ints]:
+    """Return a box's curve in steps of `unit` cores: shapes rounded up, or down where the unit is negative."""
     number = int(options.number[row])
     weight = options.weight[row, :number]
     times = ratio * times_s[row, :number] if ratio > 0 else np.zeros(number)
     least = int(weight[0])
     best, shape = np.full(spare + 1, np.inf), np.zeros(spare + 1, np.int64)
     for place in np.lexsort((times, weight)).tolist()[::-1]:  # the fastest of a weight is written last
-        extra = int(weight[place]) - least
-        if extra <= spare and weight[place] < NOTHING:
+        more = int(weight[place]) - least
+        extra = -(-more // unit) if unit > 0 else more // -unit
+        if extra <= spare and weight[place] < NOTHING and times[place] < best[extra]:
             best[extra], shape[extra] = times[place], place
     running = np.minimum.accumulate(best)
     fresh = np.concatenate([[True], best[1:] < running[:-1]])

@@ -6,6 +6,7 @@ Started by `advisor.service.heavy`, and by nobody else: a job is a pickle.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import signal
 import sys
@@ -31,6 +32,7 @@ STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
 GROWTH = 4  # a third of the time is then spent on the searches before the last
 MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
 CLOCK_LEAST_S = 1e-6  # no search takes less
+NICE = 10  # where cores are scarce, who answers pings goes first
 READY = b"."  # said first: what comes before is the start, and no part of a job
 LENGTH_BYTES = 8  # before each job and each answer, little-endian
 
@@ -145,6 +147,7 @@ def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
 def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
+    os.nice(NICE)
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

@@ -45,7 +45,7 @@ async def test_a_small_network_is_planned(tmp_path: Path) -> None:
         nodes = [{"kind": "box", "name": f"component_{i}"} for i in range(4)] + [
             {"kind": "series", "children": [0, 1, 2, 3]}
         ]
-        assert await peer.call("allocate", {"network": nodes, "cores": 20}) == plan
+        assert await peer.call("allocate", {"network": nodes, "cores": 20}) | {"id": plan["id"]} == plan
         await refused("unknown_network", peer.call("allocate", {"network": 7, "cores": 20}))
         error = await refused("network_syntax", peer.call("allocate", {"network": "a .. .. b", "cores": 20}))
         assert (error.line, error.column) == (1, 6)  # type: ignore[attr-defined]

@@ -1,0 +1,74 @@
+"""The command `allocate`: sweeps, their knee and picture, and options of a plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+@pytest.fixture
+def learned(tmp_path: Path) -> tuple[Path, str, Path]:
+    """A network and a table of its components: b is as long as all others together, and has a serial tenth."""
+    rows = [
+        f"{name},{x},{p},{work * x * (0.1 + 0.9 / p)}"
+        for name, work in (("a", 1.0), ("b", 2.0), ("c", 1.0))
+        for x in (1, 2, 3, 4)
+        for p in (1, 2, 4, 8, 16)
+    ]
+    table, network = tmp_path / "rows.csv", tmp_path / "network.snet"
+    table.write_text("\n".join(["component,x,p,t", *rows]) + "\n")
+    network.write_text("a .. b .. c\n")
+    return network, f"--table={table}", tmp_path / "sweep.png"
+
+
+def test_a_sweep_has_a_knee_and_a_picture(learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    network, table, picture = learned
+    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=4..40", "--plot", picture, "--json")
+    assert status == 0
+    found = json.loads(out)
+    rates = [point["throughput_per_s"] for point in found["sweep"]]
+    assert [point["cores"] for point in found["sweep"]] == list(range(4, 41))
+    assert rates == sorted(rates)
+    reached = [point["cores"] for point in found["sweep"] if point["throughput_per_s"] >= 0.99 * rates[-1]]
+    assert found["knee"] == reached[0]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=4,8")
+    assert status == 0
+    assert "knee" in out
+
+
+def test_what_if_a_box_were_faster(learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    network, table, _ = learned
+    rates = []
+    for more in ((), ("--speed", "b=2")):
+        _, out, _ = run(capsys, "allocate", network, table, "--cores", 12, "--json", *more)
+        rates.append(json.loads(out)["throughput_per_s"])
+    assert rates[1] > 1.1 * rates[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--sweep", "cores=9..3"), ("--sweep", "boxes=1..3"), ("--sweep", "cores=1..3", "--cores", "3"),
+        ("--cores", "3", "--plot", "x.png"), ("--cores", "3", "--speed", "b=0"), ("--cores", "3", "--allowed", "odd"),
+        ("--cores", "3", "--deadline", "1"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(
+    learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...]
+) -> None:
+    network, table, _ = learned
+    status, out, err = run(capsys, "allocate", network, table, *wrong)
+    assert (status, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1

@@ -55,6 +55,10 @@ def best_moves(options: Options, values: Floats, chosen: Ints, cores: int, taker
     free = cores - used
     wider = _picks(gain, extra, 1, max(free, 0) + WIDEST)
     narrower = _picks(gain, extra, -WIDEST, 0)
+    wider, narrower = (
+        sorted(some, key=lambda one: -float(gain[one] / max(abs(int(extra[one])), 1)))[:SIDE_MAX]
+        for some in (wider, narrower)
+    )
     takes = set(takers.tolist()) if takers is not None else None
     for row, shape in wider:
         if takes is not None and row not in takes:
@@ -79,6 +83,7 @@ def best_moves(options: Options, values: Floats, chosen: Ints, cores: int, taker
 
 
 WIDEST = 4  # cores that one exchange moves at most, beside those that are free
+SIDE_MAX = 96  # shapes on either side that are paired: those of the largest gains by the core
 PICKS = 3  # shapes of one component that exchanges consider on either side
 
 

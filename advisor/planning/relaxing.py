@@ -90,12 +90,6 @@ def _bound(problem: Problem) -> float:
         lowest = _latencies(problem, stays, bound=True)
         if request.objective == "cost":
             return cost_bound(problem, periods, stays)
-        if lowest is None:
-            return (
-                priced_shapes(problem, stays)[0]
-                if request.objective == "latency"
-                else float(problem.options.least.sum())
-            )
         if request.objective == "latency":
             # A quantile may lie below the mean: only the least time of all is certain then.
             if request.quantile is not None:

@@ -208,14 +208,13 @@ def graph_of_tasks(tasks: Iterable[Task], *, unit: str = "s") -> TaskGraph:
     for key, values in columns.items():
         absent = -1.0 if key in INDEX_COLUMNS else 0.0
         values.extend(task.columns.get(key, absent) for task in found)
-    types = sorted({task.task_type for task in found} - {""})
-    if types:
-        index = {name: place for place, name in enumerate(["", *types])}
-        types = ["", *types]
+    types = sorted({task.task_type for task in found})
+    if types != [""]:
+        index = {name: place for place, name in enumerate(types)}
         columns["type"] = [index[task.task_type] for task in found]
         columns["size"] = [task.size for task in found]
     return task_graph(
-        [task.time for task in found], pairs, unit=unit, names=tuple(number), types=types, columns=columns
+        [task.time for task in found], pairs, unit=unit, names=tuple(number), types=types if columns.keys() & {"type"} else (), columns=columns
     )
 
 

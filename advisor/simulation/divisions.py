@@ -16,14 +16,13 @@ OUTSIDE = -1  # a task of no loop, or of no group
 def _places(program: Program) -> tuple[Ints, Ints]:
     """Return each task's place in its loop, in program order, and the number of tasks of that loop.
 
-    A task of no loop is a loop of its own; a graph without loops is one loop.
+    A task of no loop is a loop of its own. In a graph without the column ``loop``, the tasks of one depth, which are independent
+    of each other, count as one.
     """
     count = program.count
-    loops = program.graph.columns.get("loop")
+    loops = program.graph.columns.get("loop", program.depths)
     position = np.empty(count, np.int64)
     position[program.graph.order] = np.arange(count)
-    if loops is None:
-        return position, np.full(count, count)
     alone = loops == OUTSIDE
     loops = np.where(alone, np.arange(count) + int(loops.max(initial=0)) + 1, loops)
     by_loop = np.lexsort((position, loops))

@@ -135,31 +135,31 @@ def _drawn(source: GraphFile, request: Request, result: dict[str, Any], given: d
 
 def show_result(result: dict[str, Any]) -> None:
     """Print a table of the analyses, and the advice."""
-    unit = "" if result["unit"] == "unit" else f" {result['unit']}"
+    from advisor.simulation.words import told_time
+
+    def time(value: float) -> str:
+        return told_time(value, result["unit"])
+
     click.echo(
         f"{result['graph']}: {show.several(result['tasks'], 'task')}, {show.several(result['edges'], 'edge')}, "
-        f"work {result['work']:.6g}{unit}, span {result['span']:.6g}{unit}"
+        f"work {time(result['work'])}, longest path {time(result['span'])}"
     )
     if "measured" in result:
-        click.echo(f"measured when it was recorded: {result['measured']:.6g}{unit}")
-    table = show.table("policy", "cores", "makespan", "speedup", "efficiency", "least", "Graham", "Kruskal–Weiss")
+        click.echo(f"measured when it was recorded: {time(result['measured'])}")
+    table = show.table("policy", "cores", "makespan", "speedup", "efficiency", "never below", "Graham", "Kruskal–Weiss")
     for row in result["results"]:
         bound = row["bounds"]
+        shown = (row["makespan"], max(bound["work"], bound["span"]), bound["graham"], bound["kruskal_weiss"])
+        makespan, least, graham, stochastic = (time(value) for value in shown)
         table.add_row(
-            row["policy"],
-            str(row["cores"]),
-            f"{row['makespan']:.6g}{unit}",
-            f"{row['speedup']:.2f}",
-            show.percent(row["efficiency"]),
-            f"{max(bound['work'], bound['span']):.6g}{unit}",
-            f"{bound['graham']:.6g}{unit}",
-            f"{bound['kruskal_weiss']:.6g}{unit}",
-        )
+            row["policy"], str(row["cores"]), makespan, f"{row['speedup']:.2f}", show.percent(row["efficiency"]),
+            least, graham, stochastic,
+        )  # fmt: skip
     console = Console(highlight=False)
     (console if console.is_terminal else Console(highlight=False, width=show.PIPE_COLUMNS)).print(table)
     for row in result["results"]:
         if "idle" in row:
-            causes = ", ".join(f"{cause.replace('_', ' ')} {value:.4g}{unit}" for cause, value in row["idle"].items())
+            causes = ", ".join(f"{cause.replace('_', ' ')} {time(value)}" for cause, value in row["idle"].items())
             click.echo(f"idle, {row['policy']} on {row['cores']}: {causes}")
     for sentence in result.get("advice", ()):
         click.echo(sentence["text"])

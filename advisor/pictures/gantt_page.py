@@ -10,14 +10,13 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.pictures.charts import PALETTE
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import critical_path, ready_length, traced
 
 
 def gantt_page(title: str, execution: Execution) -> str:
     """Return the page of a traced execution: its tasks as packed arrays, about 20 bytes a task, and names where it has them."""
-    from advisor.pictures.schedules import kinds_of  # noqa: PLC0415 - it draws with this module
+    from advisor.pictures.schedules import COLOURS, kinds_of  # noqa: PLC0415 - it draws with this module
 
     trace, graph = traced(execution), execution.program.graph
     order = np.lexsort((trace.starts, trace.processors))
@@ -30,7 +29,7 @@ def gantt_page(title: str, execution: Execution) -> str:
         "cores": execution.cores,
         "unit": "" if graph.unit == "unit" else graph.unit,
         "makespan": execution.makespan,
-        "palette": PALETTE,
+        "palette": COLOURS,
         "kinds": kind_names,
         "starts": _packed(trace.starts[order] / unit),
         "finishes": _packed(trace.finishes[order] / unit),

@@ -82,7 +82,8 @@ def idle(execution: Execution) -> Idle:
     times = np.unique(np.concatenate([[0], trace.starts, ready, trace.finishes]))
     started = np.searchsorted(np.sort(trace.starts), times, "right")
     waiting = np.searchsorted(np.sort(ready), times, "right") - started
-    left = started < execution.program.count
+    last_start = trace.starts[trace.finishes > trace.starts].max(initial=0)  # an END of no time is no work left
+    left = times < last_start
     lengths = np.diff(times, append=times[-1])
     sums = [np.concatenate([[0], np.cumsum(lengths * cause)]) for cause in (left & (waiting == 0), left & (waiting > 0), ~left)]
     order = np.lexsort((trace.finishes, trace.starts, trace.processors))

@@ -267,7 +267,9 @@ def _timeline(execution: Execution, ready: Prepared, policy: Policy) -> list[dic
 
 
 def _bounds(execution: Execution, ready: Prepared, policy: Policy) -> dict[str, float]:
-    found: Bounds = bounds(execution.program, execution.cores, burden_ns=ready.request.burden_ns)
+    # Kruskal and Weiss's batches: the whole share of a processor where tasks are divided beforehand, single tasks elsewhere.
+    batch = None if hasattr(policy, "lists") else 1
+    found: Bounds = bounds(execution.program, execution.cores, burden_ns=ready.request.burden_ns, batch=batch)
     return {name: getattr(found, name) for name in Bounds.__slots__}
 
 

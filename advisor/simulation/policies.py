@@ -8,7 +8,7 @@ function ``choose(ready, processor) -> task or None``, see `Chosen`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
+from advisor.simulation.draws import splitmix
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
 NONE = -1  # no task
-SPLITMIX_STEP, SPLITMIX_A, SPLITMIX_B = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # Steele et al. 2014
-MASK_64 = 2**64 - 1
 
 
 class Queue(Protocol):
@@ -364,16 +363,6 @@ class SemiStatic:
 
 
 # Work stealing.
-
-
-def splitmix(seed: int) -> Iterator[int]:
-    """Yield pseudo-random whole numbers below 2**64: the same everywhere for the same seed, which a library's need not be."""
-    state = seed & MASK_64
-    while True:
-        state = (state + SPLITMIX_STEP) & MASK_64
-        z = ((state ^ (state >> 30)) * SPLITMIX_A) & MASK_64
-        z = ((z ^ (z >> 27)) * SPLITMIX_B) & MASK_64
-        yield z ^ (z >> 31)
 
 
 class Deques:

@@ -154,12 +154,13 @@ def finite_source_wait(servers: int, sources: int, think: float, service: float)
     if think <= 0:
         return service * (sources - servers) / servers  # all sources are always there
     load = service / think
-    share = total = 1.0
-    waiting = thinking = 0.0
-    thinking += sources
-    for j in range(1, sources + 1):
-        share *= (sources - j + 1) * load / min(j, servers)
-        total += share
-        waiting += max(0, j - servers) * share
+    share, thinking, waiting = 1.0, float(sources), 0.0
+    for j in range(1, servers + 1):
+        share *= (sources - j + 1) * load / j
         thinking += (sources - j) * share
+    load /= servers
+    for j in range(servers + 1, sources + 1):
+        share *= (sources - j + 1) * load
+        thinking += (sources - j) * share
+        waiting += (j - servers) * share
     return waiting / thinking * think  # Little: mean number waiting over the arrival rate, thinking / think

@@ -14,6 +14,7 @@ from advisor.simulation import metrics as m
 from advisor.simulation.advice import advise
 from advisor.simulation.analysis import Execution, policy_of, simulate
 from advisor.simulation.bounds import Bounds, bounds
+from advisor.simulation.ensembles import DRAWS, Uncertain, interval, makespans
 from advisor.simulation.policies import Policy, WorkStealing
 from advisor.simulation.program import Program
 from advisor.simulation.queueing import Centre
@@ -47,6 +48,9 @@ class Request:
         Of `bounds`.
     advise : bool
         Say what would help, in words.
+    uncertain : Uncertain, optional
+        Intervals of the task times: each result then has ``makespan_low`` and ``makespan_high``, at their level, from `draws`
+        analyses with times drawn from them; `shared` as `advisor.simulation.ensembles.drawn` has it.
     """
 
     cores: Sequence[int] = (1,)
@@ -58,6 +62,9 @@ class Request:
     seed: int = 0
     burden_ns: float = 0.0
     advise: bool = False
+    uncertain: Uncertain | None = None
+    draws: int = DRAWS
+    shared: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,8 @@ def answer(graph: TaskGraph, request: Request) -> dict[str, Any]:
             told: dict[str, Any] = {"policy": execution.policy, "cores": cores, "makespan": execution.makespan}
             for name in request.metrics:
                 told[name] = METRICS[name](execution, ready, policy)
+            if request.uncertain is not None:
+                told |= _interval(ready, cores, policy, request.uncertain)
             results.append(told)
     unit = graph.ticks_per_unit
     found: dict[str, Any] = {
@@ -139,6 +148,19 @@ def answer(graph: TaskGraph, request: Request) -> dict[str, Any]:
     if request.advise:
         found["advice"] = advise(ready.program, results, ready.policies, ready.options)
     return found
+
+
+def _interval(ready: Prepared, cores: int, policy: Policy, given: Uncertain) -> dict[str, float]:
+    found = makespans(
+        ready.program.graph,
+        given,
+        lambda graph: simulate(graph, cores, policy, **ready.options).makespan,
+        draws=ready.request.draws,
+        seed=ready.request.seed,
+        shared=ready.request.shared,
+    )
+    low, high = interval(found, given.level)
+    return {"makespan_low": low, "makespan_high": high}
 
 
 def systems_of(given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> tuple[System | None, Lock | None]:

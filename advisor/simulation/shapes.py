@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.simulation.divisions import OUTSIDE
-from advisor.simulation.policies import SPLITMIX_A, SPLITMIX_B, SPLITMIX_STEP
+from advisor.simulation.draws import normals, uniforms
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,21 +24,6 @@ Ints = NDArray[np.int64]
 # group of them, or the other.
 PSIM_LOOPS = ((44.0, OUTSIDE), (677.0, 0), (7.0, 0), (473.0, 1), (7.0, OUTSIDE), (42.0, 1))
 PSIM_ALL, PSIM_FIRST, PSIM_SECOND = 4096, 2640, 3504  # tasks of such loops: 20,480 a phase; the two groups get equal work
-
-
-def draws(seed: int, count: int) -> Floats:
-    """Return uniform numbers in (0, 1): splitmix64 by counter (Steele, Lea and Flood 2014)."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(seed) * np.uint64(SPLITMIX_B) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(SPLITMIX_STEP)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(SPLITMIX_A)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(SPLITMIX_B)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
-
-
-def normals(seed: int, count: int) -> Floats:
-    """Return standard normal numbers (Box and Muller)."""
-    u, v = draws(seed, count), draws(seed + 1, count)
-    return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
 
 
 def fork_join(phases: Sequence[Sequence[Floats]], columns: Mapping[str, Sequence[Sequence[Any]]] | None = None) -> TaskGraph:
@@ -123,8 +108,8 @@ def locusroute(wires: int = 420, seed: int = 1) -> TaskGraph:
     spread *= 7.0e3 / spread.mean()
     giant = wires - wires // 20
     spread[giant] = 3.3e5
-    x = draws(seed + 5, wires) ** 2.5
-    y = draws(seed + 6, wires) ** 1.5
+    x = uniforms(seed + 5, wires) ** 2.5
+    y = uniforms(seed + 6, wires) ** 1.5
     area = spread * np.exp(0.25 * normals(seed + 7, wires))
     phases = [[spread], [spread * np.exp(0.05 * normals(seed + 8, wires))]]
     return fork_join(phases, {"x": [[x], [x]], "y": [[y], [y]], "area": [[area], [area]]})
@@ -153,7 +138,8 @@ def polyroots(degree: int = 24, seed: int = 1) -> TaskGraph:
     leaves = range(triangle + 1, triangle + 1 + final)
     edges += [(triangle, leaf) for leaf in leaves] + [(leaf, triangle + 1 + final) for leaf in leaves]
     loop = np.full(len(times), OUTSIDE)
-    loop[leaves.start : leaves.stop] = 0
+    loop[1 : triangle + 1] = np.repeat(np.arange(degree - 1), np.arange(degree - 1, 0, -1))  # a group of tasks a row
+    loop[leaves.start : leaves.stop] = degree - 1
     return task_graph(times, edges, unit="us", columns={"loop": loop})
 
 

@@ -107,7 +107,7 @@ class _Averaged:
     """Tasks that all differ: the network is solved for their averages (3.3), each pays for its own rate of requests."""
 
     rate: list[float]
-    columns: list[list[float]]
+    columns: list[list[float] | float]  # of each parameter: one a task, or the number that all have
     residence: Callable[[float, list[float], int], float]
     common: bool = False
 
@@ -117,16 +117,24 @@ class _Averaged:
 
     def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
         """Return D_i = r_i rate_i R."""
-        rates = [self.rate[task] for task in running]
+        rate = self.rate
+        rates = [rate[task] for task in running]
         total = sum(rates)
         if total <= 0.0:
             return [0.0] * len(rates)
         means = [
-            sum([values[task] * rate for task, rate in zip(running, rates, strict=True)]) / total
+            values
+            if isinstance(values, float)
+            else sum([values[task] * each for task, each in zip(running, rates, strict=True)]) / total
             for values in self.columns
         ]
         time = self.residence(total / len(rates), means, len(rates))
-        return [left * rate * time for left, rate in zip(remaining, rates, strict=True)]
+        return [left * each * time for left, each in zip(remaining, rates, strict=True)]
+
+
+def _folded(values: Floats) -> list[float] | float:
+    """Return a parameter as a number where all tasks have the same."""
+    return float(values[0]) if _alike(values) else values.tolist()
 
 
 def _column(graph: TaskGraph, name: str, value: Number, most: float = np.inf) -> Floats:
@@ -192,18 +200,40 @@ class Queueing:
             rows, of = np.unique(np.column_stack([rate, *demands]), axis=0, return_inverse=True)
             delays = [kind == "delay" for kind in kinds]
             return _Classes(of.reshape(-1).tolist(), lambda present: _by_class(rows, present, delays))
-        if kinds == ["queue"]:
-            return _Averaged(rate.tolist(), [demands[0].tolist()], _one_queue)
-        return _Averaged(rate.tolist(), [values.tolist() for values in demands], residence)
+        folded = [_folded(values) for values in demands]
+        if "flow" in kinds:
+            return _Averaged(rate.tolist(), folded, residence)
+        queues = [place for place, kind in enumerate(kinds) if kind == "queue"]
+        delays = [place for place, kind in enumerate(kinds) if kind == "delay"]
+        return _Averaged(rate.tolist(), folded, _queues_and_delays(queues, delays))
 
 
-def _one_queue(mean_rate: float, means: list[float], running: int) -> float:
-    """Return the residence at a single queue: the recursion of `exact`, without its lists."""
-    demand, think, time, queued = means[0], 1.0 / mean_rate, 0.0, 0.0
-    for n in range(1, running + 1):
-        time = demand * (1.0 + queued)
-        queued = n * time / (think + time)
-    return time
+def _queues_and_delays(queues: list[int], delays: list[int]) -> Callable[[float, list[float], int], float]:
+    """Return the residence in a network without flow-equivalent centres: the recursion of `exact`, without its lists.
+
+    It is solved at every event, so one queue, the common case, has a loop of its own.
+    """
+
+    def one(mean_rate: float, means: list[float], running: int) -> float:
+        demand, fixed = means[queues[0]], sum([means[place] for place in delays])
+        outside, time, queued = 1.0 / mean_rate + fixed, 0.0, 0.0
+        for n in range(1, running + 1):
+            time = demand * (1.0 + queued)
+            queued = n * time / (outside + time)
+        return time + fixed
+
+    def several(mean_rate: float, means: list[float], running: int) -> float:
+        demands, fixed = [means[place] for place in queues], sum([means[place] for place in delays])
+        outside, total = 1.0 / mean_rate + fixed, 0.0
+        queued = [0.0] * len(demands)
+        for n in range(1, running + 1):
+            times = [demand * (1.0 + queue) for demand, queue in zip(demands, queued, strict=True)]
+            total = sum(times)
+            throughput = n / (outside + total)
+            queued = [throughput * time for time in times]
+        return total + fixed
+
+    return one if len(queues) == 1 else several
 
 
 def _by_class(rows: Floats, present: list[int], delays: list[bool]) -> dict[int, float]:
@@ -266,7 +296,7 @@ class Bus:
         if _alike(rate, *shares):
             each, means = float(rate[0]), [float(values[0]) for values in shares]
             return _Common(lambda running: each * self.residence(each, means, running) if each else 0.0)
-        return _Averaged(rate.tolist(), [values.tolist() for values in shares], self.residence)
+        return _Averaged(rate.tolist(), [_folded(values) for values in shares], self.residence)
 
     def residence(self, rate: float, shares: Sequence[float], running: int) -> float:
         """Return how long a request takes on average, with `running` tasks of these shares (inv, rwb, cache)."""

@@ -123,8 +123,9 @@ def bard_schweitzer(
 
     Notes
     -----
-    R_ck = D_ck (1 + sum_j Q_jk - Q_ck / N_c): an arriving request of class c sees the queues without its own share. Errors are a
-    few percent, largest for few requests at balanced centres; within 2 % of the cycle time on the set that the tests state.
+    R_ck = D_ck (1 + sum_j Q_jk - Q_ck / N_c): an arriving request of class c sees the queues without its own share. The
+    cycle time is within 2 % of the exact one while the busiest queue's offered load, sum N_c D_ck / (Z_c + D_c), is at most 1/2,
+    and up to 13 % too high near saturation (1 to 3 classes and queues, 1 to 8 requests a class).
     """
     needed = np.asarray(demands, np.float64)
     zs, counts = np.asarray(think, np.float64), np.asarray(population, np.float64)

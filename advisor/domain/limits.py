@@ -55,3 +55,4 @@ SIMULATE_CORES_MAX = 2**16  # processors of one analysis: each has a place in a 
 SIMULATE_TASKS_MAX = 1_000_000  # of one simulate on the wire: one analysis of it takes about 2 s
 SIMULATE_RUNS_MAX = 4_096  # analyses of one simulate on the wire: policies times core counts
 SIMULATE_WORK_MAX = 20_000_000  # tasks times analyses of one simulate on the wire: about 40 s of one worker
+SIMULATE_DETAILS_MAX = 20_000  # tasks told one by one in an answer of the wire: below a megabyte of it

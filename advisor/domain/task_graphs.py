@@ -306,7 +306,67 @@ def _cycle(graph: TaskGraph, left: list[int], parents: Ints, children: Ints) -> 
         seen.add(walk[-1])
         walk.append(parent_of[walk[-1]])
     cycle = walk[walk.index(walk[-1]) :][::-1]
+    lowest = cycle.index(min(cycle))
+    cycle = cycle[lowest:-1] + cycle[: lowest + 1]
     named = [graph.name(task) for task in cycle[:NAMED_IN_CYCLE]]
     if len(cycle) > NAMED_IN_CYCLE:
         named += [f"… ({len(cycle) - 1} tasks)"]
     return InvalidValue("edges", " -> ".join(named), "without a cycle", "a task cannot wait for itself")
+
+
+# The flat form: what the wire and the pipe to a worker carry, little-endian.
+
+FLAT_KEYS = ("unit", "times", "edges", "names", "types", "type", "size", "columns")
+
+
+def graph_as_flat(graph: TaskGraph) -> dict[str, Any]:
+    """Return a graph as a map of texts and bytes: `times` float64 (n,), `edges` uint32 (m, 2), and what else it has."""
+    parents = np.repeat(np.arange(len(graph)), np.diff(graph.first))
+    flat: dict[str, Any] = {
+        "unit": graph.unit,
+        "times": graph.times.astype("<f8").tobytes(),
+        "edges": np.column_stack([parents, graph.children]).astype("<u4").tobytes(),
+    }
+    if graph.names:
+        flat["names"] = list(graph.names)
+    columns = {name: np.asarray(values) for name, values in graph.columns.items()}
+    if graph.types:
+        flat["types"] = list(graph.types)
+        flat["type"] = columns.pop("type").astype("<u4").tobytes()
+        if "size" in columns:
+            flat["size"] = columns.pop("size").astype("<f8").tobytes()
+    if columns:
+        flat["columns"] = {name: values.astype("<f8").tobytes() for name, values in columns.items()}
+    return flat
+
+
+def graph_from_flat(flat: Mapping[str, Any]) -> TaskGraph:
+    """Return the graph of a flat form; raises as `task_graph`, and InvalidValue for bytes that are no whole numbers of values."""
+    unknown = flat.keys() - set(FLAT_KEYS)
+    if unknown:
+        raise InvalidValue("graph", min(unknown), f"one of {', '.join(FLAT_KEYS)}")
+    edges = _values(flat, "edges", "<u4").astype(np.int64)
+    if len(edges) % 2:
+        raise InvalidValue("graph.edges", len(edges), "pairs of task numbers")
+    columns: dict[str, Any] = {
+        f"{name}": _values(flat["columns"], name, "<f8") for name in flat.get("columns", {})
+    }
+    for name, kind in (("type", "<u4"), ("size", "<f8")):
+        if name in flat:
+            columns[name] = _values(flat, name, kind)
+    return task_graph(
+        _values(flat, "times", "<f8"),
+        edges.reshape(-1, 2),
+        unit=flat.get("unit", "s"),
+        names=flat.get("names", ()),
+        types=flat.get("types", ()),
+        columns=columns,
+    )
+
+
+def _values(flat: Mapping[str, Any], name: str, kind: str) -> NDArray[Any]:
+    data = flat.get(name, b"")
+    size = np.dtype(kind).itemsize
+    if not isinstance(data, bytes) or len(data) % size:
+        raise InvalidValue(f"graph.{name}", data, f"bytes, {size} a value")
+    return np.frombuffer(data, kind)

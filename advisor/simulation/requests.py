@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from advisor.domain import limits
 from advisor.domain.task_graphs import TaskGraph
-from advisor.errors import InvalidValue, UnknownKey
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
 from advisor.simulation import metrics as m
 from advisor.simulation.advice import advise
 from advisor.simulation.analysis import Execution, policy_of, simulate
@@ -21,6 +22,8 @@ from advisor.simulation.queueing import Centre
 from advisor.simulation.systems import Bandwidth, Bus, Lock, Queueing, System, alone
 
 SYSTEMS = ("none", "queueing", "bus", "bandwidth", "lock")
+MAY_BE_TEXT = ("demand", "rate", "inv", "rwb", "cache", "kind", "method", "name")  # names of columns, and words
+DETAILED = ("critical_path", "ready_length", "processes_per_queue", "timeline")  # metrics with an entry a task
 PLAIN = ("makespan", "speedup", "efficiency", "bounds")  # metrics that need no timeline
 
 
@@ -115,6 +118,37 @@ def prepare(graph: TaskGraph, request: Request) -> Prepared:
     return Prepared(Program(found), request, policies, options)
 
 
+def request_of(given: Mapping[str, Any]) -> Request:
+    """Return the request of a map of its fields; raises UnknownKey for others, InvalidValue for values of the wrong kind."""
+    unknown = sorted(given.keys() - set(Request.__slots__))
+    if unknown:
+        raise UnknownKey(
+            f"simulate has no {unknown[0]!r}", field="request", value=unknown[0], bound=", ".join(Request.__slots__)
+        )
+    fields = dict(given)
+    for name in ("cores", "policies", "metrics"):
+        if isinstance(fields.get(name), (str, int)) or callable(fields.get(name)):
+            fields[name] = [fields[name]]
+    return Request(**fields)
+
+
+def checked_size(graph: TaskGraph, request: Request) -> None:
+    """Refuse, as TooLarge, what would hold a service up: many analyses of a large graph, or their details."""
+    runs = len(request.cores) * len(request.policies) * (1 if request.uncertain is None else 1 + request.draws)
+    checks = (
+        ("tasks", len(graph), limits.SIMULATE_TASKS_MAX),
+        ("analyses", runs, limits.SIMULATE_RUNS_MAX),
+        ("tasks times analyses", len(graph) * runs, limits.SIMULATE_WORK_MAX),
+    )
+    for what, value, most in checks:
+        if value > most:
+            raise TooLarge(what, value, most, "ask for fewer cores or policies at a time, or analyse the graph in process")
+    details = len(graph) * len(request.cores) * len(request.policies)
+    if not set(request.metrics).isdisjoint(DETAILED) and details > limits.SIMULATE_DETAILS_MAX:
+        told = "ask for details of fewer analyses, or analyse the graph in process"
+        raise TooLarge("tasks told in detail", details, limits.SIMULATE_DETAILS_MAX, told)
+
+
 def answer(graph: TaskGraph, request: Request) -> dict[str, Any]:
     """Return what was asked as plain values, times in the graph's unit.
 
@@ -186,14 +220,14 @@ def systems_of(given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) ->
                 case "none":
                     continue
                 case "bandwidth":
-                    made: Any = Bandwidth(**keys)
+                    made: Any = Bandwidth(**_parameters(keys))
                 case "bus":
-                    made = Bus(**keys)
+                    made = Bus(**_parameters(keys))
                 case "queueing":
-                    centres = [Centre(**_centre(centre)) for centre in keys.pop("centres", [])]
-                    made = Queueing(centres, **keys)
+                    centres = [Centre(**_centre(centre)) for centre in _listed(keys.pop("centres", []))]
+                    made = Queueing(centres, **_parameters(keys))
                 case "lock":
-                    made = Lock(**keys)
+                    made = Lock(**_parameters(keys))
                 case _:
                     raise InvalidValue("contention.model", model, f"one of {', '.join(SYSTEMS)}")
         except TypeError as error:
@@ -240,13 +274,29 @@ def _value(text: str) -> float | int | str:
     return text
 
 
+def _parameters(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's parameters: numbers, and where the model reads a column or a word, text."""
+    for key, value in keys.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+        if not number and not (isinstance(value, str) and key in MAY_BE_TEXT):
+            raise InvalidValue(f"contention.{key}", value, "a number" + (", or text" if key in MAY_BE_TEXT else ""))
+    return dict(keys)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue("contention.centres", value, "a list of maps with demand and kind")
+    return list(cast("Sequence[Any]", value))
+
+
 def _centre(centre: Any) -> dict[str, Any]:
     if not isinstance(centre, Mapping):
         raise InvalidValue("contention.centres", centre, "maps with demand and kind")
     keys = dict(cast("Mapping[str, Any]", centre))
-    if "rates" in keys:
-        keys["rates"] = tuple(keys["rates"])
-    return keys
+    rates = tuple(_listed(keys.pop("rates", [])))
+    for rate in rates:
+        _parameters({"rates": rate})
+    return _parameters(keys) | {"rates": rates}
 
 
 # What can be told of one analysis.

@@ -54,14 +54,16 @@ class Counts(click.ParamType[list[int]]):
 @click.option("--burden-ns", default=0.0, show_default=True, help="Cost of a task's creation, for the burdened bound.")
 @click.option("--advise", is_flag=True, help="Say what would help, in sentences.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the speedups into this PNG.")
-@click.option("--gantt", type=click.Path(path_type=Path), help="Draw who runs what when: a .png, or a .html that zooms.")
+@click.option(
+    "--gantt", type=click.Path(path_type=Path), help="Draw who runs what when: a .png, or a .html that zooms."
+)
 @click.option("--chrome", type=click.Path(path_type=Path), help="Write the schedule as a Chrome trace (JSON).")
 @options.as_json
 def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
     """Compute what executing a task graph would take, on each number of cores and with each policy, without running it.
 
-    GRAPH is a file (.json, .stg, .dot) or one of the five programs of the paper: mp3d, psim, locusroute, polyroots, dynprog. Pictures
-    and traces show the first policy on the most cores.
+    GRAPH is a file (.json, .stg, .dot) or one of the five programs of the paper: mp3d, psim, locusroute, polyroots, dynprog.
+    Pictures and traces show the first policy on the most cores.
     """
     source = _source(graph)
     request = _request(given)

@@ -265,8 +265,8 @@ class AsyncClient:
     ) -> dict[str, Any]:  # fmt: skip
         """Return what executing a task graph would take: a `TaskGraph`, or its flat form; the answer of `Advisor.simulate`.
 
-        `more` is `contention`, `measured_alone`, `speeds`, `metrics`, `seed`, `burden_ns`, `advise`, `predict_times`, `components`,
-        `level`, `machine`, `draws`, `shared`.
+        `more` is `contention`, `measured_alone`, `speeds`, `metrics`, `seed`, `burden_ns`, `advise`, `predict_times`,
+        `components`, `level`, `machine`, `draws`, `shared`.
         """
         params = requests.simulate_params(graph, {"cores": cores, "policies": policies, **more})
         return await self._ask("simulate", params, dict, timeout_s)

@@ -1,7 +1,7 @@
 """Task graphs: what takes how long, and what must be done before what.
 
-A graph is flat arrays: times in whole ticks, edges as compressed rows (CSR). `task_graph` builds one from arrays, `graph_of_tasks`
-from any iterable of `Task`, a generator as well; both validate, so that a `TaskGraph` in hand is a good one.
+A graph is flat arrays: times in whole ticks, edges as compressed rows (CSR). `task_graph` builds one from arrays,
+`graph_of_tasks` from any iterable of `Task`, a generator as well; both validate, so that a `TaskGraph` in hand is a good one.
 """
 
 from __future__ import annotations
@@ -214,7 +214,12 @@ def graph_of_tasks(tasks: Iterable[Task], *, unit: str = "s") -> TaskGraph:
         columns["type"] = [index[task.task_type] for task in found]
         columns["size"] = [task.size for task in found]
     return task_graph(
-        [task.time for task in found], pairs, unit=unit, names=tuple(number), types=types if columns.keys() & {"type"} else (), columns=columns
+        [task.time for task in found],
+        pairs,
+        unit=unit,
+        names=tuple(number),
+        types=types if columns.keys() & {"type"} else (),
+        columns=columns,
     )
 
 
@@ -341,16 +346,15 @@ def graph_as_flat(graph: TaskGraph) -> dict[str, Any]:
 
 
 def graph_from_flat(flat: Mapping[str, Any]) -> TaskGraph:
-    """Return the graph of a flat form; raises as `task_graph`, and InvalidValue for bytes that are no whole numbers of values."""
+    """Return the graph of a flat form; raises as `task_graph`, and InvalidValue for bytes that are no whole numbers of
+    values."""
     unknown = flat.keys() - set(FLAT_KEYS)
     if unknown:
         raise InvalidValue("graph", min(unknown), f"one of {', '.join(FLAT_KEYS)}")
     edges = _values(flat, "edges", "<u4").astype(np.int64)
     if len(edges) % 2:
         raise InvalidValue("graph.edges", len(edges), "pairs of task numbers")
-    columns: dict[str, Any] = {
-        f"{name}": _values(flat["columns"], name, "<f8") for name in flat.get("columns", {})
-    }
+    columns: dict[str, Any] = {f"{name}": _values(flat["columns"], name, "<f8") for name in flat.get("columns", {})}
     for name, kind in (("type", "<u4"), ("size", "<f8")):
         if name in flat:
             columns[name] = _values(flat, name, kind)

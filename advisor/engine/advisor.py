@@ -343,8 +343,15 @@ class Advisor:
             found = TaskTimes(graph.times, graph.times, graph.times)
             kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
             for _ in predicting(
-                self, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes, components=components or {},
-                level=level, machine=machine,
+                self,
+                found,
+                unit=graph.unit,
+                types=graph.types,
+                kinds=kinds,
+                sizes=sizes,
+                components=components or {},
+                level=level,
+                machine=machine,
             ):
                 pass
             graph = graph.timed(found.times)

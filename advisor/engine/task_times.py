@@ -26,7 +26,8 @@ class Predicts(Protocol):
 
 @dataclass(slots=True)
 class TaskTimes:
-    """Times of n tasks with the interval of one run, (n,) each, in the graph's unit. Tasks of no type keep the time they had."""
+    """Times of n tasks with the interval of one run, (n,) each, in the graph's unit. Tasks of no type keep the time they
+    had."""
 
     times: Floats
     low: Floats

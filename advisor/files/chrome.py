@@ -10,7 +10,13 @@ from advisor.errors import InvalidValue
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import ready_length, traced
 
-MICROSECONDS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3, "unit": 1.0}  # of one unit of a graph's time; a nameless one is shown as 1
+MICROSECONDS = {
+    "s": 1e6,
+    "ms": 1e3,
+    "us": 1.0,
+    "ns": 1e-3,
+    "unit": 1.0,
+}  # of one unit of a graph's time; a nameless one is shown as 1
 
 
 def chrome_events(execution: Execution) -> list[dict[str, Any]]:
@@ -24,17 +30,23 @@ def chrome_events(execution: Execution) -> list[dict[str, Any]]:
     trace, graph = traced(execution), execution.program.graph
     scale = MICROSECONDS[graph.unit] / graph.ticks_per_unit
     events: list[dict[str, Any]] = [
-        {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": f"{execution.policy} on {execution.cores} cores"}}
+        {
+            "ph": "M",
+            "pid": 0,
+            "name": "process_name",
+            "args": {"name": f"{execution.policy} on {execution.cores} cores"},
+        }
     ]
-    for processor in range(execution.cores):
-        events.append(
-            {"ph": "M", "pid": 0, "tid": processor, "name": "thread_name", "args": {"name": f"core {processor}"}}
-        )
+    events += [
+        {"ph": "M", "pid": 0, "tid": processor, "name": "thread_name", "args": {"name": f"core {processor}"}}
+        for processor in range(execution.cores)
+    ]
     kinds = graph.columns["type"].tolist() if graph.types else None
     rows = zip(trace.starts.tolist(), trace.finishes.tolist(), trace.processors.tolist(), strict=True)
     for task, (start, finish, processor) in enumerate(rows):
         event: dict[str, Any] = {
-            "ph": "X", "pid": 0, "tid": processor, "name": graph.name(task), "ts": start * scale, "dur": (finish - start) * scale,
+            "ph": "X", "pid": 0, "tid": processor, "name": graph.name(task), "ts": start * scale, "dur": (finish - start) *
+            scale,
         }  # fmt: skip
         if kinds is not None:
             event["cat"] = graph.types[kinds[task]]

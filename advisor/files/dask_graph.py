@@ -1,4 +1,5 @@
-"""Task graphs of Dask: anything with ``__dask_graph__``, or a mapping of keys to tasks. Dask itself is not needed to read one."""
+"""Task graphs of Dask: anything with ``__dask_graph__``, or a mapping of keys to tasks. Dask itself is not needed to read
+one."""
 
 from __future__ import annotations
 
@@ -34,7 +35,12 @@ def graph_from_dask(collection: Any, times: Times, *, unit: str = "s") -> TaskGr
     tasks = dict(cast("Mapping[Any, Any]", graph))
     return graph_of_tasks(
         (
-            Task(_name(key), _time(times, key, value, tasks), [_name(parent) for parent in _parents(key, value, tasks)], _type(key))
+            Task(
+                _name(key),
+                _time(times, key, value, tasks),
+                [_name(parent) for parent in _parents(key, value, tasks)],
+                _type(key),
+            )
             for key, value in tasks.items()
         ),
         unit=unit,
@@ -43,9 +49,9 @@ def graph_from_dask(collection: Any, times: Times, *, unit: str = "s") -> TaskGr
 
 def _parents(key: Hashable, value: Any, tasks: Mapping[Any, Any]) -> list[Any]:
     """Return the keys that a task waits for: as it names them itself (since 2024), or found in its tuple."""
-    named = getattr(value, "dependencies", None)
-    found = named if isinstance(named, (set, frozenset)) else _keys(value, tasks)
-    return sorted({parent for parent in cast("Any", found) if parent in tasks and parent != key}, key=str)
+    named: Any = getattr(value, "dependencies", None)
+    found: Any = cast("Any", named) if isinstance(named, (set, frozenset)) else _keys(value, tasks)
+    return sorted({parent for parent in found if parent in tasks and parent != key}, key=str)
 
 
 def _keys(value: Any, tasks: Mapping[Any, Any]) -> Iterator[Any]:
@@ -77,10 +83,9 @@ def _is_task(value: Any, tasks: Mapping[Any, Any]) -> bool:
 
 def _time(times: Times, key: Any, value: Any, tasks: Mapping[Any, Any]) -> float:
     if isinstance(times, Mapping):
-        if key in times:
-            return float(times[key])
-        if _name(key) in times:
-            return float(times[_name(key)])
+        for known in (key, _name(key)):
+            if known in times:
+                return float(cast("Mapping[Any, float]", times)[known])
         if not _is_task(value, tasks):
             return 0.0
         raise InvalidValue(f"times[{_name(key)}]", None, "a time for each task")

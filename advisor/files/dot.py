@@ -19,13 +19,13 @@ TIMES = ("duration", "time", "runtime", "cost", "weight")
 COLUMNS = ("loop", "group", "queue", "x", "y", "area", "rate", "demand")
 DEPTH_MAX = 100  # of subgraphs: recursion stays far below Python's limit
 TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/|^\#[^\n]*
+    r"""\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*
       |(?P<quoted>"(?:[^"\\]|\\.)*")
       |(?P<edge>->|--)
       |(?P<sign>[{}\[\]=;,:])
       |(?P<name>-?(?:\.\d+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?![\w.])|[\w.][\w.]*)
       |(?P<bad>.)""",
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
+    re.VERBOSE | re.DOTALL,
 )
 KEYWORDS = ("node", "edge", "graph", "subgraph", "strict", "digraph")
 

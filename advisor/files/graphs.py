@@ -1,8 +1,9 @@
-"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``, ``.dot`` and ``.gv``.
+"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``, ``.dot`` and
+``.gv``.
 
 The JSON form is ``{"unit": "s", "tasks": [{"id": "a", "time": 1.5, "after": ["b"]}, …]}``. A task may have a ``type`` and a
-``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``, or in
-place of it, stand ``"edges": [["b", "a"], …]``. ``write_graph`` writes the same form.
+``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``,
+or in place of it, stand ``"edges": [["b", "a"], …]``. ``write_graph`` writes the same form.
 """
 
 from __future__ import annotations
@@ -110,8 +111,7 @@ def graph_from_json(data: Any, name: str = "graph") -> GraphFile:
         return _workflow(top, name)
     entries = top.get("tasks", top.get("nodes"))
     if isinstance(entries, Mapping):
-        named = cast("Mapping[str, Any]", entries)
-        entries = [{"id": key, **value} if isinstance(value, Mapping) else {"id": key, "time": value} for key, value in named.items()]
+        entries = [_keyed(key, value) for key, value in cast("Mapping[str, Any]", entries).items()]
     if not isinstance(entries, list):
         raise InvalidValue("graph.tasks", entries, "a list of tasks")
     edges = top.get("edges", top.get("links", []))
@@ -119,6 +119,11 @@ def graph_from_json(data: Any, name: str = "graph") -> GraphFile:
     measured = top.get("makespan")
     graph = graph_of_tasks(_tasks(cast("list[Any]", entries), _pairs(edges)), unit=unit)
     return GraphFile(graph, name, _number("makespan", measured) if measured is not None else None)
+
+
+def _keyed(key: str, value: Any) -> dict[str, Any]:
+    """Return an entry of a map of tasks: its key is its name, and a number is its time."""
+    return {"id": key, **cast("Mapping[str, Any]", value)} if isinstance(value, Mapping) else {"id": key, "time": value}
 
 
 def _json(text: str, name: str) -> GraphFile:
@@ -137,10 +142,14 @@ def _stg(text: str, name: str) -> GraphFile:
     lines = [line.split("#", 1)[0].split() for line in text.splitlines()]
     lines = [line for line in lines if line]
     try:
-        rows = [[int(word) for word in line[:1]] + [float(line[1])] + [int(word) for word in line[2:]] for line in lines[1:]]
+        rows = [
+            [int(word) for word in line[:1]] + [float(line[1])] + [int(word) for word in line[2:]] for line in lines[1:]
+        ]
         count = int(lines[0][0])
     except (ValueError, IndexError) as error:
-        raise InvalidValue("graph", name, "a line of numbers for each task: id, time, number of predecessors, these") from error
+        raise InvalidValue(
+            "graph", name, "a line of numbers for each task: id, time, number of predecessors, these"
+        ) from error
     if len(rows) not in (count, count + 2):
         raise InvalidValue("graph", f"{len(rows)} lines of tasks", f"{count} of them, or {count + 2} with the dummies")
     for row in rows:
@@ -170,41 +179,47 @@ def _pairs(edges: Any) -> dict[str, list[str]]:
         if isinstance(edge, Mapping):
             ends = cast("Mapping[str, Any]", edge)
             pair = next(([ends[a], ends[b]] for a, b in ENDS if a in ends and b in ends), None)
-        if not isinstance(pair, list) or len(cast("list[Any]", pair)) != 2:
-            raise InvalidValue("graph.edges", edge, "a pair of tasks, the first before the second")
-        after.setdefault(str(pair[1]), []).append(str(pair[0]))
+        ids = cast("list[Any]", pair) if isinstance(pair, list) else []
+        if len(ids) != 2:
+            raise InvalidValue("graph.edges", cast("Any", edge), "a pair of tasks, the first before the second")
+        after.setdefault(str(ids[1]), []).append(str(ids[0]))
     return after
 
 
 def _tasks(entries: Sequence[Any], after: dict[str, list[str]]) -> Iterable[Task]:
     """Yield the tasks of JSON entries; edges that name no task are refused."""
     names: list[str] = []
+    checked: list[Mapping[str, Any]] = []
     for place, entry in enumerate(entries):
         if not isinstance(entry, Mapping):
             raise InvalidValue(f"tasks[{place}]", entry, "an object with id and time")
-        fields = cast("Mapping[str, Any]", entry)
-        names.append(str(_field(fields, "id", place)))
-        for child in cast("list[Any]", _field(fields, "before", []) or []):
+        checked.append(cast("Mapping[str, Any]", entry))
+        names.append(str(_field(checked[-1], "id", place)))
+        for child in _listed(f"tasks[{names[-1]}].before", _field(checked[-1], "before", None)):
             after.setdefault(str(child), []).append(names[-1])
     unknown = after.keys() - set(names)
     if unknown:
         raise InvalidValue("graph.edges", min(unknown), "a task of the graph")
     known = {alias for aliases in ALIASES.values() for alias in aliases}
-    for name, entry in zip(names, entries, strict=True):
+    for name, entry in zip(names, checked, strict=True):
         time = _field(entry, "time", None)
         if time is None:
             raise InvalidValue(f"tasks[{name}].time", None, "a number")
-        parents = _field(entry, "after", []) or []
-        if not isinstance(parents, list):
-            raise InvalidValue(f"tasks[{name}].after", parents, "a list of tasks")
+        parents = _listed(f"tasks[{name}].after", _field(entry, "after", None))
         yield Task(
             name,
             _number(f"tasks[{name}].time", time),
-            [*(str(parent) for parent in cast("list[Any]", parents)), *after.get(name, [])],
+            [*(str(parent) for parent in parents), *after.get(name, [])],
             str(_field(entry, "task_type", "")),
             _number(f"tasks[{name}].size", _field(entry, "size", 1.0)),
             {key: float(value) for key, value in entry.items() if key not in known and _is_number(value)},
         )
+
+
+def _listed(field: str, value: Any) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise InvalidValue(field, value, "a list of tasks")
+    return cast("list[Any]", value or [])
 
 
 def _field(entry: Mapping[str, Any], name: str, absent: Any) -> Any:
@@ -229,23 +244,29 @@ def _workflow(top: Mapping[str, Any], name: str) -> GraphFile:
     flow = cast("Mapping[str, Any]", top["workflow"])
     specification = _object(flow.get("specification", flow))
     execution = _object(flow.get("execution", flow))
-    ran = {str(task.get("id", task.get("name"))): task for task in _objects(execution.get("tasks", []), "execution.tasks")}
-    sizes = {str(file.get("id")): file.get("sizeInBytes", 0) for file in _objects(specification.get("files", []), "files")}
+    ran = {
+        str(task.get("id", task.get("name"))): task for task in _objects(execution.get("tasks", []), "execution.tasks")
+    }
+    sizes = {
+        str(file.get("id")): file.get("sizeInBytes", 0) for file in _objects(specification.get("files", []), "files")
+    }
     tasks: list[Task] = []
     for entry in _objects(specification.get("tasks", []), "specification.tasks"):
         key = str(entry.get("id", entry.get("name")))
         run = ran.get(key)
-        time = (run or {}).get("runtimeInSeconds", (run or {}).get("runtime"))
+        time: Any = (run or {}).get("runtimeInSeconds", (run or {}).get("runtime"))
         if run is None or not _is_number(time):
             raise InvalidValue(f"tasks[{key}].runtimeInSeconds", time, "a number of seconds")
         program = _object(run.get("command", {})).get("program", "")
-        read = sum(float(sizes.get(str(file), 0)) for file in entry.get("inputFiles", []))
+        read = sum(
+            _number("sizeInBytes", sizes.get(str(file), 0)) for file in _listed("inputFiles", entry.get("inputFiles"))
+        )
         columns = {"cores": float(run["coreCount"])} if _is_number(run.get("coreCount")) else {}
-        parents = [str(parent) for parent in entry.get("parents", [])]
+        parents = [str(parent) for parent in _listed(f"tasks[{key}].parents", entry.get("parents"))]
         tasks.append(Task(key, float(time), parents, str(program or _stem(key)), max(read, 1.0), columns))
     machines = _objects(execution.get("machines", []), "machines")
     cores = tuple(int(_object(machine.get("cpu", {})).get("coreCount", 1)) for machine in machines)
-    measured = execution.get("makespanInSeconds", execution.get("makespan"))
+    measured: Any = execution.get("makespanInSeconds", execution.get("makespan"))
     return GraphFile(
         graph_of_tasks(tasks, unit="s"),
         str(top.get("name", name)),

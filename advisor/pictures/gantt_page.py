@@ -6,6 +6,7 @@ import base64
 import html
 import json
 from importlib import resources
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ def gantt_page(title: str, execution: Execution) -> str:
     critical[[step.task for step in critical_path(execution)]] = 1
     ready = ready_length(execution)
     unit = graph.ticks_per_unit
-    data = {
+    data: dict[str, Any] = {
         "cores": execution.cores,
         "unit": "" if graph.unit == "unit" else graph.unit,
         "makespan": execution.makespan,

@@ -47,13 +47,21 @@ def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Pa
     grey = len(PALETTE) - 1
     bound = np.minimum(cores, work / span if span else cores)
     speedups.append(Series("no schedule above", cores, bound, style="dashes", colour=grey))
-    times.append(Series("no schedule below", cores, np.maximum(work / cores, span) * factor, style="dashes", colour=grey))
+    times.append(
+        Series("no schedule below", cores, np.maximum(work / cores, span) * factor, style="dashes", colour=grey)
+    )
     return draw(
         path,
         title,
         [
             Panel("Speedup over one core", "cores", "speedup", speedups),
-            Panel("Makespan", "cores", f"time [{unit}]" if unit else "time", times, log_y=min(row["makespan"] for row in rows) > 0),
+            Panel(
+                "Makespan",
+                "cores",
+                f"time [{unit}]" if unit else "time",
+                times,
+                log_y=min(row["makespan"] for row in rows) > 0,
+            ),
         ],
     )
 
@@ -96,7 +104,7 @@ def kinds_of(execution: Execution) -> tuple[NDArray[np.int64], list[str]]:
     else:
         return np.zeros(len(graph), np.int64), ["task"]
     time = np.bincount(kinds, graph.ticks, len(names))
-    order = np.argsort(-time, kind="stable")[: len(COLOURS) - 1]
+    order: list[int] = np.argsort(-time, kind="stable")[: len(COLOURS) - 1].tolist()
     place = np.full(len(names), len(COLOURS) - 1)
     place[order] = np.arange(len(order))
     told = [names[kind] for kind in order if time[kind]]
@@ -122,7 +130,8 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
     per_tick = factor / graph.ticks_per_unit
     starts, finishes = trace.starts * per_tick, trace.finishes * per_tick
     if len(graph) <= COLUMNS * 4:
-        colours = [COLOURS[kind] for kind in kinds.tolist()]
+        each: list[int] = kinds.tolist()
+        colours = [COLOURS[kind] for kind in each]
         upper.barh(
             trace.processors, finishes - starts, left=starts, height=0.86, color=colours, edgecolor="white",
             linewidth=0.4 if len(graph) < COLUMNS else 0.0,
@@ -133,7 +142,9 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
     if 0 < len(graph) <= SHORT_NAMES:
         for task, (start, finish, who) in enumerate(zip(starts, finishes, trace.processors, strict=True)):
             if finish > start:
-                upper.text((start + finish) / 2, who, graph.name(task), ha="center", va="center", fontsize=8, color="white")
+                upper.text(
+                    (start + finish) / 2, who, graph.name(task), ha="center", va="center", fontsize=8, color="white"
+                )
     upper.set_ylim(execution.cores - 0.4, -0.6)
     upper.set_ylabel("core")
     upper.yaxis.get_major_locator().set_params(integer=True)
@@ -171,7 +182,8 @@ def _busy_shares(axes: Any, execution: Execution, kinds: NDArray[np.int64], per_
     cuts = np.searchsorted(trace.processors[order], np.arange(cores + 1))
     for processor in range(cores):
         mine = order[cuts[processor] : cuts[processor + 1]]
-        for kind in np.unique(kinds[mine]).tolist():
+        present: list[int] = np.unique(kinds[mine]).tolist()
+        for kind in present:
             some = mine[kinds[mine] == kind]
             # Busy time up to t, exactly: a processor runs one task at a time, so its bounds ascend.
             bounds = np.column_stack([trace.starts[some], trace.finishes[some]]).ravel().astype(np.float64)

@@ -45,7 +45,9 @@ async def _predicted(advisor: Advisor, params: m.Simulate, graph: dict[str, Any]
     sizes = np.frombuffer(graph["size"], "<f8") if "size" in graph else np.ones(len(kinds))
     given = np.frombuffer(graph["times"], "<f8") if "times" in graph else np.zeros(len(kinds))
     if types and len({len(kinds), len(sizes), len(given)}) != 1:
-        raise InvalidValue("graph", [len(kinds), len(sizes), len(given)], "type, size and times of one length, one a task")
+        raise InvalidValue(
+            "graph", [len(kinds), len(sizes), len(given)], "type, size and times of one length, one a task"
+        )
     if not (np.isfinite(sizes) & (sizes >= 0)).all():
         raise InvalidValue("graph.size", "outside", "finite and not negative")
     found = TaskTimes(given.copy(), given.copy(), given.copy())

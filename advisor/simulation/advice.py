@@ -1,7 +1,8 @@
-"""What would help a program, in words: the fewest cores that do, the policy that gains, the tasks whose speed-up would shorten it.
+"""What would help a program, in words: the fewest cores that do, the policy that gains, the tasks whose speed-up would
+shorten it.
 
-Every sentence rests on an analysis that was made, not on a rule of thumb: a task's gain is the makespan with it halved, found by
-executing the graph again (a shorter task can make a list schedule longer, which is then said).
+Every sentence rests on an analysis that was made, not on a rule of thumb: a task's gain is the makespan with it halved,
+found by executing the graph again (a shorter task can make a list schedule longer, which is then said).
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def _policy(
     best = min(known, key=lambda name: (known[name], name != first))
     gain = 1.0 - known[best] / known[first] if known[first] else 0.0
     if gain < GAIN_MIN:
-        text = f"No policy gains more than {GAIN_MIN:.0%} over {first} on {cores}: {', '.join(sorted(known))} were tried."
+        text = (
+            f"No policy gains more than {GAIN_MIN:.0%} over {first} on {cores}: {', '.join(sorted(known))} were tried."
+        )
         return by_name[first], {"code": "policy", "text": text, "policy": first, "gain": 0.0}
     text = f"{best} gains {gain:.1%} over {first} on {cores}: {_time(program.graph, known[best])} in place of "
     text += f"{_time(program.graph, known[first])}."
@@ -98,7 +101,7 @@ def _limit(program: Program, cores: int, policy: Policy, options: Mapping[str, A
         text = f"All {cores} cores work {per_core / makespan:.0%} of the time: more of them, or less work, would help."
         return {"code": "limit", "text": text, "limit": "work", "share": per_core / makespan}
     lost = 1.0 - per_core / makespan
-    text = f"Neither the longest path ({span / makespan:.0%} of the time) nor the work ({per_core / makespan:.0%}) explains the time: "
+    text = f"The longest path explains {span / makespan:.0%} of the time and the work {per_core / makespan:.0%}: "
     text += f"{lost:.0%} of the cores' time is lost to waiting and to what tasks cost each other."
     return {"code": "limit", "text": text, "limit": "schedule", "share": lost}
 
@@ -107,7 +110,11 @@ def _tasks(program: Program, cores: int, policy: Policy, options: Mapping[str, A
     """Try the kinds of tasks on the critical path halved, those that hold most of it."""
     execution = simulate(program, cores, policy, trace=True, **options)
     graph = program.graph
-    kinds: np.ndarray[Any, Any] = graph.columns["type"] if graph.types else np.arange(len(graph))
+    kinds = np.arange(len(graph))  # a task of no type is a kind of its own, numbered behind the types
+    if graph.types:
+        of_type = graph.columns["type"]
+        untyped = np.asarray(graph.types)[of_type] == ""
+        kinds = np.where(untyped, len(graph.types) + kinds, of_type)
     times: dict[int, int] = {}
     for step in critical_path(execution):
         kind = int(kinds[step.task])
@@ -121,13 +128,16 @@ def _tasks(program: Program, cores: int, policy: Policy, options: Mapping[str, A
         gain = 1.0 - faster.ticks / execution.ticks
         if gain < GAIN_MIN:
             continue
-        name = graph.types[kind] if graph.types else graph.name(kind)
-        number = int((kinds == kind).sum())
-        what = f"the {number} tasks of type {name!r}" if graph.types and number > 1 else f"task {name!r}"
+        mine = np.flatnonzero(kinds == kind)
+        typed = kind < len(graph.types)
+        name = graph.types[kind] if typed else graph.name(int(mine[0]))
+        what = f"the {len(mine)} tasks of type {name!r}" if len(mine) > 1 else f"task {name!r}"
         text = f"Twice as fast, {what} would shorten the program by {gain:.1%}, to {_time(graph, faster.makespan)}."
         tried.append({"code": "tasks", "text": text, "tasks": name, "gain": gain, "makespan": faster.makespan})
     tried.sort(key=lambda entry: -entry["gain"])
     if not tried:
-        text = "No kind of task shortens the program by 1 % when it becomes twice as fast: the time is spread over many."
+        text = (
+            "No kind of task shortens the program by 1 % when it becomes twice as fast: the time is spread over many."
+        )
         return [{"code": "tasks", "text": text, "tasks": None, "gain": 0.0}]
     return tried

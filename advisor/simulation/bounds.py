@@ -1,7 +1,7 @@
 """What others say of the same program: bounds that hold, and stochastic models, to stand beside each prediction.
 
-Times are in the graph's unit. Phases are the graph's loops where it has them, else the tasks of one depth: the parallel phases of
-a fork-join program. A phase of one task is serial.
+Times are in the graph's unit. Phases are the graph's loops where it has them, else the tasks of one depth: the parallel
+phases of a fork-join program. A phase of one task is serial.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def bounds(program: Program, cores: int, *, burden_ns: float = 0.0, batch: int |
 
 
 def burdened_span(program: Program, burden_ns: float) -> float:
-    """Return the longest path with `burden_ns` for each precedence on it; a unit of no name counts `burden_ns` in millionths."""
+    """Return the longest path with `burden_ns` for each precedence on it; a unit of no name counts `burden_ns` in
+    millionths."""
     seconds = {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "ns": 1.0, "unit": 1e-6}[program.graph.unit]
     ticks = round(burden_ns * seconds * program.graph.ticks_per_unit)
     levels = program.levels(program.graph.ticks, ticks) if ticks else program.bottom_levels
@@ -134,14 +135,15 @@ def kruskal_weiss(
 def exponential_processes(program: Program, owner: Ints, cores: int) -> float:
     """Return the time of the condensed graph with one exponential per process and phase: the stand-in for Mak and Lundstrom.
 
-    Per phase the expected maximum of independent exponentials whose means are the processes' loads. A heuristic for series-parallel
+    Per phase the expected maximum of independent exponentials whose means are the processes' loads. A heuristic for
+    series-parallel
     graphs reduces to this on fork-join programs whose processes each run one condensed task a phase (paper 4, 6.2).
     """
     ticks = program.graph.ticks.astype(np.float64)
     total = 0.0
     for phase in phases(program):
         loads = np.bincount(owner[phase], ticks[phase], cores)
-        total += expected_maximum(loads[loads > 0])
+        total += expected_maximum(np.asarray(loads[loads > 0], np.float64))
     return total / program.graph.ticks_per_unit
 
 

@@ -208,6 +208,5 @@ def _lists(ticks: Any, first: Any, children: Any, cores: Any, order: Any, owner:
         most = max(most, finish)
         for at in range(first[task], first[task + 1]):
             child = children[at]
-            if ready[child] < finish:
-                ready[child] = finish
+            ready[child] = max(ready[child], finish)
     return most

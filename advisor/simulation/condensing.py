@@ -24,7 +24,8 @@ class Condensed(NamedTuple):
 def condense(program: Program, owner: Ints) -> Condensed:
     """Return the condensed graph of a division of the tasks among processors; it keeps the unit, and no columns.
 
-    Consecutive tasks a, b of one process become one where b waits for no task of another process that the first of them does not
+    Consecutive tasks a, b of one process become one where b waits for no task of another process that the first of them does
+    not
     wait for, and every task of another process that waits for a waits for b. Then nobody can tell the two from one: executed as
     divided, condensed and full graph take the same time, tick for tick (the basic model). Cost O(n + m log d).
     """
@@ -43,11 +44,7 @@ def condense(program: Program, owner: Ints) -> Condensed:
     for task in program.order:
         process = of_process[task]
         outside = {child for child in children[first[task] : first[task + 1]] if of_process[child] != process}
-        joins = (
-            process in open_group
-            and waits_for[process].issuperset(parents[task])
-            and waited_by[process] <= outside
-        )
+        joins = process in open_group and waits_for[process].issuperset(parents[task]) and waited_by[process] <= outside
         if not joins:
             open_group[process] = total
             total += 1

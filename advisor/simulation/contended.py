@@ -1,6 +1,7 @@
 """The complete analysis, Fig. 2 of Adve and Vernon: overheads for the set of running tasks, anew at each event.
 
-What remains of a demand is a float; a completion is rounded to whole ticks, half to even, and all tasks whose rounded end is the
+What remains of a demand is a float; a completion is rounded to whole ticks, half to even, and all tasks whose rounded end is
+the
 same are drained together. Without overheads the floats are whole numbers and the result is that of `loops`, tick for tick.
 
 Where all tasks are alike they all progress at one pace, and a single clock of progress serves: a task ends when the clock has

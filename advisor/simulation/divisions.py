@@ -16,8 +16,8 @@ OUTSIDE = -1  # a task of no loop, or of no group
 def _places(program: Program) -> tuple[Ints, Ints]:
     """Return each task's place in its loop, in program order, and the number of tasks of that loop.
 
-    A task of no loop is a loop of its own. In a graph without the column ``loop``, the tasks of one depth, which are independent
-    of each other, count as one.
+    A task of no loop is a loop of its own. In a graph without the column ``loop``, the tasks of one depth, which are
+    independent of each other, count as one.
     """
     count = program.count
     loops = program.graph.columns.get("loop", program.depths)
@@ -36,7 +36,8 @@ def _places(program: Program) -> tuple[Ints, Ints]:
 
 
 def blocked(program: Program, cores: int) -> Ints:
-    """Consecutive blocks of each loop: task k of N goes to processor floor(k P / N), so that block sizes differ by one at most."""
+    """Consecutive blocks of each loop: task k of N goes to processor floor(k P / N), so that block sizes differ by one at
+    most."""
     place, size = _places(program)
     return place * cores // size
 
@@ -47,7 +48,8 @@ def cyclic(program: Program, cores: int) -> Ints:
 
 
 def split(program: Program, cores: int) -> Ints:
-    """Processor splitting (PSIM in paper 4): with column ``group``, the loops of group g go cyclically to processors p with p mod G = g.
+    """Processor splitting (PSIM in paper 4): with column ``group``, the loops of group g go cyclically to processors p with
+    p mod G = g.
 
     G is the number of groups. Tasks of no group (-1) go cyclically to all processors, and so does everything where P < G.
     """
@@ -76,8 +78,7 @@ def queues(program: Program, cores: int) -> Ints:
 def equal_area(program: Program, cores: int) -> Ints:
     """The rectangle that holds all positions ``x``, ``y``, cut into P rectangles of equal area."""
     x, y = _positions(program)
-    span_x, span_y = (float(v.max(initial=0) - v.min(initial=0)) for v in (x, y))
-    box = [(float(v.min(initial=0)), span) for v, span in ((x, span_x), (y, span_y))]
+    box = [(float(np.min(v)), _spread(v)) for v in (x, y)] if program.count else [(0.0, 0.0)] * 2
     found = np.zeros(program.count, np.int64)
     _cut_area(x, y, np.arange(program.count), box, 0, cores, found)
     return found
@@ -121,7 +122,7 @@ def _cut_work(x: Floats, y: Floats, area: Floats, tasks: Ints, base: int, parts:
         found[tasks] = base
         return
     half = parts // 2
-    axis = x if np.ptp(x[tasks]) >= np.ptp(y[tasks]) else y
+    axis = x if _spread(x[tasks]) >= _spread(y[tasks]) else y
     ordered = tasks[np.argsort(axis[tasks], kind="stable")]
     work = np.cumsum(area[ordered])
     at = int(np.searchsorted(work, work[-1] * half / parts))
@@ -129,8 +130,14 @@ def _cut_work(x: Floats, y: Floats, area: Floats, tasks: Ints, base: int, parts:
     _cut_work(x, y, area, ordered[at:], base + half, parts - half, found)
 
 
+def _spread(values: Floats) -> float:
+    return float(np.max(values)) - float(np.min(values))
+
+
 def checked_owner(owner: Ints, program: Program, cores: int) -> Ints:
     """Return a division that names a processor for every task, or raise InvalidValue."""
     if owner.shape != (program.count,) or (program.count and not 0 <= owner.min() <= owner.max() < cores):
-        raise InvalidValue("policy", owner.shape, f"a processor from 0 to {cores - 1} for each of {program.count} tasks")
+        raise InvalidValue(
+            "policy", owner.shape, f"a processor from 0 to {cores - 1} for each of {program.count} tasks"
+        )
     return owner

@@ -39,8 +39,10 @@ class Uncertain:
 def drawn(graph: TaskGraph, given: Uncertain, number: int, *, seed: int = 0, shared: float = 1.0) -> Floats:
     """Return one draw of all task times, (n,).
 
-    Times are log-normal about the given ones, with the spread of their intervals. A prediction is uncertain because runs differ and
-    because the model is; the second is shared by all tasks of a type. `shared` is its part of the variance: 1 takes the types to be
+    Times are log-normal about the given ones, with the spread of their intervals. A prediction is uncertain because runs
+    differ and
+    because the model is; the second is shared by all tasks of a type. `shared` is its part of the variance: 1 takes the
+    types to be
     slow or fast as a whole, which gives the widest interval of a makespan, 0 takes all to be chance, which averages out.
     """
     spread = np.log(np.maximum(given.high, FLOOR) / np.maximum(given.low, FLOOR * np.maximum(given.high, FLOOR)))
@@ -78,11 +80,11 @@ def interval(sorted_makespans: Floats, level: float) -> tuple[float, float]:
 
 def uncertain(times: ArrayLike, low: ArrayLike, high: ArrayLike, level: float) -> Uncertain:
     """Return checked uncertain times; raises InvalidValue."""
-    values = [np.asarray(value, np.float64) for value in (times, low, high)]
+    values = tuple(np.asarray(value, np.float64) for value in (times, low, high))
     if len({value.shape for value in values}) != 1 or values[0].ndim != 1:
         raise InvalidValue("low, high", [value.shape for value in values], "one number a task, as times")
     if not (np.isfinite(values).all() and (values[1] >= 0).all() and (values[1] <= values[2]).all()):
         raise InvalidValue("low, high", "outside", "0 <= low <= high, finite")
     if not 0.0 < level < 1.0:
         raise InvalidValue("level", level, "between 0 and 1")
-    return Uncertain(*values, level)
+    return Uncertain(values[0], values[1], values[2], level)

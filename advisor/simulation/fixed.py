@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class Enumerated:
 def joined_order(program: Program, lists: Sequence[Sequence[int]]) -> list[int]:
     """Return an order that respects the precedences and each list; raises InvalidValue naming tasks that wait in a circle."""
     graph = program.graph
-    chains = [pair for mine in lists for pair in zip(mine, mine[1:], strict=False)]
+    chains = [pair for mine in lists for pair in pairwise(mine)]
     edges = np.column_stack([program.parents, graph.children])
     both = np.concatenate([edges, np.asarray(chains, np.int64).reshape(-1, 2)])
     return task_graph(np.zeros(program.count), both, names=graph.names).order.tolist()
@@ -87,33 +88,56 @@ class Heft:
         return rank
 
     def _scheduled(self, program: Program, cores: int) -> tuple[Ints, Ints]:
+        """Return the planned start and the processor of each task."""
         if self.speeds and len(self.speeds) != cores:
             raise InvalidValue("speeds", len(self.speeds), f"one a processor, {cores}")
         speeds = self.speeds or (1.0,) * cores
         ticks, first, children = program.ticks, program.first, program.children
         ready = [0] * program.count
-        starts, owner = np.zeros(program.count, np.int64), np.zeros(program.count, np.int64)
-        busy: list[list[tuple[int, int]]] = [[] for _ in range(cores)]  # (start, end) of each processor, ascending
-        for task in np.argsort(self._rank(program)).tolist():
-            best = (0, 0, 0, -1)  # finish, start, place, processor
+        starts, owner = [0] * program.count, [0] * program.count
+        plans = [_Plan() for _ in range(cores)]
+        ranked: list[int] = np.argsort(self._rank(program)).tolist()
+        for task in ranked:
+            best: tuple[int, int, int] | None = None  # finish, start, processor
             for processor, speed in enumerate(speeds):
                 length = ticks[task] if speed == 1.0 else round(ticks[task] / speed)
-                start, place = _gap(busy[processor], ready[task], length)
-                if best[3] < 0 or start + length < best[0]:
-                    best = (start + length, start, place, processor)
-            finish, start, place, processor = best
-            busy[processor].insert(place, (start, finish))
-            starts[task], owner[task] = start, processor
+                start = plans[processor].earliest(ready[task], length)
+                if best is None or start + length < best[0]:
+                    best = (start + length, start, processor)
+            assert best is not None
+            finish, starts[task], owner[task] = best
+            plans[owner[task]].put(starts[task], finish)
             for child in children[first[task] : first[task + 1]]:
                 ready[child] = max(ready[child], finish)
-        return starts, owner
+        return np.asarray(starts, np.int64), np.asarray(owner, np.int64)
 
 
-def _gap(busy: list[tuple[int, int]], ready: int, length: int) -> tuple[int, int]:
-    """Return the first start from `ready` on at which `length` ticks fit between the busy intervals, and its place among them."""
-    place = bisect_left(busy, (ready, ready))
-    at = max(ready, busy[place - 1][1]) if place else ready
-    while place < len(busy) and at + length > busy[place][0]:
-        at = max(at, busy[place][1])
-        place += 1
-    return at, place
+class _Plan:
+    """What is planned on one processor: the gaps between its tasks, ascending, and when the last of them ends."""
+
+    def __init__(self) -> None:
+        self._gaps: list[tuple[int, int]] = []  # (end, start): of those that end too early none is looked at
+        self._end = 0
+
+    def earliest(self, ready: int, length: int) -> int:
+        """Return the first start from `ready` on at which `length` ticks fit."""
+        gaps = self._gaps
+        for place in range(bisect_left(gaps, (ready + length, -1)), len(gaps)):
+            end, start = gaps[place]
+            at = max(ready, start)
+            if at + length <= end:
+                return at
+        return max(ready, self._end)
+
+    def put(self, start: int, finish: int) -> None:
+        """Plan a task there."""
+        if start >= self._end:
+            if start > self._end:
+                self._gaps.append((start, self._end))
+            self._end = finish
+        elif finish > start:
+            place = bisect_left(self._gaps, (finish, -1))
+            while self._gaps[place][1] > start:
+                place += 1
+            end, begin = self._gaps.pop(place)
+            self._gaps[place:place] = [gap for gap in ((start, begin), (end, finish)) if gap[0] > gap[1]]

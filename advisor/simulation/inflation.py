@@ -21,7 +21,8 @@ class Inflation:
     Attributes
     ----------
     demand : float
-        Share of the machine's bandwidth that one running task uses, 0 to 1: from 1 / demand active cores on they slow each other.
+        Share of the machine's bandwidth that one running task uses, 0 to 1: from 1 / demand active cores on they slow each
+        other.
     alone : float
         Time of a run that nobody slows, in the unit of the observations.
     error : float
@@ -66,9 +67,10 @@ def fit_bandwidth(active: ArrayLike, elapsed: ArrayLike, counts: ArrayLike | Non
 
     Notes
     -----
-    log T = log T0 + max(0, log(a d)) has a knee at a = 1/d. For each place of the knee between two of the m different numbers the
-    best log T0 and log d are means, clipped to where the knee was assumed; the best of these m + 1 is the global minimum, since the
-    sum of squares is convex within each. Cost O(n + m^2).
+    log T = log T0 + max(0, log(a d)) has a knee at a = 1/d. For each place of the knee between two of the m different
+    numbers the
+    best log T0 and log d are means, clipped to where the knee was assumed; the best of these m + 1 is the global minimum,
+    since the sum of squares is convex within each. Cost O(n + m^2).
     """
     x, t = np.asarray(active, np.float64), np.asarray(elapsed, np.float64)
     weights = np.ones_like(t) if counts is None else np.asarray(counts, np.float64)

@@ -75,7 +75,7 @@ def shared_line(program: Program, cores: int) -> int:
 
 def shared_stack(program: Program, cores: int) -> int:
     """Return the makespan in ticks where the shared ready list is last-in first-out. Cost O(n log P + m)."""
-    ticks, first, children, count = program.ticks, program.first, program.children, program.count
+    ticks, count = program.ticks, program.count
     left = program.waits[:]
     ready = program.roots[:]
     running: list[int] = []
@@ -135,8 +135,8 @@ def shared_ranks(program: Program, cores: int, order: list[int]) -> int:
 def fixed_lists(program: Program, cores: int, order: list[int], owner: list[int], ticks: list[int]) -> list[int]:
     """Return each task's start where every processor works through a list of its own, in order: O(n + m), with no events.
 
-    `order` is one in which parents come before children and each processor's tasks as in its list; `owner` has the processor and
-    `ticks` the time of each task on it.
+    `order` is one in which parents come before children and each processor's tasks as in its list; `owner` has the processor
+    and `ticks` the time of each task on it.
     """
     first, children = program.first, program.children
     starts = [0] * program.count
@@ -149,7 +149,7 @@ def fixed_lists(program: Program, cores: int, order: list[int], owner: list[int]
         finish = start + ticks[task]
         done[processor] = finish
         for child in children[first[task] : first[task + 1]]:
-            if starts[child] < finish:
+            if starts[child] < finish:  # noqa: PLR1730 - a call of max costs more than the rest of the loop
                 starts[child] = finish
     return starts
 

@@ -1,4 +1,5 @@
-"""What an execution tells, read from its trace: idle time by cause, the critical path through the schedule, lengths over time."""
+"""What an execution tells, read from its trace: idle time by cause, the critical path through the schedule, lengths over
+time."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ Floats = NDArray[np.float64]
 class Idle(NamedTuple):
     """Idle ticks of each processor, (P,) each; together with the busy ticks they make the makespan.
 
-    ``no_ready_task``: no task was ready, and some had not started. ``dependency``: tasks were ready, but not for this processor,
-    whose own next one waited (static lists, own queues) or whose policy held it back. ``imbalance``: every task had started; others
-    were still running theirs.
+    ``no_ready_task``: no task was ready, and some had not started. ``dependency``: tasks were ready, but not for this
+    processor,
+    whose own next one waited (static lists, own queues) or whose policy held it back. ``imbalance``: every task had started;
+    others were still running theirs.
     """
 
     no_ready_task: Ints
@@ -85,7 +87,10 @@ def idle(execution: Execution) -> Idle:
     last_start = trace.starts[trace.finishes > trace.starts].max(initial=0)  # an END of no time is no work left
     left = times < last_start
     lengths = np.diff(times, append=times[-1])
-    sums = [np.concatenate([[0], np.cumsum(lengths * cause)]) for cause in (left & (waiting == 0), left & (waiting > 0), ~left)]
+    sums = [
+        np.concatenate([[0], np.cumsum(lengths * cause)])
+        for cause in (left & (waiting == 0), left & (waiting > 0), ~left)
+    ]
     order = np.lexsort((trace.finishes, trace.starts, trace.processors))
     who = trace.processors[order]
     leads = np.concatenate([[True], who[1:] != who[:-1]]) if len(who) else np.zeros(0, bool)
@@ -147,8 +152,8 @@ def _running(starts: Ints, finishes: Ints, times: Ints) -> Ints:
 def critical_path(execution: Execution) -> list[Step]:
     """Return the chain of tasks, first to last, in which each starts when the one before ends: what the makespan consists of.
 
-    From the task that ends last backwards: to a parent that ended when the task started, else to the task that held its processor
-    until then, else to any that ended then. Of several the one of the lowest number. Cost O(n log n + m).
+    From the task that ends last backwards: to a parent that ended when the task started, else to the task that held its
+    processor until then, else to any that ended then. Of several the one of the lowest number. Cost O(n log n + m).
     """
     trace, program = traced(execution), execution.program
     if program.count == 0:

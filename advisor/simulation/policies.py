@@ -161,7 +161,8 @@ def task_time(program: Program) -> Ints:
 
 
 def largest_of_loop(program: Program) -> Ints:
-    """Only the longest task of each loop (of the whole graph where it has no loops) goes before the others, which keep their order."""
+    """Only the longest task of each loop (of the whole graph where it has no loops) goes before the others, which keep their
+    order."""
     graph = program.graph
     loops = graph.columns.get("loop", np.zeros(program.count, np.int64))
     by_time = np.lexsort((np.arange(program.count), -graph.ticks, loops))
@@ -435,7 +436,8 @@ class _ChosenQueue:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A function of yours: ``choose(ready, processor)`` returns one of the ready tasks, in order of arrival, or None to wait."""
+    """A function of yours: ``choose(ready, processor)`` returns one of the ready tasks, in order of arrival, or None to
+    wait."""
 
     choose: Callable[[Sequence[int], int], int | None]
     name: str = "chosen"

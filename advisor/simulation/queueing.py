@@ -1,6 +1,7 @@
 """Closed queueing networks: exact mean value analysis for one class, Bard and Schweitzer's approximation for several.
 
-Reiser and Lavenberg 1980; Lazowska et al., Quantitative System Performance, 1984, chapters 6, 7 and 8 (algorithms 6.2, 7.2, 8.1).
+Reiser and Lavenberg 1980; Lazowska et al., Quantitative System Performance, 1984, chapters 6, 7 and 8 (algorithms 6.2, 7.2,
+8.1).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.errors import InvalidValue, NotEnoughData
 
 Floats = NDArray[np.float64]
-TOLERANCE = 1e-10  # of queue lengths relative to the population, at which the fixed point of Bard and Schweitzer counts as found
+# Of queue lengths relative to the population: where the fixed point of Bard and Schweitzer counts as found.
+TOLERANCE = 1e-10
 ITERATIONS_MAX = 10_000  # it needs tens to hundreds; near saturation its steps shrink slowly
 
 
@@ -48,7 +50,11 @@ class Centre:
 
 
 def exact(
-    demands: Sequence[float], think: float, population: int, kinds: Sequence[str] = (), rates: Sequence[Sequence[float]] = ()
+    demands: Sequence[float],
+    think: float,
+    population: int,
+    kinds: Sequence[str] = (),
+    rates: Sequence[Sequence[float]] = (),
 ) -> list[list[float]]:
     """Return the residence times of one class at each centre, for every population from 1 to `population`.
 
@@ -124,8 +130,8 @@ def bard_schweitzer(
     Notes
     -----
     R_ck = D_ck (1 + sum_j Q_jk - Q_ck / N_c): an arriving request of class c sees the queues without its own share. The
-    cycle time is within 2 % of the exact one while the busiest queue's offered load, sum N_c D_ck / (Z_c + D_c), is at most 1/2,
-    and up to 13 % too high near saturation (1 to 3 classes and queues, 1 to 8 requests a class).
+    cycle time is within 2 % of the exact one while the busiest queue's offered load, sum N_c D_ck / (Z_c + D_c), is at most
+    1/2, and up to 13 % too high near saturation (1 to 3 classes and queues, 1 to 8 requests a class).
     """
     needed = np.asarray(demands, np.float64)
     zs, counts = np.asarray(think, np.float64), np.asarray(population, np.float64)

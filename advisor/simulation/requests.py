@@ -142,7 +142,9 @@ def checked_size(graph: TaskGraph, request: Request) -> None:
     )
     for what, value, most in checks:
         if value > most:
-            raise TooLarge(what, value, most, "ask for fewer cores or policies at a time, or analyse the graph in process")
+            raise TooLarge(
+                what, value, most, "ask for fewer cores or policies at a time, or analyse the graph in process"
+            )
     details = len(graph) * len(request.cores) * len(request.policies)
     if not set(request.metrics).isdisjoint(DETAILED) and details > limits.SIMULATE_DETAILS_MAX:
         told = "ask for details of fewer analyses, or analyse the graph in process"
@@ -200,9 +202,10 @@ def _interval(ready: Prepared, cores: int, policy: Policy, given: Uncertain) -> 
 def systems_of(given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> tuple[System | None, Lock | None]:
     """Return the contention model and the lock that plain values describe.
 
-    ``{"model": "none"}``; ``{"model": "bandwidth", "demand"}``; ``{"model": "bus", "rate", "inv", "rwb", "cache", "cycle", …}``;
-    ``{"model": "queueing", "rate", "method", "centres": [{"demand", "kind", "rates"}, …]}``; ``{"model": "lock", "hold"}``; or a
-    list with one model and one lock. A string for a number names a column of the graph.
+    ``{"model": "none"}``; ``{"model": "bandwidth", "demand"}``; ``{"model": "bus", "rate", "inv", "rwb", "cache", "cycle",
+    …}``;
+    ``{"model": "queueing", "rate", "method", "centres": [{"demand", "kind", "rates"}, …]}``; ``{"model": "lock", "hold"}``;
+    or a list with one model and one lock. A string for a number names a column of the graph.
 
     Raises
     ------
@@ -352,16 +355,12 @@ def _ratio(over: float, under: float) -> float:
 METRICS: Mapping[str, Callable[[Execution, Prepared, Policy], Any]] = {
     "makespan": lambda execution, ready, policy: execution.makespan,
     "speedup": lambda execution, ready, policy: _ratio(ready.on_one(policy), execution.makespan),
-    "efficiency": lambda execution, ready, policy: (
-        _ratio(ready.on_one(policy), execution.makespan) / execution.cores
-    ),
+    "efficiency": lambda execution, ready, policy: _ratio(ready.on_one(policy), execution.makespan) / execution.cores,
     "bounds": _bounds,
     "utilization": lambda execution, ready, policy: _ratio(
         float(m.busy(execution).sum()), float(execution.ticks * execution.cores)
     ),
-    "busy": lambda execution, ready, policy: (
-        (m.busy(execution) / execution.program.graph.ticks_per_unit).tolist()
-    ),
+    "busy": lambda execution, ready, policy: (m.busy(execution) / execution.program.graph.ticks_per_unit).tolist(),
     "idle": _idle,
     "critical_path": _critical,
     "ready_length": lambda execution, ready, policy: _steps(

@@ -1,6 +1,7 @@
 """The five programs of paper 4 as generators of graphs: their structure and numbers of tasks; times drawn where it gives none.
 
-The paper prints no table of task times. What it says of them is kept (shares, spreads, the means of PSIM's loops, what is large and
+The paper prints no table of task times. What it says of them is kept (shares, spreads, the means of PSIM's loops, what is
+large and
 where it stands), and the rest is drawn from `seed` by a generator of our own, the same everywhere. Times are in microseconds.
 START and END take no time, and neither do the barriers between phases, which stand for the N^2 edges of a full one.
 """
@@ -20,13 +21,19 @@ from advisor.simulation.draws import normals, uniforms
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# PSIM's second phase: mean times of its six loops in microseconds (paper 4, footnote 4), by who executes them: all processors, one
-# group of them, or the other.
+# PSIM's second phase: mean times of its six loops in microseconds (paper 4, footnote 4), by who executes them: all
+# processors, one group of them, or the other.
 PSIM_LOOPS = ((44.0, OUTSIDE), (677.0, 0), (7.0, 0), (473.0, 1), (7.0, OUTSIDE), (42.0, 1))
-PSIM_ALL, PSIM_FIRST, PSIM_SECOND = 4096, 2640, 3504  # tasks of such loops: 20,480 a phase; the two groups get equal work
+PSIM_ALL, PSIM_FIRST, PSIM_SECOND = (
+    4096,
+    2640,
+    3504,
+)  # tasks of such loops: 20,480 a phase; the two groups get equal work
 
 
-def fork_join(phases: Sequence[Sequence[Floats]], columns: Mapping[str, Sequence[Sequence[Any]]] | None = None) -> TaskGraph:
+def fork_join(
+    phases: Sequence[Sequence[Floats]], columns: Mapping[str, Sequence[Sequence[Any]]] | None = None
+) -> TaskGraph:
     """Return the graph of phases one after the other, each of loops whose tasks are all independent.
 
     Parameters
@@ -101,8 +108,8 @@ def psim(seed: int = 1) -> TaskGraph:
 def locusroute(wires: int = 420, seed: int = 1) -> TaskGraph:
     """LocusRoute-like: two iterations over the wires of circuit bnrE; times vary more than exponentially, a giant comes late.
 
-    Most wires take less than 10 ms, a few 100 ms or more; all together about 6.75 s. Wires lie more densely to one side of the chip
-    (columns ``x``, ``y``), and the area of the rectangle that holds one (``area``) is a fair guess of its work.
+    Most wires take less than 10 ms, a few 100 ms or more; all together about 6.75 s. Wires lie more densely to one side of
+    the chip (columns ``x``, ``y``), and the area of the rectangle that holds one (``area``) is a fair guess of its work.
     """
     spread = np.exp(1.15 * normals(seed, wires))
     spread *= 7.0e3 / spread.mean()
@@ -118,8 +125,8 @@ def locusroute(wires: int = 420, seed: int = 1) -> TaskGraph:
 def polyroots(degree: int = 24, seed: int = 1) -> TaskGraph:
     """Polyroots-like, 348 tasks at degree 24: a triangle of remainders, in which parallelism falls, then a loop of large tasks.
 
-    Task (k, j) of the triangle waits for (k - 1, j) and (k - 1, j + 1): not series-parallel. The final loop of 70 tasks takes more
-    than half the time on 24 processors, its times vary widely, and its two largest tasks are among the last.
+    Task (k, j) of the triangle waits for (k - 1, j) and (k - 1, j + 1): not series-parallel. The final loop of 70 tasks
+    takes more than half the time on 24 processors, its times vary widely, and its two largest tasks are among the last.
     """
     starts = np.concatenate([[1], 1 + np.cumsum(np.arange(degree - 1, 0, -1))])
     triangle = int(starts[-1]) - 1

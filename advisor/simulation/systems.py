@@ -122,9 +122,9 @@ class _Averaged:
         total = sum(rates)
         if total <= 0.0:
             return [0.0] * len(rates)
-        means = [
+        means: list[float] = [
             values
-            if isinstance(values, float)
+            if isinstance(values, (float, int))
             else sum([values[task] * each for task, each in zip(running, rates, strict=True)]) / total
             for values in self.columns
         ]
@@ -169,7 +169,8 @@ class Queueing:
     rate : float or str
         Requests of a running task per unit of its computing; a string names a column.
     method : str
-        ``exact``: one class with the averages of the running tasks, weighted by their rates (paper 4, 3.3). ``bard_schweitzer``:
+        ``exact``: one class with the averages of the running tasks, weighted by their rates (paper 4, 3.3).
+        ``bard_schweitzer``:
         a class for each kind of task, approximate.
     """
 
@@ -324,8 +325,10 @@ class Bus:
 class Bandwidth:
     """Shared memory bandwidth: task i alone uses the share `demand` of it, and progresses with what it gets.
 
-    While the demands of the running tasks sum to 1 or less nobody waits. Beyond, the bandwidth is shared max-min fairly: there is
-    a level s with sum_i min(d_i, s) = 1, and a task that wants more than s takes d_i / s times as long: D_i = r_i (d_i / s - 1).
+    While the demands of the running tasks sum to 1 or less nobody waits. Beyond, the bandwidth is shared max-min fairly:
+    there is
+    a level s with sum_i min(d_i, s) = 1, and a task that wants more than s takes d_i / s times as long: D_i = r_i (d_i / s -
+    1).
     `advisor.simulation.inflation.fit_bandwidth` learns the demand from observations.
     """
 
@@ -388,7 +391,8 @@ class _Custom:
 class Lock:
     """A lock that a task takes once, when it is dispatched, for `hold` on average: an M/M/1//K queue (paper 4, 3.2).
 
-    K is the mean number of busy processes since the start, rounded; each comes to the lock anew after the mean computing time of
+    K is the mean number of busy processes since the start, rounded; each comes to the lock anew after the mean computing
+    time of
     the tasks completed so far (until the first one, of those dispatched). The time in the queue and in the lock is added to the
     task's demand when it is dispatched.
     """

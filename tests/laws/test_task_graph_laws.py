@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,10 +17,13 @@ from advisor.simulation.analysis import COMPILED, use_compiled
 from advisor.simulation.bounds import bounds
 from advisor.simulation.condensing import condense
 from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.loops import queued
 from advisor.simulation.policies import Fifo, Lifo, Ranked, Static, bottom_level
 from advisor.simulation.systems import Bandwidth, Centre, Custom, Lock, Queueing
 
-ANY_GRAPH = [name for name in POLICIES if name not in ("split", "enumerated", "equal_area", "equal_work", "equal_work_lpt")]
+ANY_GRAPH = [
+    name for name in POLICIES if name not in ("split", "enumerated", "equal_area", "equal_work", "equal_work_lpt")
+]
 GREEDY = ("fifo", "lifo", "lpt", "largest_first", "bottom_level", "semi_static", "work_stealing")
 CORES = st.integers(1, 6)
 
@@ -30,7 +34,7 @@ def check_legal(graph, execution):
     for task, parents in enumerate(parents_of(graph)):
         for parent in parents:
             assert trace.finishes[parent] <= trace.starts[task]
-    assert ((0 <= trace.processors) & (trace.processors < execution.cores)).all()
+    assert ((trace.processors >= 0) & (trace.processors < execution.cores)).all()
     for processor in range(execution.cores):
         mine = np.flatnonzero(trace.processors == processor)
         order = mine[np.lexsort((trace.finishes[mine], trace.starts[mine]))]
@@ -81,7 +85,7 @@ def test_the_critical_path_is_a_chain_from_the_start_to_the_end(graph, cores, po
     assert steps[-1].finish == execution.ticks
     assert steps[0].why == "start"
     parents = parents_of(graph)
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in pairwise(steps):
         assert before.finish == step.start
         if step.why == "dependency":
             assert before.task in parents[step.task]
@@ -131,8 +135,6 @@ def test_the_loops_without_timeline_agree_with_the_general_one(graph, cores):
     for policy in (Fifo(), Lifo(), Ranked("level", bottom_level)):
         assert simulate(program, cores, policy).ticks == simulate(program, cores, policy, trace=True).ticks
     # The general loop on a queue of fixed lists gives what the pass over them gives.
-    from advisor.simulation.loops import queued
-
     for policy in (POLICIES["static_cyclic"], POLICIES["heft"]):
         walked = simulate(program, cores, policy, trace=True).trace
         stepped = queued(program, cores, policy.queue(program, cores))
@@ -149,7 +151,9 @@ def compiled():
 
 
 def test_compiled_loops_give_the_same_ticks(compiled):
-    @given(graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "lifo", "lpt", "bottom_level", "static_cyclic"]))
+    @given(
+        graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "lifo", "lpt", "bottom_level", "static_cyclic"])
+    )
     @settings(max_examples=300, deadline=None)
     def check(graph, cores, policy):
         assert simulate(graph, cores, policy).ticks == simulate(graph, cores, policy, trace=True).ticks
@@ -253,5 +257,5 @@ def test_an_enumeration_is_executed_in_its_order_and_a_circle_is_named():
     graph = task_graph([1, 2, 3, 4], [(0, 2), (1, 3)], unit="ns", names="abcd")
     execution = simulate(graph, 2, Enumerated([[1, 0], [3, 2]]), trace=True)
     assert execution.trace.starts.tolist() == [2, 0, 6, 2]
-    with pytest.raises(Exception, match="a -> c -> a|c -> a -> c"):
+    with pytest.raises(Exception, match=r"a -> \w -> a"):
         simulate(graph, 2, Enumerated([[2, 0], [1, 3]]))

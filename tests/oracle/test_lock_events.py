@@ -11,7 +11,8 @@ from advisor.simulation import simulate
 from advisor.simulation.shapes import polyroots
 from advisor.simulation.systems import Lock
 
-# Holding time (ms): relative error allowed at 2 to 24 processors. At 1 ms it must be within 5 % (measured: 0.2 %). At 10 ms it is
+# Holding time (ms): relative error allowed at 2 to 24 processors. At 1 ms it must be within 5 % (measured: 0.2 %). At 10 ms
+# it is
 # within 4 %. At 50 ms the lock alone needs a quarter of the final loop's time, and the model, which knows the mean of what was
 # before, charges its tasks for the contention of the small ones: up to 25 % too much on 24 processors.
 ALLOWED = {1: 0.005, 10: 0.05, 50: 0.30}

@@ -68,7 +68,9 @@ def test_exact_mva_equals_closed_forms():
         assert sum(times[-1]) == pytest.approx(0.25 * (population + centres - 1), rel=1e-12)
     # Machine repairman, M/M/1//N: the utilisation is 1 - p0, p0 from Erlang's sum.
     service, think, population = 0.4, 1.7, 9
-    idle = 1.0 / sum(factorial(population) / factorial(population - k) * (service / think) ** k for k in range(population + 1))
+    idle = 1.0 / sum(
+        factorial(population) / factorial(population - k) * (service / think) ** k for k in range(population + 1)
+    )
     residence = exact([service], think, population)[-1][0]
     assert population / (think + residence) == pytest.approx((1.0 - idle) / service, rel=1e-12)
 
@@ -100,8 +102,8 @@ def test_bard_schweitzer_is_within_two_percent_of_exact():
     """On the stated set, the cycle time of each class.
 
     The set: 1 to 3 classes of 1 to 8 requests (1 to 4 where there are 3), 1 to 3 queues, and an offered load, the sum of
-    N_c D_ck / (Z_c + D_c), of at most 1/2 at the busiest queue. Towards saturation the approximation is worse, up to 13 % at loads
-    from 1 to 2, which the last assertion records; one class is solved exactly instead.
+    N_c D_ck / (Z_c + D_c), of at most 1/2 at the busiest queue. Towards saturation the approximation is worse, up to 13 % at
+    loads from 1 to 2, which the last assertion records; one class is solved exactly instead.
     """
     rng = np.random.default_rng(4)
     stated, beyond = [], []

@@ -1,4 +1,5 @@
-"""Paper 4, Adve and Vernon: the five programs, and what the paper finds on them. Its figures are qualitative here: times are drawn."""
+"""Paper 4, Adve and Vernon: the five programs, and what the paper finds on them. Its figures are qualitative here: times are
+drawn."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import pytest
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.simulation import Program, divisions, metrics, simulate
 from advisor.simulation.bounds import exponential_processes, kruskal_weiss
+from advisor.simulation.policies import OwnQueue
 from advisor.simulation.shapes import SHAPES, dynprog, locusroute, mp3d, polyroots, psim
 
 PROGRAMS: dict[str, Program] = {}
@@ -76,7 +78,9 @@ def test_polyroots_final_loop_takes_over_half_the_time_and_speeds_up_unevenly():
     assert execution.ticks - begin > 0.5 * execution.ticks
     # Its two largest tasks are among the last to begin, and the last to end.
     largest = np.argsort(graph.ticks)[-2:]
-    assert (np.isin(np.argsort(execution.trace.starts[final], kind="stable")[-8:], largest - np.flatnonzero(final)[0])).sum() == 2
+    assert (
+        np.isin(np.argsort(execution.trace.starts[final], kind="stable")[-8:], largest - np.flatnonzero(final)[0])
+    ).sum() == 2
     assert set(np.argsort(execution.trace.finishes)[-4:].tolist()) >= set(largest.tolist())
     # "Leftover" tasks: the loop's efficiency does not fall evenly with P, it rises again where 70 / P comes close to whole.
     loop = Program(task_graph(graph.times[final], unit="us"))
@@ -110,8 +114,6 @@ def test_equal_work_regions_lower_the_processes_per_queue():
         return float(np.diff(steps.times)[steps.values[:-1] > 1].sum() / steps.times[-1])
 
     assert shared(work) < shared(area)
-    from advisor.simulation.policies import OwnQueue
-
     own = OwnQueue("own", divisions.equal_area)
     static = simulate(program("locusroute"), 16, own, trace=True)
     assert metrics.processes_per_queue(static, own).most == 1.0

@@ -1,4 +1,5 @@
-"""`simulate` through the service, on a real socket: analysed in a worker process, refused with words, killed at the deadline."""
+"""`simulate` through the service, on a real socket: analysed in a worker process, refused with words, killed at the
+deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ from advisor.errors import AdvisorError
 from advisor.simulation import simulate
 from advisor.simulation.shapes import polyroots
 
-ROWS = [[name, float(size), 1.0, 1e-3 * scale * size] for name, scale in (("cut", 1.0), ("paste", 3.0)) for size in range(1, 41)]
+ROWS = [
+    [name, float(size), 1.0, 1e-3 * scale * size]
+    for name, scale in (("cut", 1.0), ("paste", 3.0))
+    for size in range(1, 41)
+]
 
 
 def typed_graph():
@@ -127,4 +132,6 @@ async def test_the_deadline_kills_an_analysis_and_the_service_lives(tmp_path: Pa
 def test_the_library_refuses_what_it_does_not_know() -> None:
     with pytest.raises(AdvisorError, match="wheels"):
         Advisor().simulate(task_graph([1.0]), wheels=4)
-    assert Advisor().simulate(task_graph([1.0]), cores=2)["results"][0]["makespan"] == simulate(task_graph([1.0])).makespan
+    assert (
+        Advisor().simulate(task_graph([1.0]), cores=2)["results"][0]["makespan"] == simulate(task_graph([1.0])).makespan
+    )

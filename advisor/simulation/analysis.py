@@ -204,9 +204,11 @@ def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
             return fast.shared_stack(program.graph, cores) if fast else shared_stack(program, cores)
         case Ranked():
             order = policy.order(program)
-            return fast.shared_ranks(program.graph, cores, order) if fast else shared_ranks(program, cores, order)
+            return (
+                fast.shared_ranks(program.graph, cores, order) if fast else shared_ranks(program, cores, order.tolist())
+            )
         case Static() if fast:
-            order, owner = policy.lists(program, cores)
+            _, owner = policy.lists(program, cores)
             owner = divisions.checked_owner(owner, program, cores)
             return fast.fixed_lists(program.graph, cores, program.graph.order, owner)
         case _:

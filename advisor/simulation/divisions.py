@@ -43,7 +43,11 @@ def blocked(program: Program, cores: int) -> Ints:
 
 
 def cyclic(program: Program, cores: int) -> Ints:
-    """Task k of each loop goes to processor k mod P."""
+    """Task k of each loop goes to processor k mod P; in a graph without loops, task k of the program order."""
+    if "loop" not in program.graph.columns:
+        position = np.empty(program.count, np.int64)
+        position[program.graph.order] = np.arange(program.count)
+        return position % cores
     return _places(program)[0] % cores
 
 

@@ -144,14 +144,14 @@ class Ranked:
     name: str
     priority: Callable[[Program], NDArray[np.int64] | NDArray[np.float64]]
 
-    def order(self, program: Program) -> list[int]:
+    def order(self, program: Program) -> Ints:
         """Return the tasks, highest priority first."""
-        return np.argsort(-np.asarray(self.priority(program)), kind="stable").tolist()
+        return np.argsort(-np.asarray(self.priority(program)), kind="stable")
 
     def queue(self, program: Program, cores: int) -> Queue:
         """Return an empty queue."""
         rank = np.empty(program.count, np.int64)
-        rank[np.asarray(self.order(program), np.int64)] = np.arange(program.count)
+        rank[self.order(program)] = np.arange(program.count)
         return Ranking(rank.tolist())
 
 

@@ -1,4 +1,5 @@
-"""Task graph analysis: how fast, how large, how right. Figures stand beside a SimPy execution of the same graph in the same run.
+"""Task graph analysis: how fast, how large, how right. Figures stand beside a SimPy execution of the same graph in the same
+run.
 
     python benchmarks/simulation.py [--data FOLDER] [--million] [--repeats 5] [--json FILE] [--skip speed,memory,lock]
 
@@ -6,7 +7,8 @@
 `graphs/wfinstances`; without it those two sections are skipped with a word. SimPy is needed for the baseline
 (`pip install core-advisor[test]`), numba for the compiled rows.
 
-Each figure is the best of `--repeats` runs, all of them in this process: on a machine with other load compare ratios. The analysis
+Each figure is the best of `--repeats` runs, all of them in this process: on a machine with other load compare ratios. The
+analysis
 is timed with the graph's lists made (`Program`), as a sweep over policies and cores has them; making them is a row of its own.
 """
 
@@ -172,7 +174,8 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
 
 
 def memory() -> Iterator[Row]:
-    """Yield bytes a task and an edge: the peak of making the lists of a graph that stands, and of one analysis, its arrays included."""
+    """Yield bytes a task and an edge: the peak of making the lists of a graph that stands, and of one analysis, its arrays
+    included."""
     peaks: dict[int, float] = {}
     for parents in (1, 4):
         graph = layered(100_000, parents=parents)

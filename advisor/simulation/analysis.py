@@ -17,17 +17,15 @@ from advisor.simulation import divisions
 from advisor.simulation.contended import contended
 from advisor.simulation.fixed import Enumerated, Heft
 from advisor.simulation.loops import Trace, fixed_lists, queued, shared_line, shared_ranks, shared_stack
+from advisor.simulation.own_queues import OwnQueue, SemiStatic, WorkStealing
 from advisor.simulation.policies import (
     Chosen,
     Fifo,
     LargestFirst,
     Lifo,
-    OwnQueue,
     Policy,
     Ranked,
-    SemiStatic,
     Static,
-    WorkStealing,
     bottom_level,
     task_time,
 )

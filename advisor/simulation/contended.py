@@ -16,10 +16,11 @@ from heapq import heappop, heappush
 import numpy as np
 
 from advisor.errors import InvalidValue
+from advisor.simulation.bound import Bound
 from advisor.simulation.loops import Trace
 from advisor.simulation.policies import NONE, Queue, stuck
 from advisor.simulation.program import Program
-from advisor.simulation.systems import Bound, Lock, System
+from advisor.simulation.systems import Lock, System
 
 
 def contended(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.task_graphs import TaskGraph
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, TooLarge
 from advisor.simulation import divisions
 from advisor.simulation.contended import contended
 from advisor.simulation.fixed import Enumerated, Heft
@@ -166,6 +166,8 @@ def simulate(
     program = graph if isinstance(graph, Program) else Program(graph)
     chosen = policy_of(policy)
     rates = _checked_speeds(speeds, cores)
+    if rates is not None and program.work / min(rates) > limits.GRAPH_TICKS_MAX:
+        raise TooLarge("times at these speeds", program.work / min(rates), limits.GRAPH_TICKS_MAX)
     if isinstance(chosen, Heft) and rates and not chosen.speeds:
         chosen = Heft(tuple(rates), chosen.name)
     if measured_alone:

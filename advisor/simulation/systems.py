@@ -170,12 +170,18 @@ class Bus:
     outstanding: int = 3
     name: str = "bus"
 
+    def __post_init__(self) -> None:
+        for each in ("cycle", "t_inv", "t_request", "t_response", "t_write_back", "t_memory", "t_cache"):
+            value = getattr(self, each)
+            if not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
+                raise InvalidValue(each, value, "finite and not negative")
+        if isinstance(self.outstanding, bool) or not isinstance(self.outstanding, int) or self.outstanding < 1:
+            raise InvalidValue("outstanding", self.outstanding, "a whole number from 1")
+
     def bind(self, graph: TaskGraph) -> Bound:
         """Return the model for a graph."""
         rate = column(graph, "rate", self.rate)
         shares = [column(graph, name, getattr(self, name), 1.0) for name in ("inv", "rwb", "cache")]
-        if not (np.isfinite(self.cycle) and self.cycle >= 0):
-            raise InvalidValue("cycle", self.cycle, "finite and not negative")
         if alike(rate, *shares):
             each, means = float(rate[0]), [float(values[0]) for values in shares]
             return Common(lambda running: each * self.residence(each, means, running) if each else 0.0)

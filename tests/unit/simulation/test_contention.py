@@ -105,7 +105,7 @@ def test_a_lock_is_charged_once_at_dispatch() -> None:
 @pytest.mark.parametrize(
     "system",
     [
-        Bandwidth(-0.1), Bandwidth(1.5), Bandwidth("d"), Bus(-1.0), Bus(1.0, inv=2.0), Bus(1.0, cycle=float("nan")),
+        Bandwidth(-0.1), Bandwidth(1.5), Bandwidth("d"), Bus(-1.0), Bus(1.0, inv=2.0),
         Queueing([Centre(1.0)], -1.0), Queueing([Centre("d")]), Queueing([Centre(1.0)], method="guess"),
         Queueing([Centre(1.0, "flow", (1.0,))], "c", "bard_schweitzer"),
         Custom(lambda running, remaining: [-1.0] * len(running)),
@@ -118,9 +118,13 @@ def test_systems_that_cannot_be_are_refused(system) -> None:
         simulate(together([1.0, 2.0], c=[1.0, 2.0]), 2, contention=system)
 
 
-def test_a_negative_lock_is_refused() -> None:
-    with pytest.raises(InvalidValue):
-        Lock(-1.0)
+def test_a_lock_and_a_bus_that_cannot_be_are_refused() -> None:
+    for hold in (-1.0, float("nan")):
+        with pytest.raises(InvalidValue):
+            Lock(hold)
+    for fields in ({"cycle": float("nan")}, {"outstanding": 0}, {"outstanding": 1.5}, {"t_memory": -1.0}):
+        with pytest.raises(InvalidValue):
+            Bus(1.0, **fields)
 
 
 # Learned demand.

@@ -96,7 +96,7 @@ async def test_task_times_come_from_what_was_learned(tmp_path: Path) -> None:
             "invalid",
             "overheads",
         ),
-        ({"contention": [{"model": "lock", "hold": 1e300}]}, "invalid", "ends within"),
+        ({"contention": [{"model": "lock", "hold": 1e300}]}, "invalid", "end within"),
         ({"contention": [{"model": "bus", "rate": 1.0, "outstanding": 2.5}]}, "invalid", "outstanding"),
         ({"contention": [{"model": "bus", "rate": 1.0, "t_inv": -1}]}, "invalid", "t_inv"),
         ({"burden_ns": float("nan")}, "invalid", "burden_ns"),

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--depth", default=6, show_default=True, help="Levels of the tree to show; 0 shows all.")
 @click.option("--least", default=0.001, show_default=True, help="Hide nodes with less than this share of the time.")
-@click.option("--window", "window_s", default=0.1, show_default=True, help="Seconds by which streams of threads may lie apart.")
+@click.option(
+    "--window", "window_s", default=0.1, show_default=True, help="Seconds by which streams of threads may lie apart."
+)
 @options.as_json
 def profile_command(files: tuple[Path, ...], depth: int, least: float, window_s: float, as_json: bool) -> None:
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.

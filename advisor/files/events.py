@@ -44,7 +44,10 @@ class EventFileWriter:
         header: dict[str, Any] = {
             "strings": list(events.strings),
             "fields": list(events.further),
-            "clock": {"ticks_per_s": events.clock.ticks_per_s, "anchors": [list(pair) for pair in events.clock.anchors]},
+            "clock": {
+                "ticks_per_s": events.clock.ticks_per_s,
+                "anchors": [list(pair) for pair in events.clock.anchors],
+            },
             "dropped": events.dropped,
         }
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()

@@ -17,7 +17,9 @@ from advisor.profile.view import profile_of
 PROFILE_BYTES_MAX = 2**28  # a profile of a million nodes, which no cap allows
 
 
-def read_profile(path: Path, make: Callable[[], Profiler] = Profiler, each: Callable[[TaskEvents], None] | None = None) -> Profile:
+def read_profile(
+    path: Path, make: Callable[[], Profiler] = Profiler, each: Callable[[TaskEvents], None] | None = None
+) -> Profile:
     """Return the profile of a file: of task events, through a fresh profiler, or of a profile in JSON.
 
     Parameters

@@ -4,28 +4,111 @@ from __future__ import annotations
 
 from advisor.domain.task_events import Kind
 from advisor.profile.layout import (
-    ACCEPTED, ACTIVE, AT_NODE, BAD_NUMBER, BAD_SIZE, BARRIER, BARRIER_LABEL, BELOW, BURDEN, BURDENED, CONTEXT,
-    COUNTED_REFUSALS, CREATION, CREATOR, CURRENT, DOES, EDGES, ENDED, FIRST, FRAMES_LEFT, FRAME_LABEL, FREE_FRAME,
-    HOME, ID, IDLE_LABEL, IMPLICIT, JOINED, JOINED_BURDENED, LABEL_BITS, LATEST, LENIENT, MANAGEMENT, MEMBERS,
-    METRICS, NEITHER, NEWEST, NONE, NOT_CURRENT, NOT_INNERMOST, NOT_OPEN, OPEN_REGIONS, OTHER_WAIT_LABEL,
-    OUTER_NODE, OUTER_TEAM, PARALLEL, PARALLEL_LABEL, PARAMETER, PARAMETER_LABEL, PARAMETER_NAME, PARAMETER_VALUE,
-    PATH, REFUSED, REGION, REPAIRED, RESUMED, RUNNING, SERIAL, SPAN, SPAN_BURDENED, STARTED, STATE, STRINGS,
-    TAG_IMPLICIT, TAG_TASK, TAG_TEAM, TASKGROUP, TASKGROUP_LABEL, TASK_ON_THREAD, TEAM, TEAM_NODE, TEAM_SERIAL,
-    THREADS, THREAD_LABEL, THREAD_RUNS, THREAD_STOPPED, THREAD_TIME, TIME_BACK, TOO_DEEP, TOO_MANY_INSTANCES, TOP,
-    TYPE, UNKNOWN_KIND, UNKNOWN_REGION_KIND, UNKNOWN_STRING, UNKNOWN_THREAD, WAIT_LABEL, WORKERS, WORKERS_MAX,
+    ACCEPTED,
+    ACTIVE,
+    AT_NODE,
+    BAD_NUMBER,
+    BAD_SIZE,
+    BARRIER,
+    BARRIER_LABEL,
+    BELOW,
+    BURDEN,
+    BURDENED,
+    CONTEXT,
+    COUNTED_REFUSALS,
+    CREATION,
+    CREATOR,
+    CURRENT,
+    DOES,
+    EDGES,
+    ENDED,
+    FIRST,
+    FRAME_LABEL,
+    FRAMES_LEFT,
+    FREE_FRAME,
+    HOME,
+    ID,
+    IDLE_LABEL,
+    IMPLICIT,
+    JOINED,
+    JOINED_BURDENED,
+    LABEL_BITS,
+    LATEST,
+    LENIENT,
+    MANAGEMENT,
+    MEMBERS,
+    METRICS,
+    NEITHER,
+    NEWEST,
+    NONE,
+    NOT_CURRENT,
+    NOT_INNERMOST,
+    NOT_OPEN,
+    OPEN_REGIONS,
+    OTHER_WAIT_LABEL,
+    OUTER_NODE,
+    OUTER_TEAM,
+    OVERHEAD_LABEL,
+    PARALLEL,
+    PARAMETER,
+    PARAMETER_LABEL,
+    PARAMETER_NAME,
+    PARAMETER_VALUE,
+    PATH,
+    RAN,
+    REFUSED,
+    REGION,
+    REPAIRED,
+    RESUMED,
+    RUNNING,
+    SERIAL,
+    SPAN,
+    SPAN_BURDENED,
+    STARTED,
+    STATE,
+    STRINGS,
+    STUB_LABEL,
+    TAG_IMPLICIT,
+    TAG_TASK,
+    TAG_TEAM,
+    TASK_ON_THREAD,
+    TASKGROUP,
+    TASKGROUP_LABEL,
+    TEAM,
+    TEAM_NODE,
+    TEAM_SERIAL,
+    THREAD_LABEL,
+    THREAD_RUNS,
+    THREAD_STOPPED,
+    THREAD_TIME,
+    THREADS,
+    TIME_BACK,
+    TOO_DEEP,
+    TOO_MANY_INSTANCES,
+    TOP,
+    TYPE,
+    UNKNOWN_KIND,
+    UNKNOWN_REGION_KIND,
+    UNKNOWN_STRING,
+    UNKNOWN_THREAD,
+    WAIT_LABEL,
+    WAITS,
+    WORKERS,
+    WORKERS_MAX,
+    WORKS,
 )  # fmt: skip
 from advisor.profile.stacks import (
     State,
     book,
     burdened_now,
+    change_doing,
     close,
     join,
-    note_doing,
     note_path,
     own_clock,
     path_now,
+    pop,
     push,
-    tick,
 )
 from advisor.profile.tables import Floats, Ints, find_node, find_task, free_context, take_context
 from advisor.profile.tasks import ABSENT, begin, create, depend, end, switch
@@ -35,6 +118,7 @@ CREATE, BEGIN, SWITCH, END, CANCEL, ENTER, EXIT, DEPENDENCE, SYNC_BEGIN, SYNC_EN
 )  # fmt: skip
 WORKER_START, WORKER_STOP, PARAMETER_EVENT, SIZE_EVENT = (int(kind) for kind in list(Kind)[12:])
 KINDS = len(Kind)
+NEW_THREAD = -2  # instead of the node that an event leaves
 TIME_MAX = 2**62
 SIZE_MAX = 2.0**60  # as a predictor's
 NO_PARAMETER = -(2**63)
@@ -52,7 +136,6 @@ def start_thread(s: State, thread: int, now: int) -> int:
     context = take_context(g, contexts, task_index, 0, TAG_IMPLICIT)
     if context == NONE:
         return TOO_MANY_INSTANCES
-    tick(g, now)
     contexts[context + STATE], contexts[context + RESUMED], contexts[context + HOME] = RUNNING, now, thread
     contexts[context + TEAM] = contexts[context + CREATOR] = contexts[context + PARAMETER_NAME] = NONE
     contexts[context + EDGES] = contexts[context + TYPE] = NONE
@@ -77,7 +160,6 @@ def stop_thread(s: State, thread: int, now: int) -> int:
         g[REPAIRED] += 1
     while contexts[context + TOP] != NONE:
         close(s, context, clock)
-    tick(g, now)
     path, burdened = path_now(contexts, context), burdened_now(contexts, context)
     if path > g[SPAN]:
         g[SPAN] = path
@@ -92,11 +174,11 @@ def stop_thread(s: State, thread: int, now: int) -> int:
 
 def enter(s: State, thread: int, label: int, value: int, now: int) -> int:
     """The running task enters a region."""
-    g, threads, contexts, _, _, _, _, _, _, _, _ = s
+    g, threads, contexts = s[0], s[1], s[2]
     if g[FRAMES_LEFT] < 2:  # one stays for the stub of whatever runs next
         return TOO_DEEP
     context = threads[thread + CURRENT]
-    push(s, context, label, value, own_clock(contexts, context, now))
+    push(s, context, label, value, contexts[context + RAN] + now - contexts[context + RESUMED])
     return ACCEPTED
 
 
@@ -135,10 +217,10 @@ def is_open(contexts: Ints, frames: Ints, context: int, label: int) -> bool:
 
 def leave_region(s: State, thread: int, label: int, now: int) -> int:
     """The running task leaves a region, and the parameters set inside it."""
-    g, threads, contexts, _, frames, _, _, _, _, _, _ = s
+    g, threads, contexts, frames = s[0], s[1], s[2], s[4]
     context = threads[thread + CURRENT]
     frame = contexts[context + TOP]
-    clock = own_clock(contexts, context, now)
+    clock = contexts[context + RAN] + now - contexts[context + RESUMED]
     if frames[frame + FRAME_LABEL] != label:
         while frames[frame + FRAME_LABEL] >> LABEL_BITS == PARAMETER:
             frame = frames[frame + BELOW]
@@ -150,7 +232,10 @@ def leave_region(s: State, thread: int, label: int, now: int) -> int:
             g[REPAIRED] += 1
         while frames[contexts[context + TOP] + FRAME_LABEL] != label:
             close(s, context, clock)
-    close(s, context, clock)
+    if label >> LABEL_BITS == PARALLEL:
+        close(s, context, clock)
+    else:
+        pop(s, context, clock)
     return ACCEPTED
 
 
@@ -200,22 +285,23 @@ def happen(
     out_sizes: Floats,
 ) -> int:
     """Fold one event whose thread is there; return why it is refused, or ACCEPTED."""
-    _, threads, contexts, _, _, _, _, _, _, _, _ = s
-    if ENTER <= kind <= EXIT or SYNC_BEGIN <= kind <= SYNC_END:
+    if kind >= ENTER and (kind <= EXIT or SYNC_BEGIN <= kind <= SYNC_END):
         if not 0 <= other <= 3:
             return UNKNOWN_REGION_KIND
         if name == ABSENT:
             return UNKNOWN_STRING
-        label = REGION_LABELS[other] if kind <= EXIT else SYNC_LABELS[other]
-        if kind == ENTER and label == PARALLEL_LABEL:
-            return enter_parallel(s, thread, number, label | name, now)
-        if number != 0 and label != PARALLEL_LABEL and contexts[threads[thread + CURRENT] + ID] != number:
+        label = name | (REGION_LABELS[other] if kind <= EXIT else SYNC_LABELS[other])
+        if label >> LABEL_BITS == PARALLEL:
+            return (
+                enter_parallel(s, thread, number, label, now) if kind == ENTER else leave_region(s, thread, label, now)
+            )
+        if number != 0 and s[2][s[1][thread + CURRENT] + ID] != number:
             return NOT_CURRENT
         if kind == ENTER:
-            return enter(s, thread, label | name, 0, now)
+            return enter(s, thread, label, 0, now)
         if kind == EXIT:
-            return leave_region(s, thread, label | name, now)
-        return synchronise(s, thread, label | name, kind == SYNC_BEGIN, now)
+            return leave_region(s, thread, label, now)
+        return synchronise(s, thread, label, kind == SYNC_BEGIN, now)
     if kind == BEGIN:
         return begin(s, thread, number, other, name, flags, now)
     if kind == END:
@@ -237,19 +323,44 @@ def happen(
     return stop_thread(s, thread, now) if kind == WORKER_STOP else ACCEPTED
 
 
-def check(g: Ints, threads: Ints, kind: int, name: int, thread: int, now: int) -> int:
-    """Return what is wrong with an event in itself, or ACCEPTED."""
+def what_is_wrong(g: Ints, threads: Ints, kind: int, name: int, thread: int, now: int) -> int:
+    """Return what is wrong with an event in itself."""
     if kind >= KINDS:
         return UNKNOWN_KIND
     if thread >= len(threads):
         return UNKNOWN_THREAD
     if name >= g[STRINGS] and name != ABSENT:
         return UNKNOWN_STRING
-    if not 0 <= now <= TIME_MAX:
-        return BAD_NUMBER
-    if now < threads[thread + LATEST]:
-        return TIME_BACK
-    return ACCEPTED
+    return BAD_NUMBER if not 0 <= now <= TIME_MAX else TIME_BACK
+
+
+def check_size(sizes: Floats, i: int) -> int:
+    """Return whether the size that an event brings, if any, is one."""
+    if len(sizes) == 0 or sizes[i] != sizes[i]:
+        return ACCEPTED
+    return ACCEPTED if 0.0 <= sizes[i] <= SIZE_MAX else BAD_SIZE
+
+
+def annotate(
+    s: State,
+    thread: int,
+    kind: int,
+    number: int,
+    i: int,
+    sizes: Floats,
+    values: Ints,
+    value_name: int,
+    now: int,
+    out_sizes: Floats,
+) -> None:
+    """An instance has the size and the parameter that an event brought."""
+    if len(sizes) > 0 and sizes[i] == sizes[i]:
+        if kind == END:
+            out_sizes[s[0][ENDED] - 1] = sizes[i]
+        else:
+            give_size(s, thread, number, sizes[i])
+    if kind <= BEGIN and len(values) > 0 and values[i] != NO_PARAMETER:
+        give_parameter(s, thread, kind, number, value_name, values[i], now)
 
 
 def give_size(s: State, thread: int, number: int, size: float) -> None:
@@ -289,23 +400,8 @@ def add_metrics(metrics: Floats, node: int, given: Floats, first: int, count: in
     """The metrics of an event count for a node."""
     for k in range(count):
         value = given[first + k]
-        if value == value:  # noqa: PLR0124 (not NaN)
+        if value == value:
             metrics[node * METRICS + k] += value
-
-
-def settle(s: State, thread: int, now: int) -> None:
-    """After an event: the thread's time has come so far, and it does what its innermost frame says."""
-    g, threads, contexts, _, frames, _, _, _, _, _, _ = s
-    threads[thread + LATEST] = now
-    current = threads[thread + CURRENT]
-    label = NONE if current == NONE else frames[contexts[current + TOP] + FRAME_LABEL]
-    note_doing(g, threads, thread, label, now)
-    if now > g[NEWEST]:
-        g[NEWEST] = now
-    if g[FIRST] == NONE:
-        g[FIRST] = now
-    if g[WORKERS] > g[WORKERS_MAX]:
-        g[WORKERS_MAX] = g[WORKERS]
 
 
 def fold_events(
@@ -340,42 +436,53 @@ def fold_events(
     """
     g, threads, contexts, _, frames, _, _, metrics, _, _, _ = s
     times, numbers, others, names, thread_numbers, kinds, flags = columns
+    strings, threads_end, brings = g[STRINGS], len(threads), len(sizes) > 0 or len(values) > 0 or metrics_an_event > 0
+    first, newest = g[FIRST], g[NEWEST]
     g[REFUSED] = g[ENDED] = 0
     for i in range(len(times)):
-        now, kind, name, number = times[i], kinds[i], names[i], numbers[i]
+        now, kind, name = times[i], kinds[i], names[i]
         thread = thread_numbers[i] * THREADS
-        code = check(g, threads, kind, name, thread, now)
-        size = -1.0
-        if code == ACCEPTED and len(sizes) > 0 and sizes[i] == sizes[i]:  # noqa: PLR0124 (not NaN)
-            size = sizes[i]
-            if not 0.0 <= size <= SIZE_MAX:
-                code = BAD_SIZE
+        code = ACCEPTED
+        left = NONE
+        if (
+            thread >= threads_end
+            or kind >= KINDS
+            or (name >= strings and name != ABSENT)
+            or not (threads[thread + LATEST] <= now <= TIME_MAX)
+        ):
+            code = what_is_wrong(g, threads, kind, name, thread, now)
+        elif threads[thread + IMPLICIT] == NONE:
+            left = NEW_THREAD
+            code = THREAD_STOPPED if kind == WORKER_STOP else start_thread(s, thread, now)
+        elif kind == WORKER_START:
+            code = THREAD_RUNS
+        elif brings:
+            left = frames[contexts[threads[thread + CURRENT] + TOP] + AT_NODE]
+            code = check_size(sizes, i)
         if code == ACCEPTED:
-            new = threads[thread + IMPLICIT] == NONE
-            left = NONE
-            if new:
-                code = THREAD_STOPPED if kind == WORKER_STOP else start_thread(s, thread, now)
-            elif kind == WORKER_START:
-                code = THREAD_RUNS
-            elif metrics_an_event > 0:
-                left = frames[contexts[threads[thread + CURRENT] + TOP] + AT_NODE]
-            if code == ACCEPTED:
-                code = happen(s, thread, kind, flags[i], number, others[i], name, now, out, out_sizes)
-                if code == ACCEPTED:
-                    if size >= 0.0:
-                        if kind == END:
-                            out_sizes[g[ENDED] - 1] = size
-                        else:
-                            give_size(s, thread, number, size)
-                    if kind <= BEGIN and len(values) > 0 and values[i] != NO_PARAMETER:
-                        give_parameter(s, thread, kind, number, value_name, values[i], now)
-                    if left != NONE:
-                        add_metrics(metrics, left, given, i * metrics_an_event, metrics_an_event)
-                    settle(s, thread, now)
-                elif new:
-                    take_back(s, thread)
+            code = happen(s, thread, kind, flags[i], numbers[i], others[i], name, now, out, out_sizes)
+            if code != ACCEPTED and left == NEW_THREAD:
+                take_back(s, thread)
         if code != ACCEPTED:
             at = 2 * g[REFUSED]
             refused[at], refused[at + 1] = i, code
             g[REFUSED] += 1
             g[COUNTED_REFUSALS + code] += 1
+            continue
+        if left == NEW_THREAD and g[WORKERS] > g[WORKERS_MAX]:
+            g[WORKERS_MAX] = g[WORKERS]
+        if brings:
+            annotate(s, thread, kind, numbers[i], i, sizes, values, value_name, now, out_sizes)
+            if left >= 0:
+                add_metrics(metrics, left, given, i * metrics_an_event, metrics_an_event)
+        threads[thread + LATEST] = now
+        if now > newest:
+            newest = now
+        if first == NONE:
+            first = now
+        current = threads[thread + CURRENT]
+        label = THREAD_LABEL if current == NONE else frames[contexts[current + TOP] + FRAME_LABEL]
+        does = WORKS if label < OVERHEAD_LABEL else WAITS if WAIT_LABEL <= label < STUB_LABEL else NEITHER
+        if does != threads[thread + DOES]:
+            change_doing(g, threads, thread, does, now)
+    g[FIRST], g[NEWEST] = first, newest

@@ -57,7 +57,8 @@ EXCLUSIVE: Final = 5  # ns, up to the last change of what is innermost
 LEAST: Final = 6  # ns of one visit
 MOST: Final = 7
 ACTIVE_MAX: Final = 8  # of a thread or parallel region: most task instances active at a time
-NODE: Final = 9  # fields
+RECENT: Final = 9  # node below it that was entered last: mostly the next one too
+NODE: Final = 10  # fields
 OVERFLOW_NODE: Final = 0
 
 # Contexts: task instances, the implicit task of each thread, teams of parallel regions.

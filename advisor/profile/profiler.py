@@ -147,7 +147,9 @@ class Profiler:
         if len(self.strings) + len(events.strings) > STRINGS_MAX:
             raise TooLarge("strings", len(self.strings) + len(events.strings), STRINGS_MAX)
         if events.dropped < self.dropped:
-            raise InvalidValue("dropped", events.dropped, f"at least {self.dropped}, as before: it counts since the start")
+            raise InvalidValue(
+                "dropped", events.dropped, f"at least {self.dropped}, as before: it counts since the start"
+            )
         if self.clock is not None and events.clock.ticks_per_s != self.clock.ticks_per_s:
             raise InvalidValue("clock.ticks_per_s", events.clock.ticks_per_s, f"{self.clock.ticks_per_s:g}, as before")
         if self.clock is not None and events.further != self.further:

@@ -1,7 +1,7 @@
 """A window of time in which the streams of several threads are put into order.
 
-Producers send each thread's events in order, but one thread's buffer after another's. Events are held back until `window_ns` have
-passed since them, by the newest event seen, and then leave in order of time; equal times keep the order in which they came.
+Producers send each thread's events in order, but one thread's buffer after another's. Events are held back until the newest
+one seen is `window_ns` later, and then leave in order of time; equal times keep the order in which they came.
 What comes when its time has gone by already is late: counted, and left out.
 """
 
@@ -24,7 +24,8 @@ class Reorder:
     Parameters
     ----------
     window_ns : int
-        How much later than a newer one an event may come; 0 keeps nothing back.
+        How much later than a newer one an event may come; 0: they come in order,
+        and pass as they are.
     held_max : int
         Events held back at most.
 
@@ -53,6 +54,8 @@ class Reorder:
 
     def put(self, times: Ints, records: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
         """Take times (n,) in ns and their records in; return those that leave now, in order. Cost O(n log n)."""
+        if not self.window_ns:
+            return times, records
         late = times < self._released
         missed = int(np.count_nonzero(late))
         if missed:
@@ -63,7 +66,7 @@ class Reorder:
         times, records = in_order(times, records)
         if not len(times):
             return times, records
-        cut = int(np.searchsorted(times, times[-1] - self.window_ns, side="right")) if self.window_ns else len(times)
+        cut = int(np.searchsorted(times, times[-1] - self.window_ns, side="right"))
         if len(times) - cut > self.held_max:
             self.squeezed += len(times) - cut - self.held_max
             cut = len(times) - self.held_max

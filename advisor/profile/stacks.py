@@ -8,12 +8,67 @@ The implicit task's clock never stands; while a task runs on its thread, its inn
 from __future__ import annotations
 
 from advisor.profile.layout import (
-    ACTIVE, ACTIVE_MAX, AT_NODE, BELOW, BURDENED, CHILDREN, COUNT, CURRENT, DOES, ENTERED, EXCLUSIVE, FRAGMENTS,
-    FRAGMENTS_ALL, FRAMES_LEFT, FRAME_LABEL, FREE_FRAME, HOME, IDLE_TIME, IMPLICIT, INCLUSIVE, IS_READY, JOINED,
-    JOINED_BURDENED, LABEL_BITS, LAST, LEAST, MEMBERS, MOST, NEITHER, NODE, NONE, OUTER_NODE, OUTER_TEAM,
-    OVERHEAD_LABEL, PARALLEL, PATH, RAN, READY, READY_IDLE, RESUMED, RUNNING, SERIAL, SINCE, STATE, STUB_LABEL,
-    SUSPENDED, TASKGROUP, TASKWAIT, TEAM, TEAM_NODE, TEAM_SERIAL, TOP, TYPE, WAITING, WAITS, WAIT_LABEL, WORKED,
-    WORKING, WORKS,
+    ACTIVE,
+    ACTIVE_MAX,
+    AT_NODE,
+    BELOW,
+    BURDENED,
+    CHILDREN,
+    COUNT,
+    CURRENT,
+    DOES,
+    ENTERED,
+    EXCLUSIVE,
+    FRAGMENTS,
+    FRAGMENTS_ALL,
+    FRAME_LABEL,
+    FRAMES_LEFT,
+    FREE_FRAME,
+    HOME,
+    IDLE_TIME,
+    IMPLICIT,
+    INCLUSIVE,
+    IS_READY,
+    JOINED,
+    JOINED_BURDENED,
+    LABEL,
+    LABEL_BITS,
+    LAST,
+    LEAST,
+    MEMBERS,
+    MOMENTS,
+    MOST,
+    NODE,
+    NONE,
+    OUTER_NODE,
+    OUTER_TEAM,
+    OVERHEAD_LABEL,
+    PARALLEL,
+    PATH,
+    RAN,
+    READY,
+    READY_IDLE,
+    RECENT,
+    RESUMED,
+    RUNNING,
+    SERIAL,
+    SINCE,
+    STATE,
+    STUB_LABEL,
+    SUSPENDED,
+    TASKGROUP,
+    TASKWAIT,
+    TEAM,
+    TEAM_NODE,
+    TEAM_SERIAL,
+    TOP,
+    TYPE,
+    VALUE,
+    WAITING,
+    WAITS,
+    WORKED,
+    WORKING,
+    WORKS,
 )  # fmt: skip
 from advisor.profile.tables import Floats, Ints, find_node, free_context
 
@@ -40,30 +95,24 @@ def become_ready(g: Ints, contexts: Ints, context: int, now: int) -> None:
 
 def be_taken(g: Ints, contexts: Ints, context: int, now: int) -> None:
     """A task that was ready is so no longer."""
-    if contexts[context + IS_READY]:
-        tick(g, now)
-        g[READY] -= 1
-        contexts[context + IS_READY] = 0
+    tick(g, now)
+    g[READY] -= 1
+    contexts[context + IS_READY] = 0
 
 
-def note_doing(g: Ints, threads: Ints, thread: int, label: int, now: int) -> None:
-    """Keep count of the threads that work and of those that wait; `label` is of the innermost frame, NONE for no thread."""
-    if label < OVERHEAD_LABEL:
-        does = NEITHER if label == NONE else WORKS
-    else:
-        does = WAITS if WAIT_LABEL <= label < STUB_LABEL else NEITHER
+def change_doing(g: Ints, threads: Ints, thread: int, does: int, now: int) -> None:
+    """Keep count of the threads that work and of those that wait."""
+    tick(g, now)
     did = threads[thread + DOES]
-    if does != did:
-        tick(g, now)
-        if did == WORKS:
-            g[WORKING] -= 1
-        elif did == WAITS:
-            g[WAITING] -= 1
-        if does == WORKS:
-            g[WORKING] += 1
-        elif does == WAITS:
-            g[WAITING] += 1
-        threads[thread + DOES] = does
+    if did == WORKS:
+        g[WORKING] -= 1
+    elif did == WAITS:
+        g[WAITING] -= 1
+    if does == WORKS:
+        g[WORKING] += 1
+    elif does == WAITS:
+        g[WAITING] += 1
+    threads[thread + DOES] = does
 
 
 def own_clock(contexts: Ints, context: int, now: int) -> int:
@@ -84,27 +133,45 @@ def book(contexts: Ints, frames: Ints, nodes: Ints, context: int, clock: int) ->
 
 def push(s: State, context: int, label: int, value: int, clock: int) -> int:
     """Enter a node below the innermost one and return its frame; the caller has seen that there is one left."""
-    g, _, contexts, _, frames, nodes, _, _, node_index, _, _ = s
-    book(contexts, frames, nodes, context, clock)
+    g, contexts, frames, nodes = s[0], s[2], s[4], s[5]
     below = contexts[context + TOP]
     frame = g[FREE_FRAME]
     g[FREE_FRAME] = frames[frame + BELOW]
     g[FRAMES_LEFT] -= 1
-    parent = NONE if below == NONE else frames[below + AT_NODE]
-    frames[frame + AT_NODE] = find_node(g, nodes, node_index, parent, label, value)
-    frames[frame + BELOW], frames[frame + ENTERED], frames[frame + FRAME_LABEL] = below, clock, label
+    if below == NONE:
+        node = find_node(g, nodes, s[8], NONE, label, value)
+    else:
+        parent = frames[below + AT_NODE]
+        at = parent * NODE
+        apart = clock - contexts[context + SINCE]  # as `book`
+        if apart > 0:
+            nodes[at + EXCLUSIVE] += apart
+            if frames[below + FRAME_LABEL] < OVERHEAD_LABEL:
+                contexts[context + WORKED] += apart
+        node = nodes[at + RECENT]
+        if nodes[node * NODE + LABEL] != label or nodes[node * NODE + VALUE] != value:
+            node = find_node(g, nodes, s[8], parent, label, value)
+            nodes[at + RECENT] = node
+    contexts[context + SINCE] = clock
+    frames[frame + AT_NODE], frames[frame + BELOW] = node, below
+    frames[frame + ENTERED], frames[frame + FRAME_LABEL] = clock, label
     contexts[context + TOP] = frame
     return frame
 
 
-def pop(s: State, context: int, clock: int) -> int:
-    """Leave the innermost node: one more visit of it (Welford's mean and sum of squared deviations). Return the node."""
-    g, _, contexts, _, frames, nodes, moments, _, _, _, _ = s
-    book(contexts, frames, nodes, context, clock)
+def pop(s: State, context: int, clock: int) -> None:
+    """Leave the innermost node: one more visit of it (Welford's mean and sum of squared deviations)."""
+    g, contexts, frames, nodes, moments = s[0], s[2], s[4], s[5], s[6]
     frame = contexts[context + TOP]
     node = frames[frame + AT_NODE]
-    took = clock - frames[frame + ENTERED]
     at = node * NODE
+    apart = clock - contexts[context + SINCE]  # as `book`
+    if apart > 0:
+        nodes[at + EXCLUSIVE] += apart
+        if frames[frame + FRAME_LABEL] < OVERHEAD_LABEL:
+            contexts[context + WORKED] += apart
+        contexts[context + SINCE] = clock
+    took = clock - frames[frame + ENTERED]
     count = nodes[at + COUNT] + 1
     nodes[at + COUNT] = count
     nodes[at + INCLUSIVE] += took
@@ -112,16 +179,16 @@ def pop(s: State, context: int, clock: int) -> int:
         nodes[at + LEAST] = took
     if took > nodes[at + MOST]:
         nodes[at + MOST] = took
-    mean = moments[2 * node]
+    node *= MOMENTS
+    mean = moments[node]
     off = took - mean
     mean += off / count
-    moments[2 * node] = mean
-    moments[2 * node + 1] += off * (took - mean)
+    moments[node] = mean
+    moments[node + 1] += off * (took - mean)
     contexts[context + TOP] = frames[frame + BELOW]
     frames[frame + BELOW] = g[FREE_FRAME]
     g[FREE_FRAME] = frame
     g[FRAMES_LEFT] += 1
-    return node
 
 
 def path_now(contexts: Ints, context: int) -> int:
@@ -174,31 +241,32 @@ def awaits_children(contexts: Ints, frames: Ints, context: int) -> bool:
     if top == NONE or contexts[context + CHILDREN] == 0:
         return False
     role = frames[top + FRAME_LABEL] >> LABEL_BITS
-    return role == TASKWAIT or role == TASKGROUP  # noqa: PLR1714 (numba has no quick `in`)
+    return role == TASKWAIT or role == TASKGROUP
 
 
 def suspend(s: State, thread: int, now: int) -> None:
     """The running task pauses: the implicit task leaves its stub, and all its clocks stand."""
-    g, threads, contexts, _, frames, nodes, _, _, _, _, _ = s
+    g, threads, contexts, frames, nodes = s[0], s[1], s[2], s[4], s[5]
     context, implicit = threads[thread + CURRENT], threads[thread + IMPLICIT]
-    clock = own_clock(contexts, context, now)
+    clock = contexts[context + RAN] + now - contexts[context + RESUMED]
     book(contexts, frames, nodes, context, clock)
     contexts[context + RAN], contexts[context + STATE] = clock, SUSPENDED
-    if not awaits_children(contexts, frames, context):
+    if contexts[context + CHILDREN] == 0 or not awaits_children(contexts, frames, context):
         become_ready(g, contexts, context, now)
-    pop(s, implicit, own_clock(contexts, implicit, now))
+    pop(s, implicit, now - contexts[implicit + RESUMED])
     threads[thread + CURRENT] = implicit
 
 
 def resume(s: State, thread: int, context: int, now: int) -> None:
     """A task goes on on this thread: the implicit task enters its stub."""
-    g, threads, contexts, _, _, _, _, _, _, _, _ = s
+    g, threads, contexts = s[0], s[1], s[2]
     implicit = threads[thread + IMPLICIT]
-    be_taken(g, contexts, context, now)
+    if contexts[context + IS_READY]:
+        be_taken(g, contexts, context, now)
     contexts[context + STATE], contexts[context + RESUMED] = RUNNING, now
     contexts[context + FRAGMENTS] += 1
     g[FRAGMENTS_ALL] += 1
-    push(s, implicit, STUB_LABEL | contexts[context + TYPE], 0, own_clock(contexts, implicit, now))
+    push(s, implicit, STUB_LABEL | contexts[context + TYPE], 0, now - contexts[implicit + RESUMED])
     home = contexts[context + HOME]
     if home != thread:
         threads[home + ACTIVE] -= 1

@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.profile import layout as at
 from advisor.profile import events, stacks, tables
+from advisor.profile import layout as at
 from advisor.profile.stacks import State
 from advisor.profile.tables import HASH_BITS
 
 CHUNK_EVENTS = 4_096  # folded at a time: the columns stay in the cache, and tables grow only between chunks
 EVENT_NODES, EVENT_FRAMES, EVENT_CONTEXTS = 4, 3, 3  # that one event may take at most
+SPARE = 8  # frames that are there beside, for events that look whether there are some before they take them
 
 PLAIN: Final[Mapping[str, Callable[..., Any]]] = {
     name: getattr(module, name)
@@ -113,16 +114,16 @@ class Tables:
         used = len(self.contexts) // at.CONTEXT - int(self.g[at.CONTEXTS_LEFT])
         self.grow_contexts(min(used + EVENT_CONTEXTS * events, self.caps.instances))
         used = len(self.frames) // at.FRAME - int(self.g[at.FRAMES_LEFT])
-        self.grow_frames(min(used + EVENT_FRAMES * events, self.caps.frames))
+        self.grow_frames(min(used + EVENT_FRAMES * events + SPARE, self.caps.frames))
 
     def grow_threads(self, threads: int) -> None:
         """Have rows for so many threads."""
         have = len(self.threads) // at.THREADS
         if threads > have:
-            row = [0] * at.THREADS
-            row[at.CURRENT] = row[at.IMPLICIT] = at.NONE
-            row[at.DOES] = at.NEITHER
-            self.threads = self._joined(self.threads, row * (threads - have))
+            self.threads = self._longer(self.threads, (threads - have) * at.THREADS)
+            for row in range(have * at.THREADS, threads * at.THREADS, at.THREADS):
+                self.threads[row + at.CURRENT] = self.threads[row + at.IMPLICIT] = at.NONE
+                self.threads[row + at.DOES] = at.NEITHER
 
     def grow_nodes(self, nodes: int) -> None:
         """Have room for so many nodes, the index at most half full."""
@@ -130,9 +131,9 @@ class Tables:
         if nodes <= self.g[at.NODES_ROOM]:
             return
         more = nodes - int(self.g[at.NODES_ROOM])
-        self.nodes = self._joined(self.nodes, [0] * (more * at.NODE))
-        self.moments = self._joined(self.moments, [0.0] * (more * at.MOMENTS))
-        self.metrics = self._joined(self.metrics, [0.0] * (more * at.METRICS))
+        self.nodes = self._longer(self.nodes, more * at.NODE)
+        self.moments = self._longer(self.moments, more * at.MOMENTS)
+        self.metrics = self._longer(self.metrics, more * at.METRICS)
         self.g[at.NODES_ROOM] = nodes
         bits = (2 * nodes - 1).bit_length()
         self.node_index = self._ints(2**bits)
@@ -146,8 +147,8 @@ class Tables:
         more = contexts - first // at.CONTEXT
         if more <= 0:
             return
-        self.contexts = self._joined(self.contexts, [0] * (more * at.CONTEXT))
-        self.sizes = self._joined(self.sizes, [0.0] * more)
+        self.contexts = self._longer(self.contexts, more * at.CONTEXT)
+        self.sizes = self._longer(self.sizes, more)
         self.kernels["chain_contexts"](self.g, self.contexts, first)
         bits = (2 * contexts - 1).bit_length()
         self.task_index = self._ints(2**bits)
@@ -159,7 +160,7 @@ class Tables:
         first = len(self.frames)
         frames = self._rounded(frames, first // at.FRAME, self.caps.frames)
         if frames > first // at.FRAME:
-            self.frames = self._joined(self.frames, [0] * (frames * at.FRAME - first))
+            self.frames = self._longer(self.frames, frames * at.FRAME - first)
             self.kernels["chain_frames"](self.g, self.frames, first)
 
     def grow_edges(self, edges: int) -> None:
@@ -167,7 +168,7 @@ class Tables:
         first = len(self.edges)
         edges = self._rounded(first // at.EDGE + edges, first // at.EDGE, self.caps.edges)
         if edges > first // at.EDGE:
-            self.edges = self._joined(self.edges, [0] * (edges * at.EDGE - first))
+            self.edges = self._longer(self.edges, edges * at.EDGE - first)
             self.kernels["chain_edges"](self.g, self.edges, first)
 
     def lose(self) -> int:
@@ -219,7 +220,8 @@ class Tables:
     def _floats(self, n: int) -> Any:
         return [0.0] * n if self.plain else np.zeros(n)
 
-    def _joined(self, old: Any, new: list[Any]) -> Any:
+    def _longer(self, old: Any, more: int) -> Any:
+        """Return a table with so many more numbers, 0."""
         if self.plain:
-            return old + new
-        return np.concatenate([old, np.array(new, old.dtype)])
+            return old + [0] * more
+        return np.concatenate([old, np.zeros(more, old.dtype)])

@@ -3,15 +3,93 @@
 from __future__ import annotations
 
 from advisor.profile.layout import (
-    ACCEPTED, ACTIVE, ACTIVE_ALL, ACTIVE_ALL_MAX, BEGINS, BEGUN_AT, BEGUN_TWICE, BELOW, BLOCKERS, BURDEN, BURDENED,
-    CANCELS, CHILDREN, CONTEXT, CREATED, CREATED_TWICE, CREATES, CREATOR, CREATOR_SERIAL, CURRENT, DEPENDENCES,
-    EDGES, EDGES_REFUSED, ENDED, ENDED_AT, ENDED_BEGUN, ENDED_FIELDS, ENDED_FLAGS, ENDED_FRAGMENTS, ENDED_ID,
-    ENDED_MADE, ENDED_NAME, ENDED_NS, ENDED_RUNNING, ENDED_THREAD, ENDED_TYPE, ENDED_VALUE, ENDS, FLAGS, FRAGMENTS,
-    FRAMES_LEFT, FRAME_LABEL, FREE_EDGE, HOME, ID, IMPLICIT, IS_READY, LABEL_BITS, LENIENT, MADE_AT, NEXT_EDGE,
-    NONE, NOT_BEGUN, NOT_CURRENT, OPEN_REGIONS, PARAMETER, PARAMETER_LABEL, PARAMETER_NAME, PARAMETER_VALUE, PATH,
-    RAN, REPAIRED, RUNNING, RUNS_ELSEWHERE, SERIAL, SPAN, SPAN_BURDENED, STATE, SUCCESSOR, SUCCESSOR_SERIAL,
-    SUSPENDED, TAG_TASK, TASK_LABEL, TEAM, TEAM_NODE, TEAM_SERIAL, THREADS, TIED_MOVED, TOO_DEEP,
-    TOO_MANY_INSTANCES, TOP, TYPE, UNKNOWN_INSTANCE, UNKNOWN_STRING, UNTIED, UNTRACKED, WORKING,
+    ACCEPTED,
+    ACTIVE,
+    ACTIVE_ALL,
+    ACTIVE_ALL_MAX,
+    BEGINS,
+    BEGUN_AT,
+    BEGUN_TWICE,
+    BELOW,
+    BLOCKERS,
+    BURDEN,
+    BURDENED,
+    CANCELS,
+    CHILDREN,
+    CONTEXT,
+    CREATED,
+    CREATED_TWICE,
+    CREATES,
+    CREATOR,
+    CREATOR_SERIAL,
+    CURRENT,
+    DEPENDENCES,
+    EDGES,
+    EDGES_REFUSED,
+    ENDED,
+    ENDED_AT,
+    ENDED_BEGUN,
+    ENDED_FIELDS,
+    ENDED_FLAGS,
+    ENDED_FRAGMENTS,
+    ENDED_ID,
+    ENDED_MADE,
+    ENDED_NAME,
+    ENDED_NS,
+    ENDED_RUNNING,
+    ENDED_THREAD,
+    ENDED_TYPE,
+    ENDED_VALUE,
+    ENDS,
+    FLAGS,
+    FRAGMENTS,
+    FRAME_LABEL,
+    FRAMES_LEFT,
+    FREE_EDGE,
+    HOME,
+    ID,
+    IMPLICIT,
+    IS_READY,
+    LABEL_BITS,
+    LENIENT,
+    MADE_AT,
+    NEXT_EDGE,
+    NONE,
+    NOT_BEGUN,
+    NOT_CURRENT,
+    OPEN_REGIONS,
+    PARAMETER,
+    PARAMETER_LABEL,
+    PARAMETER_NAME,
+    PARAMETER_VALUE,
+    PATH,
+    RAN,
+    REPAIRED,
+    RUNNING,
+    RUNS_ELSEWHERE,
+    SERIAL,
+    SPAN,
+    SPAN_BURDENED,
+    STATE,
+    SUCCESSOR,
+    SUCCESSOR_SERIAL,
+    SUSPENDED,
+    TAG_TASK,
+    TASK_LABEL,
+    TEAM,
+    TEAM_NODE,
+    TEAM_SERIAL,
+    THREADS,
+    TIED_MOVED,
+    TOO_DEEP,
+    TOO_MANY_INSTANCES,
+    TOP,
+    TYPE,
+    UNKNOWN_INSTANCE,
+    UNKNOWN_STRING,
+    UNTIED,
+    UNTRACKED,
+    WORKING,
 )  # fmt: skip
 from advisor.profile.stacks import (
     State,
@@ -70,8 +148,14 @@ def create(s: State, thread: int, number: int, other: int, kind: int, flags: int
         return UNKNOWN_INSTANCE
     if kind == ABSENT:
         return UNKNOWN_STRING
-    if find_task(g, contexts, task_index, number, TAG_TASK) != NONE:
-        return CREATED_TWICE
+    context = find_task(g, contexts, task_index, number, TAG_TASK)
+    if context != NONE:
+        # Threads' clocks may differ by so little that a task has begun before it was made.
+        if contexts[context + MADE_AT] != NONE:
+            return CREATED_TWICE
+        contexts[context + MADE_AT] = now
+        g[CREATES] += 1
+        return ACCEPTED
     context = new_task(s, number, other, kind, flags, thread, now)
     if context == NONE:
         g[UNTRACKED] += 1
@@ -95,6 +179,7 @@ def begin(s: State, thread: int, number: int, other: int, kind: int, flags: int,
         context = new_task(s, number, other, kind, flags, thread, now)
         if context == NONE:
             return TOO_MANY_INSTANCES
+        contexts[context + MADE_AT] = NONE
     elif contexts[context + STATE] != CREATED:
         return BEGUN_TWICE
     else:
@@ -153,11 +238,16 @@ def end(s: State, thread: int, number: int, now: int, cancelled: bool, ended: In
     if contexts[context + STATE] == CREATED:
         if not cancelled:
             return NOT_BEGUN
-        be_taken(g, contexts, context, now)
+        if contexts[context + IS_READY]:
+            be_taken(g, contexts, context, now)
     else:
         if context != threads[thread + CURRENT]:
             return NOT_CURRENT
-        if not cancelled and has_open_regions(contexts, frames, context):
+        if (
+            not cancelled
+            and frames[contexts[context + TOP] + BELOW] != NONE
+            and has_open_regions(contexts, frames, context)
+        ):
             if not g[LENIENT]:
                 return OPEN_REGIONS
             g[REPAIRED] += 1
@@ -179,10 +269,11 @@ def has_open_regions(contexts: Ints, frames: Ints, context: int) -> bool:
 
 def leave(s: State, thread: int, context: int, now: int) -> None:
     """Close all that is open in the running task, and go back to the implicit one."""
-    g, threads, contexts, _, _, _, _, _, _, _, _ = s
+    g, threads, contexts, frames = s[0], s[1], s[2], s[4]
     clock = own_clock(contexts, context, now)
-    while contexts[context + TOP] != NONE:
+    while frames[contexts[context + TOP] + BELOW] != NONE:
         close(s, context, clock)
+    pop(s, context, clock)  # the root is no parallel region
     contexts[context + RAN] = clock
     implicit = threads[thread + IMPLICIT]
     pop(s, implicit, own_clock(contexts, implicit, now))
@@ -268,5 +359,6 @@ def depend(s: State, number: int, other: int, now: int) -> int:
     edges[edge + NEXT_EDGE] = contexts[before + EDGES]
     contexts[before + EDGES] = edge
     contexts[successor + BLOCKERS] += 1
-    be_taken(g, contexts, successor, now)
+    if contexts[successor + IS_READY]:
+        be_taken(g, contexts, successor, now)
     return ACCEPTED

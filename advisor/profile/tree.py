@@ -18,7 +18,18 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FORMAT: Final = "advisor-profile-1"
-COLUMNS: Final = ("parent", "role", "value", "count", "open", "inclusive_ns", "exclusive_ns", "least_ns", "most_ns", "active_max")
+COLUMNS: Final = (
+    "parent",
+    "role",
+    "value",
+    "count",
+    "open",
+    "inclusive_ns",
+    "exclusive_ns",
+    "least_ns",
+    "most_ns",
+    "active_max",
+)
 MOMENTS: Final = ("mean_ns", "variance_ns2")
 
 

@@ -103,7 +103,9 @@ class Program:
             case ("create", kind, body, *parameter):
                 return self._create(now, thread, task, kind, body, parameter[0] if parameter else None)
             case ("taskwait",):
-                out.add(now, Kind.SYNC_BEGIN, thread=thread, instance=task.number, other=SyncKind.TASKWAIT, type="taskwait")
+                out.add(
+                    now, Kind.SYNC_BEGIN, thread=thread, instance=task.number, other=SyncKind.TASKWAIT, type="taskwait"
+                )
                 task.waits = True
                 return now
             case ("yield",):
@@ -118,7 +120,9 @@ class Program:
         out.add(now, Kind.ENTER, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}")
         flags = Flag.UNTIED if self.untied else Flag(0)
         out.add(now + took // 2, Kind.CREATE, thread=thread, instance=number, type=kind, flags=flags)
-        out.add(now + took, Kind.EXIT, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}")
+        out.add(
+            now + took, Kind.EXIT, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}"
+        )
         task.children += 1
         self.unfinished += 1
         self.queue.append(Task(number, kind, body(), task, parameter, self.untied))
@@ -189,7 +193,12 @@ def recursive(depth: int, width: int, work_ns: int, level: int = 0, *, gives_way
         yield ("work", work_ns)
         if level < depth:
             for _ in range(width):
-                yield ("create", "solve task", recursive(depth, width, work_ns, level + 1, gives_way=gives_way), level + 1)
+                yield (
+                    "create",
+                    "solve task",
+                    recursive(depth, width, work_ns, level + 1, gives_way=gives_way),
+                    level + 1,
+                )
         yield ("exit", "solve")
         if gives_way:
             yield ("yield",)

@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.domain.limits import CLOCK_ANCHORS_MAX, EVENT_FIELDS_MAX
 from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue, TooLarge
 
@@ -35,9 +36,7 @@ ABSENT_PARAMETER = -(2**63)
 EVENTS_BATCH_MAX = 200_000  # as rows: 6.4 MB of plain records, folded within 70 ms by the compiled profiler
 STRINGS_MAX = 2**20 - 1  # of one producer; a node's label keeps the number in 20 bits
 THREADS_MAX = 4_096  # of one producer; beyond any machine, and a tree a thread
-FIELDS_MAX = 8  # further fields of a record
 METRICS_MAX = 4  # of these, metrics
-ANCHORS_MAX = 16  # of one header: two fix the clock, later ones show how it drifts
 NS_MAX = 2**62  # 146 years; differences of times stay exact in int64
 SIZE: Final = "size"
 PARAMETER_PREFIX: Final = "parameter:"
@@ -127,8 +126,8 @@ class Clock:
     def __post_init__(self) -> None:
         if not 1.0 <= self.ticks_per_s <= 1e12:
             raise InvalidValue("clock.ticks_per_s", self.ticks_per_s, "from 1 to 1e12")
-        if len(self.anchors) > ANCHORS_MAX:
-            raise TooLarge("clock.anchors", len(self.anchors), ANCHORS_MAX)
+        if len(self.anchors) > CLOCK_ANCHORS_MAX:
+            raise TooLarge("clock.anchors", len(self.anchors), CLOCK_ANCHORS_MAX)
         for ticks, ns in self.anchors:
             if not (0 <= ticks < 2**63 and 0 <= ns <= NS_MAX):
                 raise InvalidValue("clock.anchors", (ticks, ns), f"ticks from 0 below 2**63, ns from 0 to {NS_MAX}")
@@ -205,8 +204,8 @@ def checked_further(further: Sequence[str]) -> tuple[str, ...]:
     names = tuple(checked_name("fields", name) for name in further)
     if len(set(names)) != len(names) or set(names) & {name for name, _ in BASE_FIELDS}:
         raise InvalidValue("fields", ", ".join(names), "names that differ, from each other and from those of a record")
-    if len(names) > FIELDS_MAX:
-        raise TooLarge("fields", len(names), FIELDS_MAX)
+    if len(names) > EVENT_FIELDS_MAX:
+        raise TooLarge("fields", len(names), EVENT_FIELDS_MAX)
     if len(metric_names(names)) > METRICS_MAX:
         raise TooLarge("metrics", len(metric_names(names)), METRICS_MAX)
     if sum(name.startswith(PARAMETER_PREFIX) for name in names) > 1:

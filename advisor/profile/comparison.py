@@ -13,7 +13,7 @@ from advisor.profile import layout as at
 from advisor.profile.tree import Profile
 
 GROWS: Final = 1.5  # times as much time in the run with the most threads as in that with the fewest
-SHARE_OF_GROWTH: Final = 0.05  # of all time added that a line must have to be named
+SHARE_OF_GROWTH: Final = 0.01  # of all time added that a line must have to be named
 # What the thread sums of exclusive times are of: a line of Table III each.
 SUBJECTS: Final = (
     ("creation", (at.CREATION,)), ("synchronisation", (at.TASKWAIT, at.BARRIER, at.TASKGROUP, at.WAIT)),
@@ -98,7 +98,9 @@ def compare(runs: Sequence[tuple[str, Profile]]) -> Comparison:
         for key, seconds in sorted(sums.items(), key=lambda item: -max(item[1]))
     )
     by_subject = {subject: _total(lines, subject) for subject, _ in SUBJECTS}
-    growing = [subject for subject, seconds in by_subject.items() if threads[-1] > threads[0] and _grows(seconds, added)]
+    growing = [
+        subject for subject, seconds in by_subject.items() if threads[-1] > threads[0] and _grows(seconds, added)
+    ]
     return Comparison(
         tuple(name for name, _ in ordered), threads, lines, tuple(growing), _worded(growing, by_subject, threads)
     )

@@ -115,7 +115,9 @@ def construct_of(profile: Profile, root: int) -> Construct:
     created = tree & (profile.role == at.CREATION)
     split = [node for node in profile.children[root] if profile.role[node] == at.PARAMETER]
     names = {profile.names[node] for node in split}
-    parameter = max(names, key=lambda name: sum(int(profile.count[n]) for n in split if profile.names[n] == name), default="")
+    parameter = max(
+        names, key=lambda name: sum(int(profile.count[n]) for n in split if profile.names[n] == name), default=""
+    )
     levels = [_level(profile, node) for node in split if profile.names[node] == parameter]
     return Construct(
         name=profile.names[root],

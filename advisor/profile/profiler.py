@@ -61,6 +61,8 @@ class Folded:
         Rows of instances that ended, see `layout`; times in ns, running time without suspensions.
     sizes : float64 array (k,)
         Their sizes; 0: none was given.
+    waiting : int
+        Events that wait in the window now.
     """
 
     accepted: int
@@ -68,6 +70,7 @@ class Folded:
     first: tuple[tuple[int, str, str], ...]
     ended: NDArray[np.int64]
     sizes: NDArray[np.float64]
+    waiting: int = 0
 
 
 class Profiler:
@@ -109,6 +112,7 @@ class Profiler:
         self.dropped = 0
         self.drift_ns = 0.0
         self.accepted = 0
+        self.waiting_lost = 0  # events that waited in the window when a service ended without warning
 
     # -- events in --------------------------------------------------------------------------------------------------------
 
@@ -125,7 +129,7 @@ class Profiler:
         self.tables.g[at.STRINGS] = len(self.strings)
         if self.clock is None:
             self.clock = events.clock
-            self.further, self.metrics = events.further, metric_names(events.further)
+            self.take_fields(events.further)
         elif events.clock.anchors:
             self.drift_ns = max(self.drift_ns, self.clock.drift_ns(events.clock.anchors))
         if events.dropped > self.dropped:
@@ -137,6 +141,13 @@ class Profiler:
     def flush(self) -> Folded:
         """Fold what waits in the window: the stream has ended, or answers shall hold all of it."""
         return self._fold_records(*self.window.flush())
+
+    def compile(self) -> None:
+        """Use the compiled fold from now on, where it is there; the numbers stay as they are."""
+        kernels = compiled_kernels() if self.tables.plain else None
+        if kernels is not None:
+            self.kernels = kernels
+            self.tables.become_compiled(kernels)
 
     def close_lost(self) -> int:
         """Close what is open as lost; what waits is folded first. Return how many instances that were."""
@@ -154,6 +165,10 @@ class Profiler:
             raise InvalidValue("clock.ticks_per_s", events.clock.ticks_per_s, f"{self.clock.ticks_per_s:g}, as before")
         if self.clock is not None and events.further != self.further:
             raise InvalidValue("fields", ", ".join(events.further), f"{', '.join(self.further) or 'none'}, as before")
+
+    def take_fields(self, further: tuple[str, ...]) -> None:
+        """Know the further fields of all records to come."""
+        self.further, self.metrics = further, metric_names(further)
 
     def name(self, number: int) -> str:
         """Return the string that a label's number means."""
@@ -184,6 +199,7 @@ class Profiler:
             tuple(found),
             np.concatenate(ended) if ended else NO_ENDED,
             np.concatenate(sizes) if sizes else EMPTY_FLOATS,
+            len(self.window),
         )
 
     def _fold_chunk(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -170,6 +171,40 @@ class Tables:
         if edges > first // at.EDGE:
             self.edges = self._longer(self.edges, edges * at.EDGE - first)
             self.kernels["chain_edges"](self.g, self.edges, first)
+
+    def become_compiled(self, kernels: Mapping[str, Callable[..., Any]]) -> None:
+        """Keep the tables in arrays from now on, for compiled kernels."""
+        floats = ("sizes", "moments", "metrics")
+        for name in ("g", "threads", "contexts", "frames", "nodes", "node_index", "task_index", "edges", *floats):
+            setattr(self, name, np.array(getattr(self, name), np.float64 if name in floats else np.int64))
+        self.kernels, self.plain = kernels, False
+
+    def closed_copy(self) -> Tables:
+        """Return a copy whose open regions are closed as lost; only what a checkpoint keeps of it is whole."""
+        made = copy(self)
+        for name in ("g", "threads", "contexts", "nodes", "frames"):
+            part = getattr(self, name)
+            setattr(made, name, list(part) if self.plain else part.copy())
+        made.edges = self._ints(0)
+        made.lose()
+        return made
+
+    def put_nodes(self, words: NDArray[np.int64], nodes: int) -> None:
+        """Take nodes, their moments and metrics as a checkpoint has them, one table after the other."""
+        self.grow_nodes(nodes)
+        width = at.NODE * nodes
+        moments, metrics = np.split(words[width:].view(np.float64), [at.MOMENTS * nodes])
+        for part, values in ((self.nodes, words[:width]), (self.moments, moments), (self.metrics, metrics)):
+            part[: len(values)] = values.tolist() if self.plain else values
+        self.g[at.NODES] = nodes
+        self.node_index = self._ints(len(self.node_index))
+        self.kernels["index_nodes"](self.g, self.nodes, self.node_index)
+
+    def put_latest(self, times: list[int]) -> None:
+        """Take the times of the threads' last events."""
+        self.grow_threads(len(times))
+        for number, time in enumerate(times):
+            self.threads[number * at.THREADS + at.LATEST] = time
 
     def lose(self) -> int:
         """Close all that is open, as lost: its time stays, its visits do not count. Return how many instances had begun."""

@@ -70,6 +70,7 @@ def notes_of(profiler: Profiler) -> dict[str, int]:
         "events_dropped": profiler.dropped,
         "events_late": profiler.window.late,
         "events_squeezed": profiler.window.squeezed,
+        "events_lost_at_restart": profiler.waiting_lost,
         "events_waiting": len(profiler.window),
         "clock_drift_ns": round(profiler.drift_ns),
     }

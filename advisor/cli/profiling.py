@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli import options, show_profile
+from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor.profile.tree import Profile
@@ -17,19 +18,44 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--depth", default=6, show_default=True, help="Levels of the tree to show; 0 shows all.")
 @click.option("--least", default=0.001, show_default=True, help="Hide nodes with less than this share of the time.")
-@click.option(
-    "--window", "window_s", default=0.1, show_default=True, help="Seconds by which streams of threads may lie apart."
-)
+@click.option("--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Draw the profile into this SVG.")
+@click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
+@click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")
 @options.as_json
-def profile_command(files: tuple[Path, ...], depth: int, least: float, window_s: float, as_json: bool) -> None:
+def profile_command(
+    files: tuple[Path, ...],
+    depth: int,
+    least: float,
+    window_s: float,
+    picture: Path | None,
+    flame: bool,
+    trace: Path | None,
+    as_json: bool,
+) -> None:
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.
 
     Trees are those of paper 5: one for each task construct, one for each thread's implicit task, with stubs where tasks ran.
     """
+    if len(files) > 1 and (picture or trace):
+        raise InvalidValue("files", len(files), "one, for a picture or a trace")
+    if not 0.0 <= window_s <= 60.0:
+        raise InvalidValue("window", window_s, "from 0 to 60 seconds")
+    found = [(path.name, _read(path, window_s, trace)) for path in files]
+    if picture:
+        from advisor.pictures.icicle import draw_profile
+
+        draw_profile(picture, *found[0], flame=flame)
+    show_profile.profiles(found, depth, least, as_json=as_json)
+
+
+def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
     from advisor.files.profiles import read_profile
+    from advisor.files.trace import TraceWriter
     from advisor.profile.profiler import Profiler
 
-    found: list[tuple[str, Profile]] = []
-    for path in files:
-        found.append((path.name, read_profile(path, lambda: Profiler(window_ns=round(window_s * 1e9)))))
-    show_profile.profiles(found, depth, least, as_json=as_json)
+    window_ns = round(window_s * 1e9)
+    if trace is None:
+        return read_profile(path, lambda: Profiler(window_ns=window_ns))
+    with TraceWriter(trace, window_ns) as writer:
+        return read_profile(path, lambda: Profiler(window_ns=window_ns), writer.write)

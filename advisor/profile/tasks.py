@@ -154,6 +154,7 @@ def create(s: State, thread: int, number: int, other: int, kind: int, flags: int
         if contexts[context + MADE_AT] != NONE:
             return CREATED_TWICE
         contexts[context + MADE_AT] = now
+        contexts[context + FLAGS] |= flags
         g[CREATES] += 1
         return ACCEPTED
     context = new_task(s, number, other, kind, flags, thread, now)

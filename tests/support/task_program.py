@@ -119,7 +119,7 @@ class Program:
         out, number = self.out, self.numbers
         out.add(now, Kind.ENTER, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}")
         flags = Flag.UNTIED if self.untied else Flag(0)
-        out.add(now + took // 2, Kind.CREATE, thread=thread, instance=number, type=kind, flags=flags)
+        out.add(now, Kind.CREATE, thread=thread, instance=number, type=kind, flags=flags)
         out.add(
             now + took, Kind.EXIT, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}"
         )
@@ -200,7 +200,7 @@ def recursive(depth: int, width: int, work_ns: int, level: int = 0, *, gives_way
                     level + 1,
                 )
         yield ("exit", "solve")
-        if gives_way:
+        if gives_way and level:
             yield ("yield",)
             yield ("work", work_ns)
         if level < depth:

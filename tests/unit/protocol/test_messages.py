@@ -26,6 +26,8 @@ GOOD = {
     "allocate": ([{"network": "a .. b", "cores": 8}], m.Allocate("a .. b", 8)),
     "status": ([], m.Status()),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
+    "task_events": ([{"records": b""}], m.TaskEvents(b"")),
+    "profile": ([{}], m.Profile()),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
 }

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--depth", default=6, show_default=True, help="Levels of the tree to show; 0 shows all.")
 @click.option("--least", default=0.001, show_default=True, help="Hide nodes with less than this share of the time.")
-@click.option("--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart.")
+@click.option(
+    "--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart."
+)
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the profile into this SVG.")
 @click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")

@@ -13,6 +13,9 @@ from advisor.errors import InvalidValue
 if TYPE_CHECKING:
     from advisor.profile.tree import Profile
 
+# Plain Python has folded so many events before the compiled fold is there, made anew: 20 s.
+COMPILED_BYTES_MIN = 2**27
+
 
 @click.command("profile", cls=options.Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -57,7 +60,12 @@ def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
     from advisor.profile.profiler import Profiler
 
     window_ns = round(window_s * 1e9)
+    large = path.exists() and path.stat().st_size > COMPILED_BYTES_MIN
+
+    def make() -> Profiler:
+        return Profiler(window_ns=window_ns, compiled=None if large else False)
+
     if trace is None:
-        return read_profile(path, lambda: Profiler(window_ns=window_ns))
+        return read_profile(path, make)
     with TraceWriter(trace, window_ns) as writer:
-        return read_profile(path, lambda: Profiler(window_ns=window_ns), writer.write)
+        return read_profile(path, make, writer.write)

@@ -65,11 +65,11 @@ class Reorder:
             times, records = times[~late], records[~late]
         if self._held is not None and len(self._times):
             times = np.concatenate([self._times, times])
-            records = np.concatenate([self._held, records])  # pyright: ignore[reportUnknownArgumentType] - of any record
+            records = np.concatenate([self._held, records])
         times, records = in_order(times, records)
         if not len(times):
             return times, records
-        cut = int(np.searchsorted(times, times[-1] - self.window_ns, side="right"))
+        cut = int(np.searchsorted(times, int(times[-1]) - self.window_ns, side="right"))
         if len(times) - cut > self.held_max:
             self.squeezed += len(times) - cut - self.held_max
             cut = len(times) - self.held_max

@@ -28,7 +28,7 @@ def events_of_params(params: messages.TaskEvents) -> TaskEvents:
 
 
 def _anchor(pair: Any) -> tuple[int, int]:
-    parts = cast("list[Any]", pair) if isinstance(pair, list) else []
+    parts: list[Any] = cast("list[Any]", pair) if isinstance(pair, list) else []
     if len(parts) != 2 or any(type(part) is not int for part in parts):
-        raise InvalidValue("clock.anchors", pair, "pairs [ticks, ns] of whole numbers")
+        raise InvalidValue("clock.anchors", cast("object", pair), "pairs [ticks, ns] of whole numbers")
     return parts[0], parts[1]

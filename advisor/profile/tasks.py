@@ -17,6 +17,7 @@ from advisor.profile.layout import (
     CANCELS,
     CHILDREN,
     CONTEXT,
+    CONTEXTS_LEFT,
     CREATED,
     CREATED_TWICE,
     CREATES,
@@ -65,6 +66,7 @@ from advisor.profile.layout import (
     PATH,
     RAN,
     REPAIRED,
+    RESERVED,
     RUNNING,
     RUNS_ELSEWHERE,
     SERIAL,
@@ -157,12 +159,14 @@ def create(s: State, thread: int, number: int, other: int, kind: int, flags: int
         contexts[context + FLAGS] |= flags
         g[CREATES] += 1
         return ACCEPTED
-    context = new_task(s, number, other, kind, flags, thread, now)
+    g[CREATES] += 1
+    context = NONE
+    if g[CONTEXTS_LEFT] > g[RESERVED]:
+        context = new_task(s, number, other, kind, flags, thread, now)
     if context == NONE:
         g[UNTRACKED] += 1
     else:
         become_ready(g, contexts, context, now)
-    g[CREATES] += 1
     return ACCEPTED
 
 

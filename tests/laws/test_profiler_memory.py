@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from task_program import Program, recursive
 
-from advisor.domain.task_events import TaskEvents
+from advisor.domain.task_events import EventWriter, Kind, TaskEvents
 from advisor.profile.profiler import Profiler, compiled_kernels
+from advisor.profile.state import Caps
 from advisor.profile.view import profile_of
 
 
@@ -41,11 +42,26 @@ def test_tables_do_not_grow_with_tasks() -> None:
     assert len(profiler.strings) == len(events.strings)
 
 
+def test_tasks_whose_begin_was_lost_do_not_take_the_room_of_those_that_run() -> None:
+    profiler = Profiler(window_ns=0, compiled=False, caps=Caps(instances=80))
+    out = EventWriter()
+    for number in range(1, 200):
+        out.add(number, Kind.CREATE, instance=number, type="A")
+    for number in range(200, 300):
+        out.add(10 * number, Kind.BEGIN, instance=number, type="A")
+        out.add(10 * number + 5, Kind.END, instance=number)
+    assert not profiler.fold(out.batch()).refused
+    profile = profile_of(profiler)
+    assert profile.measures.ends == 100
+    assert profile.notes == {"instances_untracked": 199 - 69}
+
+
 @pytest.mark.slow
 def test_tables_are_flat_over_ten_million_tasks() -> None:
     if compiled_kernels() is None:
         pytest.skip("the extra `fast` is not installed: ten million tasks take a quarter of an hour")
     events = Program(4, recursive(6, 3, 300)).run()
+    events = TaskEvents(events.records[events.records["time"].argsort(kind="stable")], events.strings)
     profiler = Profiler(window_ns=0)
     repeat(profiler, events, 2)
     before = sizes(profiler)

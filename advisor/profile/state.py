@@ -87,8 +87,6 @@ class Tables:
         for number in (at.FREE_CONTEXT, at.FREE_FRAME, at.FREE_EDGE, at.FIRST):
             self.g[number] = at.NONE
         self.g[at.BURDEN] = burden_ns
-        # Tasks whose begin or end was lost stay made for ever: they must not take the room of those that run.
-        self.g[at.RESERVED] = caps.instances // RESERVED_SHARE
         self.grow_threads(0)
         self.grow_nodes(64)
         # The first node is where the call paths beyond the cap are booked.
@@ -155,6 +153,9 @@ class Tables:
         self.contexts = self._longer(self.contexts, more * at.CONTEXT)
         self.sizes = self._longer(self.sizes, more)
         self.kernels["chain_contexts"](self.g, self.contexts, first)
+        # Tasks whose begin was lost stay made for ever: near the cap they must not take the room of those that run.
+        still = self.caps.instances - contexts
+        self.g[at.RESERVED] = max(self.caps.instances // RESERVED_SHARE - still, 0)
         bits = (2 * contexts - 1).bit_length()
         self.task_index = self._ints(2**bits)
         self.g[at.TASK_SHIFT] = HASH_BITS - bits

@@ -13,12 +13,17 @@ from advisor.errors import InvalidValue
 if TYPE_CHECKING:
     from advisor.profile.tree import Profile
 
+# Plain Python has folded so many events before the compiled fold is there, made anew: 20 s.
+COMPILED_BYTES_MIN = 2**27
+
 
 @click.command("profile", cls=options.Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--depth", default=6, show_default=True, help="Levels of the tree to show; 0 shows all.")
 @click.option("--least", default=0.001, show_default=True, help="Hide nodes with less than this share of the time.")
-@click.option("--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart.")
+@click.option(
+    "--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart."
+)
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the profile into this SVG.")
 @click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")
@@ -55,7 +60,12 @@ def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
     from advisor.profile.profiler import Profiler
 
     window_ns = round(window_s * 1e9)
+    large = path.exists() and path.stat().st_size > COMPILED_BYTES_MIN
+
+    def make() -> Profiler:
+        return Profiler(window_ns=window_ns, compiled=None if large else False)
+
     if trace is None:
-        return read_profile(path, lambda: Profiler(window_ns=window_ns))
+        return read_profile(path, make)
     with TraceWriter(trace, window_ns) as writer:
-        return read_profile(path, lambda: Profiler(window_ns=window_ns), writer.write)
+        return read_profile(path, make, writer.write)

@@ -136,4 +136,7 @@ class Measures:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Measures:
         """Return the measures whose `as_dict` gave this; what follows from others is worked out again."""
-        return cls(**{each.name: type(each.default)(given[each.name]) for each in fields(cls)})
+        values: dict[str, Any] = {each.name: given[each.name] for each in fields(cls)}
+        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values.values()):
+            raise InvalidValue("measures", "no numbers", "numbers, as a profile that advisor wrote has them")
+        return cls(**values)

@@ -146,7 +146,7 @@ static struct {
     bool helps;
     atomic_bool stopping;
     bool tsc;
-    const char *summary;
+    const char *sums;
     uint64_t teams;
     ompt_finalize_tool_t finalize;
 } tool;
@@ -889,7 +889,7 @@ __attribute__((visibility("default"))) ompt_start_tool_result_t *ompt_start_tool
     for (tool.records = 1024; (double)tool.records < records;) tool.records *= 2;
     tool.rate_max = number_from("ADVISOR_OPENMP_RATE", 2e6, 1.0, 1e12);
     tool.flush_ms = (int)number_from("ADVISOR_OPENMP_FLUSH_MS", 10000, 0, 3600000);
-    tool.summary = getenv("ADVISOR_OPENMP_SUMMARY");
+    tool.sums = getenv("ADVISOR_OPENMP_SUMS");
     tool.tsc = tsc_is_constant();
     atomic_store(&tool.sample, SAMPLE_FIRST);
     atomic_store(&tool.mode, mode && !strcmp(mode, "full") ? FULL : mode && !strcmp(mode, "sums") ? SUMS : AUTO);

@@ -428,7 +428,7 @@ static size_t choose_records(void) {
 }
 
 /* Put the newest summary of each cell behind the records: see docs/openmp.md. */
-static void write_summary(void);
+static void write_sums(void);
 
 /* Say everything but the records: it is kept, for the batch may have to be sent again as it was. */
 static void write_head(size_t records, uint64_t lost) {
@@ -566,9 +566,9 @@ static void *help(void *nothing) {
 }
 
 /* Sums, a line each: type, thread, depth, tasks, made, ns of work, creation and waiting, least, most, sum of squares. */
-static void write_summary(void) {
+static void write_sums(void) {
     char name[NAME_BYTES_MAX + 1];
-    FILE *out = tool.summary ? fopen(tool.summary, "we") : NULL;
+    FILE *out = tool.sums ? fopen(tool.sums, "we") : NULL;
     double ns_a_tick = (double)(wire.anchors[1][1] - wire.anchors[0][1]) / (double)(wire.anchors[1][0] - wire.anchors[0][0]);
     int n = atomic_load(&tool.threads);
     uint64_t apart = 0;
@@ -587,7 +587,8 @@ static void write_summary(void) {
                     (double)c->most * ns_a_tick, c->squares * ns_a_tick * ns_a_tick);
         }
     }
-    fprintf(out, "end\t%s\t%llu\t%llu\t%llu\t%llu\t%u\n", wire.producer, (unsigned long long)wire.sent_records,
+    for (int i = 0; i < 16; i++) fprintf(out, i ? "%02x" : "run\t%02x", wire.incarnation[i]);
+    fprintf(out, "\nend\t%s\t%llu\t%llu\t%llu\t%llu\t%u\n", wire.producer, (unsigned long long)wire.sent_records,
             (unsigned long long)lost_records(), (unsigned long long)apart, (unsigned long long)wire.restarts,
             atomic_load(&tool.mode) == SUMS ? atomic_load(&tool.sample) : 1u);
     fclose(out);
@@ -606,12 +607,15 @@ static bool start_sending(void) {
         snprintf(wire.producer, sizeof wire.producer, "%s", producer);
     else
         snprintf(wire.producer, sizeof wire.producer, "%.150s", program_name);
+    const char *wanted = getenv("ADVISOR_INCARNATION"); /* 32 digits: whoever starts the program then knows which run it is */
     int random = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
     if (random < 0 || read(random, wire.incarnation, sizeof wire.incarnation) != (ssize_t)sizeof wire.incarnation) {
         uint64_t seed[2] = {monotonic_ns(), (uint64_t)getpid()};
         memcpy(wire.incarnation, seed, sizeof seed);
     }
     if (random >= 0) close(random);
+    for (unsigned i = 0, byte; wanted && strlen(wanted) == 32 && i < 16; i++)
+        if (sscanf(wanted + 2 * i, "%2x", &byte) == 1) wire.incarnation[i] = (unsigned char)byte;
     take_anchor(wire.anchors[0]);
     sigfillset(&all); /* the program's signals are its own threads' */
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -625,6 +629,6 @@ static void stop_sending(void) {
     atomic_store(&tool.stopping, true);
     pthread_join(tool.helper, NULL);
     take_anchor(wire.anchors[1]);
-    write_summary();
+    write_sums();
     tool.helps = false;
 }

@@ -30,6 +30,7 @@ COMMANDS = {
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
     "diff": ("advisor.cli.comparing", "Compare two states: what became slower, or faster, with significance."),
+    "profile": ("advisor.cli.profiling", "Show where the time of a run of tasks went, or compare several runs."),
     "export": ("advisor.cli.moving", "Write what was learned to a file."),
     "import": ("advisor.cli.moving", "Start a new state file from an exported one."),
 }

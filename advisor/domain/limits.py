@@ -28,10 +28,14 @@ STRING_BYTES_MAX = 2**20  # a network's text
 ROWS_BATCH_MAX = 200_000  # a batch folds within a few hundred milliseconds even in its worst order
 FIRST_REFUSALS = 8  # of a batch, told with row, code and value; the rest are counted by code
 
+EVENT_FIELDS_MAX = 8  # further fields of a record of task events: size, a parameter and four metrics are six
+CLOCK_ANCHORS_MAX = 16  # of one header: two fix the clock, later ones show how it drifts
+
 # What one service may hold.
 COMPONENTS_MAX = 100_000  # by default; at 1230 bytes each
 PRODUCERS_MAX = 10_000  # (name, incarnation) pairs remembered for exactly-once
 CONNECTIONS_MAX = 1_000  # open at a time; each may hold one message of MESSAGE_BYTES_MAX
+PROFILES_MAX = 32  # runs whose profile is kept; the one that was silent longest gives way to a new one
 NAME_IDS_MAX = 200_000  # names one connection may number: twice the components
 UNANSWERED_MAX = 1_024  # requests of one connection whose answer is not yet sent; then its reading stops
 STATUS_PAGE_MAX = 1_000  # components of one status answer, each solved for it: its text stays below half a megabyte

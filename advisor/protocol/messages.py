@@ -23,9 +23,11 @@ from advisor.protocol.params import (
     ObserveRows,
     Pin,
     Predict,
+    Profile,
     Simulate,
     Status,
     Suggest,
+    TaskEvents,
 )
 
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
@@ -49,6 +51,8 @@ Params = (
     | Status
     | Forget
     | Pin
+    | TaskEvents
+    | Profile
 )
 
 
@@ -288,12 +292,27 @@ METHODS: Mapping[str, Method] = {
         },
     ),
     "forget": Method(Forget, {**_SEQUENCE, "component": f.name, "keep": _keep}, rule=_numbered),
+    "task_events": Method(
+        TaskEvents,
+        {
+            **_SEQUENCE,
+            "records": f.binary(),
+            "strings": f.texts(limits.ARRAY_ITEMS_MAX),
+            "clock": f.record_of(ticks_per_s=f.number, anchors=f.list_of(f.anything, limits.CLOCK_ANCHORS_MAX)),
+            "fields": f.texts(limits.EVENT_FIELDS_MAX),
+            "dropped": f.integer(0, 2**63 - 1),
+        },
+        rule=_numbered,
+    ),
+    "profile": Method(
+        Profile,
+        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean},
+    ),
     "pin": Method(Pin, {**_SEQUENCE, "component": f.name, "model": f.or_nil(_WORD)}, rule=_numbered),
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "watch", "unwatch", "curves", "observe_run", "predict_run", "define_network", "profile",
-    "explain", "merge", "export",
+    "watch", "unwatch", "curves", "observe_run", "predict_run", "define_network", "explain", "merge", "export",
 ))  # fmt: skip
 
 

@@ -82,6 +82,30 @@ class ObserveColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskEvents:
+    """Task events: binary records, new strings, and what their times mean."""
+
+    records: bytes
+    strings: list[str] | None = None
+    clock: dict[str, Any] | None = None
+    fields: list[str] | None = None
+    dropped: int = 0
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The profile of a producer's run asked for: of its newest one unless `incarnation` says which."""
+
+    producer: str | None = None
+    incarnation: bytes | None = None
+    diagnosis: bool = True
+    nodes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Predict:
     """The elapsed time, or a measure, asked for.
 

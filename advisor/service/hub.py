@@ -18,6 +18,7 @@ from advisor.domain.observations import (
     ComponentNames,
     columns_of,
 )
+from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Advisor, Engine
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, Unsupported
 from advisor.protocol import messages as m
@@ -25,6 +26,7 @@ from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.protocol.rows import NameBook, columns_of_rows
+from advisor.protocol.task_events import events_of_params
 from advisor.service import questions
 from advisor.service.committer import Committer
 from advisor.service.config import Config
@@ -105,6 +107,8 @@ class Hub:
             "simulate": self._simulate,
             "status": self._status,
             "forget": self._forget,
+            "task_events": self._task_events,
+            "profile": self._profile,
             "pin": self._pin,
         }
 
@@ -286,6 +290,21 @@ class Hub:
         columns = read()
         receipt = self.engine.observe_batch(*key, params.sequence, columns)
         return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+
+    def _task_events(self, connection: Connection, params: m.TaskEvents, msgid: int | None) -> dict[str, Any] | None:
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            events = events_of_params(params)
+            return self._durably(connection, msgid, self.engine.fold_events(events), len(events))
+        key = (params.producer, params.incarnation)
+        events = NO_EVENTS if self._known(connection, key, params.sequence) else events_of_params(params)
+        answer = self.engine.events_batch(*key, params.sequence, events)
+        return self._durably(connection, msgid, answer, len(events), key)
+
+    def _profile(self, _: Connection, params: m.Profile, __: int | None) -> dict[str, Any]:
+        return self.engine.profiles.answer(
+            params.producer, params.incarnation, nodes=params.nodes, diagnosis=params.diagnosis
+        )
 
     def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
         """Return whether a numbered request was applied before; refuse it where it cannot be taken."""

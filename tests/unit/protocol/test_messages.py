@@ -27,6 +27,8 @@ GOOD = {
     "simulate": ([{"graph": {"times": bytes(8)}, "cores": [2]}], m.Simulate({"times": bytes(8)}, [2])),
     "status": ([], m.Status()),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
+    "task_events": ([{"records": b""}], m.TaskEvents(b"")),
+    "profile": ([{}], m.Profile()),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
 }

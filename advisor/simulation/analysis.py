@@ -31,6 +31,7 @@ from advisor.simulation.policies import (
 )
 from advisor.simulation.program import Program
 from advisor.simulation.systems import Lock, System, alone
+from advisor.simulation.tied import groups_of, lists_of, queue_of
 
 COMPILED: list[Any] = []  # the compiled loops, once `use_compiled` has been called
 
@@ -173,9 +174,9 @@ def simulate(
     if measured_alone:
         program = Program(alone(program.graph, contention, lock))
     if contention is not None or lock is not None:
-        found = contended(program, cores, chosen.queue(program, cores), contention, lock, rates)
+        found = contended(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
         return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
-    if not trace and rates is None:
+    if not trace and rates is None and groups_of(program) is None:
         ticks = _makespan(program, cores, chosen)
         if ticks is not None:
             return Execution(program, chosen.name, cores, ticks)
@@ -217,12 +218,12 @@ def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
 
 def _traced(program: Program, cores: int, policy: Policy, speeds: list[float] | None) -> Trace:
     if isinstance(policy, (Static, Enumerated, Heft)):
-        order, owner = policy.lists(program, cores)
+        order, owner = lists_of(policy, program, cores)
         owner = divisions.checked_owner(owner, program, cores)
         ticks = durations(program, owner, speeds)
         starts = np.asarray(fixed_lists(program, cores, order, owner.tolist(), ticks.tolist()), np.int64)
         return Trace(starts, starts + ticks, owner)
-    return queued(program, cores, policy.queue(program, cores), speeds)
+    return queued(program, cores, queue_of(policy, program, cores), speeds)
 
 
 def durations(program: Program, owner: NDArray[np.int64], speeds: list[float] | None) -> NDArray[np.int64]:

@@ -183,7 +183,8 @@ def test_stg_that_does_not_read_is_refused(tmp_path: Path, text: str, says: str)
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ([], "object"),
+        (3, "object"),
+        ([3], "tasks[0]"),
         ({}, "tasks"),
         ({"tasks": 3}, "tasks"),
         ({"tasks": [3]}, "tasks[0]"),

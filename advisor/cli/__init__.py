@@ -28,10 +28,12 @@ COMMANDS = {
     "watch": ("advisor.cli.watching", "Watch a network: be told when a better allocation is worth the change."),
     "explain": ("advisor.cli.watching", "Explain an answer of a service: why it was as it was."),
     "network": ("advisor.cli.structure", "Check a network in S-Net or JSON and show its structure."),
+    "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
     "diff": ("advisor.cli.comparing", "Compare two states: what became slower, or faster, with significance."),
+    "profile": ("advisor.cli.profiling", "Show where the time of a run of tasks went, or compare several runs."),
     "export": ("advisor.cli.moving", "Write what was learned to a file."),
     "import": ("advisor.cli.moving", "Start a new state file from an exported one."),
 }

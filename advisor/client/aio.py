@@ -25,7 +25,7 @@ from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, S
 from advisor.domain.flows import Flow
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
-from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of
+from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of, body_of_events
 from advisor.protocol.params import PROTOCOL_VERSION
 
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
@@ -379,6 +379,18 @@ class AsyncClient:
         """Return what rows have told of the flow of records through a network that is kept by id."""
         return await self._ask("flow", {"network": network}, requests.read_flow, timeout_s)
 
+    async def simulate(
+        self, graph: Any, cores: int | Sequence[int] = 1, *, policies: str | Sequence[str] | None = None,
+        timeout_s: float | None = None, **more: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return what executing a task graph would take: a `TaskGraph`, or its flat form; the answer of `Advisor.simulate`.
+
+        `more` is `contention`, `measured_alone`, `speeds`, `metrics`, `seed`, `burden_ns`, `advise`, `predict_times`,
+        `components`, `level`, `machine`, `draws`, `shared`.
+        """
+        params = requests.simulate_params(graph, {"cores": cores, "policies": policies, **more})
+        return await self._ask("simulate", params, dict, timeout_s)
+
     async def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,
         timeout_s: float | None = None,
@@ -400,6 +412,24 @@ class AsyncClient:
         The answer is empty when it was lost with its connection; the component was pinned all the same.
         """
         return await self._change("pin", {"component": component, "model": model}, timeout_s)
+
+    async def task_events(self, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:
+        """Send task events, in their place among the rows, exactly once; return what became of them.
+
+        `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
+        `fields` and `dropped`. The answer is empty when it was lost with its connection; the events were folded all the same.
+        """
+        call = self._session.call_numbered(body_of_events(records, **header))
+        return await self._answer(call, "task_events", lambda result: dict(result or {}), timeout_s)
+
+    async def profile(
+        self, producer: str | None = None, *, timeout_s: float | None = None, **asked: Any
+    ) -> dict[str, Any]:
+        """Return the profile of a producer's newest run, or without producer which runs there are.
+
+        `asked` is `incarnation`, `nodes` and `diagnosis`.
+        """
+        return await self._ask("profile", requests.given(producer=producer, **asked), dict, timeout_s)
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 

@@ -250,6 +250,12 @@ class SyncClient:
         """Return what rows have told of the flow of records through a network. As `AsyncClient.flow`."""
         return self._run(lambda client: client.flow(network, timeout_s=timeout_s))
 
+    def simulate(
+        self, graph: Any, cores: int | Sequence[int] = 1, *, timeout_s: float | None = None, **asked: Any
+    ) -> dict[str, Any]:
+        """Return what executing a task graph would take. As `AsyncClient.simulate`."""
+        return self._run(lambda client: client.simulate(graph, cores, timeout_s=timeout_s, **asked))
+
     def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,
         timeout_s: float | None = None,
@@ -264,6 +270,14 @@ class SyncClient:
     def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Hold a component to a model, after the rows taken so far, exactly once. As `AsyncClient.pin`."""
         return self._after_rows(lambda client: client.pin(component, model, timeout_s=timeout_s), timeout_s)
+
+    def task_events(self, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:
+        """Send task events, after the rows taken so far, exactly once. As `AsyncClient.task_events`."""
+        return self._after_rows(lambda client: client.task_events(records, timeout_s=timeout_s, **header), timeout_s)
+
+    def profile(self, producer: str | None = None, *, timeout_s: float | None = None, **asked: Any) -> dict[str, Any]:
+        """Return the profile of a producer's newest run. As `AsyncClient.profile`."""
+        return self._run(lambda client: client.profile(producer, timeout_s=timeout_s, **asked))
 
     def _after_rows(
         self, change: Callable[[AsyncClient], Awaitable[dict[str, Any]]], timeout_s: float | None

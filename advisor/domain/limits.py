@@ -28,10 +28,14 @@ STRING_BYTES_MAX = 2**20  # a network's text
 ROWS_BATCH_MAX = 200_000  # a batch folds within a few hundred milliseconds even in its worst order
 FIRST_REFUSALS = 8  # of a batch, told with row, code and value; the rest are counted by code
 
+EVENT_FIELDS_MAX = 8  # further fields of a record of task events: size, a parameter and four metrics are six
+CLOCK_ANCHORS_MAX = 16  # of one header: two fix the clock, later ones show how it drifts
+
 # What one service may hold.
 COMPONENTS_MAX = 100_000  # by default; at 1230 bytes each
 PRODUCERS_MAX = 10_000  # (name, incarnation) pairs remembered for exactly-once
 CONNECTIONS_MAX = 1_000  # open at a time; each may hold one message of MESSAGE_BYTES_MAX
+PROFILES_MAX = 32  # runs whose profile is kept; the one that was silent longest gives way to a new one
 NAME_IDS_MAX = 200_000  # names one connection may number: twice the components
 UNANSWERED_MAX = 1_024  # requests of one connection whose answer is not yet sent; then its reading stops
 STATUS_PAGE_MAX = 1_000  # components of one status answer, each solved for it: its text stays below half a megabyte
@@ -49,3 +53,13 @@ NETWORK_ID_MAX = 2**53  # of an id that is a number: exact wherever it may be re
 INSTANCES_MAX = 2**20  # no more instances than cores
 PREDICT_POINTS_MAX = 100_000  # points of one predict: a curve or a batch
 CANDIDATES_MAX = 256  # settings that one suggest of the wire weighs, and answers: within 10 ms, when others wait
+
+# Task graphs.
+GRAPH_TASKS_MAX = 10_000_000  # of one graph: its lists take 2 GB at the 200 bytes of a task
+GRAPH_EDGES_MAX = 50_000_000  # of one graph, at 48 bytes
+GRAPH_TICKS_MAX = 2**62  # of all its tasks together: no time of any schedule leaves int64
+SIMULATE_CORES_MAX = 2**16  # processors of one analysis: each has a place in a list at every step
+SIMULATE_TASKS_MAX = 1_000_000  # of one simulate on the wire: one analysis of it takes about 2 s
+SIMULATE_RUNS_MAX = 4_096  # analyses of one simulate on the wire: policies times core counts
+SIMULATE_WORK_MAX = 20_000_000  # tasks times analyses of one simulate on the wire: about 40 s of one worker
+SIMULATE_DETAILS_MAX = 20_000  # tasks told one by one in an answer of the wire: below a megabyte of it

@@ -13,8 +13,10 @@ from typing import Any
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns
+from advisor.domain.task_events import TaskEvents
 from advisor.engine.advisor import Advisor
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
+from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
@@ -42,6 +44,7 @@ class Engine:
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> None:
         self.advisor = Advisor(timer_noise_s, components_max, model_memory_bytes)
+        self.profiles = Profiles()
         self.producers_max = producers_max
         self.producers: dict[Producer, int] = {}
         self._producers_changed: dict[Producer, None] = {}
@@ -102,6 +105,26 @@ class Engine:
         answer = self.advisor.pin(component, model)
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
+
+    def fold_events(self, events: TaskEvents) -> dict[str, Any]:
+        """Fold task events without a number: at most once, into one profile of all that comes so."""
+        return self._fold_events(ANONYMOUS, events)
+
+    def events_batch(self, producer: str, incarnation: bytes, sequence: int, events: TaskEvents) -> dict[str, Any]:
+        """Fold numbered task events once; the errors of `observe_batch` and `Profiler.fold`."""
+        key = (producer, incarnation)
+        if self._is_replay(key, sequence):
+            return {"accepted": 0, "refused": refusals(None), "sequence": sequence, "replayed": True}
+        answer = self._fold_events(key, events)
+        self._advance(key, sequence)
+        return answer | {"sequence": sequence}
+
+    def _fold_events(self, key: Producer, events: TaskEvents) -> dict[str, Any]:
+        folded = self.profiles.fold(key, events)
+        self.totals_add("events_accepted", folded.accepted)
+        self.totals_add("events_refused", sum(folded.refused.values()))
+        self.totals_add("tasks_ended", len(folded.ended))
+        return {"accepted": folded.accepted, "refused": refusals(folded), "waiting": folded.waiting}
 
     def applied(self, producer: str, incarnation: bytes) -> int:
         """Return the last number folded of a producer, 0 for an unknown one."""
@@ -166,6 +189,7 @@ class Engine:
         n = len(components)
         found = [base_pages(components.table, n)]
         found += [record_pages(name, table) for name, table in components.records.items()]
+        found += self.profiles.pages()
         tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n
@@ -180,6 +204,9 @@ class Engine:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
         components = self.advisor.components
         for pages in snapshot.tables:
+            if TABLE.fullmatch(pages.table):
+                self.profiles.mark(pages)
+                continue
             table = components.table if pages.table == BASE else components.records[pages.table]
             mark(table.changed, pages)
         components.flows.mark_changed(snapshot.documents, snapshot.documents_gone)
@@ -220,6 +247,8 @@ class Engine:
         for pages in snapshot.tables:
             if pages.table == BASE:
                 put_base(components.table, n, pages)
+            elif TABLE.fullmatch(pages.table):
+                engine.profiles.put(pages)
             else:
                 put_records(components, pages)
         components.flows.restore(snapshot.documents)

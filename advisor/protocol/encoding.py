@@ -53,6 +53,28 @@ def body_of(method: str, params: Mapping[str, Any], rows: int = 0) -> Body:
     return Body(method, len(params), b"".join(pack(key) + pack(value) for key, value in params.items()), rows)
 
 
+def body_of_events(records: Any, **header: Any) -> Body:
+    """Return task events as a body: records as bytes or a numpy array, the rest of the header as `task_events` has it.
+
+    Raises
+    ------
+    InvalidValue
+        When a value has no form on the wire.
+    TooLarge
+        When it exceeds a message.
+    """
+    data = records if isinstance(records, bytes) else bytes(records.tobytes())
+    given = {key: value for key, value in header.items() if value is not None}
+    try:
+        size = 32 + 8 * len(given.get("fields", ()))
+        body = body_of("task_events", {**given, "records": data}, len(data) // size)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidValue("task_events", str(error), "text, numbers, and lists and maps of them") from error
+    if len(body.data) + _HEADER_BYTES > limits.MESSAGE_BYTES_MAX:
+        raise TooLarge("bytes of a batch", len(body.data), limits.MESSAGE_BYTES_MAX, "cut the batch")
+    return body
+
+
 def bodies_of_rows(rows: Sequence[Sequence[Any]], rows_max: int) -> list[Body]:
     """Return `rows` as bodies of at most `rows_max` rows, each within the limits of a message. Cost O(bytes).
 

@@ -27,8 +27,11 @@ from advisor.protocol.params import (
     ObserveRows,
     Pin,
     Predict,
+    Profile,
+    Simulate,
     Status,
     Suggest,
+    TaskEvents,
     Unwatch,
     Watch,
 )
@@ -61,9 +64,12 @@ Params = (
     | Curves
     | DefineNetwork
     | FlowAsked
+    | Simulate
     | Status
     | Forget
     | Pin
+    | TaskEvents
+    | Profile
 )
 
 
@@ -374,6 +380,30 @@ METHODS: Mapping[str, Method] = {
         rule=_one_form,
     ),
     "flow": Method(FlowAsked, {"network": _NETWORK_ID}),
+    "simulate": Method(
+        Simulate,
+        {
+            "graph": f.record_of(
+                unit=f.text(8), times=_F64, edges=f.binary(item_bytes=8), names=f.texts(limits.ARRAY_ITEMS_MAX),
+                types=f.texts(limits.ARRAY_ITEMS_MAX), type=_U32, size=_F64, columns=f.map_of(_F64),
+            ),
+            "cores": f.list_of(f.integer(1, limits.SIMULATE_CORES_MAX), limits.SIMULATE_RUNS_MAX),
+            "policies": f.list_of(_WORD, limits.SIMULATE_RUNS_MAX),
+            "contention": f.list_of(f.map_of(f.anything), 2),
+            "measured_alone": f.boolean,
+            "speeds": f.numbers,
+            "metrics": f.list_of(_WORD, 64),
+            "seed": f.integer(0, 2**63 - 1),
+            "burden_ns": f.number,
+            "advise": f.boolean,
+            "predict_times": f.boolean,
+            "components": f.map_of(f.name),
+            "level": _level,
+            "machine": f.name,
+            "draws": f.integer(1, limits.SIMULATE_RUNS_MAX),
+            "shared": f.number,
+        },
+    ),
     "status": Method(
         Status,
         {
@@ -385,11 +415,27 @@ METHODS: Mapping[str, Method] = {
         },
     ),
     "forget": Method(Forget, {**_SEQUENCE, "component": f.name, "keep": _keep}, rule=_numbered),
+    "task_events": Method(
+        TaskEvents,
+        {
+            **_SEQUENCE,
+            "records": f.binary(),
+            "strings": f.texts(limits.ARRAY_ITEMS_MAX),
+            "clock": f.record_of(ticks_per_s=f.number, anchors=f.list_of(f.anything, limits.CLOCK_ANCHORS_MAX)),
+            "fields": f.texts(limits.EVENT_FIELDS_MAX),
+            "dropped": f.integer(0, 2**63 - 1),
+        },
+        rule=_numbered,
+    ),
+    "profile": Method(
+        Profile,
+        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean},
+    ),
     "pin": Method(Pin, {**_SEQUENCE, "component": f.name, "model": f.or_nil(_WORD)}, rule=_numbered),
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "task_events", "observe_run", "predict_run", "profile", "simulate", "merge", "export",
+    "observe_run", "predict_run", "merge", "export",
 ))  # fmt: skip
 
 

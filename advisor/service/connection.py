@@ -32,6 +32,7 @@ MEASURED_WHEN_ANSWERED = (
     "explain",
     "predict",
     "watch",
+    "simulate",
 )  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 

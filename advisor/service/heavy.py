@@ -25,7 +25,19 @@ from advisor.network import parse
 from advisor.planning.stability import Look, Question
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, READY, Curves, Frozen, Job, Plan, Read, Reconsider, Whole, framed
+from advisor.service.worker import (
+    LENGTH_BYTES,
+    READY,
+    Curves,
+    Frozen,
+    Job,
+    Plan,
+    Read,
+    Reconsider,
+    Simulate,
+    Whole,
+    framed,
+)  # fmt: skip
 
 START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
 WARM_TEXT = "warm .. up"
@@ -138,6 +150,10 @@ class Heavy:
         """Return a network, read elsewhere; raises as `shape_of`."""
         return await self._run(Whole(_frozen(network)))
 
+    async def simulate(self, job: Simulate) -> dict[str, Any]:
+        """Return the analyses of a task graph; raises as `components_of` and `advisor.simulation.answer`."""
+        return await self._run(job)
+
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
             raise Unavailable(
@@ -164,7 +180,7 @@ class Heavy:
             raise WorkFailed(
                 f"the request took longer than {self._deadline_s:g} s and was killed",
                 bound=self._deadline_s,
-                hint="ask for a smaller network, or raise heavy_deadline_s",
+                hint="ask for a smaller network or fewer analyses, or raise heavy_deadline_s",
             ) from error
         except _PIPE_ERRORS as error:
             self._measures.heavy_killed += 1

@@ -19,6 +19,7 @@ from advisor.domain.observations import (
     ComponentNames,
     columns_of,
 )
+from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Advisor, Engine
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, Unsupported
 from advisor.protocol import messages as m
@@ -26,6 +27,7 @@ from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.protocol.rows import NameBook, columns_of_rows
+from advisor.protocol.task_events import events_of_params
 from advisor.service import curves, questions
 from advisor.service.answers import Answers
 from advisor.service.committer import Committer
@@ -37,6 +39,7 @@ from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
+from advisor.service.simulating import simulated_apart
 from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
@@ -118,8 +121,11 @@ class Hub:
             "curves": self._curves,
             "define_network": self._define_network,
             "flow": self._asking(questions.flow),
+            "simulate": self._simulate,
             "status": self._status,
             "forget": self._forget,
+            "task_events": self._task_events,
+            "profile": self._profile,
             "pin": self._pin,
         }
 
@@ -318,6 +324,21 @@ class Hub:
         self.watching.observed(columns)
         return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
 
+    def _task_events(self, connection: Connection, params: m.TaskEvents, msgid: int | None) -> dict[str, Any] | None:
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            events = events_of_params(params)
+            return self._durably(connection, msgid, self.engine.fold_events(events), len(events))
+        key = (params.producer, params.incarnation)
+        events = NO_EVENTS if self._known(connection, key, params.sequence) else events_of_params(params)
+        answer = self.engine.events_batch(*key, params.sequence, events)
+        return self._durably(connection, msgid, answer, len(events), key)
+
+    def _profile(self, _: Connection, params: m.Profile, __: int | None) -> dict[str, Any]:
+        return self.engine.profiles.answer(
+            params.producer, params.incarnation, nodes=params.nodes, diagnosis=params.diagnosis
+        )
+
     def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
         """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
         try:
@@ -408,6 +429,10 @@ class Hub:
         network = await self.heavy.read(given)
         answer = self.engine.advisor.define_network(given, id=network_id, read=network)
         return self._durably(connection, msgid, answer, 0)
+
+    def _simulate(self, connection: Connection, params: m.Simulate, msgid: int | None) -> dict[str, Any] | None:
+        advisor = self.engine.advisor
+        return self._apart("simulate", connection, msgid, simulated_apart, advisor, self.heavy, params)
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:

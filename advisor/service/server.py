@@ -16,6 +16,7 @@ from anyio.abc import TaskStatus
 
 from advisor import __version__
 from advisor.engine import Engine, use_compiled
+from advisor.engine.profiles import warm_up
 from advisor.errors import AdvisorError
 from advisor.service import listeners
 from advisor.service.committer import Committer
@@ -148,6 +149,7 @@ def _hub(config: Config, store: Store | None) -> Hub:
 async def _compile() -> None:
     """Load or compile the compiled folds beside the loop, seconds on a new machine; until then numpy folds."""
     if await to_thread.run_sync(use_compiled, abandon_on_cancel=True):
+        await to_thread.run_sync(warm_up, abandon_on_cancel=True)
         event(logging.INFO, "folds are compiled")
 
 

@@ -16,6 +16,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
@@ -76,7 +79,16 @@ class Reconsider(NamedTuple):
     question: Question
 
 
-Job = Read | Whole | Plan | Reconsider
+class Simulate(NamedTuple):
+    """The job to analyse a task graph, in its flat form; `times` are (elapsed, low, high) where they were predicted."""
+
+    graph: Mapping[str, Any]
+    request: Mapping[str, Any]
+    times: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None
+    level: float
+
+
+Job = Read | Whole | Plan | Reconsider | Simulate
 
 
 def framed(value: object) -> bytes:
@@ -93,6 +105,8 @@ def _network(spec: Frozen) -> Network:
 def done(job: Job) -> Answer:
     """Do a job."""
     try:
+        if isinstance(job, Simulate):
+            return True, _simulated(job)
         network = _network(job.network)
         if isinstance(job, Read):
             return True, (network.keys, network.components)
@@ -134,6 +148,22 @@ def planned(
         if not getattr(found, "gap", None) or steps >= most or affordable <= steps:
             return found, steps
         steps = min(most, GROWTH * steps, affordable)
+
+
+def _simulated(job: Simulate) -> dict[str, Any]:
+    from advisor.domain.task_graphs import graph_from_flat  # noqa: PLC0415 - few workers analyse graphs
+    from advisor.simulation import answer  # noqa: PLC0415
+    from advisor.simulation.ensembles import uncertain  # noqa: PLC0415
+    from advisor.simulation.requests import checked_size, request_of  # noqa: PLC0415
+
+    graph = graph_from_flat(job.graph)
+    request = dict(job.request)
+    if job.times is not None:
+        graph = graph.timed(job.times[0])
+        request["uncertain"] = uncertain(*job.times, job.level)
+    asked = request_of(request)
+    checked_size(graph, asked)
+    return answer(graph, asked)
 
 
 def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:

@@ -12,10 +12,11 @@ import pytest
 from advisor import errors
 from advisor.client.outcomes import Answered
 from advisor.client.requests import given as as_params
-from advisor.client.requests import network_params, predict_params, read_suggestions
+from advisor.client.requests import network_params, predict_params, read_suggestions, simulate_params
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.observations import BOUNDS, bound_text
+from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol.connection import ClientConnection, Request, ServerConnection, Singles
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
@@ -24,6 +25,7 @@ from advisor.protocol.messages import METHODS, RESERVED, check_params
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 WORDS = {"nil": "None", "true": "True", "false": "False"}
 INCARNATION = bytes(range(16))
+UNSAID = ("observe", "forget", "pin", "task_events", "profile")  # not said by the session below
 
 
 def literal(text: str) -> object:
@@ -88,6 +90,13 @@ def sent_by_our_client() -> set[bytes]:
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
         (14, "curves", as_params(components=["matmul"], watch=True, since=None)),
         (
+            15,
+            "simulate",
+            simulate_params(
+                task_graph([3.0, 1.0, 2.0], [(0, 2)]), {"cores": [2], "policies": "lpt", "metrics": ["speedup"]}
+            ),
+        ),
+        (
             13,
             "predict",
             predict_params([[512, 256]], None, component="gemm", cores=8, machine="node7", measure="peak_bytes"),
@@ -104,7 +113,7 @@ def sent_by_our_client() -> set[bytes]:
 
 def test_our_client_says_what_the_page_says() -> None:
     ours = sent_by_our_client()
-    page = {data for message, data in CLIENT if message[1] != 6 and message[-2] not in ("observe", "forget", "pin")}
+    page = {data for message, data in CLIENT if message[1] != 6 and message[-2] not in UNSAID}
     assert ours == page
 
 
@@ -136,7 +145,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 16
+    assert len(stated) == 21
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
 

@@ -1,0 +1,119 @@
+"""Profiles as trees for people, or as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from advisor.cli import show
+from advisor.profile import layout as at
+from advisor.profile.comparison import Comparison, compare
+from advisor.profile.diagnosis import diagnose
+from advisor.profile.tree import Profile
+
+BOUNDED_CORES = (1, 2, 4, 8, 16, 32, 64)
+
+
+def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_json: bool) -> None:
+    """Print one profile, its measures and what is wrong with it; several side by side."""
+    beside = compare(found) if len(found) > 1 else None
+    if as_json:
+        told: dict[str, Any] = {
+            "profiles": [
+                {
+                    "name": name,
+                    "profile": profile.as_dict(),
+                    "diagnosis": [each.as_dict() for each in diagnose(profile)],
+                }
+                for name, profile in found
+            ]
+        }
+        print(json.dumps(told | ({"comparison": beside.as_dict()} if beside else {})))
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file or a pipe has no width: a row stays one line
+        console = Console(highlight=False, width=show.PIPE_COLUMNS)
+    if beside is not None:
+        _comparison(console, beside)
+        return
+    ((_, profile),) = found
+    tree(console, profile, depth, least)
+    measures(console, profile)
+    for finding in diagnose(profile):
+        console.print(f"[bold]{finding.code}[/bold]: {escape(finding.text)}", soft_wrap=True)
+    if profile.notes:
+        notes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in profile.notes.items())
+        console.print(f"[dim]missing or put right: {escape(notes)}[/dim]", soft_wrap=True)
+
+
+def tree(console: Console, profile: Profile, depth: int, least: float) -> None:
+    """Print the trees of a profile, tasks first."""
+    columns = show.table("call path", "visits", "inclusive", "exclusive", "mean", "min", "max", "sd", "active")
+    total = max(int(profile.exclusive_ns[profile.role != at.STUB].sum()), 1)
+    hidden = 0
+    for root in (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW)):
+        for node, level in profile.walk(root):
+            if (depth and level >= depth) or profile.inclusive_ns[node] < least * total:
+                hidden += 1
+                continue
+            columns.add_row("  " * level + escape(_label(profile, node)), *_numbers(profile, node))
+    console.print(columns)
+    if hidden:
+        console.print(f"[dim]{show.several(hidden, 'node')} not shown, see --depth and --least[/dim]")
+
+
+def measures(console: Console, profile: Profile) -> None:
+    """Print where the workers' time went, and how far more cores would carry."""
+    m = profile.measures
+    parts = (
+        ("work", m.work_s), ("creation", m.creation_s), ("management", m.management_s), ("delay", m.delay_s),
+        ("no work", m.no_work_s), ("unaccounted", m.unaccounted_s),
+    )  # fmt: skip
+    shares = ", ".join(f"{name} {show.percent(part / m.workers_s)}" for name, part in parts if m.workers_s)
+    console.print(
+        f"{show.several(m.ends, 'task')} in {show.seconds(m.elapsed_s)} on {show.several(m.workers_max, 'worker')}: {shares}",
+        soft_wrap=True,
+    )
+    if m.span_s > 0.0:
+        console.print(
+            f"span {show.seconds(m.span_s)}, burdened {show.seconds(m.burdened_span_s)}: "
+            f"parallelism {m.parallelism:.3g}, burdened {m.burdened_parallelism:.3g}",
+            soft_wrap=True,
+        )
+        bounds = ", ".join(
+            f"{bound.cores}: {bound.speedup_low:.3g} to {bound.speedup_high:.3g}" for bound in m.bounds(BOUNDED_CORES)
+        )
+        console.print(f"speedup on cores, at least and at most: {bounds}", soft_wrap=True)
+
+
+def _comparison(console: Console, beside: Comparison) -> None:
+    headings = [f"{name} ({threads})" for name, threads in zip(beside.names, beside.threads, strict=True)]
+    columns = show.table("exclusive time", "inside", *map(escape, headings), "", text_columns=2)
+    for line in beside.lines:
+        name = line.name if line.role == line.name else f"{line.name} ({line.role})"
+        told = [show.seconds(seconds) for seconds in line.seconds]
+        columns.add_row(escape(name), escape(line.inside), *told, "grows" if line.grows else "")
+    console.print(columns)
+    console.print(beside.text, markup=False, soft_wrap=True)
+
+
+def _label(profile: Profile, node: int) -> str:
+    role = int(profile.role[node])
+    label = profile.label(node)
+    plain = role in (at.REGION, at.PARAMETER, at.THREAD, at.IDLE, at.OVERFLOW) or label == at.ROLE_NAMES[role]
+    return label if plain else f"{label} ({at.ROLE_NAMES[role]})"
+
+
+def _numbers(profile: Profile, node: int) -> list[Any]:
+    count = int(profile.count[node])
+    told = [f"{count:,}" + (f"+{int(profile.open[node])}" if profile.open[node] else "")]
+    told += [show.seconds(int(ns) * 1e-9) for ns in (profile.inclusive_ns[node], profile.exclusive_ns[node])]
+    active = f"{int(profile.active_max[node])}" if profile.active_max[node] else ""
+    if not count:
+        return [*told, "–", "–", "–", "–", active]
+    spread = float(profile.variance_ns2[node]) ** 0.5
+    each = (float(profile.mean_ns[node]), int(profile.least_ns[node]), int(profile.most_ns[node]), spread)
+    return [*told, *(show.seconds(ns * 1e-9) for ns in each), active]

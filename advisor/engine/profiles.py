@@ -1,0 +1,223 @@
+"""The profiles of runs: task events of producers in, each run's profile out; kept in pages like any other table."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain import limits
+from advisor.domain.task_events import RECORD, TaskEvents
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.errors import AdvisorError, InvalidValue, StateTooNew
+from advisor.profile.checkpoint import from_bytes, to_bytes
+from advisor.profile.diagnosis import diagnose
+from advisor.profile.profiler import Folded, Profiler, compiled_kernels
+from advisor.profile.view import notes_of, profile_of
+
+Key = tuple[str, bytes]
+
+TABLE: Final = re.compile(r"profile-(\d+)")
+LAYOUT: Final = "profile-1"
+WORDS: Final = 64  # of a slot: 512 bytes; a changed sum of one node rewrites no more than that
+ANONYMOUS: Final[Key] = ("", bytes(16))
+
+
+READY: Final[list[bool]] = []  # once `warm_up` has the compiled fold of events: no batch waits for the compiler
+
+
+def _fresh() -> Profiler:
+    return Profiler(compiled=bool(READY))
+
+
+def warm_up() -> None:
+    """Load or make the compiled fold of events, for some seconds; nothing where the extra ``fast`` is not installed."""
+    if not READY and compiled_kernels() is not None:
+        profiler = Profiler(compiled=True, window_ns=0)
+        profiler.fold(TaskEvents(np.zeros(1, RECORD)))
+        READY.append(True)
+
+
+class Run:
+    """One producer's run.
+
+    Attributes
+    ----------
+    profiler : Profiler
+    place : int
+        Number of its table; a run that gave way leaves it to another.
+    """
+
+    __slots__ = ("changed", "place", "profiler", "taken")
+
+    def __init__(self, place: int, profiler: Profiler) -> None:
+        self.place = place
+        self.profiler = profiler
+        self.changed = True
+        self.taken: NDArray[np.uint64] = np.zeros((0, WORDS), np.uint64)  # as the last snapshot had it
+
+
+class Profiles:
+    """Profiles by producer.
+
+    Parameters
+    ----------
+    runs_max : int
+        Runs kept; the one that was silent longest gives way.
+    """
+
+    def __init__(self, runs_max: int = limits.PROFILES_MAX) -> None:
+        self.runs_max = runs_max
+        self.runs: OrderedDict[Key, Run] = OrderedDict()
+        self.gave_way = 0
+
+    def fold(self, key: Key, events: TaskEvents) -> Folded:
+        """Fold a batch of a producer; raises as `Profiler.fold`."""
+        run = self.runs.get(key)
+        if run is None:
+            profiler = _fresh()
+            folded = profiler.fold(events)  # before anything is kept: a refused batch leaves no trace
+            run = self._placed(profiler)
+        else:
+            if READY:
+                run.profiler.compile()
+            folded = run.profiler.fold(events)
+        self.runs[key] = run
+        self.runs.move_to_end(key)
+        run.changed = True
+        return folded
+
+    def answer(
+        self, producer: str | None, incarnation: bytes | None, *, nodes: bool, diagnosis: bool
+    ) -> dict[str, Any]:
+        """Return the profile of a producer's newest run, or of the one named; without producer, which runs there are.
+
+        Raises
+        ------
+        InvalidValue
+            When there is none.
+        """
+        if producer is None:
+            return {"runs": [self._told(key, run) for key, run in reversed(self.runs.items())]}
+        keys = [key for key in self.runs if key[0] == producer and incarnation in (None, key[1])]
+        if not keys:
+            known = sorted({name for name, _ in self.runs})
+            raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
+        run = self.runs[keys[-1]]
+        profile = profile_of(run.profiler)
+        answer: dict[str, Any] = {**self._told(keys[-1], run), "measures": profile.measures.as_dict()}
+        if nodes:
+            answer["profile"] = profile.as_dict()
+        if diagnosis:
+            answer["diagnosis"] = [finding.as_dict() for finding in diagnose(profile)]
+        return answer
+
+    def _told(self, key: Key, run: Run) -> dict[str, Any]:
+        return {
+            "producer": key[0], "incarnation": key[1], "events": run.profiler.accepted, "notes": notes_of(run.profiler),
+        }  # fmt: skip
+
+    def _placed(self, profiler: Profiler) -> Run:
+        if len(self.runs) >= self.runs_max:
+            _, old = self.runs.popitem(last=False)
+            self.gave_way += 1
+            run = Run(old.place, profiler)
+            run.taken = old.taken
+            return run
+        used = {run.place for run in self.runs.values()}
+        return Run(next(place for place in range(self.runs_max) if place not in used), profiler)
+
+    # -- snapshots --------------------------------------------------------------------------------------------------------
+
+    def pages(self) -> list[TablePages]:
+        """Return the changed pages of changed runs, and count them as taken."""
+        found: list[TablePages] = []
+        for key, run in self.runs.items():
+            if run.changed:
+                pages = _changed_pages(run, _slots(key, run))
+                found += [pages] if pages is not None else []
+                run.changed = False
+        return found
+
+    def mark(self, pages: TablePages) -> None:
+        """Count pages as not taken."""
+        for run in self.runs.values():
+            if f"profile-{run.place}" == pages.table:
+                run.changed = True
+                run.taken = np.zeros((0, WORDS), np.uint64)
+
+    def put(self, pages: TablePages) -> None:
+        """Take a run back from its pages; one that is damaged is left out.
+
+        Raises
+        ------
+        StateTooNew
+            When a later version wrote it.
+        """
+        known = TABLE.fullmatch(pages.table)
+        if pages.layout != LAYOUT or known is None:
+            raise StateTooNew(
+                f"table {pages.table!r} of layout {pages.layout!r}; this version reads {LAYOUT!r}",
+                field="layout", value=pages.layout, bound=LAYOUT, hint="use the version that wrote it",
+            )  # fmt: skip
+        slots = np.ascontiguousarray(pages.words.transpose(0, 2, 1)).reshape(-1, WORDS)
+        data = slots.astype("<u8", copy=False).tobytes()
+        try:
+            key, profiler = _read(data)
+        except StateTooNew:
+            raise
+        except (AdvisorError, ValueError, KeyError, IndexError):
+            return  # the store has named what is damaged; a profile begins anew
+        run = Run(int(known[1]), profiler)
+        run.taken = slots
+        self.runs[key] = run
+
+
+def _slots(key: Key, run: Run) -> NDArray[np.uint64]:
+    name = key[0].encode()
+    head = len(name).to_bytes(8, "little") + key[1] + name + b"\0" * (-len(name) % 8)
+    data = head + to_bytes(run.profiler)
+    data += b"\0" * (-len(data) % (8 * WORDS))
+    return np.frombuffer(data, "<u8").astype(np.uint64, copy=False).reshape(-1, WORDS)
+
+
+def _read(data: bytes) -> tuple[Key, Profiler]:
+    length = int.from_bytes(data[:8], "little")
+    if length > limits.NAME_BYTES_MAX:
+        raise InvalidValue("profile", length, f"a name of at most {limits.NAME_BYTES_MAX} bytes")
+    start = 24 + length + (-length % 8)
+    return (data[24 : 24 + length].decode(), data[8:24]), from_bytes(data[start:], _fresh())
+
+
+def _changed_pages(run: Run, slots: NDArray[np.uint64]) -> TablePages | None:
+    before = run.taken[: len(slots)]
+    changed = np.ones(len(slots), np.bool_)
+    changed[: len(before)] = (slots[: len(before)] != before).any(axis=1)
+    run.taken = slots
+    if not changed.any():
+        return None
+    padded = -(-len(slots) // PAGE_SLOTS) * PAGE_SLOTS
+    flags = np.zeros(padded, np.bool_)
+    flags[: len(slots)] = changed
+    flags = flags.reshape(-1, PAGE_SLOTS)
+    blocks = np.zeros((padded, WORDS), np.uint64)
+    blocks[: len(slots)] = slots
+    numbers = np.flatnonzero(flags.any(axis=1))
+    bits = np.packbits(flags[numbers], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
+    words = np.ascontiguousarray(blocks.reshape(-1, PAGE_SLOTS, WORDS)[numbers].transpose(0, 2, 1))
+    return TablePages(f"profile-{run.place}", LAYOUT, numbers, words, bits)
+
+
+def refusals(folded: Folded | None) -> Mapping[str, Any]:
+    """Return the refusals of a batch as the wire has them: the first with the time of the event, why, and in words."""
+    if folded is None:
+        return {"count": 0, "by_code": {}, "first": []}
+    return {
+        "count": sum(folded.refused.values()),
+        "by_code": dict(folded.refused),
+        "first": [[time, code, text] for time, code, text in folded.first],
+    }

@@ -1,0 +1,65 @@
+"""Profiles from files: made of an event file, or read back as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from advisor.domain.task_events import TaskEvents
+from advisor.errors import InvalidValue
+from advisor.files.events import is_event_file, read_events
+from advisor.profile.profiler import Profiler
+from advisor.profile.tree import Profile
+from advisor.profile.view import profile_of
+
+PROFILE_BYTES_MAX = 2**28  # a profile of a million nodes, which no cap allows
+
+
+def read_profile(
+    path: Path, make: Callable[[], Profiler] = Profiler, each: Callable[[TaskEvents], None] | None = None
+) -> Profile:
+    """Return the profile of a file: of task events, through a fresh profiler, or of a profile in JSON.
+
+    Parameters
+    ----------
+    path : Path
+    make : callable
+        Makes the profiler.
+    each : callable, optional
+        Told of each batch.
+
+    Raises
+    ------
+    InvalidValue
+        When it is neither, or damaged.
+    """
+    if not is_event_file(path):
+        return _from_json(path)
+    profiler = make()
+    for events in read_events(path):
+        profiler.fold(events)
+        if each is not None:
+            each(events)
+    profiler.flush()
+    return profile_of(profiler)
+
+
+def write_profile(path: Path, profile: Profile) -> None:
+    """Write a profile as JSON."""
+    path.write_text(json.dumps(profile.as_dict(), ensure_ascii=False))
+
+
+def _from_json(path: Path) -> Profile:
+    if path.stat().st_size > PROFILE_BYTES_MAX:
+        raise InvalidValue("file", str(path), f"a profile of at most {PROFILE_BYTES_MAX} bytes")
+    try:
+        given: Any = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise InvalidValue("file", str(path), "a file of task events, or a profile in JSON") from error
+    if not isinstance(given, dict):
+        raise InvalidValue("file", str(path), "a file of task events, or a profile in JSON")
+    found: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType] - checked by from_dict
+    # `advisor profile --json` wraps each profile with its file's name.
+    return Profile.from_dict(found["profiles"][0]["profile"] if len(found.get("profiles", ())) == 1 else found)

@@ -1,0 +1,93 @@
+"""A profiler as bytes: its nodes, sums and strings. What is open is not in them: at a restart it closes as lost."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+
+from advisor.domain.task_events import Clock
+from advisor.errors import InvalidValue, StateTooNew
+from advisor.profile import layout as at
+from advisor.profile.profiler import Profiler
+
+VERSION: Final = 1
+HEAD: Final = struct.Struct("<IIQQ")  # version, checksum of the rest, bytes of the header and of the tables
+# Fields of the whole that a restart keeps: sums and counts. The rest is about what is open, or is worked out.
+KEPT: Final = (
+    "NEXT_SERIAL", "LAST", "READY_IDLE", "IDLE_TIME", "THREAD_TIME", "WORKERS_MAX", "ACTIVE_ALL_MAX", "SPAN",
+    "SPAN_BURDENED", "BURDEN", "CREATES", "BEGINS", "ENDS", "CANCELS", "FRAGMENTS_ALL", "DEPENDENCES", "UNTRACKED",
+    "NODES_REFUSED", "REPAIRED", "LENIENT", "EDGES_REFUSED", "LOST", "FIRST", "NEWEST",
+)  # fmt: skip
+
+
+def to_bytes(profiler: Profiler) -> bytes:
+    """Return what a restart keeps of a profiler: as `close_lost` would leave it, without closing anything. Cost O(state)."""
+    copy = profiler.tables.closed_copy()
+    g = copy.g
+    clock = profiler.clock
+    header: dict[str, Any] = {
+        "g": {name: int(g[getattr(at, name)]) for name in KEPT},
+        "refused": {word: int(g[at.COUNTED_REFUSALS + code]) for code, (word, _) in at.REFUSALS.items()},
+        "strings": profiler.strings,
+        "clock": None if clock is None else [clock.ticks_per_s, [list(pair) for pair in clock.anchors]],
+        "further": list(profiler.further),
+        "dropped": profiler.dropped,
+        "late": profiler.window.late,
+        "squeezed": profiler.window.squeezed,
+        "waiting_lost": profiler.waiting_lost + len(profiler.window),
+        "accepted": profiler.accepted,
+        "drift_ns": profiler.drift_ns,
+        "latest": [int(time) for time in copy.column("threads", at.THREADS)[:, at.LATEST]],
+    }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    n = int(g[at.NODES])
+    parts = [(copy.nodes, at.NODE, "<i8"), (copy.moments, at.MOMENTS, "<f8"), (copy.metrics, at.METRICS, "<f8")]
+    tables = b"".join(np.asarray(part[: n * width], dtype).tobytes() for part, width, dtype in parts)
+    return HEAD.pack(VERSION, crc32(tables, crc32(text)), len(text), len(tables)) + text + tables
+
+
+def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
+    """Put into a fresh profiler what `to_bytes` gave, and return it; bytes after the end are ignored.
+
+    Raises
+    ------
+    StateTooNew
+        When a later version wrote it.
+    InvalidValue
+        When it is damaged.
+    """
+    if len(data) < HEAD.size:
+        raise InvalidValue("profile", len(data), "whole: it was cut short")
+    version, summed, text_bytes, table_bytes = HEAD.unpack_from(data)
+    if version != VERSION:
+        raise StateTooNew(
+            f"a profile of version {version}; this version reads {VERSION}", field="profile", value=version
+        )
+    text = data[HEAD.size : HEAD.size + text_bytes]
+    tables = data[HEAD.size + text_bytes : HEAD.size + text_bytes + table_bytes]
+    if len(text) + len(tables) != text_bytes + table_bytes or crc32(tables, crc32(text)) != summed:
+        raise InvalidValue("profile", len(data), "as its checksum says: it is damaged")
+    header: dict[str, Any] = json.loads(text)
+    for name, value in header["g"].items():
+        profiler.tables.g[getattr(at, name)] = value
+    for code, (word, _) in at.REFUSALS.items():
+        profiler.tables.g[at.COUNTED_REFUSALS + code] = header["refused"].get(word, 0)
+    profiler.strings = list(header["strings"])
+    profiler.tables.g[at.STRINGS] = len(profiler.strings)
+    clock = header["clock"]
+    profiler.clock = None if clock is None else Clock(clock[0], tuple((a, b) for a, b in clock[1]))
+    profiler.take_fields(tuple(header["further"]))
+    profiler.dropped, profiler.drift_ns = header["dropped"], header["drift_ns"]
+    profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
+    profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
+    width = at.NODE + at.MOMENTS + at.METRICS
+    profiler.tables.put_nodes(np.frombuffer(tables, "<i8"), len(tables) // 8 // width)
+    profiler.tables.put_latest(header["latest"])
+    # Whatever comes for what was open is no defect of its producer.
+    profiler.tables.g[at.LENIENT] = 1
+    return profiler

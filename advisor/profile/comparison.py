@@ -1,0 +1,152 @@
+"""Runs with different numbers of threads side by side, and what grows with them (paper 5, Table III)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from advisor.errors import InvalidValue
+from advisor.profile import layout as at
+from advisor.profile.tree import Profile
+
+GROWS: Final = 1.5  # times as much time in the run with the most threads as in that with the fewest
+SHARE_OF_GROWTH: Final = 0.01  # of all time added that a line must have to be named
+# What the thread sums of exclusive times are of: a line of Table III each.
+SUBJECTS: Final = (
+    ("creation", (at.CREATION,)), ("synchronisation", (at.TASKWAIT, at.BARRIER, at.TASKGROUP, at.WAIT)),
+    ("management", (at.MANAGEMENT,)), ("idleness", (at.IDLE,)), ("work", (at.TASK, at.REGION, at.PARALLEL, at.PARAMETER)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Exclusive time of one kind of node in each run.
+
+    Attributes
+    ----------
+    subject : str
+        creation, synchronisation, management, idleness or work.
+    role, name, inside : str
+        The node; the task construct whose tree it is in, empty for the threads' own trees.
+    seconds : tuple of float
+        Of each run, over all threads.
+    grows : bool
+    """
+
+    subject: str
+    role: str
+    name: str
+    inside: str
+    seconds: tuple[float, ...]
+    grows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs side by side.
+
+    Attributes
+    ----------
+    names : tuple of str
+    threads : tuple of int
+    lines : tuple of Line
+        Most time first.
+    growing : tuple of str
+        Subjects that grow with the threads, in the order above.
+    text : str
+        What grows, in words.
+    """
+
+    names: tuple[str, ...]
+    threads: tuple[int, ...]
+    lines: tuple[Line, ...]
+    growing: tuple[str, ...]
+    text: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+def compare(runs: Sequence[tuple[str, Profile]]) -> Comparison:
+    """Return runs side by side, ordered by their threads.
+
+    Parameters
+    ----------
+    runs : sequence of (name, profile)
+        At least two; a run's threads are the most workers that it had.
+
+    Raises
+    ------
+    InvalidValue
+        For less than two runs.
+    """
+    if len(runs) < 2:
+        raise InvalidValue("runs", len(runs), "at least 2")
+    ordered = sorted(runs, key=lambda run: run[1].measures.workers_max)
+    sums: dict[tuple[str, str, str, str], list[float]] = {}
+    for place, (_, profile) in enumerate(ordered):
+        for key, ns in _sums(profile).items():
+            sums.setdefault(key, [0.0] * len(ordered))[place] += ns * 1e-9
+    threads = tuple(profile.measures.workers_max for _, profile in ordered)
+    added = sum(max(seconds[-1] - seconds[0], 0.0) for seconds in sums.values())
+    lines = tuple(
+        Line(*key, tuple(seconds), threads[-1] > threads[0] and _grows(seconds, added))
+        for key, seconds in sorted(sums.items(), key=lambda item: -max(item[1]))
+    )
+    by_subject = {subject: _total(lines, subject) for subject, _ in SUBJECTS}
+    growing = [
+        subject for subject, seconds in by_subject.items() if threads[-1] > threads[0] and _grows(seconds, added)
+    ]
+    return Comparison(
+        tuple(name for name, _ in ordered), threads, lines, tuple(growing), _worded(growing, by_subject, threads)
+    )
+
+
+def _sums(profile: Profile) -> dict[tuple[str, str, str, str], int]:
+    """Return exclusive ns by (subject, role, name, construct)."""
+    subject_of = {role: subject for subject, roles in SUBJECTS for role in roles}
+    found: dict[tuple[str, str, str, str], int] = {}
+    for node in np.flatnonzero(profile.exclusive_ns > 0).tolist():
+        role = int(profile.role[node])
+        if role not in subject_of:
+            continue
+        root = int(profile.root[node])
+        inside = profile.names[root] if profile.role[root] == at.TASK else ""
+        # Parameters are parts of their task: all depths are one line.
+        told, name = (at.TASK, inside) if role == at.PARAMETER and inside else (role, profile.names[node])
+        key = (subject_of[role], at.ROLE_NAMES[told], name, inside)
+        found[key] = found.get(key, 0) + int(profile.exclusive_ns[node])
+    return found
+
+
+def _total(lines: Sequence[Line], subject: str) -> list[float]:
+    chosen = [line.seconds for line in lines if line.subject == subject]
+    return [sum(column) for column in zip(*chosen, strict=True)] if chosen else [0.0, 0.0]
+
+
+def _grows(seconds: Sequence[float], added: float) -> bool:
+    more = seconds[-1] - seconds[0]
+    return added > 0.0 and more > SHARE_OF_GROWTH * added and seconds[-1] >= GROWS * seconds[0]
+
+
+def _worded(growing: Sequence[str], by_subject: dict[str, list[float]], threads: Sequence[int]) -> str:
+    if threads[-1] == threads[0]:
+        return f"all runs have {threads[0]} threads: nothing tells what grows with them"
+    if not growing:
+        return f"nothing grows with threads, from {threads[0]} to {threads[-1]}"
+    subjects = growing[0] if len(growing) == 1 else f"{', '.join(growing[:-1])} and {growing[-1]}"
+    told = [f"{name} {_change(by_subject[name])}" for name in growing]
+    steady = [name for name, seconds in by_subject.items() if name not in growing and max(seconds) > 0.0]
+    if "work" in steady:
+        told.append(f"work {_change(by_subject['work'])}")
+    verb = "grows" if len(growing) == 1 else "grow"
+    return f"{subjects} {verb} with threads, from {threads[0]} to {threads[-1]}: {', '.join(told)}"
+
+
+def _change(seconds: Sequence[float]) -> str:
+    times = f" ({seconds[-1] / seconds[0]:.3g} times)" if seconds[0] > 0.0 else ""
+    return f"{seconds[0]:.4g} s to {seconds[-1]:.4g} s{times}"

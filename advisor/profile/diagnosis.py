@@ -1,0 +1,322 @@
+"""What is wrong with a run of tasks, as structure and sentences (paper 5, sections III and VI)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from advisor.profile import layout as at
+from advisor.profile.tree import Profile
+
+TOO_SMALL: Final = 0.1  # creating a task takes more than this share of what the task does itself
+# "2000 tasks should be enough to fill and balance up to 8 threads" (paper 5, section VI).
+TASKS_A_WORKER: Final = 250
+WAITING: Final = 0.2  # of p * time, below which idle workers are not worth a sentence
+LOSS: Final = 0.05  # of p * time, below which a loss is not worth one
+TOO_LARGE: Final = 0.25  # one instance against the work that each worker has
+ONE_CREATOR: Final = 0.9  # of all creation in the implicit task of one thread
+SPREAD: Final = 1.0  # standard deviation against mean, beyond which one time does not stand for a type
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that costs time.
+
+    Attributes
+    ----------
+    code : str
+        tasks_too_small, tasks_too_large, creation_bottleneck, idle_workers or several_behaviours.
+    subject : str
+        Task type or worker that it is about.
+    loss_s : float
+        Worker seconds that it costs.
+    gain : float
+        Predicted elapsed time over that after the remedy; 1 where no remedy is worked out.
+    advice, text : str
+    evidence : mapping
+        The numbers behind it.
+    """
+
+    code: str
+    subject: str
+    loss_s: float
+    gain: float
+    advice: str
+    text: str
+    evidence: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Tasks of one type with one value of their parameter.
+
+    Attributes
+    ----------
+    value, count : int
+    inclusive_s, exclusive_s : float
+        Of all of them; exclusive: work without creation, waiting and management.
+    creation_s, waiting_s : float
+        Inside them.
+    """
+
+    value: int
+    count: int
+    inclusive_s: float
+    exclusive_s: float
+    creation_s: float
+    waiting_s: float
+
+    @property
+    def mean_s(self) -> float:
+        """Inclusive time of one."""
+        return self.inclusive_s / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """What a task construct's tree says.
+
+    Attributes
+    ----------
+    name : str
+    count : int
+    work_s, creation_s, waiting_s : float
+        Of its tree.
+    made : int
+        Tasks that it made: visits of creation regions.
+    parameter : str
+        Name of the parameter that splits it most; empty without.
+    levels : tuple of Level
+        In order of the parameter's value.
+    """
+
+    name: str
+    count: int
+    work_s: float
+    creation_s: float
+    waiting_s: float
+    made: int
+    parameter: str
+    levels: tuple[Level, ...]
+
+
+def construct_of(profile: Profile, root: int) -> Construct:
+    """Return what the tree of a task construct says."""
+    tree = profile.root == root
+    work = tree & (profile.role < at.CREATION)
+    waiting = tree & (profile.role >= at.TASKWAIT) & (profile.role < at.STUB)
+    created = tree & (profile.role == at.CREATION)
+    split = [node for node in profile.children[root] if profile.role[node] == at.PARAMETER]
+    names = {profile.names[node] for node in split}
+    parameter = max(
+        names, key=lambda name: sum(int(profile.count[n]) for n in split if profile.names[n] == name), default=""
+    )
+    levels = [_level(profile, node) for node in split if profile.names[node] == parameter]
+    return Construct(
+        name=profile.names[root],
+        count=int(profile.count[root]),
+        work_s=_seconds(profile, work),
+        creation_s=_seconds(profile, created),
+        waiting_s=_seconds(profile, waiting),
+        made=int(profile.count[created].sum()),
+        parameter=parameter,
+        levels=tuple(sorted(levels, key=lambda level: level.value)),
+    )
+
+
+def _level(profile: Profile, node: int) -> Level:
+    inside = np.zeros(len(profile), np.bool_)
+    inside[[below for below, _ in profile.walk(node)]] = True
+    waiting = inside & (profile.role >= at.TASKWAIT) & (profile.role < at.STUB)
+    return Level(
+        value=int(profile.value[node]),
+        count=int(profile.count[node]),
+        inclusive_s=int(profile.inclusive_ns[node]) * 1e-9,
+        exclusive_s=_seconds(profile, inside & (profile.role < at.CREATION)),
+        creation_s=_seconds(profile, inside & (profile.role == at.CREATION)),
+        waiting_s=_seconds(profile, waiting),
+    )
+
+
+def _seconds(profile: Profile, chosen: Any) -> float:
+    return int(profile.exclusive_ns[chosen].sum()) * 1e-9
+
+
+def diagnose(profile: Profile) -> tuple[Finding, ...]:
+    """Return what costs time in a run, the dearest first. Cost O(nodes · levels)."""
+    found: list[Finding] = []
+    for root in profile.roots(at.TASK):
+        construct = construct_of(profile, root)
+        for look in (_too_small, _too_large, _several_behaviours):
+            finding = look(profile, root, construct)
+            if finding is not None:
+                found.append(finding)
+    for look_at_all in _OF_THE_WHOLE:
+        finding = look_at_all(profile)
+        if finding is not None:
+            found.append(finding)
+    return tuple(sorted(found, key=lambda finding: -finding.loss_s))
+
+
+def cut_off(levels: Sequence[Level], workers: int) -> int | None:
+    """Return the value of the parameter at which to make no more tasks, None where that is of no use.
+
+    Levels are taken from those with the largest tasks on; tasks are made until there are `TASKS_A_WORKER` for each worker
+    (paper 5, section VI), and the next level is where it stops.
+    """
+    ordered = _from_large_to_small(levels)
+    made = 0
+    for level in ordered:
+        if made >= TASKS_A_WORKER * max(workers, 1):
+            return level.value
+        made += level.count
+    return None
+
+
+def _from_large_to_small(levels: Sequence[Level]) -> list[Level]:
+    """Return levels in the order of their parameter in which tasks become smaller."""
+    ordered = sorted((level for level in levels if level.count), key=lambda level: level.value)
+    means = np.array([level.mean_s for level in ordered])
+    falls = len(ordered) < 2 or means[: len(means) // 2].mean() >= means[(len(means) + 1) // 2 :].mean()
+    return ordered if falls else ordered[::-1]
+
+
+def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | None:
+    """Creation against what the tasks do themselves."""
+    creation_s, made = _creation_of(profile, construct)
+    own_s = construct.work_s / construct.count if construct.count else 0.0
+    measures = profile.measures
+    if not made or not own_s:
+        return None
+    each_s = creation_s / made
+    if each_s < TOO_SMALL * own_s or creation_s < LOSS * measures.workers_s:
+        return None
+    workers = max(measures.workers_max, 1)
+    evidence: dict[str, Any] = {"creation_each_s": each_s, "exclusive_each_s": own_s, "tasks": construct.count}
+    told = (
+        f"tasks of {construct.name} are too small: each works {own_s * 1e6:.3g} µs itself and takes {each_s * 1e6:.3g} µs to "
+        f"create ({construct.count:,} tasks)"
+    )
+    at_value = cut_off(construct.levels, workers)
+    if at_value is None:
+        advice = f"make each at least {TOO_SMALL**-1 * each_s / own_s:.0f} times larger"
+        removed = 1.0 - TOO_SMALL * own_s / each_s
+    else:
+        ordered = _from_large_to_small(construct.levels)
+        values = [level.value for level in ordered]
+        kept = sum(level.count for level in ordered[: values.index(at_value)])
+        total = sum(level.count for level in ordered)
+        removed = 1.0 - kept / total
+        advice = f"stop at {construct.parameter} {at_value}"
+        evidence |= {
+            "parameter": construct.parameter, "cut_off": at_value, "tasks_kept": kept,
+            "levels": [asdict(level) for level in ordered],
+        }  # fmt: skip
+    # Each creation saved saves its part of the waiting too: who waits, waits for tasks to be made and handed out.
+    loss_s = removed * (creation_s + min(measures.waiting_s, measures.delay_s + construct.waiting_s))
+    gain = measures.workers_s / max(measures.workers_s - loss_s, 1e-12) if measures.workers_s > loss_s else 1.0
+    return Finding(
+        "tasks_too_small", construct.name, loss_s, gain, advice,
+        f"{told}; {advice}: that saves {loss_s:.3g} worker seconds, about {gain:.2g} times faster", evidence,
+    )  # fmt: skip
+
+
+def _creation_of(profile: Profile, construct: Construct) -> tuple[float, int]:
+    """Return creation time and tasks made: in the construct's own tree, else in all."""
+    if construct.made:
+        return construct.creation_s, construct.made
+    created = profile.role == at.CREATION
+    return _seconds(profile, created), int(profile.count[created].sum())
+
+
+def _too_large(profile: Profile, root: int, construct: Construct) -> Finding | None:
+    """One instance holds up the others."""
+    measures = profile.measures
+    workers = measures.workers_max
+    largest_s = int(profile.most_ns[root]) * 1e-9
+    if workers < 2 or not construct.count or measures.no_work_s < LOSS * measures.workers_s:
+        return None
+    if largest_s < TOO_LARGE * measures.work_s / workers:
+        return None
+    advice = "make smaller tasks of it, or begin the largest first"
+    text = (
+        f"tasks of {construct.name} are too large to balance: the longest of {construct.count:,} runs {largest_s:.3g} s, where "
+        f"each of {workers} workers has {measures.work_s / workers:.3g} s to do; {advice}"
+    )
+    even_s = measures.workers_s - measures.no_work_s
+    return Finding(
+        "tasks_too_large", construct.name, measures.no_work_s, measures.workers_s / even_s if even_s > 0 else 1.0, advice, text,
+        {"longest_s": largest_s, "work_a_worker_s": measures.work_s / workers, "tasks": construct.count},
+    )  # fmt: skip
+
+
+def _several_behaviours(profile: Profile, root: int, construct: Construct) -> Finding | None:
+    """One time does not stand for all instances, and no parameter tells them apart."""
+    count, mean = int(profile.count[root]), float(profile.mean_ns[root])
+    if count < 2 or mean <= 0.0:
+        return None
+    spread = float(profile.variance_ns2[root]) ** 0.5 / mean
+    within = [
+        float(profile.variance_ns2[node]) ** 0.5 / max(float(profile.mean_ns[node]), 1.0)
+        for node in profile.children[root]
+        if profile.role[node] == at.PARAMETER and profile.count[node] > 1
+    ]
+    if spread < SPREAD or (within and max(within) < SPREAD):
+        return None
+    advice = "tell its size or a parameter, or make two types of it"
+    text = (
+        f"tasks of {construct.name} behave in several ways: {profile.least_ns[root] * 1e-9:.3g} s to "
+        f"{profile.most_ns[root] * 1e-9:.3g} s, {spread:.2g} standard deviations a mean; {advice}"
+    )
+    return Finding("several_behaviours", construct.name, 0.0, 1.0, advice, text, {"spread": spread, "tasks": count})
+
+
+def _creation_bottleneck(profile: Profile) -> Finding | None:
+    """One thread makes the tasks, and the others wait for them."""
+    measures = profile.measures
+    created = profile.role == at.CREATION
+    total = _seconds(profile, created)
+    if measures.workers_max < 2 or total <= 0.0 or measures.no_work_s < LOSS * measures.workers_s:
+        return None
+    by_root = {root: _seconds(profile, created & (profile.root == root)) for root in profile.roots(at.THREAD)}
+    root, most = max(by_root.items(), key=lambda item: item[1], default=(0, 0.0))
+    if most < ONE_CREATOR * total or most < TOO_LARGE * measures.elapsed_s:
+        return None
+    advice = "let several threads create, or tasks create tasks"
+    text = (
+        f"thread {profile.names[root]} creates {most / total:.0%} of the tasks and spends {most / measures.elapsed_s:.0%} of "
+        f"the run at it, while the others wait {measures.no_work_s:.3g} s for tasks; {advice}"
+    )
+    evidence = {"creation_s": most, "share": most / total, "no_work_s": measures.no_work_s}
+    return Finding("creation_bottleneck", profile.names[root], measures.no_work_s, 1.0, advice, text, evidence)
+
+
+def _idle_workers(profile: Profile) -> Finding | None:
+    """Workers wait: for tasks that are there, or because there are none."""
+    measures = profile.measures
+    if measures.workers_max < 2 or measures.waiting_s < WAITING * measures.workers_s:
+        return None
+    enough = measures.parallelism
+    ready = measures.delay_s > measures.no_work_s
+    why = "though tasks were ready" if ready else "with no task ready"
+    advice = (
+        "hand tasks out faster: fewer, larger ones"
+        if ready
+        else f"the tasks keep {enough:.3g} cores busy at most: give no more, or shorten the longest path"
+    )
+    text = (
+        f"workers wait {measures.waiting_s / measures.workers_s:.0%} of their time, "
+        f"{max(measures.delay_s, measures.no_work_s):.3g} of {measures.waiting_s:.3g} s {why}; {advice}"
+    )
+    evidence = {"delay_s": measures.delay_s, "no_work_s": measures.no_work_s, "parallelism": enough}
+    return Finding("idle_workers", "workers", measures.waiting_s, 1.0, advice, text, evidence)
+
+
+_OF_THE_WHOLE: tuple[Callable[[Profile], Finding | None], ...] = (_creation_bottleneck, _idle_workers)

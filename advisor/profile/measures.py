@@ -1,0 +1,150 @@
+"""Live measures of a run: work, span, what was lost and to what, and how far more cores would carry (paper 3, Cilkview)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from advisor.errors import InvalidValue
+
+# Cilkview (He, Leiserson, Leiserson 2010): a work-stealing run takes at most about T1/p + 1.7 times the burdened span.
+BURDEN_FACTOR: Final = 1.7
+# Of several profiles these do not add up: the largest stands.
+LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "active_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a run on so many cores can take.
+
+    Attributes
+    ----------
+    cores : int
+    least_s : float
+        max(T1/p, span): no prediction may beat it.
+    most_s : float
+        T1/p + 1.7 · burdened span.
+    speedup_low, speedup_high : float
+        T1 over these.
+    """
+
+    cores: int
+    least_s: float
+    most_s: float
+    speedup_low: float
+    speedup_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Sums over a run, seconds unless named otherwise.
+
+    T1 + overhead + delay + no_work + unaccounted = p · time. Work comes from exclusive times, overhead from the regions that
+    create and manage, delay and no_work from the integrals of waiting workers and ready tasks, p · time from the workers'
+    coming and going; what remains is unaccounted: time outside every region, and what lost events would have told.
+
+    Attributes
+    ----------
+    elapsed_s : float
+        From the first event to the last.
+    workers_s : float
+        p · time: the time that workers were there.
+    workers, workers_max : int
+        Now, and at most.
+    work_s : float
+        T1: time inside tasks, regions and parallel regions that neither creates, manages nor waits.
+    creation_s, management_s : float
+        Overhead.
+    waiting_s : float
+        In synchronisations and idle, by exclusive times: delay_s + no_work_s, but for lost events.
+    delay_s, no_work_s : float
+        ∫ min(ready, waiting) dt: workers wait though tasks are ready; ∫ waiting - min(ready, waiting) dt.
+    unaccounted_s : float
+    span_s, burdened_span_s : float
+        The longest path through the tasks; with the burden of handing each over.
+    ready : int
+        Tasks that could run now.
+    active, active_max : int
+        Task instances begun and not ended, now and at most.
+    creates, begins, ends, cancels, fragments, dependences : int
+    """
+
+    elapsed_s: float = 0.0
+    workers_s: float = 0.0
+    workers: int = 0
+    workers_max: int = 0
+    work_s: float = 0.0
+    creation_s: float = 0.0
+    management_s: float = 0.0
+    waiting_s: float = 0.0
+    delay_s: float = 0.0
+    no_work_s: float = 0.0
+    unaccounted_s: float = 0.0
+    span_s: float = 0.0
+    burdened_span_s: float = 0.0
+    ready: int = 0
+    active: int = 0
+    active_max: int = 0
+    creates: int = 0
+    begins: int = 0
+    ends: int = 0
+    cancels: int = 0
+    fragments: int = 0
+    dependences: int = 0
+
+    @property
+    def parallelism(self) -> float:
+        """T1 over the span: the most cores that can be kept busy; 0 without work."""
+        return self.work_s / self.span_s if self.span_s > 0.0 else 0.0
+
+    @property
+    def burdened_parallelism(self) -> float:
+        """T1 over the burdened span."""
+        return self.work_s / self.burdened_span_s if self.burdened_span_s > 0.0 else 0.0
+
+    @property
+    def overhead_s(self) -> float:
+        """Creation and management."""
+        return self.creation_s + self.management_s
+
+    def bounds(self, cores: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)) -> tuple[Bound, ...]:
+        """Return Cilkview's bounds for numbers of cores.
+
+        Raises
+        ------
+        InvalidValue
+            For less than one core.
+        """
+        found: list[Bound] = []
+        for p in cores:
+            if p < 1:
+                raise InvalidValue("cores", p, "at least 1")
+            least = max(self.work_s / p, self.span_s)
+            most = self.work_s / p + BURDEN_FACTOR * self.burdened_span_s
+            low, high = (self.work_s / each if each > 0.0 else 0.0 for each in (most, least))
+            found.append(Bound(p, least, most, low, high))
+        return tuple(found)
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[Measures]) -> Measures:
+        """Return the measures of several profiles together: sums, but the largest of what does not add up."""
+        pick = {each.name: max if each.name in LARGEST else sum for each in fields(cls)}
+        return cls(**{name: how([getattr(part, name) for part in parts]) for name, how in pick.items()})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the measures, and those that follow from them, by name."""
+        return asdict(self) | {
+            "overhead_s": self.overhead_s,
+            "parallelism": self.parallelism,
+            "burdened_parallelism": self.burdened_parallelism,
+            "bounds": [asdict(bound) for bound in self.bounds()],
+        }
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Measures:
+        """Return the measures whose `as_dict` gave this; what follows from others is worked out again."""
+        values: dict[str, Any] = {each.name: given[each.name] for each in fields(cls)}
+        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values.values()):
+            raise InvalidValue("measures", "no numbers", "numbers, as a profile that advisor wrote has them")
+        return cls(**values)

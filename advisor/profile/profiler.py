@@ -1,0 +1,258 @@
+"""The profiler: batches of task events in, a profile and live measures out, in memory that does not grow with the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.task_events import (
+    PARAMETER_PREFIX,
+    SIZE,
+    STRINGS_MAX,
+    Clock,
+    Kind,
+    TaskEvents,
+    metric_names,
+)
+from advisor.errors import InvalidValue, TooLarge
+from advisor.profile import layout as at
+from advisor.profile.reorder import WINDOW_NS, Reorder
+from advisor.profile.state import CHUNK_EVENTS, PLAIN, Caps, Tables
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+FIRST_REFUSALS = 8  # told with their row; the rest are counted by code
+# Cost of moving a task to another worker, as Cilkview takes it: 15,000 instructions, at about 3 a nanosecond.
+BURDEN_NS = 5_000
+OWN_STRING: Final = at.LABEL_MASK  # number of the string that only the header knows: the records' parameter
+EMPTY_INTS: Final[Ints] = np.zeros(0, np.int64)
+EMPTY_FLOATS: Final[Floats] = np.zeros(0)
+NO_METRICS: Final[Floats] = np.zeros((0, 0))
+NO_ENDED: Final[Ints] = np.zeros((0, at.ENDED_FIELDS), np.int64)
+
+
+def compiled_kernels() -> Mapping[str, Callable[..., Any]] | None:
+    """Return the compiled kernels; None where the extra ``fast`` is not installed."""
+    try:
+        return import_module("advisor.profile.compiled").KERNELS
+    except ImportError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What became of a batch, and the instances that ended with it.
+
+    Attributes
+    ----------
+    accepted : int
+        Events folded; those that wait in the window count when they leave it.
+    refused : mapping of str to int
+        How many, by code.
+    first : tuple of (time_ns, code, text)
+        The first refusals: the time of the event, why.
+    ended : int64 array (k, ENDED_FIELDS)
+        Rows of instances that ended, see `layout`; times in ns, running time without suspensions.
+    sizes : float64 array (k,)
+        Their sizes; 0: none was given.
+    waiting : int
+        Events that wait in the window now.
+    """
+
+    accepted: int
+    refused: Mapping[str, int]
+    first: tuple[tuple[int, str, str], ...]
+    ended: NDArray[np.int64]
+    sizes: NDArray[np.float64]
+    waiting: int = 0
+
+
+class Profiler:
+    """The profile of one producer's run.
+
+    Parameters
+    ----------
+    window_ns : int
+        How far threads' streams may lie apart; 0: they come in order.
+    caps : Caps
+    burden_ns : int
+        For the burdened span.
+    compiled : bool, optional
+        Use the compiled fold; by default where the extra ``fast`` is there. The numbers are the same.
+    """
+
+    def __init__(
+        self,
+        *,
+        window_ns: int = WINDOW_NS,
+        caps: Caps | None = None,
+        burden_ns: int = BURDEN_NS,
+        compiled: bool | None = None,
+    ) -> None:
+        if window_ns < 0:
+            raise InvalidValue("window_ns", window_ns, "at least 0")
+        if burden_ns < 0:
+            raise InvalidValue("burden_ns", burden_ns, "at least 0")
+        kernels = compiled_kernels() if compiled in (None, True) else None
+        if compiled and kernels is None:
+            raise InvalidValue("compiled", True, "false: the extra `fast` is not installed")
+        self.kernels: Mapping[str, Callable[..., Any]] = PLAIN if kernels is None else kernels
+        self.tables = Tables(caps or Caps(), burden_ns, self.kernels)
+        self.window = Reorder(window_ns)
+        self.strings: list[str] = []
+        self.clock: Clock | None = None
+        self.further: tuple[str, ...] = ()
+        self.metrics: tuple[str, ...] = ()
+        self.dropped = 0
+        self.drift_ns = 0.0
+        self.accepted = 0
+        self.waiting_lost = 0  # events that waited in the window when a service ended without warning
+
+    # -- events in --------------------------------------------------------------------------------------------------------
+
+    def fold(self, events: TaskEvents) -> Folded:
+        """Take a batch in, and fold what has left the window.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+            Where the header does not go with the earlier ones; nothing is changed then.
+        """
+        self._check(events)
+        self.strings.extend(events.strings)
+        self.tables.g[at.STRINGS] = len(self.strings)
+        if self.clock is None:
+            self.clock = events.clock
+            self.take_fields(events.further)
+        elif events.clock.anchors:
+            self.drift_ns = max(self.drift_ns, self.clock.drift_ns(events.clock.anchors))
+        if events.dropped > self.dropped:
+            # From now on what is missing is no defect: regions that never saw their exit are closed by what comes later.
+            self.dropped = events.dropped
+            self.tables.g[at.LENIENT] = 1
+        return self._fold_records(*self.window.put(self.clock.nanoseconds(events.records["time"]), events.records))
+
+    def flush(self) -> Folded:
+        """Fold what waits in the window: the stream has ended, or answers shall hold all of it."""
+        return self._fold_records(*self.window.flush())
+
+    def compile(self) -> None:
+        """Use the compiled fold from now on, where it is there; the numbers stay as they are."""
+        kernels = compiled_kernels() if self.tables.plain else None
+        if kernels is not None:
+            self.kernels = kernels
+            self.tables.become_compiled(kernels)
+
+    def close_lost(self) -> int:
+        """Close what is open as lost; what waits is folded first. Return how many instances that were."""
+        self.flush()
+        return self.tables.lose()
+
+    def _check(self, events: TaskEvents) -> None:
+        if len(self.strings) + len(events.strings) > STRINGS_MAX:
+            raise TooLarge("strings", len(self.strings) + len(events.strings), STRINGS_MAX)
+        if events.dropped < self.dropped:
+            raise InvalidValue(
+                "dropped", events.dropped, f"at least {self.dropped}, as before: it counts since the start"
+            )
+        if self.clock is not None and events.clock.ticks_per_s != self.clock.ticks_per_s:
+            raise InvalidValue("clock.ticks_per_s", events.clock.ticks_per_s, f"{self.clock.ticks_per_s:g}, as before")
+        if self.clock is not None and events.further != self.further:
+            raise InvalidValue("fields", ", ".join(events.further), f"{', '.join(self.further) or 'none'}, as before")
+
+    def take_fields(self, further: tuple[str, ...]) -> None:
+        """Know the further fields of all records to come."""
+        self.further, self.metrics = further, metric_names(further)
+
+    def name(self, number: int) -> str:
+        """Return the string that a label's number means."""
+        return self.parameter if number == OWN_STRING else self.strings[number]
+
+    @property
+    def parameter(self) -> str:
+        """Name of the parameter that records carry; empty where they carry none."""
+        found = [name for name in self.further if name.startswith(PARAMETER_PREFIX)]
+        return found[0][len(PARAMETER_PREFIX) :] if found else ""
+
+    def _fold_records(self, times: Ints, records: NDArray[Any]) -> Folded:
+        found: list[tuple[int, str, str]] = []
+        counts: dict[str, int] = {}
+        ended: list[Ints] = []
+        sizes: list[Floats] = []
+        for start in range(0, len(times), CHUNK_EVENTS):
+            part = slice(start, start + CHUNK_EVENTS)
+            rows, row_sizes = self._fold_chunk(times[part], records[part], found, counts)
+            if len(rows):
+                ended.append(rows)
+                sizes.append(row_sizes)
+        refused = sum(counts.values())
+        self.accepted += len(times) - refused
+        return Folded(
+            len(times) - refused,
+            counts,
+            tuple(found),
+            np.concatenate(ended) if ended else NO_ENDED,
+            np.concatenate(sizes) if sizes else EMPTY_FLOATS,
+            len(self.window),
+        )
+
+    def _fold_chunk(
+        self, times: Ints, records: NDArray[Any], found: list[tuple[int, str, str]], counts: dict[str, int]
+    ) -> tuple[Ints, Floats]:
+        n = len(times)
+        tables, plain = self.tables, self.tables.plain
+        tables.make_room(n, int(records["thread"].max()) + 1)
+        dependences = int(np.count_nonzero(records["kind"] == Kind.DEPENDENCE))
+        if dependences:
+            tables.grow_edges(dependences)
+        columns = self._columns(times, records)
+        sizes, values, metrics = self._further(records)
+        refused, ended, ended_sizes = np.zeros(2 * n, np.int64), np.zeros(at.ENDED_FIELDS * n, np.int64), np.zeros(n)
+        given: list[Any] = [sizes, values, metrics.reshape(-1), refused, ended, ended_sizes]
+        if plain:
+            columns, given = tuple(column.tolist() for column in columns), [each.tolist() for each in given]
+        self.kernels["fold_events"](
+            tables.state, columns, given[0], given[1], OWN_STRING, given[2], metrics.shape[1], *given[3:]
+        )
+        refusals, rows = tables.g[at.REFUSED], tables.g[at.ENDED]
+        if plain:
+            ended, ended_sizes = np.array(given[4][: at.ENDED_FIELDS * rows], np.int64), np.array(given[5][:rows])
+        for index, code in np.asarray(given[3][: 2 * refusals], np.int64).reshape(-1, 2).tolist():
+            word, text = at.REFUSALS[code]
+            counts[word] = counts.get(word, 0) + 1
+            if len(found) < FIRST_REFUSALS:
+                found.append((int(times[index]), word, text))
+        return ended[: at.ENDED_FIELDS * rows].reshape(-1, at.ENDED_FIELDS), ended_sizes[:rows]
+
+    def _columns(self, times: Ints, records: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        if self.tables.plain:
+            wide = [records[name] for name in ("type", "thread", "kind", "flags")]
+        else:
+            wide = [records[name].astype(np.int64) for name in ("type", "thread", "kind", "flags")]
+        # Numbers of 64 bits are read as signed: any of them is some whole number.
+        return (
+            np.ascontiguousarray(times),
+            np.ascontiguousarray(records["instance"]).view(np.int64),
+            np.ascontiguousarray(records["other"]).view(np.int64),
+            *wide,
+        )
+
+    def _further(self, records: NDArray[Any]) -> tuple[Floats, Ints, Floats]:
+        sizes, values, metrics = EMPTY_FLOATS, EMPTY_INTS, NO_METRICS
+        told = records["kind"] == Kind.SIZE
+        if SIZE in self.further:
+            sizes = records[SIZE].astype(np.float64)
+        if bool(told.any()):
+            sizes = np.full(len(records), np.nan) if not len(sizes) else sizes
+            sizes[told] = np.ascontiguousarray(records["other"]).view(np.float64)[told]
+        if self.parameter:
+            values = records[PARAMETER_PREFIX + self.parameter].astype(np.int64)
+        if self.metrics:
+            metrics = np.stack([records[name] for name in self.metrics], axis=1).astype(np.float64)
+        return sizes, values, metrics

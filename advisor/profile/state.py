@@ -1,0 +1,267 @@
+"""The profiler's tables: made, grown up to their caps, and emptied of what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.profile import events, stacks, tables
+from advisor.profile import layout as at
+from advisor.profile.stacks import State
+from advisor.profile.tables import HASH_BITS
+
+CHUNK_EVENTS = 4_096  # folded at a time: the columns stay in the cache, and tables grow only between chunks
+EVENT_NODES, EVENT_FRAMES, EVENT_CONTEXTS = 4, 3, 3  # that one event may take at most
+RESERVED_SHARE = 8  # of the cap of instances, one part for those that begin
+SPARE = 8  # frames that are there beside, for events that look whether there are some before they take them
+
+PLAIN: Final[Mapping[str, Callable[..., Any]]] = {
+    name: getattr(module, name)
+    for module, names in (
+        (tables, ("find_node", "index_nodes", "chain_contexts", "index_contexts", "chain_frames", "chain_edges")),
+        (stacks, ("tick", "book", "path_now", "burdened_now")),
+        (events, ("fold_events",)),
+    )
+    for name in names
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The most that one profiler holds; what is beyond is counted, and the profile says so.
+
+    Attributes
+    ----------
+    nodes : int
+        Call paths. What comes beyond is booked under one node, ``overflow``. About 130 bytes each.
+    instances : int
+        Task instances made and not ended, threads and teams. Beyond (an eighth is kept for begins), a create is not
+        tracked and a begin is refused. 280 bytes.
+    frames : int
+        Open regions of all instances. Beyond, events that enter are refused. 48 bytes.
+    threads : int
+        Threads numbered.
+    edges : int
+        Dependences not met yet. Beyond, they count as met. 24 bytes.
+    """
+
+    nodes: int = 65_536
+    instances: int = 262_144
+    frames: int = 1_048_576
+    threads: int = 4_096
+    edges: int = 1_048_576
+
+
+class Tables:
+    """The state in flat arrays, as numpy arrays for the compiled fold or as lists for the plain one.
+
+    Parameters
+    ----------
+    caps : Caps
+    burden_ns : int
+        Cost of handing a task to another worker, for the burdened span.
+    kernels : mapping of str to function
+        The functions of the fold by name, compiled or `PLAIN`: these run on lists.
+    """
+
+    def __init__(self, caps: Caps, burden_ns: int, kernels: Mapping[str, Callable[..., Any]]) -> None:
+        self.caps = caps
+        self.plain = kernels is PLAIN
+        self.kernels = kernels
+        self.g: Any = self._ints(at.NUMBERS)
+        self.threads: Any = self._ints(0)
+        self.contexts: Any = self._ints(0)
+        self.sizes: Any = self._floats(0)
+        self.frames: Any = self._ints(0)
+        self.nodes: Any = self._ints(0)
+        self.moments: Any = self._floats(0)
+        self.metrics: Any = self._floats(0)
+        self.node_index: Any = self._ints(1)
+        self.task_index: Any = self._ints(1)
+        self.edges: Any = self._ints(0)
+        for number in (at.FREE_CONTEXT, at.FREE_FRAME, at.FREE_EDGE, at.FIRST):
+            self.g[number] = at.NONE
+        self.g[at.BURDEN] = burden_ns
+        self.grow_threads(0)
+        self.grow_nodes(64)
+        # The first node is where the call paths beyond the cap are booked.
+        self.kernels["find_node"](self.g, self.nodes, self.node_index, at.NONE, at.OVERFLOW << at.LABEL_BITS, 0)
+        self.make_room(0, 0)
+
+    @property
+    def state(self) -> State:
+        """What the fold takes."""
+        return (
+            self.g, self.threads, self.contexts, self.sizes, self.frames, self.nodes, self.moments, self.metrics,
+            self.node_index, self.task_index, self.edges,
+        )  # fmt: skip
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the tables, counting 8 a number: lists take up to five times as much."""
+        return 8 * sum(len(part) for part in self.state)
+
+    def column(self, name: str, width: int) -> NDArray[Any]:
+        """Return a table (rows, width), a copy where it is kept in lists."""
+        return np.asarray(getattr(self, name)).reshape(-1, width)
+
+    def make_room(self, events: int, threads: int) -> None:
+        """See that so many events with thread numbers below `threads` find room, up to the caps."""
+        self.grow_threads(min(threads, self.caps.threads))
+        self.grow_nodes(min(int(self.g[at.NODES]) + EVENT_NODES * events, self.caps.nodes))
+        used = len(self.contexts) // at.CONTEXT - int(self.g[at.CONTEXTS_LEFT])
+        self.grow_contexts(min(used + EVENT_CONTEXTS * events, self.caps.instances))
+        used = len(self.frames) // at.FRAME - int(self.g[at.FRAMES_LEFT])
+        self.grow_frames(min(used + EVENT_FRAMES * events + SPARE, self.caps.frames))
+
+    def grow_threads(self, threads: int) -> None:
+        """Have rows for so many threads."""
+        have = len(self.threads) // at.THREADS
+        if threads > have:
+            self.threads = self._longer(self.threads, (threads - have) * at.THREADS)
+            for row in range(have * at.THREADS, threads * at.THREADS, at.THREADS):
+                self.threads[row + at.CURRENT] = self.threads[row + at.IMPLICIT] = at.NONE
+                self.threads[row + at.DOES] = at.NEITHER
+
+    def grow_nodes(self, nodes: int) -> None:
+        """Have room for so many nodes, the index at most half full."""
+        nodes = self._rounded(nodes, len(self.nodes) // at.NODE, self.caps.nodes)
+        if nodes <= self.g[at.NODES_ROOM]:
+            return
+        more = nodes - int(self.g[at.NODES_ROOM])
+        self.nodes = self._longer(self.nodes, more * at.NODE)
+        self.moments = self._longer(self.moments, more * at.MOMENTS)
+        self.metrics = self._longer(self.metrics, more * at.METRICS)
+        self.g[at.NODES_ROOM] = nodes
+        bits = (2 * nodes - 1).bit_length()
+        self.node_index = self._ints(2**bits)
+        self.g[at.NODE_SHIFT] = HASH_BITS - bits
+        self.kernels["index_nodes"](self.g, self.nodes, self.node_index)
+
+    def grow_contexts(self, contexts: int) -> None:
+        """Have rows for so many instances, threads and teams, the index at most half full."""
+        first = len(self.contexts)
+        contexts = self._rounded(contexts, first // at.CONTEXT, self.caps.instances)
+        more = contexts - first // at.CONTEXT
+        if more <= 0:
+            return
+        self.contexts = self._longer(self.contexts, more * at.CONTEXT)
+        self.sizes = self._longer(self.sizes, more)
+        self.kernels["chain_contexts"](self.g, self.contexts, first)
+        # Tasks whose begin was lost stay made for ever: near the cap they must not take the room of those that run.
+        still = self.caps.instances - contexts
+        self.g[at.RESERVED] = max(self.caps.instances // RESERVED_SHARE - still, 0)
+        bits = (2 * contexts - 1).bit_length()
+        self.task_index = self._ints(2**bits)
+        self.g[at.TASK_SHIFT] = HASH_BITS - bits
+        self.kernels["index_contexts"](self.g, self.contexts, self.task_index)
+
+    def grow_frames(self, frames: int) -> None:
+        """Have rows for so many open regions."""
+        first = len(self.frames)
+        frames = self._rounded(frames, first // at.FRAME, self.caps.frames)
+        if frames > first // at.FRAME:
+            self.frames = self._longer(self.frames, frames * at.FRAME - first)
+            self.kernels["chain_frames"](self.g, self.frames, first)
+
+    def grow_edges(self, edges: int) -> None:
+        """Have rows for so many more dependences than are open, up to the cap."""
+        first = len(self.edges)
+        edges = self._rounded(first // at.EDGE + edges, first // at.EDGE, self.caps.edges)
+        if edges > first // at.EDGE:
+            self.edges = self._longer(self.edges, edges * at.EDGE - first)
+            self.kernels["chain_edges"](self.g, self.edges, first)
+
+    def become_compiled(self, kernels: Mapping[str, Callable[..., Any]]) -> None:
+        """Keep the tables in arrays from now on, for compiled kernels."""
+        floats = ("sizes", "moments", "metrics")
+        for name in ("g", "threads", "contexts", "frames", "nodes", "node_index", "task_index", "edges", *floats):
+            setattr(self, name, np.array(getattr(self, name), np.float64 if name in floats else np.int64))
+        self.kernels, self.plain = kernels, False
+
+    def closed_copy(self) -> Tables:
+        """Return a copy whose open regions are closed as lost; only what a checkpoint keeps of it is whole."""
+        made = copy(self)
+        for name in ("g", "threads", "contexts", "nodes", "frames"):
+            part = getattr(self, name)
+            setattr(made, name, list(part) if self.plain else part.copy())
+        made.edges = self._ints(0)
+        made.lose()
+        return made
+
+    def put_nodes(self, words: NDArray[np.int64], nodes: int) -> None:
+        """Take nodes, their moments and metrics as a checkpoint has them, one table after the other."""
+        self.grow_nodes(nodes)
+        width = at.NODE * nodes
+        moments, metrics = np.split(words[width:].view(np.float64), [at.MOMENTS * nodes])
+        for part, values in ((self.nodes, words[:width]), (self.moments, moments), (self.metrics, metrics)):
+            part[: len(values)] = values.tolist() if self.plain else values
+        self.g[at.NODES] = nodes
+        self.node_index = self._ints(len(self.node_index))
+        self.kernels["index_nodes"](self.g, self.nodes, self.node_index)
+
+    def put_latest(self, times: list[int]) -> None:
+        """Take the times of the threads' last events."""
+        self.grow_threads(len(times))
+        for number, time in enumerate(times):
+            self.threads[number * at.THREADS + at.LATEST] = time
+
+    def lose(self) -> int:
+        """Close all that is open, as lost: its time stays, its visits do not count. Return how many instances had begun."""
+        g, contexts, frames, nodes, call = self.g, self.contexts, self.frames, self.nodes, self.kernels
+        now = g[at.NEWEST]
+        call["tick"](g, now)
+        lost = int(g[at.ACTIVE_ALL])
+        for context in range(0, len(contexts), at.CONTEXT):
+            if contexts[context + at.TAG] in (at.TAG_TASK, at.TAG_IMPLICIT) and contexts[context + at.TOP] != at.NONE:
+                clock = contexts[context + at.RAN]
+                if contexts[context + at.STATE] == at.RUNNING:
+                    clock += now - contexts[context + at.RESUMED]
+                call["book"](contexts, frames, nodes, context, clock)
+                frame = contexts[context + at.TOP]
+                while frame != at.NONE:
+                    node = frames[frame + at.AT_NODE] * at.NODE
+                    nodes[node + at.INCLUSIVE] += clock - frames[frame + at.ENTERED]
+                    frame = frames[frame + at.BELOW]
+                path = call["path_now"](contexts, context)
+                g[at.SPAN] = max(g[at.SPAN], path)
+                g[at.SPAN_BURDENED] = max(g[at.SPAN_BURDENED], call["burdened_now"](contexts, context))
+        for thread in range(0, len(self.threads), at.THREADS):
+            if self.threads[thread + at.IMPLICIT] != at.NONE:
+                g[at.THREAD_TIME] += now - self.threads[thread + at.STARTED]
+        for number in (at.READY, at.WAITING, at.WORKING, at.WORKERS, at.ACTIVE_ALL, at.FRAMES_LEFT, at.CONTEXTS_LEFT):
+            g[number] = 0
+        for number in (at.FREE_CONTEXT, at.FREE_FRAME, at.FREE_EDGE):
+            g[number] = at.NONE
+        latest = [self.threads[thread + at.LATEST] for thread in range(0, len(self.threads), at.THREADS)]
+        self.threads = self._ints(0)
+        self.grow_threads(len(latest))
+        for number, time in enumerate(latest):
+            self.threads[number * at.THREADS + at.LATEST] = time
+        self.kernels["chain_contexts"](g, contexts, 0)
+        self.kernels["chain_frames"](g, frames, 0)
+        self.kernels["chain_edges"](g, self.edges, 0)
+        self.task_index = self._ints(len(self.task_index))
+        g[at.LOST] += lost
+        return lost
+
+    def _rounded(self, wanted: int, have: int, cap: int) -> int:
+        """Return a size of at least `wanted`, a quarter more than there is, up to the cap."""
+        return have if wanted <= have else min(max(wanted, have + have // 4), cap)
+
+    def _ints(self, n: int) -> Any:
+        return [0] * n if self.plain else np.zeros(n, np.int64)
+
+    def _floats(self, n: int) -> Any:
+        return [0.0] * n if self.plain else np.zeros(n)
+
+    def _longer(self, old: Any, more: int) -> Any:
+        """Return a table with so many more numbers, 0."""
+        if self.plain:
+            return old + [0] * more
+        return np.concatenate([old, np.zeros(more, old.dtype)])

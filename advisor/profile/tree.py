@@ -1,0 +1,255 @@
+"""The profile: nodes in columns, and what may be asked of them. A frozen picture of the profiler's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.errors import InvalidValue
+from advisor.profile import layout as at
+from advisor.profile.measures import Measures
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+FORMAT: Final = "advisor-profile-1"
+COLUMNS: Final = (
+    "parent",
+    "role",
+    "value",
+    "count",
+    "open",
+    "inclusive_ns",
+    "exclusive_ns",
+    "least_ns",
+    "most_ns",
+    "active_max",
+)
+MOMENTS: Final = ("mean_ns", "variance_ns2")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A call-path profile: a tree for each thread's implicit task, one for each task construct (paper 5).
+
+    Attributes
+    ----------
+    parent : int64 array (n,)
+        Number of the node above, -1 for a root; always smaller than the node's own.
+    role : int64 array (n,)
+        What the node stands for, see `layout.ROLE_NAMES`.
+    names : tuple of str, n
+        Task type, region, parameter; of a thread its number.
+    value : int64 array (n,)
+        Of a parameter.
+    count, open : int64 arrays (n,)
+        Visits completed (of a stub: fragments), and visits that last.
+    inclusive_ns, exclusive_ns : int64 arrays (n,)
+        Time of all visits, up to now; suspended time is in neither.
+    least_ns, most_ns, mean_ns, variance_ns2 : arrays (n,)
+        Of completed visits, inclusive; 0 where there are none. The variance is of the sample (n - 1).
+    active_max : int64 array (n,)
+        Of a thread or parallel region: most task instances begun and not ended on one thread (paper 5, Table II).
+    metrics : mapping of str to float64 array (n,)
+        Sums of what events brought.
+    measures : Measures
+        Of the whole run.
+    notes : mapping of str to int
+        What is missing or was put right: refused events by code, lost instances, nodes beyond the cap and so on.
+    """
+
+    parent: Ints
+    role: Ints
+    names: tuple[str, ...]
+    value: Ints
+    count: Ints
+    open: Ints
+    inclusive_ns: Ints
+    exclusive_ns: Ints
+    least_ns: Ints
+    most_ns: Ints
+    mean_ns: Floats
+    variance_ns2: Floats
+    active_max: Ints
+    measures: Measures
+    metrics: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    notes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __len__(self) -> int:
+        """Return how many nodes there are."""
+        return len(self.parent)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes below each node, those with the most time first."""
+        below: list[list[int]] = [[] for _ in range(len(self))]
+        for node in np.argsort(-self.inclusive_ns, kind="stable").tolist():
+            if self.parent[node] >= 0:
+                below[int(self.parent[node])].append(node)
+        return tuple(tuple(nodes) for nodes in below)
+
+    @cached_property
+    def root(self) -> Ints:
+        """The root above each node (n,)."""
+        root = np.arange(len(self))
+        for node in np.flatnonzero(self.parent >= 0).tolist():
+            root[node] = root[self.parent[node]]
+        return root
+
+    def roots(self, role: int) -> tuple[int, ...]:
+        """Return the roots of a role: `layout.TASK` or `layout.THREAD`; tasks with the most time first."""
+        found = np.flatnonzero((self.parent < 0) & (self.role == role))
+        if role == at.TASK:
+            found = found[np.argsort(-self.inclusive_ns[found], kind="stable")]
+        return tuple(found.tolist())
+
+    def label(self, node: int) -> str:
+        """Return a node's name as people read it."""
+        role, name = int(self.role[node]), self.names[node]
+        if role == at.PARAMETER:
+            return f"{name}={int(self.value[node])}"
+        if role == at.THREAD:
+            return f"thread {name}"
+        return at.ROLE_NAMES[role] if role in (at.IDLE, at.OVERFLOW) else name
+
+    def walk(self, root: int) -> Iterator[tuple[int, int]]:
+        """Yield nodes of a tree with their depth, each above what is below it."""
+        stack = [(root, 0)]
+        while stack:
+            node, depth = stack.pop()
+            yield node, depth
+            stack.extend((below, depth + 1) for below in reversed(self.children[node]))
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """Return the call path to a node."""
+        found: list[str] = []
+        while node >= 0:
+            found.append(f"{at.ROLE_NAMES[int(self.role[node])]} {self.label(node)}")
+            node = int(self.parent[node])
+        return tuple(reversed(found))
+
+    def exclusive_of(self, role: int, root: int | None = None) -> int:
+        """Return the exclusive time of all nodes of a role, ns; below one root where it is given."""
+        chosen = self.role == role
+        if root is not None:
+            chosen &= self.root == root
+        return int(self.exclusive_ns[chosen].sum())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the profile as plain values, for JSON and the wire."""
+        columns: dict[str, Any] = {name: getattr(self, name).tolist() for name in (*COLUMNS, *MOMENTS)}
+        columns["role"] = [at.ROLE_NAMES[role] for role in columns["role"]]
+        return {
+            "format": FORMAT,
+            "nodes": {
+                **columns,
+                "name": list(self.names),
+                "metrics": {name: values.tolist() for name, values in self.metrics.items()},
+            },
+            "measures": self.measures.as_dict(),
+            "notes": dict(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Profile:
+        """Return the profile whose `as_dict` gave this.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        if given.get("format") != FORMAT:
+            raise InvalidValue("format", given.get("format"), f"{FORMAT!r}: a profile that advisor wrote")
+        try:
+            nodes = dict(given["nodes"])
+            nodes["role"] = [at.ROLE_NAMES.index(role) for role in nodes["role"]]
+            columns: dict[str, Any] = {name: np.array(nodes[name], np.int64) for name in COLUMNS}
+            columns |= {name: np.array(nodes[name], np.float64) for name in MOMENTS}
+            metrics = {name: np.array(values, np.float64) for name, values in nodes["metrics"].items()}
+            made = cls(
+                **columns, names=tuple(nodes["name"]), metrics=metrics,
+                measures=Measures.from_dict(given["measures"]), notes=dict(given["notes"]),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise InvalidValue("nodes", type(error).__name__, "the columns of a profile that advisor wrote") from error
+        n = len(made.names)
+        arrays = [getattr(made, name) for name in (*COLUMNS, *MOMENTS)] + list(metrics.values())
+        if any(column.shape != (n,) for column in arrays) or bool((made.parent >= np.arange(n)).any()):
+            raise InvalidValue("nodes", n, "columns of one length, each parent before its children")
+        return made
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]], measures: Measures, notes: Mapping[str, int] | None = None) -> Profile:
+    """Return a profile of rows that hold `COLUMNS`, `MOMENTS` and ``name``, absent ones 0: for tests, and tables in papers."""
+    n = len(rows)
+    default: dict[str, Any] = {"parent": -1, "role": at.TASK}
+    columns: dict[str, Any] = {
+        name: np.array([row.get(name, default.get(name, 0)) for row in rows], np.int64).reshape(n) for name in COLUMNS
+    }
+    columns |= {name: np.array([row.get(name, 0.0) for row in rows], np.float64).reshape(n) for name in MOMENTS}
+    return Profile(**columns, names=tuple(str(row["name"]) for row in rows), measures=measures, notes=dict(notes or {}))
+
+
+def merged(profiles: Sequence[Profile]) -> Profile:
+    """Return several profiles as one, node by call path: of the processes of a run, or of runs of one program.
+
+    Counts and times are exact; means and variances to rounding (Chan, Golub, LeVeque 1979). Measures add up, but for elapsed
+    time, spans and most numbers at a time, of which the largest stands. Cost O(nodes).
+
+    Raises
+    ------
+    InvalidValue
+        For none.
+    """
+    if not profiles:
+        raise InvalidValue("profiles", 0, "at least 1")
+    number: dict[tuple[int, int, str, int], int] = {}
+    rows: list[dict[str, Any]] = []
+    metrics: dict[str, dict[int, float]] = {}
+    for profile in profiles:
+        here: list[int] = []
+        for node in range(len(profile)):
+            above = int(profile.parent[node])
+            key = (
+                here[above] if above >= 0 else -1,
+                int(profile.role[node]),
+                profile.names[node],
+                int(profile.value[node]),
+            )
+            at_row = number.setdefault(key, len(rows))
+            if at_row == len(rows):
+                rows.append({"parent": key[0], "role": key[1], "name": key[2], "value": key[3]})
+            here.append(at_row)
+            _add(rows[at_row], {name: getattr(profile, name)[node].item() for name in (*COLUMNS[3:], *MOMENTS)})
+            for name, values in profile.metrics.items():
+                sums = metrics.setdefault(name, {})
+                sums[at_row] = sums.get(at_row, 0.0) + float(values[node])
+    notes: dict[str, int] = {}
+    for profile in profiles:
+        for name, value in profile.notes.items():
+            notes[name] = notes.get(name, 0) + value
+    whole = from_rows(rows, Measures.sum_of([profile.measures for profile in profiles]), notes)
+    columns = {name: np.array([sums.get(k, 0.0) for k in range(len(rows))]) for name, sums in metrics.items()}
+    return replace(whole, metrics=columns)
+
+
+def _add(row: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add the visits of a node to a row."""
+    a, b = row.get("count", 0), more["count"]
+    mean, other = row.get("mean_ns", 0.0), more["mean_ns"]
+    if a + b:
+        squares = row.get("variance_ns2", 0.0) * max(a - 1, 0) + more["variance_ns2"] * max(b - 1, 0)
+        squares += (other - mean) ** 2 * a * b / (a + b)
+        row["variance_ns2"] = squares / (a + b - 1) if a + b > 1 else 0.0
+        row["mean_ns"] = mean + (other - mean) * b / (a + b)
+    if b:
+        row["least_ns"] = min(row["least_ns"], more["least_ns"]) if a else more["least_ns"]
+    for name in ("most_ns", "active_max"):
+        row[name] = max(row.get(name, 0), more[name])
+    for name in ("count", "open", "inclusive_ns", "exclusive_ns"):
+        row[name] = row.get(name, 0) + more[name]

@@ -1,0 +1,155 @@
+"""The profiler's tables looked at: a profile of what was folded so far, open visits included. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.profile import layout as at
+from advisor.profile.measures import Measures
+from advisor.profile.profiler import Profiler
+from advisor.profile.tree import Profile
+
+Ints = NDArray[np.int64]
+
+NOTED = {
+    "nodes_beyond_cap": at.NODES_REFUSED,
+    "instances_untracked": at.UNTRACKED,
+    "dependences_beyond_cap": at.EDGES_REFUSED,
+    "instances_lost": at.LOST,
+    "regions_repaired": at.REPAIRED,
+}
+NS = 1e-9
+
+
+def profile_of(profiler: Profiler) -> Profile:
+    """Return the profile of what has left the window. Cost O(nodes + open regions)."""
+    g = np.asarray(profiler.tables.g)
+    nodes, moments = _nodes(profiler)
+    inclusive, exclusive, is_open, paths = _with_open_visits(profiler, nodes)
+    used = (nodes[:, at.COUNT] > 0) | (exclusive > 0) | (is_open > 0)
+    for node in np.flatnonzero(used)[::-1].tolist():  # a chain of parents is used as a whole
+        above = int(nodes[node, at.PARENT])
+        while above >= 0 and not used[above]:
+            used[above] = True
+            above = int(nodes[above, at.PARENT])
+    number = np.cumsum(used) - 1
+    parent = np.where(nodes[:, at.PARENT] >= 0, number[nodes[:, at.PARENT]], at.NONE)[used]
+    role = (nodes[:, at.LABEL] >> at.LABEL_BITS)[used]
+    numbers = (nodes[:, at.LABEL] & at.LABEL_MASK)[used].tolist()
+    count = nodes[used, at.COUNT]
+    variance = np.where(count > 1, moments[used, 1] / np.maximum(count - 1, 1), 0.0)
+    sums = profiler.tables.column("metrics", at.METRICS)[: len(nodes)][used]
+    return Profile(
+        parent=parent,
+        role=role,
+        names=tuple(_name(profiler, kind, n) for kind, n in zip(role.tolist(), numbers, strict=True)),
+        value=nodes[used, at.VALUE],
+        count=count,
+        open=is_open[used],
+        inclusive_ns=inclusive[used],
+        exclusive_ns=exclusive[used],
+        least_ns=np.where(count > 0, nodes[used, at.LEAST], 0),
+        most_ns=nodes[used, at.MOST],
+        mean_ns=moments[used, 0],
+        variance_ns2=variance,
+        active_max=nodes[used, at.ACTIVE_MAX],
+        metrics={name: sums[:, k].copy() for k, name in enumerate(profiler.metrics)},
+        measures=_measures(profiler, g, role, exclusive[used], paths),
+        notes=notes_of(profiler),
+    )
+
+
+def notes_of(profiler: Profiler) -> dict[str, int]:
+    """Return what is missing from a profile or was put right, by name; what did not happen is left out."""
+    g = profiler.tables.g
+    found = {name: int(g[place]) for name, place in NOTED.items()}
+    found |= {
+        "events_dropped": profiler.dropped,
+        "events_late": profiler.window.late,
+        "events_squeezed": profiler.window.squeezed,
+        "events_lost_at_restart": profiler.waiting_lost,
+        "events_waiting": len(profiler.window),
+        "clock_drift_ns": round(profiler.drift_ns),
+    }
+    found |= {f"refused_{word}": int(g[at.COUNTED_REFUSALS + code]) for code, (word, _) in at.REFUSALS.items()}
+    return {name: value for name, value in found.items() if value}
+
+
+def _nodes(profiler: Profiler) -> tuple[Ints, NDArray[np.float64]]:
+    n = int(profiler.tables.g[at.NODES])
+    return profiler.tables.column("nodes", at.NODE)[:n], profiler.tables.column("moments", at.MOMENTS)[:n]
+
+
+def _name(profiler: Profiler, role: int, number: int) -> str:
+    if role == at.THREAD:
+        return str(number)
+    return at.ROLE_NAMES[role] if role in (at.IDLE, at.OVERFLOW) else profiler.name(number)
+
+
+def _with_open_visits(profiler: Profiler, nodes: Ints) -> tuple[Ints, Ints, Ints, tuple[int, int]]:
+    """Return inclusive and exclusive times with those of open visits, how many are open, and the longest paths so far."""
+    inclusive, exclusive = nodes[:, at.INCLUSIVE].copy(), nodes[:, at.EXCLUSIVE].copy()
+    is_open = np.zeros(len(nodes), np.int64)
+    g, frames = profiler.tables.g, profiler.tables.frames
+    contexts: Any = profiler.tables.contexts
+    now = int(g[at.NEWEST])
+    span, burdened = int(g[at.SPAN]), int(g[at.SPAN_BURDENED])
+    rows = profiler.tables.column("contexts", at.CONTEXT)
+    live = np.isin(rows[:, at.TAG], (at.TAG_TASK, at.TAG_IMPLICIT)) & (rows[:, at.TOP] != at.NONE)
+    for context in (np.flatnonzero(live) * at.CONTEXT).tolist():
+        clock = int(contexts[context + at.RAN])
+        if contexts[context + at.STATE] == at.RUNNING:
+            clock += now - int(contexts[context + at.RESUMED])
+        frame = int(contexts[context + at.TOP])
+        apart = clock - int(contexts[context + at.SINCE])
+        exclusive[frames[frame + at.AT_NODE]] += apart
+        worked = apart if frames[frame + at.FRAME_LABEL] < at.OVERHEAD_LABEL else 0
+        worked += int(contexts[context + at.WORKED])
+        span = max(span, int(contexts[context + at.PATH]) + worked)
+        burdened = max(burdened, int(contexts[context + at.BURDENED]) + worked)
+        while frame != at.NONE:
+            node = frames[frame + at.AT_NODE]
+            inclusive[node] += clock - int(frames[frame + at.ENTERED])
+            is_open[node] += 1
+            frame = int(frames[frame + at.BELOW])
+    return inclusive, exclusive, is_open, (span, burdened)
+
+
+def _measures(profiler: Profiler, g: Ints, role: Ints, exclusive: Ints, paths: tuple[int, int]) -> Measures:
+    now = int(g[at.NEWEST])
+    threads = profiler.tables.column("threads", at.THREADS)
+    there = threads[threads[:, at.IMPLICIT] != at.NONE] if len(threads) else threads
+    workers_ns = int(g[at.THREAD_TIME]) + int((now - there[:, at.STARTED]).sum())
+    # The integrals stand where they last changed; what has passed since is added as they would add it.
+    passed = max(now - int(g[at.LAST]), 0)
+    idle_ns = int(g[at.IDLE_TIME]) + passed * int(g[at.WAITING])
+    delay_ns = int(g[at.READY_IDLE]) + passed * min(int(g[at.WAITING]), int(g[at.READY]))
+    by_role = [int(exclusive[role == each].sum()) for each in range(len(at.ROLE_NAMES))]
+    work, creation, management = sum(by_role[: at.CREATION]), by_role[at.CREATION], by_role[at.MANAGEMENT]
+    return Measures(
+        elapsed_s=(now - int(g[at.FIRST])) * NS if g[at.FIRST] != at.NONE else 0.0,
+        workers_s=workers_ns * NS,
+        workers=int(g[at.WORKERS]),
+        workers_max=int(g[at.WORKERS_MAX]),
+        work_s=work * NS,
+        creation_s=creation * NS,
+        management_s=management * NS,
+        waiting_s=sum(by_role[at.TASKWAIT : at.STUB]) * NS,
+        delay_s=delay_ns * NS,
+        no_work_s=(idle_ns - delay_ns) * NS,
+        unaccounted_s=(workers_ns - work - creation - management - idle_ns) * NS,
+        span_s=paths[0] * NS,
+        burdened_span_s=paths[1] * NS,
+        ready=int(g[at.READY]),
+        active=int(g[at.ACTIVE_ALL]),
+        active_max=int(g[at.ACTIVE_ALL_MAX]),
+        creates=int(g[at.CREATES]),
+        begins=int(g[at.BEGINS]),
+        ends=int(g[at.ENDS]),
+        cancels=int(g[at.CANCELS]),
+        fragments=int(g[at.FRAGMENTS_ALL]),
+        dependences=int(g[at.DEPENDENCES]),
+    )

@@ -1,0 +1,163 @@
+"""The profiler against paper 5's pseudocode written down: a tree an instance, merged at its end, every open region stopped."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from profile_laws import check_laws
+from task_program import Program, recursive
+
+from advisor.domain.task_events import Kind, RegionKind, SyncKind, TaskEvents
+from advisor.profile import layout as at
+from advisor.profile.profiler import Profiler
+from advisor.profile.tree import Profile
+from advisor.profile.view import profile_of
+
+Path = tuple[tuple[Any, ...], ...]
+
+
+@dataclass
+class Position:
+    """A task's call path and its clocks: one started, then stopped and resumed, for each open region (Fig. 12)."""
+
+    path: Path = ()
+    running: list[int | None] = field(default_factory=list)
+    spent: list[int] = field(default_factory=list)
+    visits: dict[Path, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def enter(self, region: tuple[Any, ...], now: int) -> None:
+        self.path += (region,)
+        self.running.append(now)
+        self.spent.append(0)
+
+    def leave(self, now: int) -> None:
+        started = self.running.pop()
+        assert started is not None
+        self.visits[self.path].append(self.spent.pop() + now - started)
+        self.path = self.path[:-1]
+
+    def stop(self, now: int) -> None:
+        for i, started in enumerate(self.running):
+            assert started is not None
+            self.spent[i] += now - started
+            self.running[i] = None
+
+    def resume(self, now: int) -> None:
+        self.running = [now] * len(self.running)
+
+
+def reference(events: TaskEvents) -> dict[Path, list[int]]:
+    """Return the visits of every call path, in ns."""
+    records = events.records[events.records["time"].argsort(kind="stable")]
+    strings = events.strings
+    implicit: dict[int, Position] = defaultdict(Position)
+    tasks: dict[int, Position] = {}
+    kinds: dict[int, str] = {}
+    current: dict[int, int] = defaultdict(int)
+    merged: dict[Path, list[int]] = defaultdict(list)
+
+    def switch(thread: int, number: int, now: int) -> None:
+        if current[thread]:
+            implicit[thread].leave(now)
+            tasks[current[thread]].stop(now)
+        current[thread] = number
+        if number:
+            tasks[number].resume(now)
+            implicit[thread].enter(("stub", kinds[number]), now)
+
+    for now, number, other, name, thread, kind, _ in records.tolist():
+        text = strings[name] if name < len(strings) else ""
+        here = tasks[current[thread]] if current[thread] else implicit[thread]
+        match Kind(kind):
+            case Kind.WORKER_START:
+                here.enter(("thread", str(thread)), now)
+            case Kind.ENTER:
+                role = {RegionKind.PLAIN: "region", RegionKind.CREATION: "creation", RegionKind.PARALLEL: "parallel"}
+                here.enter((role[RegionKind(other)], text), now)
+            case Kind.SYNC_BEGIN:
+                here.enter(("taskwait" if other == SyncKind.TASKWAIT else "barrier", text), now)
+            case Kind.PARAMETER:
+                here.enter(("parameter", text, other), now)
+            case Kind.EXIT | Kind.SYNC_END | Kind.WORKER_STOP:
+                here.leave(now)
+            case Kind.BEGIN:
+                tasks[number], kinds[number] = Position(), text
+                switch(thread, number, now)
+                tasks[number].enter(("task", text), now)
+            case Kind.SWITCH:
+                if number != current[thread]:
+                    switch(thread, number, now)
+            case Kind.END:
+                while here.path:
+                    here.leave(now)
+                switch(thread, 0, now)
+                for path, visits in tasks.pop(number).visits.items():
+                    merged[path] += visits
+            case _:
+                pass
+    for position in implicit.values():
+        for path, visits in position.visits.items():
+            merged[path] += visits
+    return merged
+
+
+def path_of(profile: Profile, node: int) -> Path:
+    found: list[tuple[Any, ...]] = []
+    while node >= 0:
+        role = at.ROLE_NAMES[int(profile.role[node])]
+        value = (int(profile.value[node]),) if role == "parameter" else ()
+        found.append((role, profile.names[node], *value))
+        node = int(profile.parent[node])
+    return tuple(reversed(found))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_call_path_has_the_visits_of_the_pseudocode(seed: int, threads: int) -> None:
+    untied = seed % 2 == 1
+    events = Program(
+        threads, recursive(4, 1 + seed % 3, 700 + 13 * seed, gives_way=untied), seed=seed, untied=untied, contention=0.3
+    ).run()
+    profiler = Profiler(compiled=False)
+    cuts = np.array_split(events.records[events.records["time"].argsort(kind="stable")], 3)
+    for k, part in enumerate(cuts):
+        profiler.fold(TaskEvents(part, events.strings if k == 0 else ()))
+    folded = profiler.flush()
+    assert not folded.refused
+    profile = profile_of(profiler)
+    check_laws(profile)
+    expected = reference(events)
+    assert {path_of(profile, node) for node in range(len(profile))} == set(expected)
+    for node in range(len(profile)):
+        visits = expected[path_of(profile, node)]
+        assert profile.count[node] == len(visits)
+        assert profile.inclusive_ns[node] == sum(visits)
+        assert (profile.least_ns[node], profile.most_ns[node]) == (min(visits), max(visits))
+        assert profile.mean_ns[node] == pytest.approx(np.mean(visits), rel=1e-12)
+        if len(visits) > 1:
+            assert profile.variance_ns2[node] == pytest.approx(np.var(visits, ddof=1), rel=1e-9, abs=1e-6)
+    assert not profile.notes
+    assert profile.measures.begins == profile.measures.ends == profile.measures.creates
+
+
+def test_span_is_the_longest_path_through_the_tree() -> None:
+    """A full tree of fixed work: the span is one task a level, each whole, before and after its taskwait."""
+    for threads in (1, 3):
+        profiler = Profiler(window_ns=0, compiled=False)
+        events = Program(threads, recursive(3, 2, 1000), create_ns=0).run()
+        profiler.fold(TaskEvents(events.records[events.records["time"].argsort(kind="stable")], events.strings))
+        measures = profile_of(profiler).measures
+        assert measures.work_s == pytest.approx((2**4 - 1) * 1.5e-6)
+        # Some ns are work besides: a task that has begun stands in no wait while its switch ends.
+        assert measures.span_s == pytest.approx(4 * 1.5e-6, rel=0.01)
+        assert measures.parallelism == pytest.approx(15 / 4, rel=0.01)
+        # On each level the burden of one creation, and that of one task's end.
+        assert measures.burdened_span_s == pytest.approx(measures.span_s + 6 * 5e-6, rel=0.01)
+        bounds = measures.bounds((1, 4))
+        assert bounds[0].least_s == pytest.approx(measures.work_s)
+        assert bounds[1].least_s == pytest.approx(measures.span_s, rel=1e-9)
+        assert bounds[1].most_s == pytest.approx(measures.work_s / 4 + 1.7 * measures.burdened_span_s)

@@ -1,0 +1,196 @@
+"""Events to a file and back, the trace that they make, the picture of their profile, and the command over all of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from task_program import Program, recursive
+
+from advisor.cli import main
+from advisor.domain.task_events import Clock, EventWriter, Kind, TaskEvents, decode, events_of
+from advisor.errors import InvalidValue
+from advisor.files.events import read_events, write_events
+from advisor.files.profiles import read_profile, write_profile
+from advisor.files.trace import write_trace
+from advisor.pictures.icicle import draw_profile, svg
+from advisor.profile.profiler import Profiler
+from advisor.profile.view import profile_of
+
+
+@pytest.fixture
+def run() -> TaskEvents:
+    return Program(2, recursive(3, 2, 1000)).run()
+
+
+def test_what_is_written_is_read(tmp_path: Path, run: TaskEvents) -> None:
+    path = tmp_path / "run.events"
+    further = events_of(
+        {"time": [5, 6], "instance": [2**63, 1], "size": [1.5, np.nan], "parameter:n": [-3, 4], "misses": [1.0, 2.0]},
+        further=("size", "parameter:n", "misses"),
+    )
+    clock = Clock(2e9, ((0, 7), (2000, 1007)))
+    batches = [run, TaskEvents(further, ("ä b",), clock, ("size", "parameter:n", "misses"), 12)]
+    assert write_events(path, batches) == len(run) + 2
+    for before, after in zip(batches, read_events(path), strict=True):
+        assert before.records.tobytes() == after.records.tobytes()
+        assert (before.strings, before.clock, before.further, before.dropped) == (
+            after.strings, after.clock, after.further, after.dropped,
+        )  # fmt: skip
+
+
+def test_damage_is_told(tmp_path: Path, run: TaskEvents) -> None:
+    path = tmp_path / "run.events"
+    write_events(path, [run, run])
+    whole = path.read_bytes()
+    for size in (9, 30, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InvalidValue, match="cut short"):
+            list(read_events(path))
+    for place in (8, 14, 40, len(whole) - 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with pytest.raises(InvalidValue):
+            list(read_events(path))
+    path.write_text("component,x\n")
+    with pytest.raises(InvalidValue, match="task events"):
+        list(read_events(path))
+    with pytest.raises(InvalidValue, match="JSON"):
+        read_profile(path)
+    with pytest.raises(InvalidValue, match="can be read"):
+        read_profile(tmp_path / "nothing")
+
+
+def test_ticks_become_nanoseconds() -> None:
+    clock = Clock(3e9, ((10**15, 500), (10**15 + 3 * 10**9, 10**9 + 500)))
+    ticks = np.array([10**15 - 3000, 10**15, 10**15 + 3, 10**15 + 3 * 10**9], np.uint64)
+    assert clock.nanoseconds(ticks).tolist() == [-500, 500, 501, 10**9 + 500]
+    assert clock.drift_ns([(10**15 + 6 * 10**9, 2 * 10**9 + 530)]) == pytest.approx(30.0)
+    for bad in (
+        {"ticks_per_s": 0.0},
+        {"ticks_per_s": float("nan")},
+        {"anchors": ((-1, 0),)},
+        {"anchors": ((0, 0),) * 17},
+    ):
+        with pytest.raises(Exception, match="clock"):
+            Clock(**bad)  # type: ignore[arg-type]
+
+
+def test_decoding_touches_no_record(run: TaskEvents) -> None:
+    data = run.records.tobytes()
+    assert np.shares_memory(decode(data).records, np.frombuffer(data, np.uint8))
+
+
+def test_sizes_parameters_and_metrics_reach_instances_and_nodes() -> None:
+    further = ("size", "parameter:depth", "misses")
+    columns = {
+        "time": [0, 1, 2, 5, 9],
+        "kind": [Kind.CREATE, Kind.BEGIN, Kind.ENTER, Kind.EXIT, Kind.END],
+        "instance": [1, 1, 0, 0, 1],
+        "type": [0, 0, 1, 1, 2**32 - 1],
+        "size": [64.0, np.nan, np.nan, np.nan, np.nan],
+        "parameter:depth": [3, *[-(2**63)] * 4],
+        "misses": [np.nan, np.nan, np.nan, 7.0, 2.0],
+    }
+    profiler = Profiler(window_ns=0, compiled=False)
+    folded = profiler.fold(TaskEvents(events_of(columns, further=further), ("A", "foo"), further=further))
+    assert folded.accepted == 5
+    assert folded.sizes.tolist() == [64.0]
+    assert folded.ended[0, :4].tolist() == [1, 0, 0, 8]
+    profile = profile_of(profiler)
+    labels = {profile.label(node): node for node in range(len(profile))}
+    assert profile.metrics["misses"][labels["foo"]] == 7.0
+    assert profile.metrics["misses"][labels["depth=3"]] == 2.0  # innermost when the task ended
+    assert profile.inclusive_ns[labels["depth=3"]] == 8
+    again = type(profile).from_dict(json.loads(json.dumps(profile.as_dict())))
+    assert again.as_dict() == profile.as_dict()
+
+
+def test_late_events_are_counted_and_left_out() -> None:
+    out = EventWriter()
+    out.add(0, Kind.ENTER, type="main")
+    out.add(10**9, Kind.IDLE_BEGIN, thread=1)
+    out.add(10**9 + 1, Kind.IDLE_END, thread=1)
+    out.add(2 * 10**9, Kind.IDLE_BEGIN, thread=1)
+    profiler = Profiler(window_ns=1000, compiled=False)
+    assert profiler.fold(out.batch()).accepted == 3
+    out.add(5, Kind.EXIT, type="main")
+    folded = profiler.fold(out.batch())
+    assert (folded.accepted, folded.refused) == (0, {})
+    assert profiler.window.late == 1
+
+
+def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskEvents) -> None:
+    path = tmp_path / "trace.json"
+    write_trace(path, [run])
+    events = json.loads(path.read_text())["traceEvents"]
+    depth: dict[int, int] = {}
+    length = 0.0
+    began: dict[int, list[float]] = {}
+    for event in events:
+        if event["ph"] == "B":
+            began.setdefault(event["tid"], []).append(event["ts"])
+        elif event["ph"] == "E":
+            start = began[event["tid"]].pop()
+            assert event["ts"] >= start
+            length += (event["ts"] - start) * (len(began[event["tid"]]) == 0)
+        depth[event.get("tid", -1)] = len(began.get(event.get("tid", -1), []))
+    assert not any(depth.values())
+    measures = read_profile_of(run).measures
+    assert length * 1e-6 == pytest.approx(measures.workers_s, rel=1e-9)
+    assert sum(event["ph"] == "s" for event in events) == sum(event["ph"] == "f" for event in events) == measures.begins
+
+
+def read_profile_of(run: TaskEvents):
+    profiler = Profiler(compiled=False)
+    profiler.fold(run)
+    profiler.flush()
+    return profile_of(profiler)
+
+
+def test_the_picture_is_an_image_whose_boxes_lie_in_their_parents(tmp_path: Path, run: TaskEvents) -> None:
+    profile = read_profile_of(run)
+    for flame in (False, True):
+        path = draw_profile(tmp_path / "p.svg", "<run> & more", profile, flame=flame)
+        image = ElementTree.parse(path).getroot()
+        boxes = [g.find("{http://www.w3.org/2000/svg}rect").attrib for g in image.iter("{http://www.w3.org/2000/svg}g")]  # type: ignore[union-attr]
+        assert len(boxes) > 10
+        assert all(float(box["x"]) + float(box["width"]) <= 1200.01 for box in boxes)
+    assert "&lt;run&gt; &amp; more" in svg("<run> & more", profile)
+    with pytest.raises(InvalidValue, match="svg"):
+        draw_profile(tmp_path / "p.png", "", profile)
+
+
+def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for threads in (1, 4):
+        path = tmp_path / f"run{threads}.events"
+        write_events(path, [Program(threads, recursive(6, 3, 300), contention=2.0).run()])
+        files.append(str(path))
+
+    def call(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["profile", *arguments])
+        said = capsys.readouterr()
+        assert ended.value.code == 0, said.err
+        return said.out
+
+    shown = call(files[1], "--picture", str(tmp_path / "p.svg"), "--trace", str(tmp_path / "t.json"))
+    assert "solve task (task)" in shown
+    assert "depth=6" in shown
+    assert "1,092 tasks" in shown
+    assert "tasks of solve task are too small" in shown
+    assert (tmp_path / "p.svg").exists()
+    json.loads((tmp_path / "t.json").read_text())
+    beside = call(*files)
+    assert (
+        "creation grows with threads, from 1 to 4" in beside
+        or "creation and synchronisation grow with threads" in beside
+    )
+    told = json.loads(call(files[0], "--json"))
+    assert told["profiles"][0]["profile"]["measures"]["ends"] == 1092
+    stored = tmp_path / "profile.json"
+    write_profile(stored, read_profile(Path(files[0])))
+    assert call(str(stored)).splitlines()[1:] == call(files[0]).splitlines()[1:]

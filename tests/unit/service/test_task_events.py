@@ -1,0 +1,119 @@
+"""Task events over a real socket: folded once, durable when answered, lost where they were open at a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from live import refused, running
+from task_program import Program, recursive
+
+from advisor.client import AsyncClient
+from advisor.domain.task_events import EventWriter, Kind, RegionKind
+from advisor.profile import layout as at
+from advisor.profile.profiler import Profiler
+from advisor.profile.tree import Profile
+from advisor.profile.view import profile_of
+
+ZEROS = bytes(16)
+
+
+def parts(whole: object, cuts: int) -> list[dict[str, object]]:
+    """Return a program's events as requests, in order of time, the strings in the first."""
+    records = whole.records[whole.records["time"].argsort(kind="stable")]  # type: ignore[attr-defined]
+    size = -(-len(records) // cuts)
+    found = [{"records": records[i : i + size].tobytes()} for i in range(0, len(records), size)]
+    found[0]["strings"] = list(whole.strings)  # type: ignore[attr-defined]
+    return found
+
+
+def told(profile: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in profile.items() if key != "notes"}
+
+
+async def test_a_run_in_parts_over_a_restart_gives_the_profile_of_the_whole(tmp_path: Path) -> None:
+    events = Program(2, recursive(4, 2, 1000)).run()
+    requests = parts(events, 7)
+    state = tmp_path / "state"
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        for number, request in enumerate(requests, 1):
+            answer = await peer.call("task_events", request | {"producer": "fib", "sequence": number})
+            assert answer["sequence"] == number
+            again = await peer.call("task_events", request | {"producer": "fib", "sequence": number})
+            assert again["replayed"]
+        await refused("sequence_gap", peer.call("task_events", {"records": b"", "producer": "fib", "sequence": 99}))
+        # Far later, one event more: nothing waits in the window any longer.
+        late = EventWriter()
+        late.add(10**12, Kind.IDLE_BEGIN, thread=7)
+        last = {"records": late.batch().records.tobytes(), "producer": "fib", "sequence": len(requests) + 1}
+        answer = await peer.call("task_events", last)
+        assert answer["waiting"] == 1
+        before = await peer.call("profile", {"producer": "fib"})
+        expected = Profiler(window_ns=0, compiled=False)
+        for_all = events.records[events.records["time"].argsort(kind="stable")]
+        expected.fold(type(events)(for_all, events.strings))
+        assert told(before["profile"]) == told(profile_of(expected).as_dict())
+        assert before["events"] == len(events)
+        assert "profile" not in await peer.call("profile", {"producer": "fib", "nodes": False})
+        assert [run["producer"] for run in (await peer.call("profile"))["runs"]] == ["fib"]
+        await refused("invalid", peer.call("profile", {"producer": "nobody"}))
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        assert (await peer.call("hello", {"producer": "fib"}))["sequence"] == len(requests) + 1
+        after = await peer.call("profile", {"producer": "fib"})
+        assert told(after["profile"]) == told(before["profile"])
+        assert after["notes"] == {"events_lost_at_restart": 1}  # the one that waited
+
+
+async def test_instances_open_at_a_restart_close_as_lost(tmp_path: Path) -> None:
+    out = EventWriter()
+    out.add(0, Kind.ENTER, instance=1, other=RegionKind.PARALLEL, type="parallel")
+    out.add(100, Kind.BEGIN, instance=5, type="A")
+    out.add(300, Kind.ENTER, instance=5, type="foo")
+    out.add(10**9, Kind.EXIT, instance=5, type="foo")  # pushes the others out of the window
+    state = tmp_path / "state"
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        batch = out.batch()
+        request = {"records": batch.records.tobytes(), "strings": list(batch.strings)}
+        await peer.call("task_events", request | {"producer": "p", "sequence": 1})
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        answer = await peer.call("profile", {"producer": "p"})
+        assert answer["notes"] == {"instances_lost": 1, "events_lost_at_restart": 1}
+        profile = Profile.from_dict(answer["profile"])
+        (task,) = profile.roots(at.TASK)
+        assert (profile.count[task], profile.open[task], profile.inclusive_ns[task]) == (0, 0, 200)
+        out.add(2 * 10**9, Kind.END, instance=5)
+        out.add(2 * 10**9 + 1, Kind.CREATE, instance=6, type="A")
+        out.add(3 * 10**9, Kind.IDLE_BEGIN)
+        batch = out.batch()
+        answer = await peer.call("task_events", {"records": batch.records.tobytes(), "producer": "p", "sequence": 2})
+        assert answer["refused"]["by_code"] == {"unknown_instance": 1}
+        assert answer["refused"]["first"] == [[2 * 10**9, "unknown_instance", "no such task instance is active"]]
+
+
+async def test_bad_headers_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await refused("invalid", peer.call("task_events", {"records": b"x" * 31}))
+        await refused("invalid", peer.call("task_events", {"records": b"", "clock": {"ticks_per_s": 0.0}}))
+        await refused("invalid", peer.call("task_events", {"records": b"", "clock": {"anchors": [[1, 2, 3]]}}))
+        await refused("invalid", peer.call("task_events", {"records": b"", "fields": ["time"]}))
+        await refused("invalid", peer.call("task_events", {"records": b"", "fields": ["a", "a"]}))
+        await refused("too_large", peer.call("task_events", {"records": b"", "fields": ["a", "b", "c", "d", "e"]}))
+        await refused("unknown_key", peer.call("task_events", {"records": b"", "rows": 1}))
+        assert (await peer.call("profile"))["runs"] == []
+        answer = await peer.call("task_events", {"records": b"\xff" * 320})
+        assert answer["accepted"] == 0
+        answer = await peer.call("task_events", {"records": b"\x00" * 31 + b"\x00"})
+        await peer.call("status")
+
+
+async def test_the_client_sends_events_exactly_once(tmp_path: Path) -> None:
+    events = Program(2, recursive(2, 2, 1000)).run()
+    async with running(tmp_path), AsyncClient(f"unix:{tmp_path / 's'}", producer="mine") as client:
+        answer = await client.task_events(events.records, strings=list(events.strings))
+        assert answer["waiting"] == len(events)
+        answer = await client.profile("mine", nodes=False)
+        assert answer["notes"] == {"events_waiting": len(events)}

@@ -25,6 +25,7 @@ COMMANDS = {
     "choose-cores": ("advisor.cli.asking", "Choose the cores for one invocation of a component."),
     "suggest": ("advisor.cli.asking", "Suggest which run of a component would teach most."),
     "allocate": ("advisor.cli.asking", "Allocate cores to the components of an S-Net network."),
+    "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),

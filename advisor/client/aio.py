@@ -259,6 +259,18 @@ class AsyncClient:
         params = requests.given(network=network, cores=cores, objective=objective, target=target, **more)
         return await self._ask("allocate", params, requests.read_allocation, timeout_s)
 
+    async def simulate(
+        self, graph: Any, cores: int | Sequence[int] = 1, *, policies: str | Sequence[str] | None = None,
+        timeout_s: float | None = None, **more: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return what executing a task graph would take: a `TaskGraph`, or its flat form; the answer of `Advisor.simulate`.
+
+        `more` is `contention`, `measured_alone`, `speeds`, `metrics`, `seed`, `burden_ns`, `advise`, `predict_times`,
+        `components`, `level`, `machine`, `draws`, `shared`.
+        """
+        params = requests.simulate_params(graph, {"cores": cores, "policies": policies, **more})
+        return await self._ask("simulate", params, dict, timeout_s)
+
     async def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,
         timeout_s: float | None = None,

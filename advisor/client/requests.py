@@ -72,6 +72,22 @@ def plain(value: Any) -> Any:
     return value
 
 
+def simulate_params(graph: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of `simulate`: a `TaskGraph`, or its flat form, and the request."""
+    flat = graph
+    if not isinstance(graph, Mapping):
+        from advisor.domain.task_graphs import graph_as_flat  # noqa: PLC0415 - numpy comes with the caller's graph
+
+        flat = graph_as_flat(graph)
+    listed = {
+        key: [value] if key in ("cores", "policies", "metrics") and isinstance(value, (str, int)) else value
+        for key, value in more.items()
+    }
+    if isinstance(listed.get("contention"), Mapping):
+        listed["contention"] = [listed["contention"]]
+    return {"graph": flat} | given(**listed)
+
+
 def read_prediction(result: Any) -> Prediction:
     """Return the answer to `predict`."""
     answer = _known(Prediction, result)

@@ -197,6 +197,12 @@ class SyncClient:
             )
         )
 
+    def simulate(
+        self, graph: Any, cores: int | Sequence[int] = 1, *, timeout_s: float | None = None, **asked: Any
+    ) -> dict[str, Any]:
+        """Return what executing a task graph would take. As `AsyncClient.simulate`."""
+        return self._run(lambda client: client.simulate(graph, cores, timeout_s=timeout_s, **asked))
+
     def status(
         self, components: bool | Sequence[str] = False, *, offset: int = 0, limit: int | None = None,
         timeout_s: float | None = None,

@@ -50,3 +50,13 @@ ALLOCATE_CORES_MAX = 2**20  # as CORES_MAX
 INSTANCES_MAX = 2**20  # no more instances than cores
 PREDICT_POINTS_MAX = 100_000  # points of one predict: a curve or a batch
 CANDIDATES_MAX = 256  # settings that one suggest of the wire weighs, and answers: within 10 ms, when others wait
+
+# Task graphs.
+GRAPH_TASKS_MAX = 10_000_000  # of one graph: its lists take 2 GB at the 200 bytes of a task
+GRAPH_EDGES_MAX = 50_000_000  # of one graph, at 48 bytes
+GRAPH_TICKS_MAX = 2**62  # of all its tasks together: no time of any schedule leaves int64
+SIMULATE_CORES_MAX = 2**16  # processors of one analysis: each has a place in a list at every step
+SIMULATE_TASKS_MAX = 1_000_000  # of one simulate on the wire: one analysis of it takes about 2 s
+SIMULATE_RUNS_MAX = 4_096  # analyses of one simulate on the wire: policies times core counts
+SIMULATE_WORK_MAX = 20_000_000  # tasks times analyses of one simulate on the wire: about 40 s of one worker
+SIMULATE_DETAILS_MAX = 20_000  # tasks told one by one in an answer of the wire: below a megabyte of it

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
@@ -25,6 +26,7 @@ from advisor.domain.observations import (
     bound_text,
     columns_of,
 )
+from advisor.domain.task_graphs import TaskGraph
 from advisor.engine import state_bytes
 from advisor.engine.asking import Asking
 from advisor.engine.checks import check_kinds, checked_level, is_number
@@ -35,6 +37,7 @@ from advisor.engine.report import component_status, fate
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
+from advisor.engine.task_times import TaskTimes, predicting
 from advisor.errors import InvalidValue, TooLarge, Unsupported
 from advisor.models.prediction import LEVEL, Model
 from advisor.network import parse
@@ -300,6 +303,60 @@ class Advisor:
         if machine is not None:
             machine = checked_name("machine", machine)
         return self._asking.predict(component, predictor, cores, level, model, machine, measure)
+
+    def simulate(
+        self,
+        graph: TaskGraph,
+        *,
+        predict_times: bool = False,
+        components: Mapping[str, str] | None = None,
+        level: float = LEVEL,
+        machine: str | None = None,
+        **request: Any,
+    ) -> dict[str, Any]:
+        """Compute what executing a task graph would take, without running it; see `advisor.simulation.answer` for the answer.
+
+        Parameters
+        ----------
+        predict_times : bool
+            Take the tasks' times from what was learned, by task type and size, and give each makespan its interval.
+        components : mapping, optional
+            The component that stands for a task type, where it has another name.
+        level : float
+            Of the intervals, of one run and of the makespan.
+        request
+            Fields of `advisor.simulation.Request`: ``cores``, ``policies``, ``contention``, ``metrics``, ``advise``, …
+
+        Raises
+        ------
+        InvalidValue, UnknownKey, TooLarge
+            For a request that cannot be, or a graph without what a policy, a contention model or a prediction needs.
+        UnknownComponent, NotEnoughData
+            For a task type that nothing was learned of.
+        """
+        from advisor.simulation import answer  # noqa: PLC0415 - few advisors analyse graphs
+        from advisor.simulation.ensembles import uncertain  # noqa: PLC0415
+        from advisor.simulation.requests import request_of  # noqa: PLC0415
+
+        if predict_times:
+            level = checked_level(level)
+            found = TaskTimes(graph.times, graph.times, graph.times)
+            kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
+            for _ in predicting(
+                self,
+                found,
+                unit=graph.unit,
+                types=graph.types,
+                kinds=kinds,
+                sizes=sizes,
+                components=components or {},
+                level=level,
+                machine=machine,
+            ):
+                pass
+            graph = graph.timed(found.times)
+            request["uncertain"] = uncertain(found.times, found.low, found.high, level)
+        return answer(graph, request_of(request))
 
     def choose_cores(
         self,

@@ -24,6 +24,7 @@ from advisor.protocol.params import (
     Pin,
     Predict,
     Profile,
+    Simulate,
     Status,
     Suggest,
     TaskEvents,
@@ -46,6 +47,7 @@ Params = (
     | ChooseCores
     | Suggest
     | Allocate
+    | Simulate
     | Status
     | Forget
     | Pin
@@ -255,6 +257,30 @@ METHODS: Mapping[str, Method] = {
             "level": _level,
         },
     ),
+    "simulate": Method(
+        Simulate,
+        {
+            "graph": f.record_of(
+                unit=f.text(8), times=_F64, edges=f.binary(item_bytes=8), names=f.texts(limits.ARRAY_ITEMS_MAX),
+                types=f.texts(limits.ARRAY_ITEMS_MAX), type=_U32, size=_F64, columns=f.map_of(_F64),
+            ),
+            "cores": f.list_of(f.integer(1, limits.SIMULATE_CORES_MAX), limits.SIMULATE_RUNS_MAX),
+            "policies": f.list_of(_WORD, limits.SIMULATE_RUNS_MAX),
+            "contention": f.list_of(f.map_of(f.anything), 2),
+            "measured_alone": f.boolean,
+            "speeds": f.numbers,
+            "metrics": f.list_of(_WORD, 64),
+            "seed": f.integer(0, 2**63 - 1),
+            "burden_ns": f.number,
+            "advise": f.boolean,
+            "predict_times": f.boolean,
+            "components": f.map_of(f.name),
+            "level": _level,
+            "machine": f.name,
+            "draws": f.integer(1, limits.SIMULATE_RUNS_MAX),
+            "shared": f.number,
+        },
+    ),
     "status": Method(
         Status,
         {
@@ -286,8 +312,7 @@ METHODS: Mapping[str, Method] = {
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "watch", "unwatch", "curves", "observe_run", "predict_run", "define_network", "simulate",
-     "explain", "merge", "export",
+    "watch", "unwatch", "curves", "observe_run", "predict_run", "define_network", "explain", "merge", "export",
 ))  # fmt: skip
 
 

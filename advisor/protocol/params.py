@@ -210,3 +210,25 @@ class Pin:
     producer: str | None = None
     incarnation: bytes = NO_INCARNATION
     sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulate:
+    """What executing a task graph would take asked for; `graph` is in the flat form of `advisor.domain.task_graphs`."""
+
+    graph: dict[str, Any]
+    cores: list[int]
+    policies: list[str] | None = None
+    contention: list[dict[str, Any]] | None = None
+    measured_alone: bool = False
+    speeds: list[float] | None = None
+    metrics: list[str] | None = None
+    seed: int = 0
+    burden_ns: float = 0.0
+    advise: bool = False
+    predict_times: bool = False
+    components: dict[str, str] | None = None
+    level: float = 0.9
+    machine: str | None = None
+    draws: int = 64
+    shared: float = 1.0

@@ -29,6 +29,7 @@ OUT_BYTES_LOW = 2**16
 MEASURED_WHEN_ANSWERED = (
     "allocate",
     "predict",
+    "simulate",
 )  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 

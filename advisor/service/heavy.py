@@ -26,7 +26,7 @@ from advisor.errors import InvalidValue, Unavailable, Unsupported, WorkFailed, f
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.worker import LENGTH_BYTES, Frozen, Job, Plan, Read, framed
+from advisor.service.worker import LENGTH_BYTES, Frozen, Job, Plan, Read, Simulate, framed
 
 WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
@@ -117,6 +117,10 @@ class Heavy:
         """Return the allocation for a network; raises as `components_of` and `advisor.planning.plan`."""
         return await self._run(Plan(_frozen(network), curves.serial_s, curves.parallel_s, dict(request)))
 
+    async def simulate(self, job: Simulate) -> dict[str, Any]:
+        """Return the analyses of a task graph; raises as `components_of` and `advisor.simulation.answer`."""
+        return await self._run(job)
+
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
             raise Unavailable(
@@ -143,7 +147,7 @@ class Heavy:
             raise WorkFailed(
                 f"the request took longer than {self._deadline_s:g} s and was killed",
                 bound=self._deadline_s,
-                hint="ask for a smaller network, or raise heavy_deadline_s",
+                hint="ask for a smaller network or fewer analyses, or raise heavy_deadline_s",
             ) from error
         except _PIPE_ERRORS as error:
             self._measures.heavy_killed += 1

@@ -36,6 +36,7 @@ from advisor.service.heavy import Heavy, planned_apart
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
+from advisor.service.simulating import simulated_apart
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
@@ -103,6 +104,7 @@ class Hub:
             "choose_cores": self._asking(questions.choose_cores),
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
+            "simulate": self._simulate,
             "status": self._status,
             "forget": self._forget,
             "task_events": self._task_events,
@@ -370,6 +372,10 @@ class Hub:
         if at_once is not None:
             return at_once
         return self._apart("allocate", connection, msgid, planned_apart, advisor, self.heavy, network, request)
+
+    def _simulate(self, connection: Connection, params: m.Simulate, msgid: int | None) -> dict[str, Any] | None:
+        advisor = self.engine.advisor
+        return self._apart("simulate", connection, msgid, simulated_apart, advisor, self.heavy, params)
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         if questions.points_asked(params) <= questions.PREDICT_SLICE:

@@ -50,7 +50,16 @@ class Plan(NamedTuple):
     request: Mapping[str, Any]
 
 
-Job = Read | Plan
+class Simulate(NamedTuple):
+    """The job to analyse a task graph, in its flat form; `times` are (elapsed, low, high) where they were predicted."""
+
+    graph: Mapping[str, Any]
+    request: Mapping[str, Any]
+    times: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None
+    level: float
+
+
+Job = Read | Plan | Simulate
 
 
 def framed(value: object) -> bytes:
@@ -67,12 +76,30 @@ def _network(spec: Frozen) -> Network:
 def done(job: Job) -> Answer:
     """Do a job."""
     try:
+        if isinstance(job, Simulate):
+            return True, _simulated(job)
         network = _network(job.network)
         if isinstance(job, Read):
             return True, network.components
         return True, plan(network, AmdahlCurves(job.serial_s, job.parallel_s), Request(**job.request)).as_dict()
     except AdvisorError as error:
         return False, error.as_dict()
+
+
+def _simulated(job: Simulate) -> dict[str, Any]:
+    from advisor.domain.task_graphs import graph_from_flat  # noqa: PLC0415 - few workers analyse graphs
+    from advisor.simulation import answer  # noqa: PLC0415
+    from advisor.simulation.ensembles import uncertain  # noqa: PLC0415
+    from advisor.simulation.requests import checked_size, request_of  # noqa: PLC0415
+
+    graph = graph_from_flat(job.graph)
+    request = dict(job.request)
+    if job.times is not None:
+        graph = graph.timed(job.times[0])
+        request["uncertain"] = uncertain(*job.times, job.level)
+    asked = request_of(request)
+    checked_size(graph, asked)
+    return answer(graph, asked)
 
 
 def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:

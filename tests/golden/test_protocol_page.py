@@ -12,10 +12,11 @@ import pytest
 from advisor import errors
 from advisor.client.outcomes import Answered
 from advisor.client.requests import given as as_params
-from advisor.client.requests import predict_params, read_suggestions
+from advisor.client.requests import predict_params, read_suggestions, simulate_params
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.observations import BOUNDS, bound_text
+from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol.connection import ClientConnection, Request, ServerConnection, Singles
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
@@ -83,6 +84,13 @@ def sent_by_our_client() -> set[bytes]:
         (9, "status", as_params(components=True, limit=10)),
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
         (
+            15,
+            "simulate",
+            simulate_params(
+                task_graph([3.0, 1.0, 2.0], [(0, 2)]), {"cores": [2], "policies": "lpt", "metrics": ["speedup"]}
+            ),
+        ),
+        (
             13,
             "predict",
             predict_params([[512, 256]], None, component="gemm", cores=8, machine="node7", measure="peak_bytes"),
@@ -128,7 +136,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 14
+    assert len(stated) == 19
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
 

@@ -24,6 +24,7 @@ GOOD = {
     "predict": (["a", 3, [1, 2]], m.Predict("a", 3, [1, 2])),
     "choose_cores": ([{"component": "a", "cores_max": 8}], m.ChooseCores("a", 8)),
     "allocate": ([{"network": "a .. b", "cores": 8}], m.Allocate("a .. b", 8)),
+    "simulate": ([{"graph": {"times": bytes(8)}, "cores": [2]}], m.Simulate({"times": bytes(8)}, [2])),
     "status": ([], m.Status()),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
     "task_events": ([{"records": b""}], m.TaskEvents(b"")),

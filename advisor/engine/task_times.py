@@ -1,0 +1,85 @@
+"""Task times of a graph from what was learned: each task's type is a component, its size the predictor, on one core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.task_graphs import TICKS
+from advisor.errors import InvalidValue
+
+Floats = NDArray[np.float64]
+SLICE = 128  # predictions made at a time, within 2 ms, before others may have their turn
+
+
+class Predicts(Protocol):
+    """What predicts: an `Advisor`."""
+
+    def predict(self, component: str, *, predictor: Any, cores: Any, level: float, machine: str | None) -> Any:
+        """Return a prediction of a component for an array of predictors."""
+        ...
+
+
+@dataclass(slots=True)
+class TaskTimes:
+    """Times of n tasks with the interval of one run, (n,) each, in the graph's unit. Tasks of no type keep the time they
+    had."""
+
+    times: Floats
+    low: Floats
+    high: Floats
+
+
+def predicting(
+    advisor: Predicts,
+    found: TaskTimes,
+    *,
+    unit: str,
+    types: Sequence[str],
+    kinds: NDArray[Any],
+    sizes: Floats,
+    components: Mapping[str, str],
+    level: float,
+    machine: str | None = None,
+) -> Iterator[None]:
+    """Fill in the times of all tasks of a type, in slices; yields between them. Each different (type, size) is predicted once.
+
+    Parameters
+    ----------
+    components : mapping
+        The component that stands for a type, where it is not of the same name.
+
+    Raises
+    ------
+    InvalidValue
+        Where the graph has no types, or its unit of time has no name.
+    UnknownComponent, NotEnoughData
+        As `Advisor.predict`.
+    """
+    if not types:
+        raise InvalidValue("graph.types", None, "given", "task times are predicted by task type and size")
+    if unit == "unit":
+        raise InvalidValue("graph.unit", unit, "s, ms, us or ns", "predictions are in seconds")
+    unknown = sorted(set(components) - set(types))
+    if unknown:
+        raise InvalidValue("components", unknown[0], f"task types of the graph: {', '.join(types)[:200]}")
+    per_second = TICKS["s"] / TICKS[unit]
+    for kind, name in enumerate(types):
+        mine = np.flatnonzero(kinds == kind)
+        if not name or not len(mine):
+            continue
+        different, back = np.unique(sizes[mine], return_inverse=True)
+        parts: list[Any] = []
+        for start in range(0, len(different), SLICE):
+            part = different[start : start + SLICE]
+            parts.append(
+                advisor.predict(components.get(name, name), predictor=part, cores=1, level=level, machine=machine)
+            )
+            yield
+        for values, field in ((found.times, "elapsed_s"), (found.low, "low_s"), (found.high, "high_s")):
+            predicted = np.concatenate([np.atleast_1d(getattr(part, field)) for part in parts])
+            values[mine] = predicted[back] * per_second

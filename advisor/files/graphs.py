@@ -1,0 +1,294 @@
+"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``, ``.dot`` and
+``.gv``.
+
+The JSON form is ``{"unit": "s", "tasks": [{"id": "a", "time": 1.5, "after": ["b"]}, …]}``. A task may have a ``type`` and a
+``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``,
+or in place of it, stand ``"edges": [["b", "a"], …]``. ``write_graph`` writes the same form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
+from advisor.errors import InvalidValue, TooLarge
+from advisor.files.dot import dot_tasks
+
+FILE_BYTES_MAX = 2**30  # of a graph: ten million tasks in JSON
+# What others call the fields of a task.
+ALIASES = {
+    "id": ("id", "name", "key"),
+    "time": ("time", "duration", "runtime", "elapsed_s", "time_s", "runtimeInSeconds", "cost", "weight"),
+    "after": ("after", "parents", "dependencies", "depends_on", "predecessors"),
+    "before": ("before", "children", "successors"),
+    "task_type": ("type", "task_type"),
+    "size": ("size", "predictor"),
+}
+ENDS = (("from", "to"), ("source", "target"), ("parent", "child"))
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    """A graph as a file has it.
+
+    Attributes
+    ----------
+    graph : TaskGraph
+    name : str
+        The file's name, or the workflow's.
+    measured : float, optional
+        The makespan that was measured when the graph was recorded, in the graph's unit.
+    cores : tuple of int
+        Cores of each machine that it ran on, where the file tells.
+    """
+
+    graph: TaskGraph
+    name: str
+    measured: float | None = None
+    cores: tuple[int, ...] = ()
+
+
+def read_graph(path: str | Path) -> GraphFile:
+    """Return the graph of a file, read by its suffix.
+
+    Raises
+    ------
+    InvalidValue
+        When the file cannot be read, is not of its form, or its graph is none (see `advisor.domain.task_graphs.task_graph`).
+    TooLarge
+        For a file or a graph beyond the limits.
+    """
+    source = Path(path)
+    reader = READERS.get(source.suffix.lower())
+    if reader is None:
+        raise InvalidValue("graph", source.name, f"a file whose suffix is one of {', '.join(READERS)}")
+    try:
+        size = source.stat().st_size
+        if size > FILE_BYTES_MAX:
+            raise TooLarge("graph", size, FILE_BYTES_MAX)
+        text = source.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue("graph", str(path), "a file that can be read", error.strerror or "") from error
+    except UnicodeDecodeError as error:
+        raise InvalidValue("graph", source.name, "text in UTF-8") from error
+    return reader(text, source.stem)
+
+
+def write_graph(graph: TaskGraph, path: str | Path) -> Path:
+    """Write a graph in the JSON form; it reads back equal."""
+    names = [graph.name(task) for task in range(len(graph))]
+    after: list[list[str]] = [[] for _ in names]
+    parents = np.repeat(np.arange(len(graph)), np.diff(graph.first))
+    for parent, child in zip(parents.tolist(), graph.children.tolist(), strict=True):
+        after[child].append(names[parent])
+    kept = {name: values.tolist() for name, values in graph.columns.items() if name not in ("type", "size")}
+    tasks: list[dict[str, Any]] = []
+    for task, name in enumerate(names):
+        entry: dict[str, Any] = {"id": name, "time": float(graph.times[task])}
+        if after[task]:
+            entry["after"] = after[task]
+        if graph.types:
+            entry["type"] = graph.types[int(graph.columns["type"][task])]
+            entry["size"] = float(graph.columns["size"][task]) if "size" in graph.columns else 1.0
+        tasks.append(entry | {key: values[task] for key, values in kept.items()})
+    target = Path(path)
+    target.write_text(json.dumps({"unit": graph.unit, "tasks": tasks}), encoding="utf-8")
+    return target
+
+
+def graph_from_json(data: Any, name: str = "graph") -> GraphFile:
+    """Return the graph of decoded JSON, of any of the three forms."""
+    if not isinstance(data, Mapping):
+        raise InvalidValue("graph", data, "a JSON object with tasks")
+    top = cast("Mapping[str, Any]", data)
+    if isinstance(top.get("workflow"), Mapping):
+        return _workflow(top, name)
+    entries = top.get("tasks", top.get("nodes"))
+    if isinstance(entries, Mapping):
+        entries = [_keyed(key, value) for key, value in cast("Mapping[str, Any]", entries).items()]
+    if not isinstance(entries, list):
+        raise InvalidValue("graph.tasks", entries, "a list of tasks")
+    edges = top.get("edges", top.get("links", []))
+    unit = str(top.get("unit", "s"))
+    measured = top.get("makespan")
+    graph = graph_of_tasks(_tasks(cast("list[Any]", entries), _pairs(edges)), unit=unit)
+    return GraphFile(graph, name, _number("makespan", measured) if measured is not None else None)
+
+
+def _keyed(key: str, value: Any) -> dict[str, Any]:
+    """Return an entry of a map of tasks: its key is its name, and a number is its time."""
+    return {"id": key, **cast("Mapping[str, Any]", value)} if isinstance(value, Mapping) else {"id": key, "time": value}
+
+
+def _json(text: str, name: str) -> GraphFile:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue("graph", name, "valid JSON", str(error)) from error
+    return graph_from_json(data, name)
+
+
+def _stg(text: str, name: str) -> GraphFile:
+    """Standard Task Graph Set: the number of tasks, then a line a task (id, time, number of predecessors, predecessors).
+
+    The set counts without its two dummies, an entry and an exit of no time; what follows a # is comment.
+    """
+    lines = [line.split("#", 1)[0].split() for line in text.splitlines()]
+    lines = [line for line in lines if line]
+    try:
+        rows = [
+            [int(word) for word in line[:1]] + [float(line[1])] + [int(word) for word in line[2:]] for line in lines[1:]
+        ]
+        count = int(lines[0][0])
+    except (ValueError, IndexError) as error:
+        raise InvalidValue(
+            "graph", name, "a line of numbers for each task: id, time, number of predecessors, these"
+        ) from error
+    if len(rows) not in (count, count + 2):
+        raise InvalidValue("graph", f"{len(rows)} lines of tasks", f"{count} of them, or {count + 2} with the dummies")
+    for row in rows:
+        if len(row) < 3 or len(row) != 3 + row[2]:
+            raise InvalidValue(f"tasks[{row[0]:g}]", f"{len(row) - 3} predecessors", f"as many as it says, {row[2:3]}")
+    return GraphFile(
+        graph_of_tasks((Task(str(row[0]), row[1], [str(parent) for parent in row[3:]]) for row in rows), unit="unit"),
+        name,
+    )
+
+
+def _dot(text: str, name: str) -> GraphFile:
+    unit, tasks = dot_tasks(text)
+    return GraphFile(graph_of_tasks(tasks, unit=unit), name)
+
+
+READERS: Mapping[str, Callable[[str, str], GraphFile]] = {".json": _json, ".stg": _stg, ".dot": _dot, ".gv": _dot}
+
+
+def _pairs(edges: Any) -> dict[str, list[str]]:
+    """Return the parents that a list of edges gives each task."""
+    after: dict[str, list[str]] = {}
+    if not isinstance(edges, list):
+        raise InvalidValue("graph.edges", edges, "a list of pairs")
+    for edge in cast("list[Any]", edges):
+        pair: Any = edge
+        if isinstance(edge, Mapping):
+            ends = cast("Mapping[str, Any]", edge)
+            pair = next(([ends[a], ends[b]] for a, b in ENDS if a in ends and b in ends), None)
+        ids = cast("list[Any]", pair) if isinstance(pair, list) else []
+        if len(ids) != 2:
+            raise InvalidValue("graph.edges", cast("Any", edge), "a pair of tasks, the first before the second")
+        after.setdefault(str(ids[1]), []).append(str(ids[0]))
+    return after
+
+
+def _tasks(entries: Sequence[Any], after: dict[str, list[str]]) -> Iterable[Task]:
+    """Yield the tasks of JSON entries; edges that name no task are refused."""
+    names: list[str] = []
+    checked: list[Mapping[str, Any]] = []
+    for place, entry in enumerate(entries):
+        if not isinstance(entry, Mapping):
+            raise InvalidValue(f"tasks[{place}]", entry, "an object with id and time")
+        checked.append(cast("Mapping[str, Any]", entry))
+        names.append(str(_field(checked[-1], "id", place)))
+        for child in _listed(f"tasks[{names[-1]}].before", _field(checked[-1], "before", None)):
+            after.setdefault(str(child), []).append(names[-1])
+    unknown = after.keys() - set(names)
+    if unknown:
+        raise InvalidValue("graph.edges", min(unknown), "a task of the graph")
+    known = {alias for aliases in ALIASES.values() for alias in aliases}
+    for name, entry in zip(names, checked, strict=True):
+        time = _field(entry, "time", None)
+        if time is None:
+            raise InvalidValue(f"tasks[{name}].time", None, "a number")
+        parents = _listed(f"tasks[{name}].after", _field(entry, "after", None))
+        yield Task(
+            name,
+            _number(f"tasks[{name}].time", time),
+            [*(str(parent) for parent in parents), *after.get(name, [])],
+            str(_field(entry, "task_type", "")),
+            _number(f"tasks[{name}].size", _field(entry, "size", 1.0)),
+            {key: float(value) for key, value in entry.items() if key not in known and _is_number(value)},
+        )
+
+
+def _listed(field: str, value: Any) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise InvalidValue(field, value, "a list of tasks")
+    return cast("list[Any]", value or [])
+
+
+def _field(entry: Mapping[str, Any], name: str, absent: Any) -> Any:
+    return next((entry[alias] for alias in ALIASES[name] if alias in entry), absent)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _number(field: str, value: Any) -> float:
+    if not _is_number(value):
+        raise InvalidValue(field, value, "a number")
+    return float(value)
+
+
+def _workflow(top: Mapping[str, Any], name: str) -> GraphFile:
+    """WfCommons' WfFormat 1.5, and 1.4 and before with the tasks in one list: run times in seconds.
+
+    A task's type is the program it ran, its size the bytes of its input files.
+    """
+    flow = cast("Mapping[str, Any]", top["workflow"])
+    specification = _object(flow.get("specification", flow))
+    execution = _object(flow.get("execution", flow))
+    ran = {
+        str(task.get("id", task.get("name"))): task for task in _objects(execution.get("tasks", []), "execution.tasks")
+    }
+    sizes = {
+        str(file.get("id")): file.get("sizeInBytes", 0) for file in _objects(specification.get("files", []), "files")
+    }
+    tasks: list[Task] = []
+    for entry in _objects(specification.get("tasks", []), "specification.tasks"):
+        key = str(entry.get("id", entry.get("name")))
+        run = ran.get(key)
+        time: Any = (run or {}).get("runtimeInSeconds", (run or {}).get("runtime"))
+        if run is None or not _is_number(time):
+            raise InvalidValue(f"tasks[{key}].runtimeInSeconds", time, "a number of seconds")
+        program = _object(run.get("command", {})).get("program", "")
+        read = sum(
+            _number("sizeInBytes", sizes.get(str(file), 0)) for file in _listed("inputFiles", entry.get("inputFiles"))
+        )
+        columns = {"cores": float(run["coreCount"])} if _is_number(run.get("coreCount")) else {}
+        parents = [str(parent) for parent in _listed(f"tasks[{key}].parents", entry.get("parents"))]
+        tasks.append(Task(key, float(time), parents, str(program or _stem(key)), max(read, 1.0), columns))
+    machines = _objects(execution.get("machines", []), "machines")
+    cores = tuple(int(_object(machine.get("cpu", {})).get("coreCount", 1)) for machine in machines)
+    measured: Any = execution.get("makespanInSeconds", execution.get("makespan"))
+    return GraphFile(
+        graph_of_tasks(tasks, unit="s"),
+        str(top.get("name", name)),
+        float(measured) if _is_number(measured) else None,
+        cores,
+    )
+
+
+def _stem(name: str) -> str:
+    return name.rstrip("0123456789").removesuffix("ID").rstrip("_-") or name
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidValue("workflow", value, "an object, as WfFormat has it")
+    return cast("Mapping[str, Any]", value)
+
+
+def _objects(value: Any, field: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        raise InvalidValue(f"workflow.{field}", value, "a list of objects")
+    return [_object(item) for item in cast("list[Any]", value)]
+
+
+__all__ = ["GraphFile", "graph_from_json", "read_graph", "write_graph"]

@@ -1,0 +1,195 @@
+"""Pictures of analysed task graphs: speedups over cores, and Gantt charts as PNG or as one HTML file that zooms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.errors import InvalidValue, Unsupported
+from advisor.pictures.charts import DOTS_PER_INCH, PALETTE, Panel, Series, draw
+from advisor.pictures.gantt_page import gantt_page
+from advisor.simulation.analysis import Execution
+from advisor.simulation.metrics import critical_path, ready_length, traced
+from advisor.simulation.words import scaled, told_time
+
+COLUMNS = 1600  # of a PNG chart: more bars than that on one processor are drawn as how busy it is in each
+OTHER = "others"
+COLOURS = (*PALETTE[:6], "#9a9a9a")  # black is for the critical path
+SHORT_NAMES = 40  # tasks that get their name written on them, where there are no more
+
+
+def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Path:
+    """Draw speedup and makespan over cores, a line a policy, from an answer of `advisor.simulation.answer`.
+
+    Raises
+    ------
+    Unsupported
+        When matplotlib is not installed.
+    InvalidValue
+        When the file cannot be written.
+    """
+    rows = result["results"]
+    names = list(dict.fromkeys(row["policy"] for row in rows))
+    cores = np.asarray(sorted({row["cores"] for row in rows}), np.float64)
+    factor, unit = scaled(max(row["makespan"] for row in rows), result["unit"])
+    speedups: list[Series] = []
+    times: list[Series] = []
+    for place, name in enumerate(names):
+        mine = sorted((row for row in rows if row["policy"] == name), key=lambda row: row["cores"])
+        x = np.asarray([row["cores"] for row in mine], np.float64)
+        speedups.append(Series(name, x, np.asarray([row["speedup"] for row in mine]), colour=place))
+        times.append(Series(name, x, np.asarray([row["makespan"] for row in mine]) * factor, colour=place))
+    span, work = result["span"], result["work"]
+    grey = len(PALETTE) - 1
+    bound = np.minimum(cores, work / span if span else cores)
+    speedups.append(Series("no schedule above", cores, bound, style="dashes", colour=grey))
+    times.append(
+        Series("no schedule below", cores, np.maximum(work / cores, span) * factor, style="dashes", colour=grey)
+    )
+    return draw(
+        path,
+        title,
+        [
+            Panel("Speedup over one core", "cores", "speedup", speedups),
+            Panel(
+                "Makespan",
+                "cores",
+                f"time [{unit}]" if unit else "time",
+                times,
+                log_y=min(row["makespan"] for row in rows) > 0,
+            ),
+        ],
+    )
+
+
+def draw_gantt(path: str | Path, title: str, execution: Execution) -> Path:
+    """Draw who runs what when: a PNG, or for a name that ends in .html one file without dependencies that zooms and pans.
+
+    Raises
+    ------
+    Unsupported
+        When matplotlib is not installed (PNG only).
+    InvalidValue
+        When the suffix is another one, the file cannot be written, or no trace was kept.
+    """
+    target = Path(path)
+    time = told_time(execution.makespan, execution.program.graph.unit)
+    heading = f"{title}: {execution.policy} on {execution.cores} cores, {time}"
+    try:
+        if target.suffix.lower() in (".html", ".htm"):
+            target.write_text(gantt_page(heading, execution), encoding="utf-8")
+            return target
+        if target.suffix.lower() != ".png":
+            raise InvalidValue("gantt", target.name, "a name that ends in .png or .html")
+        return _gantt_png(target, heading, execution)
+    except OSError as error:
+        raise InvalidValue("gantt", str(path), "a file that can be written", error.strerror or "") from error
+
+
+def kinds_of(execution: Execution) -> tuple[NDArray[np.int64], list[str]]:
+    """Return a kind for each task, which its colour shows, and the kinds' names: types, else loops, else one kind.
+
+    The kinds with most time keep their own colour; the last colour is for all others.
+    """
+    graph = execution.program.graph
+    if graph.types:
+        kinds, names = graph.columns["type"], [name or "no type" for name in graph.types]
+    elif "loop" in graph.columns:
+        kinds = graph.columns["loop"] + 1
+        names = ["no loop", *(f"loop {number}" for number in range(int(kinds.max(initial=0))))]
+    else:
+        return np.zeros(len(graph), np.int64), ["task"]
+    time = np.bincount(kinds, graph.ticks, len(names))
+    order: list[int] = np.argsort(-time, kind="stable")[: len(COLOURS) - 1].tolist()
+    place = np.full(len(names), len(COLOURS) - 1)
+    place[order] = np.arange(len(order))
+    told = [names[kind] for kind in order if time[kind]]
+    return place[kinds], [*told, OTHER] if (time > 0).sum() > len(order) else told
+
+
+def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra, loaded where it is used
+        from matplotlib.figure import Figure  # noqa: PLC0415
+        from matplotlib.patches import Patch  # noqa: PLC0415
+    except ImportError as error:
+        raise Unsupported(
+            "pictures need matplotlib, which is not installed", field="plot", hint="pip install 'core-advisor[plot]'"
+        ) from error
+    trace, graph = traced(execution), execution.program.graph
+    height = min(14.0, 2.6 + 0.26 * execution.cores)
+    figure = Figure(figsize=(12.5, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(max(2.0, 0.26 * execution.cores), 1.0))
+    kinds, names = kinds_of(execution)
+    factor, unit = scaled(execution.makespan, graph.unit)
+    per_tick = factor / graph.ticks_per_unit
+    starts, finishes = trace.starts * per_tick, trace.finishes * per_tick
+    if len(graph) <= COLUMNS * 4:
+        each: list[int] = kinds.tolist()
+        colours = [COLOURS[kind] for kind in each]
+        upper.barh(
+            trace.processors, finishes - starts, left=starts, height=0.86, color=colours, edgecolor="white",
+            linewidth=0.4 if len(graph) < COLUMNS else 0.0,
+        )  # fmt: skip
+        _critical(upper, execution, per_tick)
+    else:
+        _busy_shares(upper, execution, kinds, per_tick)
+    if 0 < len(graph) <= SHORT_NAMES:
+        for task, (start, finish, who) in enumerate(zip(starts, finishes, trace.processors, strict=True)):
+            if finish > start:
+                upper.text(
+                    (start + finish) / 2, who, graph.name(task), ha="center", va="center", fontsize=8, color="white"
+                )
+    upper.set_ylim(execution.cores - 0.4, -0.6)
+    upper.set_ylabel("core")
+    upper.yaxis.get_major_locator().set_params(integer=True)
+    upper.set_title(title, fontsize=12, fontweight="bold")
+    if len(names) > 1:
+        handles = [Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=name) for place, name in enumerate(names)]
+        upper.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+    ready = ready_length(execution)
+    lower.fill_between(ready.times * per_tick, ready.values, step="post", color="#bbbbbb")
+    lower.set_ylim(bottom=0)
+    lower.set_xlim(0, max(execution.ticks * per_tick, 1e-12))
+    lower.set_ylabel("ready tasks")
+    lower.set_xlabel(f"time [{unit}]" if unit else "time")
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
+    return path
+
+
+def _critical(axes: Any, execution: Execution, per_tick: float) -> None:
+    """Underline the tasks of the critical path through the schedule."""
+    trace = traced(execution)
+    steps = [step for step in critical_path(execution) if step.finish > step.start]
+    rows = [int(trace.processors[step.task]) + 0.43 for step in steps]
+    left, right = [step.start * per_tick for step in steps], [step.finish * per_tick for step in steps]
+    axes.hlines(rows, left, right, colors="#000000", linewidth=2.0)
+
+
+def _busy_shares(axes: Any, execution: Execution, kinds: NDArray[np.int64], per_tick: float) -> None:
+    """Show, where bars would be narrower than a dot, what each processor does in each column: colours mixed by their shares."""
+    trace, cores = traced(execution), execution.cores
+    edges = np.linspace(0, max(execution.ticks, 1), COLUMNS + 1)
+    picture = np.ones((cores, COLUMNS, 3))
+    order = np.lexsort((trace.finishes, trace.starts, trace.processors))
+    cuts = np.searchsorted(trace.processors[order], np.arange(cores + 1))
+    for processor in range(cores):
+        mine = order[cuts[processor] : cuts[processor + 1]]
+        present: list[int] = np.unique(kinds[mine]).tolist()
+        for kind in present:
+            some = mine[kinds[mine] == kind]
+            # Busy time up to t, exactly: a processor runs one task at a time, so its bounds ascend.
+            bounds = np.column_stack([trace.starts[some], trace.finishes[some]]).ravel().astype(np.float64)
+            busy = np.concatenate([[0.0], np.cumsum(np.diff(bounds) * (np.arange(len(bounds) - 1) % 2 == 0))])
+            share = np.diff(np.interp(edges, bounds, busy)) / np.diff(edges)
+            colour = np.array([int(COLOURS[kind][place : place + 2], 16) for place in (1, 3, 5)]) / 255.0
+            picture[processor] -= share[:, None] * (1.0 - colour)
+    extent = (0, execution.ticks * per_tick, cores - 0.5, -0.5)
+    axes.imshow(np.clip(picture, 0.0, 1.0), aspect="auto", interpolation="nearest", extent=extent)

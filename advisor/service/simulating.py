@@ -1,0 +1,59 @@
+"""`simulate`: task times are predicted here, in slices; the graph is read and analysed in a worker process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio.lowlevel
+import numpy as np
+
+from advisor.engine import Advisor
+from advisor.engine.task_times import TaskTimes, predicting
+from advisor.errors import InvalidValue
+from advisor.protocol import messages as m
+from advisor.service.heavy import Heavy
+from advisor.service.worker import Simulate
+
+OPTIONS = (
+    "cores", "policies", "contention", "measured_alone", "speeds", "metrics", "seed", "burden_ns", "advise", "draws", "shared",
+)  # fmt: skip
+
+
+async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.Simulate) -> dict[str, Any]:
+    """Answer `simulate`.
+
+    Raises
+    ------
+    InvalidValue, UnknownKey, TooLarge, UnknownComponent, NotEnoughData
+        As `Advisor.simulate`.
+    Unavailable, WorkFailed
+        As `Heavy`.
+    """
+    request = {name: getattr(params, name) for name in OPTIONS if getattr(params, name) is not None}
+    graph = dict(params.graph)
+    times = None
+    if params.predict_times:
+        found = await _predicted(advisor, params, graph)
+        times = (found.times, found.low, found.high)
+        graph["times"] = found.times.astype("<f8").tobytes()
+    return await heavy.simulate(Simulate(graph, request, times, params.level))
+
+
+async def _predicted(advisor: Advisor, params: m.Simulate, graph: dict[str, Any]) -> TaskTimes:
+    types = graph.get("types", [])
+    kinds = np.frombuffer(graph.get("type", b""), "<u4")
+    sizes = np.frombuffer(graph["size"], "<f8") if "size" in graph else np.ones(len(kinds))
+    given = np.frombuffer(graph["times"], "<f8") if "times" in graph else np.zeros(len(kinds))
+    if types and len({len(kinds), len(sizes), len(given)}) != 1:
+        raise InvalidValue(
+            "graph", [len(kinds), len(sizes), len(given)], "type, size and times of one length, one a task"
+        )
+    if not (np.isfinite(sizes) & (sizes >= 0)).all():
+        raise InvalidValue("graph.size", "outside", "finite and not negative")
+    found = TaskTimes(given.copy(), given.copy(), given.copy())
+    for _ in predicting(
+        advisor, found, unit=graph.get("unit", "s"), types=types, kinds=kinds, sizes=sizes,
+        components=params.components or {}, level=params.level, machine=params.machine,
+    ):  # fmt: skip
+        await anyio.lowlevel.checkpoint()
+    return found

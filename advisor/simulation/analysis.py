@@ -1,0 +1,247 @@
+"""Deterministic task graph analysis: what executing a graph would take, computed and not run (Adve and Vernon, Fig. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain import limits
+from advisor.domain.task_graphs import TaskGraph
+from advisor.errors import InvalidValue
+from advisor.simulation import divisions
+from advisor.simulation.contended import contended
+from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.loops import Trace, fixed_lists, queued, shared_line, shared_ranks, shared_stack
+from advisor.simulation.policies import (
+    Chosen,
+    Fifo,
+    LargestFirst,
+    Lifo,
+    OwnQueue,
+    Policy,
+    Ranked,
+    SemiStatic,
+    Static,
+    WorkStealing,
+    bottom_level,
+    task_time,
+)
+from advisor.simulation.program import Program
+from advisor.simulation.systems import Lock, System, alone
+
+COMPILED: list[Any] = []  # the compiled loops, once `use_compiled` has been called
+
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {
+        policy.name: policy
+        for policy in (
+            Fifo(),
+            Lifo(),
+            Ranked("lpt", task_time),
+            LargestFirst(),
+            Ranked("bottom_level", bottom_level),
+            Static("static_blocked", divisions.blocked),
+            Static("static_cyclic", divisions.cyclic),
+            Static("split", divisions.split),
+            Static("enumerated", divisions.enumerated),
+            OwnQueue("own_queue", divisions.queues),
+            SemiStatic("semi_static", divisions.queues),
+            SemiStatic("equal_area", divisions.equal_area),
+            SemiStatic("equal_work", divisions.equal_work),
+            SemiStatic("equal_work_lpt", divisions.equal_work, longest_first=True),
+            WorkStealing(),
+            Heft(),
+        )
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one analysis found.
+
+    Attributes
+    ----------
+    program : Program
+        The graph as it was executed.
+    policy : str
+        Name of the policy.
+    cores : int
+        Processors.
+    ticks : int
+        The makespan in the graph's ticks.
+    trace : Trace, optional
+        Who ran what and when, where it was asked for.
+    """
+
+    program: Program
+    policy: str
+    cores: int
+    ticks: int
+    trace: Trace | None = None
+
+    @property
+    def makespan(self) -> float:
+        """The makespan in the graph's unit of time."""
+        return self.ticks / self.program.graph.ticks_per_unit
+
+
+def use_compiled() -> bool:
+    """Analyse with compiled loops from now on, in the whole process; False where the extra ``fast`` is not installed.
+
+    The results are the same. The first analysis of each kind takes a second or two longer, once for each installation.
+    """
+    if not COMPILED:
+        try:
+            from advisor.simulation import compiled  # noqa: PLC0415 - an extra, loaded where it is used
+        except ImportError:
+            return False
+        COMPILED[:] = [compiled]
+    return True
+
+
+def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None]) -> Policy:
+    """Return a policy by its name, as it is, or made of a function ``choose(ready, processor)``.
+
+    Raises
+    ------
+    InvalidValue
+        For a name that no policy has.
+    """
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            raise InvalidValue("policy", policy, f"one of {', '.join(POLICIES)}")
+        return POLICIES[policy]
+    return cast("Policy", policy) if hasattr(policy, "queue") else Chosen(cast("Any", policy))
+
+
+def simulate(
+    graph: TaskGraph | Program,
+    cores: int = 1,
+    policy: str | Policy | Callable[[Sequence[int], int], int | None] = "fifo",
+    *,
+    contention: System | None = None,
+    lock: Lock | None = None,
+    measured_alone: bool = False,
+    speeds: Sequence[float] | None = None,
+    trace: bool = False,
+) -> Execution:
+    """Return what executing a task graph would take.
+
+    Parameters
+    ----------
+    graph : TaskGraph or Program
+        A `Program` keeps what several analyses of a graph have in common.
+    cores : int
+        Processors, one process on each.
+    policy : str, Policy or function
+        A name of `POLICIES`, a policy, or ``choose(ready, processor)`` that returns a ready task or None.
+    contention : System, optional
+        What tasks that run together cost each other (`advisor.simulation.systems`); None: nothing.
+    lock : Lock, optional
+        A lock that each task takes once, when it is dispatched.
+    measured_alone : bool
+        The graph's times were measured with one task running at a time, and hold the overhead that a task has alone under
+        `contention` and `lock`: it is taken off first (4.1 of the paper), so as not to be counted twice.
+    speeds : sequence of float, optional
+        One a processor; 1 is the speed at which the times hold.
+    trace : bool
+        Keep who ran what and when; the plain makespan needs no memory for it.
+
+    Raises
+    ------
+    InvalidValue
+        For a value outside its domain, a policy that leaves tasks undone, or a graph without the columns that a policy or a
+        contention model needs.
+
+    Notes
+    -----
+    Cost O(n log P + m) for shared first-in first-out lists, O(n + m) for static ones, O(n log n + m) for rankings; the general
+    loop asks each idle processor at each event, O(n P + m), and with contention each running task's overhead as well.
+    """
+    _checked_cores(cores)
+    program = graph if isinstance(graph, Program) else Program(graph)
+    chosen = policy_of(policy)
+    rates = _checked_speeds(speeds, cores)
+    if isinstance(chosen, Heft) and rates and not chosen.speeds:
+        chosen = Heft(tuple(rates), chosen.name)
+    if measured_alone:
+        program = Program(alone(program.graph, contention, lock))
+    if contention is not None or lock is not None:
+        found = contended(program, cores, chosen.queue(program, cores), contention, lock, rates)
+        return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
+    if not trace and rates is None:
+        ticks = _makespan(program, cores, chosen)
+        if ticks is not None:
+            return Execution(program, chosen.name, cores, ticks)
+    found = _traced(program, cores, chosen, rates)
+    return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
+
+
+def sweep(
+    graph: TaskGraph | Program, cores: Iterable[int], policies: Iterable[Any] = ("fifo",), **options: Any
+) -> list[Execution]:
+    """Return an execution for each policy on each number of cores, policy by policy; `options` are those of `simulate`."""
+    program = graph if isinstance(graph, Program) else Program(graph)
+    if options.pop("measured_alone", False):
+        program = Program(alone(program.graph, options.get("contention"), options.get("lock")))
+    counts = list(cores)
+    return [simulate(program, count, policy, **options) for policy in policies for count in counts]
+
+
+def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
+    """Return the makespan by a loop that keeps no timeline, or None where there is none for the policy."""
+    fast = COMPILED[0] if COMPILED else None
+    match policy:
+        case Fifo():
+            return fast.shared_line(program.graph, cores) if fast else shared_line(program, cores)
+        case Lifo():
+            return fast.shared_stack(program.graph, cores) if fast else shared_stack(program, cores)
+        case Ranked():
+            order = policy.order(program)
+            return fast.shared_ranks(program.graph, cores, order) if fast else shared_ranks(program, cores, order)
+        case Static() if fast:
+            order, owner = policy.lists(program, cores)
+            owner = divisions.checked_owner(owner, program, cores)
+            return fast.fixed_lists(program.graph, cores, program.graph.order, owner)
+        case _:
+            return None
+
+
+def _traced(program: Program, cores: int, policy: Policy, speeds: list[float] | None) -> Trace:
+    if isinstance(policy, (Static, Enumerated, Heft)):
+        order, owner = policy.lists(program, cores)
+        owner = divisions.checked_owner(owner, program, cores)
+        ticks = durations(program, owner, speeds)
+        starts = np.asarray(fixed_lists(program, cores, order, owner.tolist(), ticks.tolist()), np.int64)
+        return Trace(starts, starts + ticks, owner)
+    return queued(program, cores, policy.queue(program, cores), speeds)
+
+
+def durations(program: Program, owner: NDArray[np.int64], speeds: list[float] | None) -> NDArray[np.int64]:
+    """Return each task's time on its processor."""
+    if speeds is None:
+        return program.graph.ticks
+    return np.rint(program.graph.ticks / np.asarray(speeds)[owner]).astype(np.int64)
+
+
+def _checked_cores(cores: int) -> None:
+    if not isinstance(cores, int) or not 1 <= cores <= limits.SIMULATE_CORES_MAX:
+        raise InvalidValue("cores", cores, f"a whole number from 1 to {limits.SIMULATE_CORES_MAX}")
+
+
+def _checked_speeds(speeds: Sequence[float] | None, cores: int) -> list[float] | None:
+    if speeds is None:
+        return None
+    found = [float(speed) for speed in speeds]
+    if len(found) != cores or not all(np.isfinite(speed) and speed > 0 for speed in found):
+        raise InvalidValue("speeds", speeds, f"{cores} positive numbers, one a processor")
+    return None if all(speed == 1.0 for speed in found) else found
+
+
+__all__ = ["POLICIES", "Execution", "policy_of", "simulate", "sweep", "use_compiled"]

@@ -1,0 +1,158 @@
+"""What others say of the same program: bounds that hold, and stochastic models, to stand beside each prediction.
+
+Times are in the graph's unit. Phases are the graph's loops where it has them, else the tasks of one depth: the parallel
+phases of a fork-join program. A phase of one task is serial.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.simulation.divisions import OUTSIDE
+from advisor.simulation.program import Program
+
+Ints = NDArray[np.int64]
+BURDEN_FACTOR = 1.7  # of the burdened span in Cilkview's estimate (He, Leiserson and Leiserson 2010, section 4)
+QUADRATURE_POINTS = 20_000  # of the expected maximum of exponentials: 1e-6 relative, against the harmonic sum
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds and comparators of one program on P processors, in the graph's unit of time.
+
+    Attributes
+    ----------
+    work : float
+        T1 / P: below it nothing can go.
+    span : float
+        The longest path: below it nothing can go either.
+    graham : float
+        T1 / P + (1 - 1/P) span: above it no schedule goes that never lets a processor idle while a task is ready.
+    burdened : float
+        T1 / P + 1.7 times the burdened span: Cilkview's estimate from above for work stealing.
+    kruskal_weiss : float
+        Kruskal and Weiss with the tasks' own variance.
+    kruskal_weiss_exponential : float
+        The same, as if task times were exponential.
+    """
+
+    work: float
+    span: float
+    graham: float
+    burdened: float
+    kruskal_weiss: float
+    kruskal_weiss_exponential: float
+
+    @property
+    def least(self) -> float:
+        """What no schedule is below: max(work, span)."""
+        return max(self.work, self.span)
+
+
+def bounds(program: Program, cores: int, *, burden_ns: float = 0.0, batch: int | None = None) -> Bounds:
+    """Return the bounds and comparators; `burden_ns` is the cost of a create or a steal, `batch` as `kruskal_weiss` has it."""
+    unit = program.graph.ticks_per_unit
+    per_core, span = program.work / cores, program.span
+    return Bounds(
+        per_core / unit,
+        span / unit,
+        (per_core + (1 - 1 / cores) * span) / unit,
+        per_core / unit + BURDEN_FACTOR * burdened_span(program, burden_ns),
+        kruskal_weiss(program, cores, batch=batch),
+        kruskal_weiss(program, cores, "exponential", batch=batch),
+    )
+
+
+def burdened_span(program: Program, burden_ns: float) -> float:
+    """Return the longest path with `burden_ns` for each precedence on it; a unit of no name counts `burden_ns` in
+    millionths."""
+    seconds = {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "ns": 1.0, "unit": 1e-6}[program.graph.unit]
+    ticks = round(burden_ns * seconds * program.graph.ticks_per_unit)
+    levels = program.levels(program.graph.ticks, ticks) if ticks else program.bottom_levels
+    return int(levels.max(initial=0)) / program.graph.ticks_per_unit
+
+
+def phases(program: Program) -> list[Ints]:
+    """Return the tasks of each phase, in order of depth: the sets that Kruskal and Weiss take for independent and alike.
+
+    Loops that can run at the same time are one phase, as those of PSIM between two barriers: they share a depth.
+    """
+    loops = program.graph.columns.get("loop")
+    depths = program.depths
+    if loops is not None:
+        inside = loops != OUTSIDE
+        least = np.full(int(loops.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(least, loops[inside], depths[inside])
+        depths = depths.copy()
+        depths[inside] = least[loops[inside]]
+    order = np.argsort(depths, kind="stable")
+    cuts = np.flatnonzero(np.diff(depths[order])) + 1
+    return [part for part in np.split(order, cuts) if len(part)]
+
+
+def kruskal_weiss(
+    program: Program,
+    cores: int,
+    variance: Literal["actual", "exponential"] = "actual",
+    *,
+    batch: int | None = None,
+    overhead: float = 0.0,
+) -> float:
+    """Return Kruskal and Weiss's estimate (1985), phase by phase, in the graph's unit.
+
+    Parameters
+    ----------
+    variance : str
+        ``actual``: of the phase's task times; ``exponential``: as if it were their squared mean.
+    batch : int, optional
+        K, tasks that a processor takes at a time; absent, those of a static allocation, N / P.
+    overhead : float
+        h, time that taking a batch costs.
+
+    Notes
+    -----
+    T = N mu / P + N h / (K P) + sigma sqrt(2 K ln P): the mean load, and the expected excess of the last of P processors, whose
+    last batch has mean K mu and variance K sigma^2. A phase of fewer tasks than processors counts N processors.
+    """
+    ticks = program.graph.ticks.astype(np.float64)
+    total = 0.0
+    for phase in phases(program):
+        times = ticks[phase]
+        number, mean = len(times), float(times.mean())
+        used = min(cores, number)
+        sigma = float(times.std()) if variance == "actual" else mean
+        size = max(1.0, number / used) if batch is None else min(float(batch), number / used)
+        total += number * mean / used + sigma * math.sqrt(2.0 * size * math.log(used))
+        total += number * overhead * program.graph.ticks_per_unit / (size * used)
+    return total / program.graph.ticks_per_unit
+
+
+def exponential_processes(program: Program, owner: Ints, cores: int) -> float:
+    """Return the time of the condensed graph with one exponential per process and phase: the stand-in for Mak and Lundstrom.
+
+    Per phase the expected maximum of independent exponentials whose means are the processes' loads. A heuristic for
+    series-parallel
+    graphs reduces to this on fork-join programs whose processes each run one condensed task a phase (paper 4, 6.2).
+    """
+    ticks = program.graph.ticks.astype(np.float64)
+    total = 0.0
+    for phase in phases(program):
+        loads = np.bincount(owner[phase], ticks[phase], cores)
+        total += expected_maximum(np.asarray(loads[loads > 0], np.float64))
+    return total / program.graph.ticks_per_unit
+
+
+def expected_maximum(means: NDArray[np.float64]) -> float:
+    """Return E[max] of independent exponentials of these means: the integral of 1 - prod(1 - exp(-t / mean)) over t."""
+    if len(means) <= 1:
+        return float(means.sum())
+    end = float(means.max()) * (math.log(len(means)) + 40.0)  # beyond, less than e^-40 of a mean is left
+    grid = np.linspace(0.0, 1.0, QUADRATURE_POINTS + 1) ** 2 * end
+    left = 1.0 - np.exp(np.log1p(-np.exp(-grid[1:, None] / means)).sum(axis=1))
+    values = np.concatenate([[1.0], left])
+    return float(((values[1:] + values[:-1]) * np.diff(grid)).sum() / 2.0)

@@ -1,0 +1,143 @@
+"""Schedules fixed beforehand: an enumeration of the caller's, and HEFT's for processors of different speeds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.task_graphs import task_graph
+from advisor.errors import InvalidValue
+from advisor.simulation.policies import Lists, Queue, listed
+from advisor.simulation.program import Program
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerated:
+    """Each processor's tasks, listed by the caller: ``lists[p]`` is run by processor p in that order.
+
+    Raises InvalidValue, when it is analysed, for tasks that are missing or twice, another number of processors, or lists that
+    wait for each other for ever (the tasks are named).
+    """
+
+    tasks: Sequence[Sequence[int]]
+    name: str = "enumerated"
+
+    def lists(self, program: Program, cores: int) -> tuple[list[int], Ints]:
+        """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
+        if len(self.tasks) > cores:
+            raise InvalidValue("policy", len(self.tasks), f"lists for at most {cores} processors")
+        flat = [task for mine in self.tasks for task in mine]
+        if sorted(flat) != list(range(program.count)):
+            raise InvalidValue("policy", f"{len(flat)} tasks listed", f"each of the {program.count} tasks once")
+        owner = np.empty(program.count, np.int64)
+        for processor, mine in enumerate(self.tasks):
+            owner[np.asarray(mine, np.int64)] = processor
+        return joined_order(program, self.tasks), owner
+
+    def queue(self, program: Program, cores: int) -> Queue:
+        """Return an empty queue."""
+        order, owner = self.lists(program, cores)
+        return Lists(listed(order, owner, cores))
+
+
+def joined_order(program: Program, lists: Sequence[Sequence[int]]) -> list[int]:
+    """Return an order that respects the precedences and each list; raises InvalidValue naming tasks that wait in a circle."""
+    graph = program.graph
+    chains = [pair for mine in lists for pair in pairwise(mine)]
+    edges = np.column_stack([program.parents, graph.children])
+    both = np.concatenate([edges, np.asarray(chains, np.int64).reshape(-1, 2)])
+    return task_graph(np.zeros(program.count), both, names=graph.names).order.tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Heft:
+    """Heterogeneous earliest finish time (Topcuoglu, Hariri and Wu 2002) without communication costs.
+
+    Tasks by falling upward rank (bottom level at the mean speed); each goes where it ends first, into a gap if one is long
+    enough; the schedule so found is then executed as an enumeration. Cost O(n P log n).
+    """
+
+    speeds: tuple[float, ...] = ()
+    name: str = "heft"
+
+    def lists(self, program: Program, cores: int) -> tuple[list[int], Ints]:
+        """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
+        starts, owner = self._scheduled(program, cores)
+        # A task of no time comes before one that starts at the same instant, and after its parents.
+        order = np.lexsort((self._rank(program), program.graph.ticks > 0, starts))
+        return order.tolist(), owner
+
+    def queue(self, program: Program, cores: int) -> Queue:
+        """Return an empty queue."""
+        order, owner = self.lists(program, cores)
+        return Lists(listed(order, owner, cores))
+
+    def _rank(self, program: Program) -> Ints:
+        position = np.empty(program.count, np.int64)
+        position[program.graph.order] = np.arange(program.count)
+        by_level = np.lexsort((position, -program.bottom_levels))
+        rank = np.empty(program.count, np.int64)
+        rank[by_level] = np.arange(program.count)
+        return rank
+
+    def _scheduled(self, program: Program, cores: int) -> tuple[Ints, Ints]:
+        """Return the planned start and the processor of each task."""
+        if self.speeds and len(self.speeds) != cores:
+            raise InvalidValue("speeds", len(self.speeds), f"one a processor, {cores}")
+        speeds = self.speeds or (1.0,) * cores
+        ticks, first, children = program.ticks, program.first, program.children
+        ready = [0] * program.count
+        starts, owner = [0] * program.count, [0] * program.count
+        plans = [_Plan() for _ in range(cores)]
+        ranked: list[int] = np.argsort(self._rank(program)).tolist()
+        for task in ranked:
+            best: tuple[int, int, int] | None = None  # finish, start, processor
+            for processor, speed in enumerate(speeds):
+                length = ticks[task] if speed == 1.0 else round(ticks[task] / speed)
+                start = plans[processor].earliest(ready[task], length)
+                if best is None or start + length < best[0]:
+                    best = (start + length, start, processor)
+            assert best is not None
+            finish, starts[task], owner[task] = best
+            plans[owner[task]].put(starts[task], finish)
+            for child in children[first[task] : first[task + 1]]:
+                ready[child] = max(ready[child], finish)
+        return np.asarray(starts, np.int64), np.asarray(owner, np.int64)
+
+
+class _Plan:
+    """What is planned on one processor: the gaps between its tasks, ascending, and when the last of them ends."""
+
+    def __init__(self) -> None:
+        self._gaps: list[tuple[int, int]] = []  # (end, start): of those that end too early none is looked at
+        self._end = 0
+
+    def earliest(self, ready: int, length: int) -> int:
+        """Return the first start from `ready` on at which `length` ticks fit."""
+        gaps = self._gaps
+        for place in range(bisect_left(gaps, (ready + length, -1)), len(gaps)):
+            end, start = gaps[place]
+            at = max(ready, start)
+            if at + length <= end:
+                return at
+        return max(ready, self._end)
+
+    def put(self, start: int, finish: int) -> None:
+        """Plan a task there."""
+        if start >= self._end:
+            if start > self._end:
+                self._gaps.append((start, self._end))
+            self._end = finish
+        elif finish > start:
+            place = bisect_left(self._gaps, (finish, -1))
+            while self._gaps[place][1] > start:
+                place += 1
+            end, begin = self._gaps.pop(place)
+            self._gaps[place:place] = [gap for gap in ((start, begin), (end, finish)) if gap[0] > gap[1]]

@@ -1,0 +1,373 @@
+"""What is asked of an analysis, as plain values: the same for the wire, the command line and the caller in process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.task_graphs import TaskGraph
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.simulation import metrics as m
+from advisor.simulation.advice import advise
+from advisor.simulation.analysis import Execution, policy_of, simulate
+from advisor.simulation.bounds import Bounds, bounds
+from advisor.simulation.ensembles import DRAWS, Uncertain, interval, makespans
+from advisor.simulation.policies import Policy, WorkStealing
+from advisor.simulation.program import Program
+from advisor.simulation.queueing import Centre
+from advisor.simulation.systems import Bandwidth, Bus, Lock, Queueing, System, alone
+
+SYSTEMS = ("none", "queueing", "bus", "bandwidth", "lock")
+MAY_BE_TEXT = ("demand", "rate", "inv", "rwb", "cache", "kind", "method", "name")  # names of columns, and words
+DETAILED = ("critical_path", "ready_length", "processes_per_queue", "timeline")  # metrics with an entry a task
+PLAIN = ("makespan", "speedup", "efficiency", "bounds")  # metrics that need no timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An analysis to make.
+
+    Attributes
+    ----------
+    cores : sequence of int
+        Processors, one analysis each.
+    policies : sequence of str, Policy or function
+        One analysis for each, on each number of cores.
+    contention : mapping, optional
+        ``{"model": name, …}`` with the model's parameters, see `systems_of`; or a list of them, one of which may be a lock.
+    measured_alone : bool
+        As `advisor.simulation.simulate`.
+    speeds : sequence of float, optional
+        Of the processors; `cores` is then their number.
+    metrics : sequence of str
+        What to tell of each analysis: keys of `METRICS`.
+    seed : int
+        Of `work_stealing`.
+    burden_ns : float
+        Of `bounds`.
+    advise : bool
+        Say what would help, in words.
+    uncertain : Uncertain, optional
+        Intervals of the task times: each result then has ``makespan_low`` and ``makespan_high``, at their level, from `draws`
+        analyses with times drawn from them; `shared` as `advisor.simulation.ensembles.drawn` has it.
+    """
+
+    cores: Sequence[int] = (1,)
+    policies: Sequence[Any] = ("fifo",)
+    contention: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    measured_alone: bool = False
+    speeds: Sequence[float] | None = None
+    metrics: Sequence[str] = PLAIN
+    seed: int = 0
+    burden_ns: float = 0.0
+    advise: bool = False
+    uncertain: Uncertain | None = None
+    draws: int = DRAWS
+    shared: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request made ready: the program with its times, and how to execute it."""
+
+    program: Program
+    request: Request
+    policies: tuple[Policy, ...]
+    options: Mapping[str, Any]
+    single: dict[str, float] = field(default_factory=dict[str, float])
+
+    def run(self, cores: int, policy: Policy, *, trace: bool = False) -> Execution:
+        """Return one analysis."""
+        return simulate(self.program, cores, policy, trace=trace, **self.options)
+
+    def on_one(self, policy: Policy) -> float:
+        """Return the makespan on one processor, which speedups are relative to."""
+        if policy.name not in self.single:
+            alone_options = {key: value for key, value in self.options.items() if key != "speeds"}
+            basic = not any(alone_options.values())
+            self.single[policy.name] = (
+                self.program.work / self.program.graph.ticks_per_unit
+                if basic
+                else simulate(self.program, 1, policy, **alone_options).makespan
+            )
+        return self.single[policy.name]
+
+
+def prepare(graph: TaskGraph, request: Request) -> Prepared:
+    """Return a request made ready; raises InvalidValue, UnknownKey for what it cannot be."""
+    unknown = sorted(set(request.metrics) - METRICS.keys())
+    if unknown:
+        raise InvalidValue("metrics", unknown[0], f"of {', '.join(METRICS)}")
+    if not request.cores or not request.policies:
+        raise InvalidValue("cores" if not request.cores else "policies", "none", "one or more")
+    contention, lock = systems_of(request.contention)
+    cores = request.cores
+    if request.speeds is not None and any(count != len(request.speeds) for count in cores):
+        raise InvalidValue("speeds", len(request.speeds), f"one a processor, {max(cores)}")
+    found = graph
+    if request.measured_alone:
+        found = alone(graph, contention, lock)
+    policies = tuple(
+        WorkStealing(request.seed) if policy == "work_stealing" else policy_of(policy) for policy in request.policies
+    )
+    options = {"contention": contention, "lock": lock, "speeds": request.speeds}
+    return Prepared(Program(found), request, policies, options)
+
+
+def request_of(given: Mapping[str, Any]) -> Request:
+    """Return the request of a map of its fields; raises UnknownKey for others, InvalidValue for values of the wrong kind."""
+    unknown = sorted(given.keys() - set(Request.__slots__))
+    if unknown:
+        raise UnknownKey(
+            f"simulate has no {unknown[0]!r}", field="request", value=unknown[0], bound=", ".join(Request.__slots__)
+        )
+    fields = dict(given)
+    for name in ("cores", "policies", "metrics"):
+        if isinstance(fields.get(name), (str, int)) or callable(fields.get(name)):
+            fields[name] = [fields[name]]
+    return Request(**fields)
+
+
+def checked_size(graph: TaskGraph, request: Request) -> None:
+    """Refuse, as TooLarge, what would hold a service up: many analyses of a large graph, or their details."""
+    runs = len(request.cores) * len(request.policies) * (1 if request.uncertain is None else 1 + request.draws)
+    checks = (
+        ("tasks", len(graph), limits.SIMULATE_TASKS_MAX),
+        ("analyses", runs, limits.SIMULATE_RUNS_MAX),
+        ("tasks times analyses", len(graph) * runs, limits.SIMULATE_WORK_MAX),
+    )
+    for what, value, most in checks:
+        if value > most:
+            raise TooLarge(
+                what, value, most, "ask for fewer cores or policies at a time, or analyse the graph in process"
+            )
+    details = len(graph) * len(request.cores) * len(request.policies)
+    if not set(request.metrics).isdisjoint(DETAILED) and details > limits.SIMULATE_DETAILS_MAX:
+        told = "ask for details of fewer analyses, or analyse the graph in process"
+        raise TooLarge("tasks told in detail", details, limits.SIMULATE_DETAILS_MAX, told)
+
+
+def answer(graph: TaskGraph, request: Request) -> dict[str, Any]:
+    """Return what was asked as plain values, times in the graph's unit.
+
+    Returns
+    -------
+    dict
+        ``unit``, ``tasks``, ``edges``, ``work``, ``span``; ``results``, a list with a map for each analysis, policy by policy:
+        ``policy``, ``cores`` and the metrics; and ``advice``, a list of ``{code, text, …}``, where it was asked for.
+    """
+    ready = prepare(graph, request)
+    trace = any(name not in PLAIN for name in request.metrics)
+    results: list[dict[str, Any]] = []
+    for policy in ready.policies:
+        for cores in request.cores:
+            execution = ready.run(cores, policy, trace=trace)
+            told: dict[str, Any] = {"policy": execution.policy, "cores": cores, "makespan": execution.makespan}
+            for name in request.metrics:
+                told[name] = METRICS[name](execution, ready, policy)
+            if request.uncertain is not None:
+                told |= _interval(ready, cores, policy, request.uncertain)
+            results.append(told)
+    unit = graph.ticks_per_unit
+    found: dict[str, Any] = {
+        "unit": graph.unit,
+        "tasks": len(graph),
+        "edges": graph.edges,
+        "work": ready.program.work / unit,
+        "span": ready.program.span / unit,
+        "results": results,
+    }
+    if request.advise:
+        found["advice"] = advise(ready.program, results, ready.policies, ready.options)
+    return found
+
+
+def _interval(ready: Prepared, cores: int, policy: Policy, given: Uncertain) -> dict[str, float]:
+    found = makespans(
+        ready.program.graph,
+        given,
+        lambda graph: simulate(graph, cores, policy, **ready.options).makespan,
+        draws=ready.request.draws,
+        seed=ready.request.seed,
+        shared=ready.request.shared,
+    )
+    low, high = interval(found, given.level)
+    return {"makespan_low": low, "makespan_high": high}
+
+
+def systems_of(given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> tuple[System | None, Lock | None]:
+    """Return the contention model and the lock that plain values describe.
+
+    ``{"model": "none"}``; ``{"model": "bandwidth", "demand"}``; ``{"model": "bus", "rate", "inv", "rwb", "cache", "cycle",
+    …}``;
+    ``{"model": "queueing", "rate", "method", "centres": [{"demand", "kind", "rates"}, …]}``; ``{"model": "lock", "hold"}``;
+    or a list with one model and one lock. A string for a number names a column of the graph.
+
+    Raises
+    ------
+    InvalidValue, UnknownKey
+        For a model or a key that is not one of these.
+    """
+    models = [given] if isinstance(given, Mapping) else list(given or ())
+    system: System | None = None
+    lock: Lock | None = None
+    for entry in models:
+        keys = dict(entry)
+        model = keys.pop("model", None)
+        try:
+            match model:
+                case "none":
+                    continue
+                case "bandwidth":
+                    made: Any = Bandwidth(**_parameters(keys))
+                case "bus":
+                    made = Bus(**_parameters(keys))
+                case "queueing":
+                    centres = [Centre(**_centre(centre)) for centre in _listed(keys.pop("centres", []))]
+                    made = Queueing(centres, **_parameters(keys))
+                case "lock":
+                    made = Lock(**_parameters(keys))
+                case _:
+                    raise InvalidValue("contention.model", model, f"one of {', '.join(SYSTEMS)}")
+        except TypeError as error:
+            raise UnknownKey(f"contention {model}: {str(error).partition(') ')[2]}", field="contention") from error
+        if isinstance(made, Lock):
+            if lock is not None:
+                raise InvalidValue("contention", "two locks", "one lock at most")
+            lock = made
+        elif system is not None:
+            raise InvalidValue("contention", "two models", "one model and one lock at most")
+        else:
+            system = made
+    return system, lock
+
+
+def contention_of_text(text: str) -> list[dict[str, Any]]:
+    """Return the plain values of ``MODEL:key=value,key=value+MODEL:…``, as `advisor simulate --contention` has them.
+
+    Centres of a queueing network are ``queue=DEMAND`` and ``delay=DEMAND``, any number of them.
+    """
+    models: list[dict[str, Any]] = []
+    for part in text.split("+"):
+        model, _, rest = part.strip().partition(":")
+        entry: dict[str, Any] = {"model": model}
+        for pair in filter(None, rest.split(",")):
+            key, sign, value = pair.partition("=")
+            if not sign:
+                raise InvalidValue("contention", pair, "key=value")
+            number = _value(value.strip())
+            if model == "queueing" and key.strip() in ("queue", "delay"):
+                entry.setdefault("centres", []).append({"demand": number, "kind": key.strip()})
+            else:
+                entry[key.strip()] = number
+        models.append(entry)
+    return models
+
+
+def _value(text: str) -> float | int | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _parameters(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's parameters: numbers, and where the model reads a column or a word, text."""
+    for key, value in keys.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+        if not number and not (isinstance(value, str) and key in MAY_BE_TEXT):
+            raise InvalidValue(f"contention.{key}", value, "a number" + (", or text" if key in MAY_BE_TEXT else ""))
+    return dict(keys)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue("contention.centres", value, "a list of maps with demand and kind")
+    return list(cast("Sequence[Any]", value))
+
+
+def _centre(centre: Any) -> dict[str, Any]:
+    if not isinstance(centre, Mapping):
+        raise InvalidValue("contention.centres", centre, "maps with demand and kind")
+    keys = dict(cast("Mapping[str, Any]", centre))
+    rates = tuple(_listed(keys.pop("rates", [])))
+    for rate in rates:
+        _parameters({"rates": rate})
+    return _parameters(keys) | {"rates": rates}
+
+
+# What can be told of one analysis.
+
+
+def _idle(execution: Execution, ready: Prepared, policy: Policy) -> dict[str, Any]:
+    unit = execution.program.graph.ticks_per_unit
+    found = m.idle(execution)
+    return {cause: float(ticks.sum()) / unit for cause, ticks in zip(found._fields, found, strict=True)}
+
+
+def _critical(execution: Execution, ready: Prepared, policy: Policy) -> list[dict[str, Any]]:
+    graph = execution.program.graph
+    unit = graph.ticks_per_unit
+    return [
+        {"task": graph.name(step.task), "start": step.start / unit, "finish": step.finish / unit, "why": step.why}
+        for step in m.critical_path(execution)
+    ]
+
+
+def _steps(found: m.Steps, unit: int) -> dict[str, Any]:
+    return {
+        "times": (found.times / unit).tolist(),
+        "values": found.values.tolist(),
+        "mean": found.mean,
+        "most": found.most,
+    }
+
+
+def _timeline(execution: Execution, ready: Prepared, policy: Policy) -> list[dict[str, Any]]:
+    graph, trace = execution.program.graph, m.traced(execution)
+    unit = graph.ticks_per_unit
+    order = np.lexsort((trace.finishes, trace.starts, trace.processors)).tolist()
+    columns = [(values / scale).tolist() for values, scale in ((trace.starts, unit), (trace.finishes, unit))]
+    who = trace.processors.tolist()
+    return [
+        {"task": graph.name(task), "processor": who[task], "start": columns[0][task], "finish": columns[1][task]}
+        for task in order
+    ]
+
+
+def _bounds(execution: Execution, ready: Prepared, policy: Policy) -> dict[str, float]:
+    # Kruskal and Weiss's batches: the whole share of a processor where tasks are divided beforehand, single tasks elsewhere.
+    batch = None if hasattr(policy, "lists") else 1
+    found: Bounds = bounds(execution.program, execution.cores, burden_ns=ready.request.burden_ns, batch=batch)
+    return {name: getattr(found, name) for name in Bounds.__slots__}
+
+
+def _ratio(over: float, under: float) -> float:
+    return over / under if under else 1.0
+
+
+METRICS: Mapping[str, Callable[[Execution, Prepared, Policy], Any]] = {
+    "makespan": lambda execution, ready, policy: execution.makespan,
+    "speedup": lambda execution, ready, policy: _ratio(ready.on_one(policy), execution.makespan),
+    "efficiency": lambda execution, ready, policy: _ratio(ready.on_one(policy), execution.makespan) / execution.cores,
+    "bounds": _bounds,
+    "utilization": lambda execution, ready, policy: _ratio(
+        float(m.busy(execution).sum()), float(execution.ticks * execution.cores)
+    ),
+    "busy": lambda execution, ready, policy: (m.busy(execution) / execution.program.graph.ticks_per_unit).tolist(),
+    "idle": _idle,
+    "critical_path": _critical,
+    "ready_length": lambda execution, ready, policy: _steps(
+        m.ready_length(execution), execution.program.graph.ticks_per_unit
+    ),
+    "processes_per_queue": lambda execution, ready, policy: _steps(
+        m.processes_per_queue(execution, policy), execution.program.graph.ticks_per_unit
+    ),
+    "timeline": _timeline,
+}

@@ -1,0 +1,261 @@
+"""Laws of task graph analysis on random graphs: bounds that hold, loops that agree, divisions that condense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from graphs import graphs, parents_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.domain.task_graphs import task_graph
+from advisor.simulation import POLICIES, Program, divisions, metrics, simulate
+from advisor.simulation.analysis import COMPILED, use_compiled
+from advisor.simulation.bounds import bounds
+from advisor.simulation.condensing import condense
+from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.loops import queued
+from advisor.simulation.policies import Fifo, Lifo, Ranked, Static, bottom_level
+from advisor.simulation.systems import Bandwidth, Centre, Custom, Lock, Queueing
+
+ANY_GRAPH = [
+    name for name in POLICIES if name not in ("split", "enumerated", "equal_area", "equal_work", "equal_work_lpt")
+]
+GREEDY = ("fifo", "lifo", "lpt", "largest_first", "bottom_level", "semi_static", "work_stealing")
+CORES = st.integers(1, 6)
+
+
+def check_legal(graph, execution):
+    """No task before its parents are done, no processor twice at a time, times as demanded."""
+    trace = execution.trace
+    for task, parents in enumerate(parents_of(graph)):
+        for parent in parents:
+            assert trace.finishes[parent] <= trace.starts[task]
+    assert ((trace.processors >= 0) & (trace.processors < execution.cores)).all()
+    for processor in range(execution.cores):
+        mine = np.flatnonzero(trace.processors == processor)
+        order = mine[np.lexsort((trace.finishes[mine], trace.starts[mine]))]
+        assert (trace.finishes[order][:-1] <= trace.starts[order][1:]).all()
+
+
+@given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))
+@settings(max_examples=400, deadline=None)
+def test_every_policy_gives_a_legal_schedule_within_the_bounds(graph, cores, policy):
+    execution = simulate(graph, cores, policy, trace=True)
+    check_legal(graph, execution)
+    trace = execution.trace
+    assert (trace.finishes - trace.starts == graph.ticks).all()
+    program = execution.program
+    assert max(-(-program.work // cores), program.span) <= execution.ticks
+    # Graham's bound is for schedules that let no processor idle while a task is ready.
+    if policy in GREEDY:
+        assert execution.ticks * cores <= program.work + (cores - 1) * program.span
+        assert bounds(program, cores).graham * program.graph.ticks_per_unit >= execution.ticks - 1e-6
+    assert execution.ticks <= program.work
+    assert simulate(graph, cores, policy).ticks == execution.ticks
+
+
+@given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))
+@settings(max_examples=200, deadline=None)
+def test_busy_and_idle_time_make_the_makespan(graph, cores, policy):
+    execution = simulate(graph, cores, policy, trace=True)
+    idle = metrics.idle(execution)
+    total = metrics.busy(execution) + idle.no_ready_task + idle.dependency + idle.imbalance
+    assert (total == execution.ticks).all()
+    assert min(part.min() for part in idle) >= 0
+    if policy in GREEDY:
+        assert idle.dependency.sum() == 0
+    ready = metrics.ready_length(execution)
+    assert (ready.values >= 0).all()
+    # Tasks wait in the ready list as long as from being ready to their start, all together.
+    waited = (execution.trace.starts - execution.program.ready_at(execution.trace.finishes)).sum()
+    assert (ready.values[:-1] * np.diff(ready.times)).sum() == waited
+    assert metrics.running(execution).mean * execution.ticks == pytest.approx(execution.program.work)
+
+
+@given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))
+@settings(max_examples=200, deadline=None)
+def test_the_critical_path_is_a_chain_from_the_start_to_the_end(graph, cores, policy):
+    execution = simulate(graph, cores, policy, trace=True)
+    steps = metrics.critical_path(execution)
+    assert steps[0].start == 0
+    assert steps[-1].finish == execution.ticks
+    assert steps[0].why == "start"
+    parents = parents_of(graph)
+    for before, step in pairwise(steps):
+        assert before.finish == step.start
+        if step.why == "dependency":
+            assert before.task in parents[step.task]
+        elif step.why == "processor":
+            assert execution.trace.processors[before.task] == execution.trace.processors[step.task]
+    assert sum(step.finish - step.start for step in steps) == execution.ticks
+
+
+@given(graph=graphs(), cores=CORES, division=st.sampled_from([divisions.blocked, divisions.cyclic]))
+@settings(max_examples=300, deadline=None)
+def test_the_condensed_graph_of_a_static_policy_takes_the_same_time(graph, cores, division):
+    program = Program(graph)
+    full = simulate(program, cores, Static("full", division), trace=True)
+    small = condense(program, division(program, cores))
+    executed = simulate(small.graph, cores, Static("small", lambda *_: small.owner), trace=True)
+    assert executed.ticks == full.ticks
+    # Each condensed task spans exactly its members.
+    starts = np.full(len(small.graph), np.iinfo(np.int64).max)
+    np.minimum.at(starts, small.of, full.trace.starts)
+    assert (starts == executed.trace.starts).all()
+
+
+def test_the_condensed_graph_is_no_stand_in_under_fifo():
+    graph = task_graph([3, 1, 1, 1], unit="ns", columns={"loop": [0, 0, 0, 0]})
+    program = Program(graph)
+    small = condense(program, divisions.cyclic(program, 2))
+    assert simulate(program, 2, "fifo").ticks == 3
+    assert simulate(small.graph, 2, "fifo").ticks == 4
+    assert simulate(program, 2, "static_cyclic").ticks == simulate(small.graph, 2, "static_cyclic").ticks == 4
+
+
+@given(graph=graphs(), cores=CORES)
+@settings(max_examples=150, deadline=None)
+def test_condensing_holds_with_contention_where_tasks_are_alike(graph, cores):
+    program = Program(replace(graph, ticks=graph.ticks * 10**6))
+    small = condense(program, divisions.cyclic(program, cores))
+    system = Bandwidth(0.4)
+    full = simulate(program, cores, "static_cyclic", contention=system).ticks
+    executed = simulate(small.graph, cores, Static("s", lambda *_: small.owner), contention=system).ticks
+    assert abs(full - executed) <= len(graph)  # each completion is rounded to a tick
+
+
+@given(graph=graphs(), cores=CORES)
+@settings(max_examples=200, deadline=None)
+def test_the_loops_without_timeline_agree_with_the_general_one(graph, cores):
+    program = Program(graph)
+    for policy in (Fifo(), Lifo(), Ranked("level", bottom_level)):
+        assert simulate(program, cores, policy).ticks == simulate(program, cores, policy, trace=True).ticks
+    # The general loop on a queue of fixed lists gives what the pass over them gives.
+    for policy in (POLICIES["static_cyclic"], POLICIES["heft"]):
+        walked = simulate(program, cores, policy, trace=True).trace
+        stepped = queued(program, cores, policy.queue(program, cores))
+        assert (walked.starts == stepped.starts).all()
+        assert (walked.processors == stepped.processors).all()
+
+
+@pytest.fixture
+def compiled():
+    pytest.importorskip("numba")
+    assert use_compiled()
+    yield
+    COMPILED.clear()
+
+
+def test_compiled_loops_give_the_same_ticks(compiled):
+    @given(
+        graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "lifo", "lpt", "bottom_level", "static_cyclic"])
+    )
+    @settings(max_examples=300, deadline=None)
+    def check(graph, cores, policy):
+        assert simulate(graph, cores, policy).ticks == simulate(graph, cores, policy, trace=True).ticks
+
+    check()
+
+
+@given(graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "bottom_level", "static_cyclic", "semi_static"]))
+@settings(max_examples=200, deadline=None)
+def test_contention_that_costs_nothing_changes_no_tick(graph, cores, policy):
+    plain = simulate(graph, cores, policy, trace=True).trace
+    nothing = Custom(lambda running, remaining: [0.0] * len(running))
+    for options in ({"contention": nothing}, {"contention": Bandwidth(0.0)}, {"lock": Lock(0.0)}):
+        found = simulate(graph, cores, policy, trace=True, **options).trace
+        assert all((a == b).all() for a, b in zip(plain, found, strict=True))
+
+
+@given(graph=graphs(), cores=CORES, demand=st.floats(0.05, 1.0))
+@settings(max_examples=150, deadline=None)
+def test_one_clock_for_alike_tasks_agrees_with_each_task_at_its_own_pace(graph, cores, demand):
+    graph = replace(graph, ticks=graph.ticks * 10**6)
+
+    def over(running, remaining):
+        return [left * max(0.0, len(running) * demand - 1.0) for left in remaining]
+
+    clock = simulate(graph, cores, "static_cyclic", contention=Bandwidth(demand)).ticks
+    paces = simulate(graph, cores, "static_cyclic", contention=Custom(over)).ticks
+    assert abs(clock - paces) <= 2 * len(graph)
+
+
+@given(graph=graphs(), cores=CORES)
+@settings(max_examples=150, deadline=None)
+def test_static_schedules_only_lose_by_contention(graph, cores):
+    graph = replace(graph, ticks=graph.ticks * 1000)
+    plain = simulate(graph, cores, "static_cyclic").ticks
+    for system in (Bandwidth(0.5), Queueing([Centre(100e-9)], 1e6), Queueing([Centre(100e-9, "delay")], 1e6)):
+        assert simulate(graph, cores, "static_cyclic", contention=system).ticks >= plain - len(graph)
+
+
+@given(graph=graphs(), cores=CORES, demand=st.floats(0.0, 1.0), hold=st.floats(0, 1e-9))
+@settings(max_examples=100, deadline=None)
+def test_times_measured_alone_are_reproduced_on_one_core(graph, cores, demand, hold):
+    graph = replace(graph, ticks=(graph.ticks + 1) * 10**6)
+    system = Queueing([Centre(1e-4), Centre(2e-4, "delay")], 100.0 * demand)
+    found = simulate(graph, 1, "fifo", contention=system, lock=Lock(hold), measured_alone=True)
+    assert abs(found.ticks - graph.ticks.sum()) <= 2 * len(graph)
+
+
+@given(graph=graphs(), speeds=st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=1, max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_speeds_are_kept_and_heft_plans_what_is_executed(graph, speeds):
+    graph = replace(graph, ticks=graph.ticks * 6)
+    cores = len(speeds)
+    for policy in ("fifo", "static_cyclic", "work_stealing", "heft"):
+        execution = simulate(graph, cores, policy, speeds=speeds, trace=True)
+        check_legal(graph, execution)
+        wanted = np.rint(graph.ticks / np.asarray(speeds)[execution.trace.processors])
+        assert (execution.trace.finishes - execution.trace.starts == wanted).all()
+    program = Program(graph)
+    starts, owner = Heft(tuple(speeds))._scheduled(program, cores)
+    assert (execution.trace.starts == starts).all()
+    assert (execution.trace.processors == owner).all()
+
+
+@given(graph=graphs(tasks_max=7), cores=st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_no_policy_beats_the_optimum(graph, cores):
+    best = optimum(graph, cores)
+    for policy in ANY_GRAPH:
+        assert simulate(graph, cores, policy).ticks >= best
+
+
+def optimum(graph, cores):
+    """The shortest schedule by search: some order of the tasks, each as early as it can be (semi-active schedules hold one)."""
+    parents = parents_of(graph)
+    ticks = graph.ticks.tolist()
+    best = int(graph.ticks.sum())
+
+    def extend(finishes, free, most):
+        nonlocal best
+        if most >= best and len(finishes) < len(ticks):
+            return
+        if len(finishes) == len(ticks):
+            best = min(best, most)
+            return
+        for task in range(len(ticks)):
+            if task in finishes or any(parent not in finishes for parent in parents[task]):
+                continue
+            ready = max((finishes[parent] for parent in parents[task]), default=0)
+            for processor in {at: p for p, at in enumerate(free)}.values():
+                end = max(ready, free[processor]) + ticks[task]
+                following = [*free]
+                following[processor] = end
+                extend(finishes | {task: end}, following, max(most, end))
+
+    extend({}, [0] * cores, 0)
+    return best
+
+
+def test_an_enumeration_is_executed_in_its_order_and_a_circle_is_named():
+    graph = task_graph([1, 2, 3, 4], [(0, 2), (1, 3)], unit="ns", names="abcd")
+    execution = simulate(graph, 2, Enumerated([[1, 0], [3, 2]]), trace=True)
+    assert execution.trace.starts.tolist() == [2, 0, 6, 2]
+    with pytest.raises(Exception, match=r"a -> \w -> a"):
+        simulate(graph, 2, Enumerated([[2, 0], [1, 3]]))

@@ -1,0 +1,154 @@
+"""`advisor simulate`: its table, its JSON, its pictures, its advice, its refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from advisor.cli import advisor
+from advisor.simulation import METRICS, POLICIES
+
+GRAPH = {
+    "unit": "ms",
+    "tasks": [{"id": "load", "time": 4.0}]
+    + [{"id": f"part{k}", "time": 1.0 + k, "after": ["load"], "type": "part"} for k in range(6)]
+    + [{"id": "join", "time": 2.0, "after": [f"part{k}" for k in range(6)]}],
+}
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(advisor, ["simulate", *map(str, arguments)])
+
+
+def answer(*arguments: str | Path) -> Any:
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(GRAPH))
+    return path
+
+
+def test_json_has_a_result_for_each_policy_and_number_of_cores(graph: Path) -> None:
+    found = answer(graph, "--cores", "1..3,8", "--policy", "fifo,lpt,bottom_level")
+    assert [(row["policy"], row["cores"]) for row in found["results"]] == [
+        (policy, cores) for policy in ("fifo", "lpt", "bottom_level") for cores in (1, 2, 3, 8)
+    ]
+    on_one = found["results"][0]
+    assert on_one["makespan"] == 27.0  # in the graph's unit
+    assert on_one["speedup"] == on_one["efficiency"] == 1.0
+    assert {row["makespan"] for row in found["results"] if row["cores"] == 8} == {12.0}
+    assert on_one["bounds"]["work"] == 27.0
+    assert (found["unit"], found["tasks"], found["work"], found["span"]) == ("ms", 8, 27.0, 12.0)
+
+
+def test_the_table_names_what_was_asked(graph: Path) -> None:
+    result = invoke(graph, "--cores", "2", "--policy", "lpt", "--metric", "idle", "--advise")
+    assert result.exit_code == 0
+    assert "8 tasks, 12 edges, work 27 ms, longest path 12 ms" in result.stdout
+    assert "lpt" in result.stdout
+    assert "idle, lpt on 2: no ready task" in result.stdout
+    assert "2 cores are enough" in result.stdout
+    assert "join" in result.stdout or "load" in result.stdout
+
+
+def test_advice_rests_on_analyses(graph: Path) -> None:
+    found = answer(graph, "--cores", "1..8", "--advise")
+    by_code = {entry["code"]: entry for entry in reversed(found["advice"])}
+    best = min(row["makespan"] for row in found["results"])
+    enough = by_code["cores"]
+    fewer = [row["makespan"] for row in found["results"] if row["cores"] < enough["cores"]]
+    assert enough["makespan"] <= 1.05 * best < min(fewer)
+    # Halving what it names gives the makespan that it says.
+    halved = json.loads(graph.read_text())
+    named = by_code["tasks"]["tasks"]
+    for task in halved["tasks"]:
+        if named in (task.get("type"), task["id"]):
+            task["time"] /= 2
+    other = graph.with_name("halved.json")
+    other.write_text(json.dumps(halved))
+    again = answer(other, "--cores", enough["cores"], "--policy", by_code["policy"]["policy"])
+    assert again["results"][0]["makespan"] == by_code["tasks"]["makespan"]
+
+
+def test_pictures_and_traces_are_written(graph: Path, tmp_path: Path) -> None:
+    found = answer(
+        graph,
+        "--cores",
+        "1,2",
+        "--plot",
+        tmp_path / "s.png",
+        "--gantt",
+        tmp_path / "g.html",
+        "--chrome",
+        tmp_path / "t.json",
+    )
+    for kind in ("plot", "gantt", "chrome"):
+        assert Path(found[kind]).stat().st_size > 500
+    assert answer(graph, "--gantt", tmp_path / "g.png")["gantt"].endswith("g.png")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_runs_on_a_program_of_the_paper(policy: str) -> None:
+    graph = {"split": "psim", "enumerated": "dynprog"}.get(policy, "locusroute")
+    row = answer(graph, "--cores", "4", "--policy", policy)["results"][0]
+    assert row["bounds"]["work"] <= row["makespan"] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_is_told(metric: str) -> None:
+    row = answer("locusroute", "--cores", "4", "--policy", "semi_static", "--metric", metric)["results"][0]
+    assert metric in row
+
+
+def test_contention_a_lock_and_speeds(graph: Path) -> None:
+    plain, slowed, locked = (
+        answer(graph, "--cores", "4", *more)["results"][0]["makespan"]
+        for more in ((), ("--contention", "bandwidth:demand=0.5"), ("--contention", "none+lock:hold=0.5"))
+    )
+    assert slowed > plain
+    assert locked > plain
+    network = "queueing:rate=1,queue=0.1,delay=0.05"
+    assert answer(graph, "--cores", "1", "--contention", network)["results"][0]["makespan"] == pytest.approx(27 * 1.15)
+    alone = answer(graph, "--cores", "1", "--contention", network, "--measured-alone")
+    assert alone["results"][0]["makespan"] == pytest.approx(27.0, rel=1e-6)
+    fast = answer(graph, "--speeds", "2,2", "--policy", "heft")["results"][0]
+    assert fast["cores"] == 2
+    assert fast["makespan"] == answer(graph, "--cores", "2", "--policy", "heft")["results"][0]["makespan"] / 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--cores", "0"), "outside 1.."),
+        (("--cores", "4..2"), "outside"),
+        (("--cores", "many"), "number of cores"),
+        (("--policy", "best"), "fifo"),
+        (("--contention", "bandwidth"), "demand"),
+        (("--contention", "bandwidth:demand"), "key=value"),
+        (("--contention", "magic:x=1"), "magic"),
+        (("--metric", "beauty"), "beauty"),
+        (("--speeds", "1,-1"), "positive"),
+        (("--gantt", "g.svg"), ".html"),
+    ],
+)
+def test_a_wrong_command_says_what_is_wrong(graph: Path, arguments: tuple[str, ...], says: str) -> None:
+    result = invoke(graph, *arguments)
+    assert result.exit_code == 2 or isinstance(result.exception, SystemExit)
+    assert says in f"{result.stderr}{result.exception}"
+
+
+def test_a_missing_graph_and_an_unknown_suffix(tmp_path: Path) -> None:
+    assert "No such file" in invoke(tmp_path / "none.json").stderr
+    with (tmp_path / "t.csv").open("w") as file:
+        csv.writer(file).writerow(["a"])
+    assert ".stg" in invoke(tmp_path / "t.csv").stderr

@@ -1,0 +1,352 @@
+"""Task graphs from files: each form, its errors with the place, and what is written reads back equal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import graphs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from advisor.domain.task_graphs import Task, TaskGraph, graph_as_flat, graph_from_flat, graph_of_tasks, task_graph
+from advisor.errors import AdvisorError, InvalidValue
+from advisor.files.chrome import write_chrome
+from advisor.files.dask_graph import graph_from_dask
+from advisor.files.dot import dot_tasks
+from advisor.files.graphs import graph_from_json, read_graph, write_graph
+from advisor.simulation import simulate
+from advisor.simulation.shapes import locusroute, psim
+
+DIAMOND = {("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}
+
+
+def edges_of(graph: TaskGraph) -> set[tuple[str, str]]:
+    return {
+        (graph.name(task), graph.name(child))
+        for task in range(len(graph))
+        for child in graph.children[graph.first[task] : graph.first[task + 1]].tolist()
+    }
+
+
+def check_diamond(graph: TaskGraph, unit: str) -> None:
+    assert graph.unit == unit
+    assert dict(zip(graph.names, graph.times.tolist(), strict=True)) == {"a": 1.0, "b": 2.5, "c": 3.0, "d": 0.0}
+    assert edges_of(graph) == DIAMOND
+
+
+FORMS = {
+    "after.json": {"tasks": [
+        {"id": "a", "time": 1}, {"id": "b", "time": 2.5, "after": ["a"]}, {"id": "c", "time": 3, "after": ["a"]},
+        {"id": "d", "time": 0, "after": ["b", "c"]},
+    ]},
+    "map.json": {"unit": "s", "tasks": {"a": 1, "b": {"time": 2.5}, "c": 3, "d": 0}, "edges": sorted(map(list, DIAMOND))},
+    "links.json": {
+        "directed": True,
+        "nodes": [{"id": "a", "duration": 1}, {"id": "b", "duration": 2.5}, {"id": "c", "duration": 3}, {"id": "d", "duration": 0}],
+        "links": [{"source": a, "target": b} for a, b in DIAMOND],
+    },
+    "children.json": {"tasks": [
+        {"name": "a", "runtime": 1, "children": ["b", "c"]}, {"name": "b", "runtime": 2.5, "children": ["d"]},
+        {"name": "c", "runtime": 3, "children": ["d"]}, {"name": "d", "runtime": 0},
+    ]},
+    "workflow.json": {"name": "w", "schemaVersion": "1.5", "workflow": {
+        "specification": {"tasks": [
+            {"id": "a", "parents": [], "inputFiles": ["f"]}, {"id": "b", "parents": ["a"]}, {"id": "c", "parents": ["a"]},
+            {"id": "d", "parents": ["b", "c"]},
+        ], "files": [{"id": "f", "sizeInBytes": 512}]},
+        "execution": {"makespanInSeconds": 5.5, "tasks": [
+            {"id": "a", "runtimeInSeconds": 1, "command": {"program": "split"}, "coreCount": 2},
+            {"id": "b", "runtimeInSeconds": 2.5}, {"id": "c", "runtimeInSeconds": 3}, {"id": "d", "runtimeInSeconds": 0},
+        ], "machines": [{"nodeName": "m", "cpu": {"coreCount": 4}}, {"nodeName": "n"}]},
+    }},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_json_form_reads(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(json.dumps(FORMS[name]))
+    found = read_graph(path)
+    check_diamond(found.graph, "s")
+    if name == "workflow.json":
+        assert (found.name, found.measured, found.cores) == ("w", 5.5, (4, 1))
+        assert found.graph.types[found.graph.columns["type"][0]] == "split"
+        assert found.graph.columns["size"][0] == 512
+        assert found.graph.columns["cores"][0] == 2
+
+
+DOT = """
+// a comment
+strict digraph "the graph" {
+  unit = ms; rankdir=LR
+  node [shape=box, duration=3]
+  a [duration=1, label="start \\"here\\""];  /* another */
+  b [time="2.5", duration=2.5 type=mid, queue=1];
+  # a preprocessor line
+  a:port:n -> {b; c} -> d
+  subgraph cluster_0 { node [duration=7]; }
+  d [duration=0]
+  edge [weight=2]
+}
+"""
+
+
+def test_dot_reads(tmp_path: Path) -> None:
+    path = tmp_path / "g.dot"
+    path.write_text(DOT)
+    graph = read_graph(path).graph
+    check_diamond(graph, "ms")
+    assert graph.types[graph.columns["type"][graph.names.index("b")]] == "mid"
+    assert graph.columns["queue"].tolist() == [-1, 1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("graph { a -- b }", "digraph"),
+        ("digraph { a [duration=1] a -- b }", "directed"),
+        ("digraph { a }", "tasks[a].duration"),
+        ("digraph { a [duration=long] }", "long"),
+        ("digraph { a [duration=1]", "end of file"),
+        ("digraph { a [duration=1] ] }", "line 1"),
+        ("digraph {\n\n a [duration=1] % }", "line 3"),
+        ("digraph { a [duration=1] a -> a }", "a -> a"),
+        ("digraph { a [duration=1] b [duration=1] a -> b -> a }", "a -> b -> a"),
+        ("digraph {" * 3, "digraph"),
+        ("digraph { " + "{" * 500 + "}" * 500 + "}", "deep"),
+        ("digraph { a [duration=-1] }", "not negative"),
+        ("digraph { unit=h; a [duration=1] }", "unit"),
+    ],
+)
+def test_dot_that_does_not_read_is_refused_with_its_place(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "g.gv"
+    path.write_text(text)
+    with pytest.raises(InvalidValue) as caught:
+        read_graph(path)
+    assert says in f"{caught.value} {caught.value.field}"
+
+
+@given(st.text(alphabet='digraph{}[]=->;,:"\\ \nab1.#/*', max_size=60))
+@settings(max_examples=300)
+def test_any_text_is_read_as_dot_or_refused(text: str) -> None:
+    for whole in (text, f"digraph {{{text}}}"):
+        try:
+            dot_tasks(whole)
+        except InvalidValue:
+            pass
+
+
+STG = """        3
+  0   0   0
+  1   4   1   0
+  2   5   1   0
+  3   2   2   1 2
+  4   0   1   3
+#  a comment
+"""
+
+
+def test_stg_reads_with_its_dummies_and_in_its_own_unit(tmp_path: Path) -> None:
+    path = tmp_path / "g.stg"
+    path.write_text(STG)
+    graph = read_graph(path).graph
+    assert graph.unit == "unit"
+    assert graph.times.tolist() == [0, 4, 5, 2, 0]
+    assert simulate(graph, 2).makespan == 7
+    assert simulate(graph, 1).makespan == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "numbers"),
+        ("x", "numbers"),
+        ("3\n0 1 0\n", "lines of tasks"),
+        ("1\n0 1 2 0\n", "predecessors"),
+        ("1\n0 -1 0\n", "not negative"),
+        ("1\n0 1 1 7\n", "task of the graph"),
+        ("2\n0 1 1 1\n1 1 1 0\n", "0 -> 1 -> 0"),
+        ("2\n0 1 0\n0 1 0\n", "once"),
+        ("1\n0 nan 0\n", "finite"),
+    ],
+)
+def test_stg_that_does_not_read_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "g.stg"
+    path.write_text(text)
+    with pytest.raises(InvalidValue) as caught:
+        read_graph(path)
+    assert says in f"{caught.value} {caught.value.field}"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([], "object"),
+        ({}, "tasks"),
+        ({"tasks": 3}, "tasks"),
+        ({"tasks": [3]}, "tasks[0]"),
+        ({"tasks": [{"id": "a"}]}, "tasks[a].time"),
+        ({"tasks": [{"id": "a", "time": "1"}]}, "tasks[a].time"),
+        ({"tasks": [{"id": "a", "time": True}]}, "tasks[a].time"),
+        ({"tasks": [{"id": "a", "time": -2}]}, "not negative"),
+        ({"tasks": [{"id": "a", "time": 1, "after": "b"}]}, "tasks[a].after"),
+        ({"tasks": [{"id": "a", "time": 1, "after": ["b"]}]}, "tasks[a].after"),
+        ({"tasks": [{"id": "a", "time": 1, "children": ["b"]}]}, "'b'"),
+        ({"tasks": [{"id": "a", "time": 1}], "edges": [["a"]]}, "pair"),
+        ({"tasks": [{"id": "a", "time": 1}], "edges": [["a", "z"]]}, "'z'"),
+        ({"tasks": [{"id": "a", "time": 1}, {"id": "a", "time": 1}]}, "once"),
+        ({"tasks": [{"id": "a", "time": 1}], "unit": "weeks"}, "unit"),
+        ({"tasks": [{"id": "a", "time": 1, "loop": 0.5}]}, "loop"),
+        ({"workflow": {"specification": {"tasks": [{"id": "a"}]}}}, "runtimeInSeconds"),
+        ({"workflow": {"specification": {"tasks": "a"}}}, "list"),
+        ({"workflow": {"specification": 5}}, "object"),
+    ],
+)
+def test_json_that_is_no_graph_is_refused_by_its_field(data: object, says: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        graph_from_json(data)
+    assert says in f"{caught.value} {caught.value.field}"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "tasks",
+                        "nodes",
+                        "edges",
+                        "id",
+                        "time",
+                        "after",
+                        "unit",
+                        "workflow",
+                        "children",
+                        "specification",
+                        "execution",
+                        "makespan",
+                        "type",
+                        "size",
+                        "files",
+                        "machines",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+def test_any_json_is_a_graph_or_refused(data: object) -> None:
+    try:
+        graph_from_json(data)
+    except AdvisorError:
+        pass
+
+
+def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
+    for name, content in (("x.json", b"{"), ("x.txt", b""), ("x.dot", b"\xff\xfe"), ("deep.json", b"[" * 100_000)):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InvalidValue):
+            read_graph(tmp_path / name)
+    with pytest.raises(InvalidValue, match="No such file"):
+        read_graph(tmp_path / "none.json")
+
+
+@given(graph=graphs())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_written_and_flattened_reads_back_equal(tmp_path: Path, graph: TaskGraph) -> None:
+    for found in (read_graph(write_graph(graph, tmp_path / "g.json")).graph, graph_from_flat(graph_as_flat(graph))):
+        assert found.unit == graph.unit
+        assert (found.ticks == graph.ticks).all()
+        assert (found.first == graph.first).all()
+        assert (found.children == graph.children).all()
+
+
+def test_columns_types_and_names_are_kept(tmp_path: Path) -> None:
+    typed = graph_of_tasks(
+        [Task("a", 1.0, (), "read", 5.0, {"queue": 1.0}), Task("b", 2.0, ("a",), "", 2.0, {"rate": 0.5})], unit="ms"
+    )
+    for graph in (psim(), locusroute(), typed):
+        flat = graph_from_flat(graph_as_flat(graph))
+        copies = [flat] if len(graph) > 2000 else [flat, read_graph(write_graph(graph, tmp_path / "g.json")).graph]
+        for found in copies:
+            assert (found.ticks == graph.ticks).all()
+            assert found.types == graph.types
+            for name, values in graph.columns.items():
+                assert found.columns[name].dtype == values.dtype
+                assert found.columns[name].tolist() == values.tolist()
+    assert typed.columns["queue"].tolist() == [1, -1]
+    assert typed.columns["rate"].tolist() == [0.0, 0.5]
+
+
+def increment(x: object) -> object:
+    return x
+
+
+class NewTask:
+    """As Dask has had them since 2024: a task that names what it depends on."""
+
+    def __init__(self, *keys: str) -> None:
+        self.dependencies = frozenset(keys)
+
+    def __call__(self) -> None: ...
+
+
+def test_dask_graphs_read_in_both_forms() -> None:
+    old = {
+        "data-0123456789": 7,
+        ("load-abcdef0123", 0): (increment, "data-0123456789"),
+        ("load-abcdef0123", 1): (increment, ["data-0123456789", 3]),
+        "sum-0123456789": (sum, [("load-abcdef0123", 0), {"k": ("load-abcdef0123", 1)}]),
+    }
+
+    class Collection:
+        def __dask_graph__(self) -> dict:
+            return old
+
+    graph = graph_from_dask(Collection(), lambda key: 3.0 if isinstance(key, str) else 2.0, unit="ms")
+    assert graph.times.tolist() == [0.0, 2.0, 2.0, 3.0]
+    assert sorted(graph.types) == ["data", "load", "sum"]
+    assert simulate(graph, 2).makespan == 5.0
+    new = {"a": NewTask(), "b": NewTask("a"), "c": NewTask("a", "outside")}
+    graph = graph_from_dask(new, {"a": 1.0, "b": 2.0, "c": 4.0})
+    assert edges_of(graph) == {("a", "b"), ("a", "c")}
+    with pytest.raises(InvalidValue, match="time for each task"):
+        graph_from_dask(new, {"a": 1.0})
+    with pytest.raises(InvalidValue, match="Dask"):
+        graph_from_dask(5, 1.0)
+
+
+def test_a_chrome_trace_has_every_task_on_its_core(tmp_path: Path) -> None:
+    graph = task_graph([1.0, 2.0, 3.0], [(0, 1), (0, 2)], unit="ms", names=("a", "b", "c"))
+    execution = simulate(graph, 2, trace=True)
+    data = json.loads(write_chrome(execution, tmp_path / "t.json").read_text())
+    tasks = {event["name"]: event for event in data["traceEvents"] if event["ph"] == "X"}
+    assert {name: (event["tid"], event["ts"], event["dur"]) for name, event in tasks.items()} == {
+        "a": (0, 0.0, 1000.0), "b": (0, 1000.0, 2000.0), "c": (1, 1000.0, 3000.0),
+    }  # fmt: skip
+    counters = [event["args"]["ready"] for event in data["traceEvents"] if event["ph"] == "C"]
+    assert counters[-1] == 0
+    with pytest.raises(InvalidValue):
+        write_chrome(execution, tmp_path / "no" / "t.json")
+    with pytest.raises(InvalidValue, match="trace"):
+        write_chrome(simulate(graph, 2), tmp_path / "t.json")
+
+
+def test_a_million_edges_in_any_order_are_one_graph() -> None:
+    rng = np.random.default_rng(3)
+    pairs = np.sort(rng.integers(0, 50_000, (200_000, 2)), axis=1)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    one = task_graph(np.ones(50_000), pairs)
+    other = task_graph(np.ones(50_000), np.concatenate([pairs, pairs])[rng.permutation(2 * len(pairs))])
+    assert (one.children == other.children).all()
+    assert (one.first == other.first).all()

@@ -1,0 +1,73 @@
+"""Pictures of analysed graphs: what is drawn, and a page that stands alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.domain.task_graphs import task_graph
+from advisor.errors import InvalidValue
+from advisor.pictures.schedules import COLOURS, draw_gantt, draw_speedups, kinds_of
+from advisor.simulation import Request, answer, simulate
+from advisor.simulation.shapes import polyroots, psim
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_speedups_and_gantt_charts_are_drawn(tmp_path: Path) -> None:
+    graph = polyroots()
+    result = answer(graph, Request(cores=[1, 4, 8], policies=["fifo", "lpt"]))
+    assert draw_speedups(tmp_path / "s.png", "polyroots", result).read_bytes().startswith(PNG)
+    for execution in (simulate(graph, 4, trace=True), simulate(psim(), 3, "split", trace=True)):
+        assert draw_gantt(tmp_path / "g.png", "graph", execution).read_bytes().startswith(PNG)
+    nothing = task_graph([])
+    assert draw_gantt(tmp_path / "n.png", "nothing", simulate(nothing, 2, trace=True)).read_bytes().startswith(PNG)
+    assert draw_gantt(tmp_path / "n.html", "nothing", simulate(nothing, 2, trace=True)).exists()
+
+
+def test_the_page_stands_alone_and_holds_the_schedule(tmp_path: Path) -> None:
+    graph = task_graph([1.5, 2.0, 3.0], [(0, 1), (0, 2)], names=("<a>", "</script><b>", "c"), unit="ms")
+    execution = simulate(graph, 2, trace=True)
+    text = draw_gantt(tmp_path / "g.html", "A & <B>", execution).read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)\s*=|https?://|@import", text)
+    assert text.count("</script>") == 1
+    assert "A &amp; &lt;B&gt;" in text
+    assert "{{" not in text
+    data = json.loads(re.search(r"const data = (.*);\n", text)[1])
+    assert data["names"] == ["<a>", "</script><b>", "c"]
+
+    def unpacked(name: str, kind: str) -> list[float]:
+        return np.frombuffer(base64.b64decode(data[name]), kind).tolist()
+
+    assert unpacked("starts", "<f8") == [0.0, 1.5, 1.5]
+    assert unpacked("finishes", "<f8") == [1.5, 3.5, 4.5]
+    assert unpacked("processors", "<u4") == [0, 0, 1]
+    assert unpacked("critical", "u1") == [1, 0, 1]
+    assert data["makespan"] == 4.5
+
+
+def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
+    execution = simulate(polyroots(), 2, trace=True)
+    for name in ("g.svg", "g", "no/g.html", "no/g.png"):
+        with pytest.raises(InvalidValue):
+            draw_gantt(tmp_path / name, "x", execution)
+    with pytest.raises(InvalidValue, match="trace"):
+        draw_gantt(tmp_path / "g.html", "x", simulate(polyroots(), 2))
+
+
+def test_the_kinds_with_most_time_have_colours_of_their_own() -> None:
+    graph = polyroots()
+    kinds, names = kinds_of(simulate(graph, 2, trace=True))
+    assert len(names) == len(COLOURS)
+    assert names[-1] == "others"
+    loops = graph.columns["loop"]
+    assert names[0] == f"loop {loops.max()}"  # the final one
+    assert set(kinds[loops == loops.max()].tolist()) == {0}
+    plain = replace(graph, columns={})
+    assert kinds_of(simulate(plain, 2, trace=True))[1] == ["task"]

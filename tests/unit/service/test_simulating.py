@@ -1,0 +1,137 @@
+"""`simulate` through the service, on a real socket: analysed in a worker process, refused with words, killed at the
+deadline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from live import refused, running
+
+from advisor import Advisor
+from advisor.client import AsyncClient
+from advisor.domain import limits
+from advisor.domain.task_graphs import graph_as_flat, task_graph
+from advisor.errors import AdvisorError
+from advisor.simulation import simulate
+from advisor.simulation.shapes import polyroots
+
+ROWS = [
+    [name, float(size), 1.0, 1e-3 * scale * size]
+    for name, scale in (("cut", 1.0), ("paste", 3.0))
+    for size in range(1, 41)
+]
+
+
+def typed_graph():
+    """Ten cuts of growing size, then a paste that waits for them."""
+    return task_graph(
+        np.zeros(11), [(k, 10) for k in range(10)], types=("cut", "paste"),
+        columns={"type": [0] * 10 + [1], "size": [*range(1, 11), 20]},
+    )  # fmt: skip
+
+
+async def test_the_service_answers_as_the_library_does(tmp_path: Path) -> None:
+    graph = polyroots()
+    async with running(tmp_path) as live, AsyncClient(str(live.bound.socket)) as client:
+        answer = await client.simulate(
+            graph, [2, 8], policies=["fifo", "lpt", "work_stealing"], metrics=["speedup", "idle"], seed=7,
+            contention={"model": "bandwidth", "demand": 0.2}, advise=True,
+        )  # fmt: skip
+    assert [(row["policy"], row["cores"]) for row in answer["results"]] == [
+        (policy, cores) for policy in ("fifo", "lpt", "work_stealing") for cores in (2, 8)
+    ]
+    mine = Advisor().simulate(
+        graph, cores=[2, 8], policies=["fifo", "lpt", "work_stealing"], metrics=["speedup", "idle"], seed=7,
+        contention={"model": "bandwidth", "demand": 0.2}, advise=True,
+    )  # fmt: skip
+    assert answer == mine
+    assert answer["results"][0]["speedup"] > 1
+    assert {entry["code"] for entry in answer["advice"]} >= {"cores", "policy", "limit"}
+
+
+async def test_task_times_come_from_what_was_learned(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": ROWS})
+        graph = graph_as_flat(typed_graph())
+        answer = await peer.call("simulate", {"graph": graph, "cores": [1, 5], "predict_times": True})
+        on_one, on_five = answer["results"]
+        assert on_one["makespan"] == pytest.approx(0.055 + 0.06, rel=0.02)
+        assert on_five["makespan"] < on_one["makespan"]
+        for row in answer["results"]:
+            assert row["makespan_low"] < row["makespan"] < row["makespan_high"]
+        # The same in process.
+        adv = Advisor()
+        for name, size, cores, elapsed in ROWS:
+            adv.observe(name, predictor=size, cores=cores, elapsed_s=elapsed)
+        assert adv.simulate(typed_graph(), cores=[1, 5], predict_times=True) == answer
+        # A type of another name, and one that nobody has seen.
+        other = graph | {"types": ["snip", "paste"]}
+        await refused("unknown_component", peer.call("simulate", {"graph": other, "cores": [1], "predict_times": True}))
+        named = {"graph": other, "cores": [1, 5], "predict_times": True, "components": {"snip": "cut"}}
+        assert (await peer.call("simulate", named))["results"] == answer["results"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ({"cores": [0]}, "invalid", "cores"),
+        ({"cores": []}, "invalid", "cores"),
+        ({"policies": ["best"]}, "invalid", "fifo"),
+        ({"policies": ["split"]}, "invalid", "group"),
+        ({"metrics": ["beauty"]}, "invalid", "beauty"),
+        ({"speeds": [1.0, 2.0, 3.0]}, "invalid", "speeds"),
+        ({"contention": [{"model": "magic"}]}, "invalid", "magic"),
+        ({"contention": [{"model": "bandwidth", "demand": [1]}]}, "invalid", "demand"),
+        ({"contention": [{"model": "bandwidth", "demand": 2.0}]}, "invalid", "demand"),
+        ({"contention": [{"model": "bandwidth", "demand": "bytes"}]}, "invalid", "bytes"),
+        ({"contention": [{"model": "lock", "hold": "long"}]}, "invalid", "hold"),
+        ({"contention": [{"model": "bus", "rate": 1.0, "wheels": 4}]}, "unknown_key", "wheels"),
+        ({"contention": [{"model": "queueing", "centres": 5}]}, "invalid", "centres"),
+        ({"graph": {"times": bytes(8), "wheels": b""}}, "unknown_key", "wheels"),
+        ({"graph": {"times": np.array([1.0, -1.0]).tobytes()}}, "invalid", "times"),
+        ({"graph": {"times": bytes(16), "edges": np.array([0, 1, 1, 0], "<u4").tobytes()}}, "invalid", "0 -> 1 -> 0"),
+        ({"graph": {"times": bytes(16), "edges": np.array([0, 5], "<u4").tobytes()}}, "invalid", "0 -> 5"),
+        ({"graph": {"times": bytes(8), "unit": "h"}}, "invalid", "unit"),
+        ({"predict_times": True}, "invalid", "types"),
+        ({"cores": [1] * 4096, "policies": ["fifo", "lpt"]}, "too_large", "analyses"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_words(tmp_path: Path, change, code, says) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        good = {"graph": {"times": np.ones(2).tobytes()}, "cores": [2]}
+        error = await refused(code, peer.call("simulate", good | change))
+        assert says in f"{error} {error.bound} {error.field}"
+        assert not error.retry
+        assert (await peer.call("simulate", good))["results"][0]["makespan"] == 1.0
+
+
+async def test_details_of_a_large_graph_are_refused_and_its_makespan_is_not(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        graph = graph_as_flat(task_graph(np.ones(limits.SIMULATE_DETAILS_MAX + 1)))
+        assert (await peer.call("simulate", {"graph": graph, "cores": [4]}))["results"]
+        await refused("too_large", peer.call("simulate", {"graph": graph, "cores": [4], "metrics": ["timeline"]}))
+
+
+async def test_the_deadline_kills_an_analysis_and_the_service_lives(tmp_path: Path) -> None:
+    async with running(tmp_path, heavy_deadline_s=0.1) as live:
+        peer = await live.peer()
+        slow = graph_as_flat(replace(task_graph(np.ones(200_000)), unit="ns"))
+        with pytest.raises(AdvisorError) as caught:
+            await peer.call("simulate", {"graph": slow, "cores": list(range(1, 97)), "policies": ["bottom_level"]})
+        assert caught.value.code == "work_failed"
+        assert caught.value.retry
+        assert (await peer.call("status", {}))["totals"] is not None
+
+
+def test_the_library_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(AdvisorError, match="wheels"):
+        Advisor().simulate(task_graph([1.0]), wheels=4)
+    assert (
+        Advisor().simulate(task_graph([1.0]), cores=2)["results"][0]["makespan"] == simulate(task_graph([1.0])).makespan
+    )

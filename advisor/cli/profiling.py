@@ -7,23 +7,38 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import options, show_profile
+from advisor.cli import options, show_profile, watching
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor.profile.tree import Profile
 
+# Plain Python has folded so many events before the compiled fold is there, made anew: 20 s.
+COMPILED_BYTES_MIN = 2**27
 
-@click.command("profile", cls=options.Command)
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+
+@click.command("profile", cls=watching.ProfileCommand, options_metavar="[OPTIONS] [FILE… | -- PROGRAM…]")
+@click.argument("files", nargs=-1, metavar="", type=click.Path(path_type=Path))
 @click.option("--depth", default=6, show_default=True, help="Levels of the tree to show; 0 shows all.")
 @click.option("--least", default=0.001, show_default=True, help="Hide nodes with less than this share of the time.")
-@click.option("--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart.")
+@click.option(
+    "--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart."
+)
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the profile into this SVG.")
 @click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")
+@click.option("--socket", type=click.Path(path_type=Path), help="Send a PROGRAM's events to the service there.")
+@click.option(
+    "--mode",
+    default="auto",
+    show_default=True,
+    type=click.Choice(watching.MODES),
+    help="Send every event of a PROGRAM, or sums where tasks are many.",
+)
 @options.as_json
+@click.pass_context
 def profile_command(
+    ctx: click.Context,
     files: tuple[Path, ...],
     depth: int,
     least: float,
@@ -31,22 +46,38 @@ def profile_command(
     picture: Path | None,
     flame: bool,
     trace: Path | None,
+    socket: Path | None,
+    mode: str,
     as_json: bool,
 ) -> None:
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.
 
+    Behind -- runs a PROGRAM of OpenMP tasks, with a service started for it where none is named, and its status is the command's.
+
     Trees are those of paper 5: one for each task construct, one for each thread's implicit task, with stubs where tasks ran.
     """
+    program = watching.program_of(ctx)
+    if bool(files) == bool(program):
+        raise click.UsageError("give files, or -- and a program with its arguments", ctx)
     if len(files) > 1 and (picture or trace):
         raise InvalidValue("files", len(files), "one, for a picture or a trace")
     if not 0.0 <= window_s <= 60.0:
         raise InvalidValue("window", window_s, "from 0 to 60 seconds")
-    found = [(path.name, _read(path, window_s, trace)) for path in files]
+    if program and trace:
+        raise InvalidValue("trace", str(trace), "given with a file of events: a program's go to the service")
+    status = 0
+    if program:
+        profile, status = watching.watched(program, socket, mode, quiet=as_json)
+        found = [(Path(program[0]).name, profile)]
+    else:
+        found = [(path.name, _read(path, window_s, trace)) for path in files]
     if picture:
         from advisor.pictures.icicle import draw_profile
 
         draw_profile(picture, *found[0], flame=flame)
     show_profile.profiles(found, depth, least, as_json=as_json)
+    if status:
+        ctx.exit(status)
 
 
 def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
@@ -55,7 +86,12 @@ def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
     from advisor.profile.profiler import Profiler
 
     window_ns = round(window_s * 1e9)
+    large = path.exists() and path.stat().st_size > COMPILED_BYTES_MIN
+
+    def make() -> Profiler:
+        return Profiler(window_ns=window_ns, compiled=None if large else False)
+
     if trace is None:
-        return read_profile(path, lambda: Profiler(window_ns=window_ns))
+        return read_profile(path, make)
     with TraceWriter(trace, window_ns) as writer:
-        return read_profile(path, lambda: Profiler(window_ns=window_ns), writer.write)
+        return read_profile(path, make, writer.write)

@@ -23,7 +23,11 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
     if as_json:
         told: dict[str, Any] = {
             "profiles": [
-                {"name": name, "profile": profile.as_dict(), "diagnosis": [each.as_dict() for each in diagnose(profile)]}
+                {
+                    "name": name,
+                    "profile": profile.as_dict(),
+                    "diagnosis": [each.as_dict() for each in diagnose(profile)],
+                }
                 for name, profile in found
             ]
         }
@@ -64,7 +68,10 @@ def tree(console: Console, profile: Profile, depth: int, least: float) -> None:
 def measures(console: Console, profile: Profile) -> None:
     """Print where the workers' time went, and how far more cores would carry."""
     m = profile.measures
-    parts = (("work", m.work_s), ("creation", m.creation_s), ("management", m.management_s), ("delay", m.delay_s), ("no work", m.no_work_s), ("unaccounted", m.unaccounted_s))  # fmt: skip
+    parts = (
+        ("work", m.work_s), ("creation", m.creation_s), ("management", m.management_s), ("delay", m.delay_s),
+        ("no work", m.no_work_s), ("unaccounted", m.unaccounted_s),
+    )  # fmt: skip
     shares = ", ".join(f"{name} {show.percent(part / m.workers_s)}" for name, part in parts if m.workers_s)
     console.print(
         f"{show.several(m.ends, 'task')} in {show.seconds(m.elapsed_s)} on {show.several(m.workers_max, 'worker')}: {shares}",

@@ -1,8 +1,8 @@
 """Task events in a file: blocks of a header in JSON and records as they travel; a file is read a block at a time.
 
-The file begins with 8 bytes, ``ADVTASK1``. A block is: bytes of the header (u32), CRC-32 of header and records (u32), bytes of the
-records (u64), all little-endian; the header, JSON in UTF-8, padded with spaces to a multiple of 8; the records. The header holds
-`strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`.
+The file begins with 8 bytes, ``ADVTASK1``. A block is: bytes of the header (u32), CRC-32 of header and records (u32), bytes of
+the records (u64), all little-endian; the header, JSON in UTF-8, padded with spaces to a multiple of 8; the records. The header
+holds `strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`.
 """
 
 from __future__ import annotations

@@ -60,6 +60,6 @@ def _from_json(path: Path) -> Profile:
         raise InvalidValue("file", str(path), "a file of task events, or a profile in JSON") from error
     if not isinstance(given, dict):
         raise InvalidValue("file", str(path), "a file of task events, or a profile in JSON")
-    found: dict[str, Any] = given
+    found: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType] - checked by from_dict
     # `advisor profile --json` wraps each profile with its file's name.
     return Profile.from_dict(found["profiles"][0]["profile"] if len(found.get("profiles", ())) == 1 else found)

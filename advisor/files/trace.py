@@ -84,7 +84,13 @@ class TraceWriter:
         implicit = self._implicit.get(thread)
         if implicit is None:
             implicit = self._implicit[thread] = _Open("implicit")
-            about = {"ph": "M", "pid": PROCESS, "tid": thread, "name": "thread_name", "args": {"name": f"thread {thread}"}}
+            about = {
+                "ph": "M",
+                "pid": PROCESS,
+                "tid": thread,
+                "name": "thread_name",
+                "args": {"name": f"thread {thread}"},
+            }
             self._file.write(SEPARATOR + _json(about))
         here = self._tasks.get(self._current.get(thread, 0), implicit)
         match kind:

@@ -103,10 +103,9 @@ def layout(profile: Profile, root: int) -> Iterator[Box]:
 def _drawn(profile: Profile, box: Box, top: float) -> str:
     label = profile.label(box.node)
     role = at.ROLE_NAMES[int(profile.role[box.node])]
-    told = (
-        f"{label} ({role}): {int(profile.count[box.node]):,} visits, {int(profile.inclusive_ns[box.node]) * 1e-9:.4g} s inclusive, "
-        f"{int(profile.exclusive_ns[box.node]) * 1e-9:.4g} s exclusive"
-    )
+    inclusive_s, exclusive_s = (int(ns[box.node]) * 1e-9 for ns in (profile.inclusive_ns, profile.exclusive_ns))
+    visits = int(profile.count[box.node])
+    told = f"{label} ({role}): {visits:,} visits, {inclusive_s:.4g} s inclusive, {exclusive_s:.4g} s exclusive"
     room = int((box.width - 6) / LETTER)
     text = label if len(label) <= room else f"{label[: room - 1]}…" if room > 2 else ""
     words = f'<text x="{box.left + 3:.2f}" y="{top + 13:.1f}">{escape(text)}</text>' if text else ""

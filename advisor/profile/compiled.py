@@ -1,14 +1,14 @@
 """The fold of events, compiled with numba (the extra ``fast``): the same source as plain Python runs, so the same numbers.
 
 Optional. A kernel's code is taken as it stands and given a namespace in which the kernels that it calls are the compiled ones.
-All is inlined into one function, and the arrays are taken from their owners first: counting references of eleven arrays at every
-call took three quarters of the time.
+All is inlined into one function, and the arrays are taken from their owners first: counting references of eleven arrays at
+every call took three quarters of the time.
 """
 
 # numba has no types of its own to offer.
 # pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
 # pyright: reportMissingImports=false, reportMissingParameterType=false, reportUntypedFunctionDecorator=false
-# pyright: reportPrivateImportUsage=false, reportPrivateUsage=false
+# pyright: reportPrivateImportUsage=false, reportPrivateUsage=false, reportCallIssue=false
 
 from __future__ import annotations
 

@@ -291,8 +291,8 @@ def _creation_bottleneck(profile: Profile) -> Finding | None:
         return None
     advice = "let several threads create, or tasks create tasks"
     text = (
-        f"thread {profile.names[root]} creates {most / total:.0%} of the tasks and spends {most / measures.elapsed_s:.0%} of the "
-        f"run at it, while the others wait {measures.no_work_s:.3g} s for tasks; {advice}"
+        f"thread {profile.names[root]} creates {most / total:.0%} of the tasks and spends {most / measures.elapsed_s:.0%} of "
+        f"the run at it, while the others wait {measures.no_work_s:.3g} s for tasks; {advice}"
     )
     evidence = {"creation_s": most, "share": most / total, "no_work_s": measures.no_work_s}
     return Finding("creation_bottleneck", profile.names[root], measures.no_work_s, 1.0, advice, text, evidence)

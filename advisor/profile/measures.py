@@ -10,6 +10,8 @@ from advisor.errors import InvalidValue
 
 # Cilkview (He, Leiserson, Leiserson 2010): a work-stealing run takes at most about T1/p + 1.7 times the burdened span.
 BURDEN_FACTOR: Final = 1.7
+# Of several profiles these do not add up: the largest stands.
+LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "active_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,12 @@ class Measures:
             found.append(Bound(p, least, most, low, high))
         return tuple(found)
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[Measures]) -> Measures:
+        """Return the measures of several profiles together: sums, but the largest of what does not add up."""
+        pick = {each.name: max if each.name in LARGEST else sum for each in fields(cls)}
+        return cls(**{name: how([getattr(part, name) for part in parts]) for name, how in pick.items()})
+
     def as_dict(self) -> dict[str, Any]:
         """Return the measures, and those that follow from them, by name."""
         return asdict(self) | {
@@ -136,4 +144,7 @@ class Measures:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Measures:
         """Return the measures whose `as_dict` gave this; what follows from others is worked out again."""
-        return cls(**{each.name: type(each.default)(given[each.name]) for each in fields(cls)})
+        values: dict[str, Any] = {each.name: given[each.name] for each in fields(cls)}
+        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values.values()):
+            raise InvalidValue("measures", "no numbers", "numbers, as a profile that advisor wrote has them")
+        return cls(**values)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain.task_events import RECORD
+
 Ints = NDArray[np.int64]
 
 WINDOW_NS = 100_000_000  # buffers are sent at least ten times a second
@@ -62,11 +64,12 @@ class Reorder:
             self.late += missed
             times, records = times[~late], records[~late]
         if self._held is not None and len(self._times):
-            times, records = np.concatenate([self._times, times]), np.concatenate([self._held, records])
+            times = np.concatenate([self._times, times])
+            records = np.concatenate([self._held, records])
         times, records = in_order(times, records)
         if not len(times):
             return times, records
-        cut = int(np.searchsorted(times, times[-1] - self.window_ns, side="right"))
+        cut = int(np.searchsorted(times, int(times[-1]) - self.window_ns, side="right"))
         if len(times) - cut > self.held_max:
             self.squeezed += len(times) - cut - self.held_max
             cut = len(times) - self.held_max
@@ -77,9 +80,8 @@ class Reorder:
 
     def flush(self) -> tuple[Ints, NDArray[Any]]:
         """Return all that is held back."""
-        times, held = self._times, self._held
-        if held is None:
-            held = np.zeros(0, np.void(0).dtype)
+        times = self._times
+        held: NDArray[Any] = np.zeros(0, RECORD) if self._held is None else self._held
         if len(times):
             self._released = max(self._released, int(times[-1]))
         self._times, self._held = np.zeros(0, np.int64), None

@@ -17,6 +17,7 @@ from advisor.profile.tables import HASH_BITS
 
 CHUNK_EVENTS = 4_096  # folded at a time: the columns stay in the cache, and tables grow only between chunks
 EVENT_NODES, EVENT_FRAMES, EVENT_CONTEXTS = 4, 3, 3  # that one event may take at most
+RESERVED_SHARE = 8  # of the cap of instances, one part for those that begin
 SPARE = 8  # frames that are there beside, for events that look whether there are some before they take them
 
 PLAIN: Final[Mapping[str, Callable[..., Any]]] = {
@@ -39,7 +40,8 @@ class Caps:
     nodes : int
         Call paths. What comes beyond is booked under one node, ``overflow``. About 130 bytes each.
     instances : int
-        Task instances made and not ended, threads and teams. Beyond, a create is not tracked and a begin is refused. 280 bytes.
+        Task instances made and not ended, threads and teams. Beyond (an eighth is kept for begins), a create is not
+        tracked and a begin is refused. 280 bytes.
     frames : int
         Open regions of all instances. Beyond, events that enter are refused. 48 bytes.
     threads : int
@@ -151,6 +153,9 @@ class Tables:
         self.contexts = self._longer(self.contexts, more * at.CONTEXT)
         self.sizes = self._longer(self.sizes, more)
         self.kernels["chain_contexts"](self.g, self.contexts, first)
+        # Tasks whose begin was lost stay made for ever: near the cap they must not take the room of those that run.
+        still = self.caps.instances - contexts
+        self.g[at.RESERVED] = max(self.caps.instances // RESERVED_SHARE - still, 0)
         bits = (2 * contexts - 1).bit_length()
         self.task_index = self._ints(2**bits)
         self.g[at.TASK_SHIFT] = HASH_BITS - bits

@@ -9,17 +9,25 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 
 from advisor.profile.layout import (
+    BLOCKERS,
+    BURDENED,
+    CHILDREN,
     CONTEXT,
     CONTEXTS_LEFT,
     EDGE,
+    FRAGMENTS,
     FRAME,
     FRAMES_LEFT,
     FREE_CONTEXT,
     FREE_EDGE,
     FREE_FRAME,
     ID,
+    IS_READY,
+    JOINED,
+    JOINED_BURDENED,
     LABEL,
     LEAST,
+    MEMBERS,
     NEXT_EDGE,
     NEXT_SERIAL,
     NODE,
@@ -30,13 +38,18 @@ from advisor.profile.layout import (
     NONE,
     OVERFLOW_NODE,
     PARENT,
+    PATH,
+    RAN,
     SERIAL,
+    SINCE,
     TAG,
     TAG_FREE,
     TASK_SHIFT,
+    TEAM_NODE,
     TOP,
     VALUE,
-)
+    WORKED,
+)  # fmt: skip
 
 Ints = MutableSequence[int]
 Floats = MutableSequence[float]
@@ -113,8 +126,11 @@ def take_context(g: Ints, contexts: Ints, task_index: Ints, number: int, tag: in
         return NONE
     g[FREE_CONTEXT] = contexts[context + TOP]
     g[CONTEXTS_LEFT] -= 1
-    for field in range(CONTEXT):
-        contexts[context + field] = 0
+    contexts[context + RAN] = contexts[context + SINCE] = contexts[context + WORKED] = 0
+    contexts[context + FRAGMENTS] = contexts[context + CHILDREN] = contexts[context + BLOCKERS] = 0
+    contexts[context + IS_READY] = contexts[context + MEMBERS] = contexts[context + TEAM_NODE] = 0
+    contexts[context + PATH] = contexts[context + BURDENED] = 0
+    contexts[context + JOINED] = contexts[context + JOINED_BURDENED] = 0
     g[NEXT_SERIAL] += 1
     contexts[context + ID], contexts[context + TAG], contexts[context + SERIAL] = number, tag, g[NEXT_SERIAL]
     contexts[context + TOP] = NONE

@@ -17,6 +17,7 @@ from advisor.profile.layout import (
     CANCELS,
     CHILDREN,
     CONTEXT,
+    CONTEXTS_LEFT,
     CREATED,
     CREATED_TWICE,
     CREATES,
@@ -65,6 +66,7 @@ from advisor.profile.layout import (
     PATH,
     RAN,
     REPAIRED,
+    RESERVED,
     RUNNING,
     RUNS_ELSEWHERE,
     SERIAL,
@@ -108,7 +110,7 @@ from advisor.profile.stacks import (
     resume,
     suspend,
 )
-from advisor.profile.tables import Ints, find_task, free_context, take_context
+from advisor.profile.tables import Floats, Ints, find_task, free_context, take_context
 
 ABSENT = 2**32 - 1  # type of an event that has none
 
@@ -157,12 +159,14 @@ def create(s: State, thread: int, number: int, other: int, kind: int, flags: int
         contexts[context + FLAGS] |= flags
         g[CREATES] += 1
         return ACCEPTED
-    context = new_task(s, number, other, kind, flags, thread, now)
+    g[CREATES] += 1
+    context = NONE
+    if g[CONTEXTS_LEFT] > g[RESERVED]:
+        context = new_task(s, number, other, kind, flags, thread, now)
     if context == NONE:
         g[UNTRACKED] += 1
     else:
         become_ready(g, contexts, context, now)
-    g[CREATES] += 1
     return ACCEPTED
 
 
@@ -230,9 +234,9 @@ def switch(s: State, thread: int, number: int, now: int) -> int:
     return ACCEPTED
 
 
-def end(s: State, thread: int, number: int, now: int, cancelled: bool, ended: Ints, ended_sizes: Ints) -> int:
+def end(s: State, thread: int, number: int, now: int, cancelled: bool, ended: Ints, ended_sizes: Floats) -> int:
     """A task instance ends: Fig. 12, TaskEnd. Its call tree is in the profile already; its row goes out."""
-    g, threads, contexts, sizes, frames, nodes, _, _, _, task_index, _ = s
+    g, threads, contexts, sizes, frames, _, _, _, _, task_index, _ = s
     context = find_task(g, contexts, task_index, number, TAG_TASK)
     if context == NONE or number == 0:
         return UNKNOWN_INSTANCE
@@ -284,7 +288,7 @@ def leave(s: State, thread: int, context: int, now: int) -> None:
 
 
 def hand_out(
-    g: Ints, contexts: Ints, sizes: Ints, context: int, thread: int, now: int, ended: Ints, ended_sizes: Ints
+    g: Ints, contexts: Ints, sizes: Floats, context: int, thread: int, now: int, ended: Ints, ended_sizes: Floats
 ) -> None:
     """Write the row of an instance that ended."""
     row = g[ENDED]
@@ -304,7 +308,7 @@ def hand_out(
 
 def hand_on(s: State, context: int, now: int) -> None:
     """Tell creator, team and successors that a task is over, and how long the path to its end is."""
-    g, _, contexts, _, frames, _, _, _, _, _, edges = s
+    g, contexts, edges = s[0], s[2], s[10]
     path = path_now(contexts, context)
     burdened = burdened_now(contexts, context) + g[BURDEN]
     if path > g[SPAN]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from advisor.domain.task_events import EVENTS_BATCH_MAX, Clock, TaskEvents, decode
 from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol import messages
@@ -15,11 +17,7 @@ def events_of_params(params: messages.TaskEvents) -> TaskEvents:
     InvalidValue, TooLarge
     """
     given = params.clock or {}
-    anchors: list[tuple[int, int]] = []
-    for pair in given.get("anchors", ()):
-        if not isinstance(pair, list) or len(pair) != 2 or any(type(part) is not int for part in pair):
-            raise InvalidValue("clock.anchors", pair, "pairs [ticks, ns] of whole numbers")
-        anchors.append((pair[0], pair[1]))
+    anchors = [_anchor(pair) for pair in given.get("anchors", ())]
     clock = Clock(float(given.get("ticks_per_s", 1e9)), tuple(anchors))
     events = decode(
         params.records, params.strings or (), clock=clock, further=tuple(params.fields or ()), dropped=params.dropped
@@ -27,3 +25,10 @@ def events_of_params(params: messages.TaskEvents) -> TaskEvents:
     if len(events) > EVENTS_BATCH_MAX:
         raise TooLarge("events", len(events), EVENTS_BATCH_MAX, "cut the batch")
     return events
+
+
+def _anchor(pair: Any) -> tuple[int, int]:
+    parts: list[Any] = cast("list[Any]", pair) if isinstance(pair, list) else []
+    if len(parts) != 2 or any(type(part) is not int for part in parts):
+        raise InvalidValue("clock.anchors", cast("object", pair), "pairs [ticks, ns] of whole numbers")
+    return parts[0], parts[1]

@@ -39,7 +39,9 @@ class Stream:
         profile = self.profile
         columns = (profile.count, profile.open, profile.inclusive_ns, profile.exclusive_ns)
         return {
-            " > ".join(part.removeprefix("region ") for part in profile.path(node)): tuple(int(c[node]) for c in columns)
+            " > ".join(part.removeprefix("region ") for part in profile.path(node)): tuple(
+                int(c[node]) for c in columns
+            )
             for node in range(len(profile))
         }
 
@@ -85,7 +87,9 @@ def test_figure_3_a_task_belongs_where_it_is_executed() -> None:
     """Fig. 3, right: parallel 1, creation 1, task 6, barrier 1. Put where it was made, creation would be -5 and barrier 7."""
     stream = Stream().say(0, Kind.ENTER, instance=1, type="parallel", other=PARALLEL)
     stream.say(1, Kind.ENTER, type="create", other=CREATE).say(1, Kind.CREATE, instance=1, type="task")
-    stream.say(2, Kind.EXIT, type="create", other=CREATE).say(2, Kind.SYNC_BEGIN, type="barrier", other=SyncKind.BARRIER)
+    stream.say(2, Kind.EXIT, type="create", other=CREATE).say(
+        2, Kind.SYNC_BEGIN, type="barrier", other=SyncKind.BARRIER
+    )
     stream.say(3, Kind.BEGIN, instance=1, type="task").say(9, Kind.END, instance=1)
     stream.say(9, Kind.SYNC_END, type="barrier", other=SyncKind.BARRIER)
     stream.say(9, Kind.EXIT, instance=1, type="parallel", other=PARALLEL)
@@ -101,8 +105,12 @@ def test_figure_3_a_task_belongs_where_it_is_executed() -> None:
 def test_figure_4_a_task_suspended_in_a_taskwait_and_resumed_elsewhere() -> None:
     """task1 waits, task2 runs in between; no parent and child among explicit tasks, and task1's clock stands meanwhile."""
     stream = Stream().say(0, Kind.SYNC_BEGIN, type="taskwait of main", other=SyncKind.TASKWAIT)
-    stream.say(1, Kind.BEGIN, instance=1, type="task1").say(3, Kind.SYNC_BEGIN, type="taskwait", other=SyncKind.TASKWAIT)
-    stream.say(4, Kind.BEGIN, instance=2, type="task2").say(10, Kind.SYNC_BEGIN, type="taskwait", other=SyncKind.TASKWAIT)
+    stream.say(1, Kind.BEGIN, instance=1, type="task1").say(
+        3, Kind.SYNC_BEGIN, type="taskwait", other=SyncKind.TASKWAIT
+    )
+    stream.say(4, Kind.BEGIN, instance=2, type="task2").say(
+        10, Kind.SYNC_BEGIN, type="taskwait", other=SyncKind.TASKWAIT
+    )
     stream.say(11, Kind.SWITCH)
     stream.say(12, Kind.SYNC_END, type="taskwait of main", other=SyncKind.TASKWAIT)
     stream.say(13, Kind.SYNC_BEGIN, type="barrier", other=SyncKind.BARRIER)
@@ -210,7 +218,9 @@ def test_untied_tasks_move_and_nested_regions_nest() -> None:
     stream.say(7, Kind.ENTER, thread=1, instance=2, type="inner", other=PARALLEL)
     stream.say(9, Kind.BEGIN, thread=1, instance=2, type="B").say(10, Kind.END, thread=1, instance=2)
     stream.say(10, Kind.SWITCH, thread=1, instance=1)
-    stream.say(12, Kind.EXIT, thread=1, instance=2, type="inner", other=PARALLEL).say(13, Kind.END, thread=1, instance=1)
+    stream.say(12, Kind.EXIT, thread=1, instance=2, type="inner", other=PARALLEL).say(
+        13, Kind.END, thread=1, instance=1
+    )
     told = stream.told
     assert told["task A"] == (1, 0, 3 + 3 + 3, 3 + 1 + 1)
     assert told["task A > parallel inner"] == (1, 0, 4, 4)

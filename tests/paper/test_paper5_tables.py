@@ -34,13 +34,17 @@ def run(threads: int) -> Profile:
     """Return what Table III says of a run: exclusive times over all threads."""
     task, taskwait, create, barrier = TABLE_III[threads]
     total = task + taskwait + create + barrier
+
+    def node(name: str, seconds: float, **more: object) -> dict[str, object]:
+        return {"name": name, "count": TASKS, "inclusive_ns": ns(seconds), "exclusive_ns": ns(seconds), **more}
+
     rows = [
-        {"name": "nqueens", "count": TASKS, "inclusive_ns": ns(task + taskwait + create), "exclusive_ns": ns(task)},
-        {"name": "create nqueens", "parent": 0, "role": at.CREATION, "count": TASKS, "inclusive_ns": ns(create), "exclusive_ns": ns(create)},
-        {"name": "taskwait", "parent": 0, "role": at.TASKWAIT, "count": TASKS, "inclusive_ns": ns(taskwait), "exclusive_ns": ns(taskwait)},
-        {"name": "0", "role": at.THREAD, "count": threads, "inclusive_ns": ns(total), "exclusive_ns": 0},
-        {"name": "barrier", "parent": 3, "role": at.BARRIER, "count": threads, "inclusive_ns": ns(barrier), "exclusive_ns": ns(barrier)},
-    ]  # fmt: skip
+        node("nqueens", task) | {"inclusive_ns": ns(task + taskwait + create)},
+        node("create nqueens", create, parent=0, role=at.CREATION),
+        node("taskwait", taskwait, parent=0, role=at.TASKWAIT),
+        node("0", total, role=at.THREAD, count=threads) | {"exclusive_ns": 0},
+        node("barrier", barrier, parent=3, role=at.BARRIER, count=threads),
+    ]
     measures = Measures(
         workers_s=total, workers_max=threads, work_s=task, creation_s=create, waiting_s=taskwait + barrier,
         delay_s=taskwait + barrier, elapsed_s=total / threads,
@@ -51,7 +55,7 @@ def run(threads: int) -> Profile:
 def with_depths(threads: int) -> Profile:
     """Return the run with Table IV's sub-trees by depth below the task; creation spread over what it made."""
     base = run(threads)
-    task, taskwait, create, barrier = TABLE_III[threads]
+    task, _, create, _ = TABLE_III[threads]
     rows = [{"name": "nqueens", "count": TASKS, "inclusive_ns": ns(sum(row[1] for row in TABLE_IV)), "exclusive_ns": 0}]
     for depth, (_, seconds, count) in enumerate(TABLE_IV):
         made = TABLE_IV[depth + 1][2] if depth + 1 < len(TABLE_IV) else 0
@@ -73,7 +77,8 @@ def test_table_3_names_what_grows() -> None:
     assert set(found.growing) == {"creation", "synchronisation"}
     assert found.text.startswith("creation and synchronisation grow with threads")
     lines = {(line.role, line.name): line for line in found.lines}
-    for role, name, column in (("task", "nqueens", 0), ("taskwait", "taskwait", 1), ("creation", "create nqueens", 2), ("barrier", "barrier", 3)):  # fmt: skip
+    places = (("task", "nqueens"), ("taskwait", "taskwait"), ("creation", "create nqueens"), ("barrier", "barrier"))
+    for column, (role, name) in enumerate(places):
         assert lines[role, name].seconds == pytest.approx([TABLE_III[threads][column] for threads in (1, 2, 4, 8)])
         assert lines[role, name].grows == (role != "task")
 

@@ -1,7 +1,7 @@
 """A small OpenMP-like runtime in simulated time: task programs run on p threads and leave the events that a tool would see.
 
-Bodies are generators that yield what they do; a seeded choice says which ready task a waiting thread takes. Tied tasks resume on
-their thread only; a thread in a taskwait takes any ready task (so streams are legal, not OpenMP's scheduling constraint).
+Bodies are generators that yield what they do; a seeded choice says which ready task a waiting thread takes. Tied tasks resume
+on their thread only; a thread in a taskwait takes any ready task (streams are legal, not bound by OpenMP's constraint).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from advisor.files.profiles import read_profile, write_profile
 from advisor.files.trace import write_trace
 from advisor.pictures.icicle import draw_profile, svg
 from advisor.profile.profiler import Profiler
+from advisor.profile.view import profile_of
 
 
 @pytest.fixture
@@ -67,7 +68,12 @@ def test_ticks_become_nanoseconds() -> None:
     ticks = np.array([10**15 - 3000, 10**15, 10**15 + 3, 10**15 + 3 * 10**9], np.uint64)
     assert clock.nanoseconds(ticks).tolist() == [-500, 500, 501, 10**9 + 500]
     assert clock.drift_ns([(10**15 + 6 * 10**9, 2 * 10**9 + 530)]) == pytest.approx(30.0)
-    for bad in ({"ticks_per_s": 0.0}, {"ticks_per_s": float("nan")}, {"anchors": ((-1, 0),)}, {"anchors": ((0, 0),) * 17}):
+    for bad in (
+        {"ticks_per_s": 0.0},
+        {"ticks_per_s": float("nan")},
+        {"anchors": ((-1, 0),)},
+        {"anchors": ((0, 0),) * 17},
+    ):
         with pytest.raises(Exception, match="clock"):
             Clock(**bad)  # type: ignore[arg-type]
 
@@ -93,8 +99,6 @@ def test_sizes_parameters_and_metrics_reach_instances_and_nodes() -> None:
     assert folded.accepted == 5
     assert folded.sizes.tolist() == [64.0]
     assert folded.ended[0, :4].tolist() == [1, 0, 0, 8]
-    from advisor.profile.view import profile_of
-
     profile = profile_of(profiler)
     labels = {profile.label(node): node for node in range(len(profile))}
     assert profile.metrics["misses"][labels["foo"]] == 7.0
@@ -139,9 +143,7 @@ def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskE
     assert sum(event["ph"] == "s" for event in events) == sum(event["ph"] == "f" for event in events) == measures.begins
 
 
-def read_profile_of(run: TaskEvents):  # noqa: ANN201
-    from advisor.profile.view import profile_of
-
+def read_profile_of(run: TaskEvents):
     profiler = Profiler(compiled=False)
     profiler.fold(run)
     profiler.flush()
@@ -183,7 +185,10 @@ def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: 
     assert (tmp_path / "p.svg").exists()
     json.loads((tmp_path / "t.json").read_text())
     beside = call(*files)
-    assert "creation grows with threads, from 1 to 4" in beside or "creation and synchronisation grow with threads" in beside
+    assert (
+        "creation grows with threads, from 1 to 4" in beside
+        or "creation and synchronisation grow with threads" in beside
+    )
     told = json.loads(call(files[0], "--json"))
     assert told["profiles"][0]["profile"]["measures"]["ends"] == 1092
     stored = tmp_path / "profile.json"

@@ -1,0 +1,123 @@
+"""`advisor profile -- PROGRAM`: run a program under the OpenMP tool and fetch its profile."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from advisor.cli import options
+from advisor.errors import AdvisorError, ConnectionFailed, InvalidValue
+
+if TYPE_CHECKING:
+    from advisor.client import SyncClient
+    from advisor.profile.tree import Profile
+
+PROGRAM: Final = "program"  # where a command's context keeps it
+QUESTION_S: Final = 60.0
+MODES: Final = ("auto", "full", "sums")
+
+
+class ProfileCommand(options.Command):
+    """A command whose arguments after ``--`` are a program and its arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what stands behind ``--``, then parse as ever."""
+        if "--" in args:
+            cut = args.index("--")
+            ctx.meta[PROGRAM] = args[cut + 1 :]
+            if not args[cut + 1 :]:
+                raise click.UsageError("no program after --", ctx)
+            args = args[:cut]
+        return super().parse_args(ctx, args)
+
+
+def program_of(ctx: click.Context) -> Sequence[str]:
+    """Return the program and its arguments; empty where none was given."""
+    return ctx.meta.get(PROGRAM, ())
+
+
+def watched(program: Sequence[str], socket: Path | None, mode: str, *, quiet: bool) -> tuple[Profile, int]:
+    """Run a program under the tool and return its profile and its exit status.
+
+    Parameters
+    ----------
+    program : sequence of str
+    socket : Path, optional
+        Of a service; without it ADVISOR_SOCKET says which, and without that one is started for the run.
+    mode : str
+        One of `MODES`.
+    quiet : bool
+        Keep standard output free: what the program prints goes to standard error.
+
+    Raises
+    ------
+    AdvisorError
+        Where the tool cannot be built, the program not be started, or nothing came of it.
+    """
+    from adapters.openmp import tool_library
+    from advisor.client import SyncClient
+    from advisor.demo.service_process import serving
+
+    library = tool_library()
+    at = socket or (Path(os.environ["ADVISOR_SOCKET"]) if os.environ.get("ADVISOR_SOCKET") else None)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="advisor-")))
+        if at is None:
+            at, _ = stack.enter_context(serving(folder))
+        client = stack.enter_context(SyncClient(str(at), timeout_s=QUESTION_S))
+        client.hello()  # a wrong address is told before the program runs
+        incarnation = secrets.token_bytes(16)
+        environment = {
+            "OMP_TOOL": "enabled",
+            "OMP_TOOL_LIBRARIES": str(library),
+            "ADVISOR_SOCKET": str(at.absolute()),
+            "ADVISOR_PRODUCER": Path(program[0]).name,
+            "ADVISOR_INCARNATION": incarnation.hex(),
+            "ADVISOR_OPENMP_MODE": mode,
+            "ADVISOR_OPENMP_SUMS": str(folder / "sums"),
+        }
+        status = _run(program, environment, quiet=quiet)
+        return _profile(client, environment["ADVISOR_PRODUCER"], incarnation, folder / "sums", status), status
+
+
+def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool) -> int:
+    sys.stdout.flush()
+    try:
+        process = subprocess.Popen(  # noqa: S603
+            program, env={**os.environ, **environment}, stdout=sys.stderr.fileno() if quiet else None
+        )
+    except (OSError, ValueError) as error:
+        raise InvalidValue("program", program[0], f"one that can be started ({error})") from error
+    while True:
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            continue  # the program was interrupted as well; it says when it ends
+        return status if status >= 0 else 128 - status  # as a shell reports a signal
+
+
+def _profile(client: SyncClient, producer: str, incarnation: bytes, path: Path, status: int) -> Profile:
+    from advisor.files.sums import read_sums, with_sums
+    from advisor.profile.tree import Profile
+
+    said = read_sums(path)
+    try:
+        answer: Mapping[str, Any] = client.profile(
+            producer, incarnation=said.incarnation if said and said.incarnation else incarnation, diagnosis=False
+        )
+    except InvalidValue as error:
+        why = f"it ended with status {status}" if status else "does it use OpenMP, of LLVM's libomp?"
+        raise InvalidValue("program", producer, f"one that runs tasks of OpenMP: nothing came of it; {why}") from error
+    except AdvisorError as error:
+        raise ConnectionFailed(f"the service was lost during the run: {error}", field="socket") from error
+    profile = Profile.from_dict(answer["profile"])
+    return with_sums(profile, said.sums) if said else profile

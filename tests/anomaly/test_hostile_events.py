@@ -1,0 +1,111 @@
+"""Records that nobody would send: whatever they say, the fold stays inside its tables, keeps its laws, and both folds agree.
+
+Compiled code checks no index. Here the plain fold runs on lists that know no negative index and no slice, on the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from profile_laws import check_laws, same
+
+from advisor.domain.task_events import ABSENT_TYPE, RECORD, Kind, TaskEvents, decode
+from advisor.profile.profiler import Profiler, compiled_kernels
+from advisor.profile.state import Caps, Tables
+from advisor.profile.view import profile_of
+
+STRINGS = ("A", "B", "foo")
+
+
+class Strict(list[Any]):
+    """A list as an array without checks would have it, but that tells."""
+
+    def __getitem__(self, index: Any) -> Any:
+        assert 0 <= index < len(self)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        assert 0 <= index < len(self)
+        super().__setitem__(index, value)
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tables, "_ints", lambda self, n: Strict([0] * n) if self.plain else np.zeros(n, np.int64))
+    monkeypatch.setattr(Tables, "_floats", lambda self, n: Strict([0.0] * n) if self.plain else np.zeros(n))
+    longer = Tables._longer
+
+    def stricter(self: Tables, old: Any, more: int) -> Any:
+        return Strict(longer(self, old, more)) if self.plain else longer(self, old, more)
+
+    monkeypatch.setattr(Tables, "_longer", stricter)
+
+
+def hostile(seed: int, n: int) -> np.ndarray:
+    """Return records of a few instances, threads and regions, most nearly legal, some absurd."""
+    rng = np.random.default_rng(seed)
+    records = np.zeros(n, RECORD)
+    records["time"] = np.sort(rng.integers(0, 5 * n, n))
+    records["kind"] = rng.choice([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], n, p=[
+        0.12, 0.12, 0.1, 0.12, 0.03, 0.1, 0.1, 0.05, 0.06, 0.06, 0.02, 0.02, 0.01, 0.02, 0.05, 0.02,
+    ])  # fmt: skip
+    records["instance"] = rng.integers(0, 8, n)
+    records["other"] = rng.integers(0, 4, n)
+    records["type"] = rng.integers(0, 3, n)
+    records["thread"] = rng.integers(0, 3, n)
+    records["flags"] = rng.integers(0, 2, n)
+    absurd = rng.random(n) < 0.03
+    for name in records.dtype.names or ():
+        width = records.dtype[name].itemsize
+        chosen = absurd & (rng.random(n) < 0.4)
+        records[name][chosen] = (
+            rng.integers(0, 256, (int(chosen.sum()), width), np.uint8).view(records.dtype[name]).reshape(-1)
+        )
+    records["type"][rng.random(n) < 0.02] = ABSENT_TYPE
+    return records
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(seed=st.integers(0, 2**32), small=st.booleans(), lossy=st.booleans())
+@pytest.mark.usefixtures("strict")
+def test_any_records_leave_both_folds_whole_and_alike(seed: int, small: bool, lossy: bool) -> None:
+    caps = Caps(nodes=40, instances=12, frames=24, threads=2, edges=3) if small else Caps()
+    profilers = [Profiler(window_ns=0, caps=caps, compiled=False)]
+    if compiled_kernels() is not None:
+        profilers.append(Profiler(window_ns=0, caps=caps, compiled=True))
+    records = hostile(seed, 400)
+    for k, part in enumerate(np.array_split(records, 4)):
+        told = [each.fold(TaskEvents(part, STRINGS if k == 0 else (), dropped=int(lossy))) for each in profilers]
+        assert told[0].accepted + sum(told[0].refused.values()) == len(part)
+        for other in told[1:]:
+            assert (other.accepted, other.refused, other.first) == (told[0].accepted, told[0].refused, told[0].first)
+            assert other.ended.tobytes() == told[0].ended.tobytes()
+    for other in profilers[1:]:
+        same(profilers[0], other)
+    profile = profile_of(profilers[0])
+    if "nodes_beyond_cap" not in profile.notes:
+        check_laws(profile, ordered=False)
+    lost = profilers[0].close_lost()
+    assert lost == profile.measures.active
+    closed = profile_of(profilers[0])
+    assert closed.measures.active == 0
+    assert not closed.open.any()
+    assert closed.measures.workers_s == pytest.approx(profile.measures.workers_s)
+    assert closed.exclusive_ns.sum() == profile.exclusive_ns.sum()
+    assert closed.inclusive_ns.sum() == profile.inclusive_ns.sum()
+
+
+def test_bytes_without_sense_are_all_refused_or_legal() -> None:
+    data = np.random.default_rng(1).integers(0, 256, 32 * 5000, np.uint8).tobytes()
+    profiler = Profiler(compiled=False)
+    folded = profiler.fold(decode(data, STRINGS))
+    rest = profiler.flush()
+    assert folded.accepted + rest.accepted + sum((folded.refused | rest.refused).values()) <= 5000
+    check_laws(profile_of(profiler))
+    assert len(Kind) < 256

@@ -58,15 +58,29 @@ class Counts(click.ParamType[list[int]]):
     "--gantt", type=click.Path(path_type=Path), help="Draw who runs what when: a .png, or a .html that zooms."
 )
 @click.option("--chrome", type=click.Path(path_type=Path), help="Write the schedule as a Chrome trace (JSON).")
+@click.option(
+    "--component",
+    "components",
+    type=options.KeyText(),
+    multiple=True,
+    help="Component that a task type stands for, TYPE=NAME.",
+)
+@click.option("--shared", default=1.0, show_default=True, help="Part of the times' variance that a type's tasks share.")
+@options.machine
+@options.level
+@options.learned
 @options.as_json
 def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
     """Compute what executing a task graph would take, on each number of cores and with each policy, without running it.
 
     GRAPH is a file (.json, .stg, .dot) or one of the five programs of the paper: mp3d, psim, locusroute, polyroots, dynprog.
-    Pictures and traces show the first policy on the most cores.
+    Pictures and traces show the first policy on the most cores. With --socket, --tcp, --state or --table the tasks' times
+    are predicted by what was learned, by task type and size, and each makespan has an interval.
     """
     source = _source(graph)
     request = _request(given)
+    if any(given[key] for key in ("socket", "tcp", "state", "table")):
+        source, request = _predicted(source, request, given)
     from advisor.simulation import answer, use_compiled
 
     if len(source.graph) * len(request.cores) * len(request.policies) >= COMPILED_FROM:
@@ -111,6 +125,29 @@ def _request(given: dict[str, Any]) -> Request:
     )
 
 
+def _predicted(source: GraphFile, request: Request, given: dict[str, Any]) -> tuple[GraphFile, Request]:
+    """Return the graph with times from what was learned, and the request with their intervals."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from advisor.cli.source import asked
+    from advisor.engine.task_times import TaskTimes, predicting
+    from advisor.simulation.ensembles import uncertain
+
+    graph = source.graph
+    found = TaskTimes(graph.times, graph.times, graph.times)
+    kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
+    with asked(given) as advisor:
+        for _ in predicting(
+            advisor, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes,
+            components=dict(given["components"]), level=given["level"], machine=given["machine"],
+        ):  # fmt: skip
+            pass
+    times = uncertain(found.times, found.low, found.high, given["level"])
+    return replace(source, graph=graph.timed(found.times)), replace(request, uncertain=times, shared=given["shared"])
+
+
 def _drawn(source: GraphFile, request: Request, result: dict[str, Any], given: dict[str, Any]) -> dict[str, str]:
     """Draw what was asked for; return the paths."""
     if not (given["plot"] or given["gantt"] or given["chrome"]):
@@ -148,14 +185,18 @@ def show_result(result: dict[str, Any]) -> None:
     )
     if "measured" in result:
         click.echo(f"measured when it was recorded: {time(result['measured'])}")
-    table = show.table("policy", "cores", "makespan", "speedup", "efficiency", "never below", "Graham", "Kruskal–Weiss")
+    interval = ["interval"] if "makespan_low" in result["results"][0] else []
+    table = show.table(
+        "policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", "Graham", "Kruskal–Weiss"
+    )
     for row in result["results"]:
         bound = row["bounds"]
         shown = (row["makespan"], max(bound["work"], bound["span"]), bound["graham"], bound["kruskal_weiss"])
         makespan, least, graham, stochastic = (time(value) for value in shown)
         table.add_row(
-            row["policy"], str(row["cores"]), makespan, f"{row['speedup']:.2f}", show.percent(row["efficiency"]),
-            least, graham, stochastic,
+            row["policy"], str(row["cores"]), makespan,
+            *(f"{time(row['makespan_low'])} to {time(row['makespan_high'])}" for _ in interval),
+            f"{row['speedup']:.2f}", show.percent(row["efficiency"]), least, graham, stochastic,
         )  # fmt: skip
     console = Console(highlight=False)
     (console if console.is_terminal else Console(highlight=False, width=show.PIPE_COLUMNS)).print(table)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import critical_path, ready_length, traced
+from advisor.simulation.words import scaled
 
 
 def gantt_page(title: str, execution: Execution) -> str:
@@ -25,21 +26,22 @@ def gantt_page(title: str, execution: Execution) -> str:
     critical = np.zeros(len(graph), np.uint8)
     critical[[step.task for step in critical_path(execution)]] = 1
     ready = ready_length(execution)
-    unit = graph.ticks_per_unit
+    factor, unit = scaled(execution.makespan, graph.unit)
+    per_tick = factor / graph.ticks_per_unit
     data: dict[str, Any] = {
         "cores": execution.cores,
-        "unit": "" if graph.unit == "unit" else graph.unit,
-        "makespan": execution.makespan,
+        "unit": unit,
+        "makespan": execution.ticks * per_tick,
         "palette": COLOURS,
         "kinds": kind_names,
-        "starts": _packed(trace.starts[order] / unit),
-        "finishes": _packed(trace.finishes[order] / unit),
+        "starts": _packed(trace.starts[order] * per_tick),
+        "finishes": _packed(trace.finishes[order] * per_tick),
         "processors": _packed(trace.processors[order].astype(np.uint32)),
         "kind": _packed(kinds[order].astype(np.uint8)),
         "critical": _packed(critical[order]),
         "task": _packed(order.astype(np.uint32)),
         "names": [graph.names[task] for task in order.tolist()] if graph.names else [],
-        "readyTimes": _packed(ready.times / unit),
+        "readyTimes": _packed(ready.times * per_tick),
         "readyValues": _packed(ready.values),
     }
     template = resources.files("advisor.pictures").joinpath("gantt.html").read_text(encoding="utf-8")

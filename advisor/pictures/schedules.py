@@ -99,8 +99,9 @@ def kinds_of(execution: Execution) -> tuple[NDArray[np.int64], list[str]]:
     if graph.types:
         kinds, names = graph.columns["type"], [name or "no type" for name in graph.types]
     elif "loop" in graph.columns:
-        kinds = graph.columns["loop"] + 1
-        names = ["no loop", *(f"loop {number}" for number in range(int(kinds.max(initial=0))))]
+        loops, kinds = np.unique(graph.columns["loop"], return_inverse=True)
+        numbers: list[int] = loops.tolist()
+        names = [f"loop {number}" if number >= 0 else "no loop" for number in numbers]
     else:
         return np.zeros(len(graph), np.int64), ["task"]
     time = np.bincount(kinds, graph.ticks, len(names))

@@ -12,22 +12,20 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.task_graphs import TaskGraph
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, TooLarge
 from advisor.simulation import divisions
 from advisor.simulation.contended import contended
 from advisor.simulation.fixed import Enumerated, Heft
 from advisor.simulation.loops import Trace, fixed_lists, queued, shared_line, shared_ranks, shared_stack
+from advisor.simulation.own_queues import OwnQueue, SemiStatic, WorkStealing
 from advisor.simulation.policies import (
     Chosen,
     Fifo,
     LargestFirst,
     Lifo,
-    OwnQueue,
     Policy,
     Ranked,
-    SemiStatic,
     Static,
-    WorkStealing,
     bottom_level,
     task_time,
 )
@@ -168,6 +166,8 @@ def simulate(
     program = graph if isinstance(graph, Program) else Program(graph)
     chosen = policy_of(policy)
     rates = _checked_speeds(speeds, cores)
+    if rates is not None and program.work / min(rates) > limits.GRAPH_TICKS_MAX:
+        raise TooLarge("times at these speeds", program.work / min(rates), limits.GRAPH_TICKS_MAX)
     if isinstance(chosen, Heft) and rates and not chosen.speeds:
         chosen = Heft(tuple(rates), chosen.name)
     if measured_alone:
@@ -204,9 +204,11 @@ def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
             return fast.shared_stack(program.graph, cores) if fast else shared_stack(program, cores)
         case Ranked():
             order = policy.order(program)
-            return fast.shared_ranks(program.graph, cores, order) if fast else shared_ranks(program, cores, order)
+            return (
+                fast.shared_ranks(program.graph, cores, order) if fast else shared_ranks(program, cores, order.tolist())
+            )
         case Static() if fast:
-            order, owner = policy.lists(program, cores)
+            _, owner = policy.lists(program, cores)
             owner = divisions.checked_owner(owner, program, cores)
             return fast.fixed_lists(program.graph, cores, program.graph.order, owner)
         case _:

@@ -13,11 +13,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.errors import InvalidValue
 from advisor.simulation.divisions import OUTSIDE
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
 BURDEN_FACTOR = 1.7  # of the burdened span in Cilkview's estimate (He, Leiserson and Leiserson 2010, section 4)
+BURDEN_NS_MAX = 1e9  # a second: no task's creation costs more
 QUADRATURE_POINTS = 20_000  # of the expected maximum of exponentials: 1e-6 relative, against the harmonic sum
 
 
@@ -71,6 +73,8 @@ def bounds(program: Program, cores: int, *, burden_ns: float = 0.0, batch: int |
 def burdened_span(program: Program, burden_ns: float) -> float:
     """Return the longest path with `burden_ns` for each precedence on it; a unit of no name counts `burden_ns` in
     millionths."""
+    if not 0.0 <= burden_ns <= BURDEN_NS_MAX:
+        raise InvalidValue("burden_ns", burden_ns, f"a number from 0 to {BURDEN_NS_MAX:g}")
     seconds = {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "ns": 1.0, "unit": 1e-6}[program.graph.unit]
     ticks = round(burden_ns * seconds * program.graph.ticks_per_unit)
     levels = program.levels(program.graph.ticks, ticks) if ticks else program.bottom_levels
@@ -86,10 +90,11 @@ def phases(program: Program) -> list[Ints]:
     depths = program.depths
     if loops is not None:
         inside = loops != OUTSIDE
-        least = np.full(int(loops.max(initial=-1)) + 1, np.iinfo(np.int64).max)
-        np.minimum.at(least, loops[inside], depths[inside])
+        present, of = np.unique(loops[inside], return_inverse=True)
+        least = np.full(len(present), np.iinfo(np.int64).max)
+        np.minimum.at(least, of, depths[inside])
         depths = depths.copy()
-        depths[inside] = least[loops[inside]]
+        depths[inside] = least[of]
     order = np.argsort(depths, kind="stable")
     cuts = np.flatnonzero(np.diff(depths[order])) + 1
     return [part for part in np.split(order, cuts) if len(part)]

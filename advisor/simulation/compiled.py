@@ -33,12 +33,11 @@ def shared_stack(graph: TaskGraph, cores: int) -> int:
     return int(_stack(graph.ticks, graph.first, graph.children, graph.waits, cores))
 
 
-def shared_ranks(graph: TaskGraph, cores: int, order: list[int]) -> int:
+def shared_ranks(graph: TaskGraph, cores: int, order: Ints) -> int:
     """Return what `advisor.simulation.loops.shared_ranks` returns."""
-    ordered = np.asarray(order, np.int64)
-    rank = np.empty(len(ordered), np.int64)
-    rank[ordered] = np.arange(len(ordered))
-    return int(_ranks(graph.ticks, graph.first, graph.children, graph.waits, cores, ordered, rank))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return int(_ranks(graph.ticks, graph.first, graph.children, graph.waits, cores, order, rank))
 
 
 def fixed_lists(graph: TaskGraph, cores: int, order: Ints, owner: Ints) -> int:

@@ -15,11 +15,13 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from advisor.domain import limits
 from advisor.errors import InvalidValue
+from advisor.simulation.bound import Bound
 from advisor.simulation.loops import Trace
 from advisor.simulation.policies import NONE, Queue, stuck
 from advisor.simulation.program import Program
-from advisor.simulation.systems import Bound, Lock, System
+from advisor.simulation.systems import Lock, System
 
 
 def contended(
@@ -37,6 +39,8 @@ def contended(
         _alike(run, bound)
     else:
         _different(run, bound)
+    if run.now > limits.GRAPH_TICKS_MAX:
+        raise InvalidValue("contention", run.now, f"a program that ends within {limits.GRAPH_TICKS_MAX} ticks")
     if run.started < program.count:
         raise stuck(program, run.started)
     return Trace(*(np.asarray(found, np.int64) for found in (run.starts, run.finishes, run.processors)))
@@ -137,7 +141,7 @@ def _alike(run: _Run, bound: Bound | None) -> None:
             return
         pace = 1.0 if bound is None else 1.0 + bound.ratio(len(running))
         end = running[0][0]
-        elapsed = round((end - clock) * pace)
+        elapsed = _whole((end - clock) * pace)
         done: list[int] = []
         while running and round((running[0][0] - clock) * pace) <= elapsed:
             done.append(heappop(running)[1])
@@ -158,7 +162,7 @@ def _different(run: _Run, bound: Bound) -> None:
             return
         over = bound.overheads(running, remaining)
         ends = [left + more for left, more in zip(remaining, over, strict=True)]
-        elapsed = round(min(ends))
+        elapsed = _whole(min(ends))
         run.now += elapsed
         limit = elapsed + 0.5  # rounds to elapsed, or to more: only then is rounding looked at
         done: list[int] = []
@@ -174,6 +178,13 @@ def _different(run: _Run, bound: Bound) -> None:
         if not done:
             raise InvalidValue("contention", min(ends), "overheads that let some task end")
         run.complete(sorted(done))
+
+
+def _whole(ticks: float) -> int:
+    """Return ticks rounded, half to even; raises InvalidValue where they are more than a schedule may have."""
+    if not ticks <= limits.GRAPH_TICKS_MAX:
+        raise InvalidValue("contention", ticks, f"overheads that end within {limits.GRAPH_TICKS_MAX} ticks")
+    return round(ticks)
 
 
 __all__ = ["contended"]

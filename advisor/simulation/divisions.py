@@ -43,7 +43,11 @@ def blocked(program: Program, cores: int) -> Ints:
 
 
 def cyclic(program: Program, cores: int) -> Ints:
-    """Task k of each loop goes to processor k mod P."""
+    """Task k of each loop goes to processor k mod P; in a graph without loops, task k of the program order."""
+    if "loop" not in program.graph.columns:
+        position = np.empty(program.count, np.int64)
+        position[program.graph.order] = np.arange(program.count)
+        return position % cores
     return _places(program)[0] % cores
 
 
@@ -124,14 +128,17 @@ def _cut_work(x: Floats, y: Floats, area: Floats, tasks: Ints, base: int, parts:
     half = parts // 2
     axis = x if _spread(x[tasks]) >= _spread(y[tasks]) else y
     ordered = tasks[np.argsort(axis[tasks], kind="stable")]
-    work = np.cumsum(area[ordered])
-    at = int(np.searchsorted(work, work[-1] * half / parts))
+    work: Floats = np.cumsum(area[ordered])
+    here: float = work[-1] * half / parts
+    at = int((work < here).sum())
     _cut_work(x, y, area, ordered[:at], base, half, found)
     _cut_work(x, y, area, ordered[at:], base + half, parts - half, found)
 
 
 def _spread(values: Floats) -> float:
-    return float(np.max(values)) - float(np.min(values))
+    low: float = values.min()
+    high: float = values.max()
+    return high - low
 
 
 def checked_owner(owner: Ints, program: Program, cores: int) -> Ints:

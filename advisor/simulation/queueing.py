@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.errors import InvalidValue, NotEnoughData
 
 Floats = NDArray[np.float64]
+SHARE_MAX = 1e150  # of an unnormalised probability: beyond, all are scaled down, lest a product overflows
 # Of queue lengths relative to the population: where the fixed point of Bard and Schweitzer counts as found.
 TOLERANCE = 1e-10
 ITERATIONS_MAX = 10_000  # it needs tens to hundreds; near saturation its steps shrink slowly
@@ -167,6 +168,8 @@ def finite_source_wait(servers: int, sources: int, think: float, service: float)
         thinking += (sources - j) * share
     load /= servers
     for j in range(servers + 1, sources + 1):
+        if share > SHARE_MAX:
+            thinking, waiting, share = thinking / share, waiting / share, 1.0
         share *= (sources - j + 1) * load
         thinking += (sources - j) * share
         waiting += (j - servers) * share

@@ -10,8 +10,8 @@ Units: rates are per unit of the graph's time, demands and holding times in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,28 +19,10 @@ from numpy.typing import NDArray
 
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
+from advisor.simulation.bound import Averaged, Bound, Classes, Common, Number, alike, column, folded
 from advisor.simulation.queueing import Centre, bard_schweitzer, exact, finite_source_wait
 
 Floats = NDArray[np.float64]
-MEMO_MAX = 65_536  # solved states that one analysis keeps, at about 200 bytes
-Number = float | str  # a number for all tasks, or the name of the graph's column that has one a task
-
-
-class Bound(Protocol):
-    """A system model bound to a graph."""
-
-    @property
-    def common(self) -> bool:
-        """True where all tasks are alike: `ratio` answers."""
-        ...
-
-    def ratio(self, running: int) -> float:
-        """Return D_i / r_i of each of so many alike tasks."""
-        ...
-
-    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
-        """Return D_i of each running task, for its remaining demand in ticks."""
-        ...
 
 
 class System(Protocol):
@@ -54,106 +36,6 @@ class System(Protocol):
     def bind(self, graph: TaskGraph) -> Bound:
         """Return the model for a graph; raises InvalidValue for columns that are missing or hold what cannot be."""
         ...
-
-
-@dataclass(slots=True)
-class _Common:
-    """All tasks alike: one ratio for each number of running tasks, each found once."""
-
-    solve: Callable[[int], float]
-    common: bool = True
-    _found: dict[int, float] = field(default_factory=dict[int, float])
-
-    def ratio(self, running: int) -> float:
-        """Return D_i / r_i."""
-        if running not in self._found:
-            self._found[running] = self.solve(running)
-        return self._found[running]
-
-    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
-        """Return D_i."""
-        ratio = self.ratio(len(running))
-        return [left * ratio for left in remaining]
-
-
-@dataclass(slots=True)
-class _Classes:
-    """Tasks of several classes: `solve` gives each class's ratio for the classes that run; memoised on their counts."""
-
-    of: list[int]
-    solve: Callable[[list[int]], dict[int, float]]
-    common: bool = False
-    _found: dict[Hashable, dict[int, float]] = field(default_factory=dict[Hashable, dict[int, float]])
-
-    def ratio(self, running: int) -> float:
-        """Not for tasks that differ."""
-        raise NotImplementedError
-
-    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
-        """Return D_i."""
-        of = self.of
-        present = sorted([of[task] for task in running])
-        key = tuple(present)
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) >= MEMO_MAX:
-                self._found.clear()
-            found = self._found[key] = self.solve(present)
-        return [left * found[of[task]] for task, left in zip(running, remaining, strict=True)]
-
-
-@dataclass(slots=True)
-class _Averaged:
-    """Tasks that all differ: the network is solved for their averages (3.3), each pays for its own rate of requests."""
-
-    rate: list[float]
-    columns: list[list[float] | float]  # of each parameter: one a task, or the number that all have
-    residence: Callable[[float, list[float], int], float]
-    common: bool = False
-
-    def ratio(self, running: int) -> float:
-        """Not for tasks that differ."""
-        raise NotImplementedError
-
-    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
-        """Return D_i = r_i rate_i R."""
-        rate = self.rate
-        rates = [rate[task] for task in running]
-        total = sum(rates)
-        if total <= 0.0:
-            return [0.0] * len(rates)
-        means: list[float] = [
-            values
-            if isinstance(values, (float, int))
-            else sum([values[task] * each for task, each in zip(running, rates, strict=True)]) / total
-            for values in self.columns
-        ]
-        time = self.residence(total / len(rates), means, len(rates))
-        return [left * each * time for left, each in zip(remaining, rates, strict=True)]
-
-
-def _folded(values: Floats) -> list[float] | float:
-    """Return a parameter as a number where all tasks have the same."""
-    return float(values[0]) if _alike(values) else values.tolist()
-
-
-def _column(graph: TaskGraph, name: str, value: Number, most: float = np.inf) -> Floats:
-    """Return a parameter of each task, checked."""
-    found = (
-        np.asarray(graph.column(value, f"the contention model reads {name} there"), np.float64)
-        if isinstance(value, str)
-        else np.full(max(len(graph), 1), float(value))
-    )
-    if not (np.isfinite(found) & (found >= 0) & (found <= most)).all():
-        raise InvalidValue(name, value, f"finite, from 0 to {most:g}")
-    return found
-
-
-def _alike(*columns: Floats) -> bool:
-    return all(bool((values == values[0]).all()) for values in columns if len(values))
-
-
-CLASSES_MAX = 64  # more kinds of tasks than that rarely meet in the same numbers again: solving beats remembering
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +63,8 @@ class Queueing:
 
     def bind(self, graph: TaskGraph) -> Bound:
         """Return the model for a graph."""
-        rate = _column(graph, "rate", self.rate)
-        demands = [_column(graph, "demand", centre.demand) for centre in self.centres]
+        rate = column(graph, "rate", self.rate)
+        demands = [column(graph, "demand", centre.demand) for centre in self.centres]
         kinds = [centre.kind for centre in self.centres]
         rates = [centre.rates for centre in self.centres]
         if self.method not in ("exact", "bard_schweitzer"):
@@ -191,22 +73,22 @@ class Queueing:
         def residence(mean_rate: float, means: list[float], running: int) -> float:
             return sum(exact(means, 1.0 / mean_rate, running, kinds, rates)[-1])
 
-        if _alike(rate, *demands):
+        if alike(rate, *demands):
             means = [float(values[0]) for values in demands]
             each = float(rate[0])
-            return _Common(lambda running: each * residence(each, means, running) if each else 0.0)
+            return Common(lambda running: each * residence(each, means, running) if each else 0.0)
         if self.method == "bard_schweitzer":
             if "flow" in kinds:
                 raise InvalidValue("method", self.method, "exact, with a flow-equivalent centre")
             rows, of = np.unique(np.column_stack([rate, *demands]), axis=0, return_inverse=True)
             delays = [kind == "delay" for kind in kinds]
-            return _Classes(of.reshape(-1).tolist(), lambda present: _by_class(rows, present, delays))
-        folded = [_folded(values) for values in demands]
+            return Classes(of.reshape(-1).tolist(), lambda present: _by_class(rows, present, delays))
+        parameters = [folded(values) for values in demands]
         if "flow" in kinds:
-            return _Averaged(rate.tolist(), folded, residence)
+            return Averaged(rate.tolist(), parameters, residence)
         queues = [place for place, kind in enumerate(kinds) if kind == "queue"]
         delays = [place for place, kind in enumerate(kinds) if kind == "delay"]
-        return _Averaged(rate.tolist(), folded, _queues_and_delays(queues, delays))
+        return Averaged(rate.tolist(), parameters, _queues_and_delays(queues, delays))
 
 
 def _queues_and_delays(queues: list[int], delays: list[int]) -> Callable[[float, list[float], int], float]:
@@ -288,16 +170,22 @@ class Bus:
     outstanding: int = 3
     name: str = "bus"
 
+    def __post_init__(self) -> None:
+        for each in ("cycle", "t_inv", "t_request", "t_response", "t_write_back", "t_memory", "t_cache"):
+            value = getattr(self, each)
+            if not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
+                raise InvalidValue(each, value, "finite and not negative")
+        if isinstance(self.outstanding, bool) or not isinstance(self.outstanding, int) or self.outstanding < 1:
+            raise InvalidValue("outstanding", self.outstanding, "a whole number from 1")
+
     def bind(self, graph: TaskGraph) -> Bound:
         """Return the model for a graph."""
-        rate = _column(graph, "rate", self.rate)
-        shares = [_column(graph, name, getattr(self, name), 1.0) for name in ("inv", "rwb", "cache")]
-        if not (np.isfinite(self.cycle) and self.cycle >= 0):
-            raise InvalidValue("cycle", self.cycle, "finite and not negative")
-        if _alike(rate, *shares):
+        rate = column(graph, "rate", self.rate)
+        shares = [column(graph, name, getattr(self, name), 1.0) for name in ("inv", "rwb", "cache")]
+        if alike(rate, *shares):
             each, means = float(rate[0]), [float(values[0]) for values in shares]
-            return _Common(lambda running: each * self.residence(each, means, running) if each else 0.0)
-        return _Averaged(rate.tolist(), [_folded(values) for values in shares], self.residence)
+            return Common(lambda running: each * self.residence(each, means, running) if each else 0.0)
+        return Averaged(rate.tolist(), [folded(values) for values in shares], self.residence)
 
     def residence(self, rate: float, shares: Sequence[float], running: int) -> float:
         """Return how long a request takes on average, with `running` tasks of these shares (inv, rwb, cache)."""
@@ -337,13 +225,13 @@ class Bandwidth:
 
     def bind(self, graph: TaskGraph) -> Bound:
         """Return the model for a graph."""
-        demand = _column(graph, "demand", self.demand, 1.0)
-        if _alike(demand):
+        demand = column(graph, "demand", self.demand, 1.0)
+        if alike(demand):
             each = float(demand[0])
-            return _Common(lambda running: max(0.0, running * each - 1.0))
+            return Common(lambda running: max(0.0, running * each - 1.0))
         values, of = np.unique(demand, return_inverse=True)
         wanted = values.tolist()
-        return _Classes(of.reshape(-1).tolist(), lambda present: _shared(wanted, present))
+        return Classes(of.reshape(-1).tolist(), lambda present: _shared(wanted, present))
 
 
 def _shared(demands: list[float], present: list[int]) -> dict[int, float]:

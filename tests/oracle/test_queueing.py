@@ -83,6 +83,14 @@ def test_finite_source_wait_equals_a_flow_equivalent_centre(servers, sources):
     assert 0.6 + finite_source_wait(servers, sources, 1.1, 0.6) == pytest.approx(residence, rel=1e-9)
 
 
+def test_finite_source_wait_stands_extreme_loads():
+    # Saturated, all but those in service wait: K / (think + R) = c / service.
+    for servers, sources, service in ((1, 64, 5e7), (3, 500, 1e9), (1, 2000, 1e3)):
+        found = finite_source_wait(servers, sources, 1.0, service)
+        assert found + service == pytest.approx(sources * service / servers - 1.0, rel=1e-9)
+    assert finite_source_wait(1, 64, 1e12, 1e-6) == pytest.approx(0.0, abs=1e-20)
+
+
 def exact_classes(demands, think, population):
     """Exact MVA of several classes of queues, by recursion over all smaller populations."""
     demands = np.asarray(demands, float)

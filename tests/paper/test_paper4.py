@@ -9,7 +9,7 @@ import pytest
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.simulation import Program, divisions, metrics, simulate
 from advisor.simulation.bounds import exponential_processes, kruskal_weiss
-from advisor.simulation.policies import OwnQueue
+from advisor.simulation.own_queues import OwnQueue
 from advisor.simulation.shapes import SHAPES, dynprog, locusroute, mp3d, polyroots, psim
 
 PROGRAMS: dict[str, Program] = {}

@@ -97,6 +97,23 @@ def test_pictures_and_traces_are_written(graph: Path, tmp_path: Path) -> None:
     assert answer(graph, "--gantt", tmp_path / "g.png")["gantt"].endswith("g.png")
 
 
+def test_times_come_from_a_table_that_is_learned_on_the_spot(tmp_path: Path) -> None:
+    table = tmp_path / "runs.csv"
+    rows = [
+        f"{name},{size},1,{scale * size}\n" for name, scale in (("cut", 0.01), ("paste", 0.03)) for size in range(1, 41)
+    ]
+    table.write_text("component,x,p,t\n" + "".join(rows))
+    tasks = [{"id": str(k), "time": 0, "type": "cut", "size": 10} for k in range(4)]
+    tasks.append({"id": "end", "time": 0, "type": "glue", "size": 20, "after": ["0", "1", "2", "3"]})
+    path = tmp_path / "typed.json"
+    path.write_text(json.dumps({"unit": "ms", "tasks": tasks}))
+    row = answer(path, "--cores", "2", "--table", table, "--component", "glue=paste")["results"][0]
+    assert row["makespan"] == pytest.approx(2 * 100 + 600, rel=0.02)
+    assert row["makespan_low"] < row["makespan"] < row["makespan_high"]
+    assert " to " in invoke(path, "--cores", "2", "--table", table, "--component", "glue=paste").stdout
+    assert "glue" in invoke(path, "--cores", "2", "--table", table).stderr
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_runs_on_a_program_of_the_paper(policy: str) -> None:
     graph = {"split": "psim", "enumerated": "dynprog"}.get(policy, "locusroute")

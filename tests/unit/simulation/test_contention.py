@@ -1,0 +1,242 @@
+"""System models by hand, what is learned of them, and uncertain times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import Advisor
+from advisor.domain.task_graphs import task_graph
+from advisor.errors import InvalidValue, NotEnoughData
+from advisor.simulation import Program, Request, answer, simulate
+from advisor.simulation.ensembles import drawn, interval, makespans, uncertain
+from advisor.simulation.inflation import fit_bandwidth
+from advisor.simulation.systems import Bandwidth, Bus, Centre, Custom, Lock, Queueing
+
+
+def together(times, **columns):
+    return task_graph(times, columns=columns)
+
+
+def test_bandwidth_is_shared_max_min_fairly() -> None:
+    # Demands 0.2 and 0.9: the first keeps what it wants, the second gets 0.8 of the machine and takes 0.9/0.8 as long.
+    graph = together([1.0, 0.9], d=[0.2, 0.9])
+    trace = simulate(graph, 2, contention=Bandwidth("d"), trace=True).trace
+    assert trace.finishes[0] / 1e9 == pytest.approx(1.0)
+    # 1 s at rate 8/9, then the rest alone at rate 1.
+    assert trace.finishes[1] / 1e9 == pytest.approx(1.0 + 0.9 - 8 / 9)
+    # Alike: four of demand 1/2 take twice as long, two take no longer.
+    assert simulate(together([1.0] * 4), 4, contention=Bandwidth(0.5)).makespan == pytest.approx(2.0)
+    assert simulate(together([1.0] * 2), 2, contention=Bandwidth(0.5)).makespan == pytest.approx(1.0)
+
+
+def test_one_queue_by_hand() -> None:
+    # Two alike tasks, rate 2 requests a second of 0.1 s each: R(2) = 0.1 (1 + Q(1)), Q(1) = 0.1 / 0.6.
+    residence = 0.1 * (1.0 + 0.1 / 0.6)
+    system = Queueing([Centre(0.1)], 2.0)
+    assert simulate(together([1.0, 1.0]), 2, contention=system).makespan == pytest.approx(1.0 + 2.0 * residence)
+    assert simulate(together([1.0]), 2, contention=system).makespan == pytest.approx(1.2)
+
+
+def test_a_rate_a_task_is_averaged_and_each_pays_its_own() -> None:
+    graph = together([1.0, 1.0], r=[1.0, 3.0])
+    residence = 0.1 * (1.0 + 0.1 / (1 / 2.0 + 0.1))  # solved at the mean rate 2
+    trace = simulate(graph, 2, contention=Queueing([Centre(0.1)], "r"), trace=True).trace
+    first = 1.0 + residence
+    assert trace.finishes[0] / 1e9 == pytest.approx(first)
+    # What is left of the other's demand runs alone: R(1) = 0.1.
+    left = 1.0 - first / (1.0 + 3.0 * residence)
+    assert trace.finishes[1] / 1e9 == pytest.approx(first + left * 1.3)
+
+
+@pytest.mark.parametrize(
+    "centres", [[Centre(0.1)], [Centre(0.1), Centre(0.3, "delay")], [Centre(0.1), Centre(0.2), Centre(0.05)]]
+)
+def test_tasks_alike_cost_the_same_however_they_are_solved(centres) -> None:
+    """One class at a common rate, averages of a column that hardly differs, and a class a kind (approximate) agree."""
+    rates = [2.0] * 5 + [2.0 + 1e-9]
+    graph = together([1.0] * 6, r=rates)
+    common = simulate(graph, 6, contention=Queueing(centres, 2.0)).makespan
+    assert simulate(graph, 6, contention=Queueing(centres, "r")).makespan == pytest.approx(common, rel=1e-6)
+    flow = [Centre(centre.demand, "flow", (1.0,)) if centre.kind == "queue" else centre for centre in centres]
+    assert simulate(graph, 6, contention=Queueing(flow, "r")).makespan == pytest.approx(common, rel=1e-6)
+    # At a quarter of the rate the busiest queue's load is below 1/2, where the approximation is within 2 %.
+    light = together([1.0] * 6, r=[rate / 4 for rate in rates])
+    classes = simulate(light, 6, contention=Queueing(centres, "r", "bard_schweitzer")).makespan
+    assert classes == pytest.approx(simulate(light, 6, contention=Queueing(centres, 0.5)).makespan, rel=0.02)
+
+
+def test_the_bus_grows_with_each_of_its_inputs_and_with_its_processors() -> None:
+    def residence(processors, rate=0.05, inv=0.1, rwb=0.2, cache=0.3, **more):
+        return Bus(rate, inv, rwb, cache, cycle=1.0, **more).residence(rate, (inv, rwb, cache), processors)
+
+    times = [residence(k) for k in range(1, 21)]
+    assert np.all(np.diff(times) > 0)
+    # Alone nobody waits: 8 cycles for a plain read, of them 3 on the bus; an invalidation takes one.
+    assert residence(1, inv=0.0, rwb=0.0, cache=0.0) == pytest.approx(8.0)
+    assert residence(1, inv=1.0) == pytest.approx(1.0)
+    assert residence(8, rwb=0.5) > residence(8)
+    assert residence(8, rate=0.2) > residence(8)
+    assert residence(8, inv=0.9) < residence(8)
+    # At most three reads outstanding: with more slots nobody waits longer.
+    assert residence(12, outstanding=64) < residence(12)
+    # No faster than its bottleneck: throughput stays below one request per bus time.
+    for processors in (4, 16):
+        cycle = 1.0 / 0.5 + residence(processors, rate=0.5, inv=0.0, rwb=0.0, cache=0.0)
+        assert processors / cycle <= 1.0 / 3.0 + 1e-9
+
+
+def test_a_flow_equivalent_centre_of_two_servers_lets_two_through() -> None:
+    graph = together([1.0, 1.0])
+    two = Queueing([Centre(0.1, "flow", (1.0, 2.0))], 2.0)
+    assert simulate(graph, 2, contention=two).makespan == pytest.approx(1.2)
+
+
+def test_a_lock_is_charged_once_at_dispatch() -> None:
+    assert simulate(together([1.0]), 4, lock=Lock(0.25)).makespan == pytest.approx(1.25)
+    assert simulate(together([1.0, 1.0]), 1, lock=Lock(0.25)).makespan == pytest.approx(2.5)
+    # Two at once: the mean of M/M/1//2 with think time 1.
+    wait = 0.25 * (0.25 / 1.25)
+    assert simulate(together([1.0, 1.0]), 2, lock=Lock(0.25)).makespan == pytest.approx(1.25 + wait)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        Bandwidth(-0.1), Bandwidth(1.5), Bandwidth("d"), Bus(-1.0), Bus(1.0, inv=2.0),
+        Queueing([Centre(1.0)], -1.0), Queueing([Centre("d")]), Queueing([Centre(1.0)], method="guess"),
+        Queueing([Centre(1.0, "flow", (1.0,))], "c", "bard_schweitzer"),
+        Custom(lambda running, remaining: [-1.0] * len(running)),
+        Custom(lambda running, remaining: []),
+        Custom(lambda running, remaining: [float("inf")] * len(running)),
+    ],
+)  # fmt: skip
+def test_systems_that_cannot_be_are_refused(system) -> None:
+    with pytest.raises(InvalidValue):
+        simulate(together([1.0, 2.0], c=[1.0, 2.0]), 2, contention=system)
+
+
+def test_a_lock_and_a_bus_that_cannot_be_are_refused() -> None:
+    for hold in (-1.0, float("nan")):
+        with pytest.raises(InvalidValue):
+            Lock(hold)
+    for fields in ({"cycle": float("nan")}, {"outstanding": 0}, {"outstanding": 1.5}, {"t_memory": -1.0}):
+        with pytest.raises(InvalidValue):
+            Bus(1.0, **fields)
+
+
+# Learned demand.
+
+
+@given(demand=st.floats(0.02, 1.0), alone=st.floats(0.01, 100.0), cores=st.integers(2, 24))
+@settings(max_examples=150, deadline=None)
+def test_the_demand_behind_exact_times_is_found(demand, alone, cores) -> None:
+    active = np.arange(1, cores + 1, dtype=float)
+    found = fit_bandwidth(active, alone * np.maximum(1.0, active * demand))
+    assert found.error < 1e-9
+    assert found.slowdown(active) * found.alone == pytest.approx(alone * np.maximum(1.0, active * demand), rel=1e-6)
+    if demand * cores > 1.01 and demand < 0.5:
+        assert found.demand == pytest.approx(demand, rel=1e-6)
+
+
+def test_the_fit_is_the_global_minimum_of_its_squares() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        active = rng.integers(1, 17, 40).astype(float)
+        elapsed = np.maximum(1.0, active * rng.uniform(0.05, 0.6)) * np.exp(rng.normal(0, 0.2, 40))
+        weights = rng.integers(1, 4, 40).astype(float)
+        found = fit_bandwidth(active, elapsed, weights)
+
+        def loss(demand, base, active=active, elapsed=elapsed, weights=weights):
+            return (weights * (np.log(elapsed) - base - np.maximum(0, np.log(active * demand))) ** 2).sum()
+
+        mine = loss(found.demand, np.log(found.alone))
+        for demand in np.exp(np.linspace(np.log(1 / 17), 0, 400)):
+            base = np.average(np.log(elapsed) - np.maximum(0, np.log(active * demand)), weights=weights)
+            assert mine <= loss(demand, base) + 1e-9
+
+
+def test_the_analysis_predicts_the_slowdowns_that_the_fit_has_learned() -> None:
+    rng = np.random.default_rng(1)
+    active = np.repeat([1.0, 2.0, 4.0, 8.0, 12.0], 8)
+    elapsed = 2.0 * np.maximum(1.0, active * 0.21) * np.exp(rng.normal(0, 0.03, 40))
+    found = fit_bandwidth(active, elapsed)
+    assert found.demand == pytest.approx(0.21, rel=0.05)
+    assert found.error < 0.05 < found.flat_error
+    for cores in (3, 6, 10, 16):  # numbers that were not all seen
+        graph = together([found.alone] * cores)
+        measured = 2.0 * max(1.0, cores * 0.21)
+        assert simulate(graph, cores, contention=found.system).makespan == pytest.approx(measured, rel=0.05)
+
+
+def test_a_fit_needs_two_numbers_of_active_cores_and_sound_values() -> None:
+    with pytest.raises(NotEnoughData):
+        fit_bandwidth([2, 2, 2], [1, 2, 3])
+    for active, elapsed in (([0, 1], [1, 1]), ([1, 2], [1, -1]), ([1, 2], [1, float("nan")]), ([1, 2], [1])):
+        with pytest.raises(InvalidValue):
+            fit_bandwidth(active, elapsed)
+
+
+# Uncertain times.
+
+
+def test_an_ensemble_gives_an_interval_that_widens_with_what_types_share() -> None:
+    rng = np.random.default_rng(0)
+    times = rng.uniform(1.0, 3.0, 60)
+    graph = task_graph(times, types=("a", "b"), columns={"type": rng.integers(0, 2, 60)})
+    given = uncertain(times, times * 0.8, times / 0.8, 0.9)
+    widths = []
+    for shared in (0.0, 0.5, 1.0):
+        found = makespans(graph, given, lambda one: simulate(one, 4).makespan, draws=64, seed=3, shared=shared)
+        low, high = interval(found, 0.9)
+        assert low < simulate(graph, 4).makespan < high
+        widths.append(high - low)
+    assert widths[0] < widths[1] < widths[2]
+    # One task: the interval of the makespan is that of its time.
+    one = task_graph([2.0])
+    found = makespans(one, uncertain([2.0], [1.6], [2.5], 0.9), lambda graph: simulate(graph).makespan, draws=2000)
+    assert interval(found, 0.9) == pytest.approx((1.6, 2.5), rel=0.04)
+    certain = uncertain(times, times, times, 0.9)
+    assert (drawn(graph, certain, 5) == times).all()
+
+
+def test_task_times_from_models_give_an_interval() -> None:
+    adv = Advisor()
+    rng = np.random.default_rng(2)
+    for size in rng.uniform(10, 100, 120):
+        adv.observe("blur", predictor=size, cores=1, elapsed_s=1e-3 * size * np.exp(rng.normal(0, 0.1)))
+    graph = task_graph(
+        np.zeros(20), types=("blur",), columns={"type": np.zeros(20), "size": np.full(20, 50.0)}, unit="ms"
+    )
+    (row,) = adv.simulate(graph, cores=4, predict_times=True)["results"]
+    assert row["makespan"] == pytest.approx(5 * 50.0, rel=0.05)
+    assert row["makespan_low"] < row["makespan"] < row["makespan_high"]
+    narrow = adv.simulate(graph, cores=4, predict_times=True, shared=0.0)["results"][0]
+    assert narrow["makespan_high"] - narrow["makespan_low"] < row["makespan_high"] - row["makespan_low"]
+    with pytest.raises(InvalidValue, match="types"):
+        adv.simulate(task_graph([1.0]), predict_times=True)
+    with pytest.raises(InvalidValue, match="unit"):
+        adv.simulate(task_graph([1.0], unit="unit", types=("blur",), columns={"type": [0]}), predict_times=True)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ([1.0], [2.0], [1.0], 0.9),
+        ([1.0], [-1.0], [1.0], 0.9),
+        ([1.0], [0.5, 1], [1.0], 0.9),
+        ([1.0], [1.0], [1.0], 1.0),
+    ],
+)
+def test_uncertain_times_that_cannot_be_are_refused(values) -> None:
+    with pytest.raises(InvalidValue):
+        uncertain(*values)
+
+
+def test_speedups_under_contention_are_relative_to_one_core_under_it() -> None:
+    graph = together([1.0] * 8)
+    found = answer(graph, Request(cores=[1, 8], contention=[{"model": "bandwidth", "demand": 0.5}]))
+    assert [row["speedup"] for row in found["results"]] == pytest.approx([1.0, 2.0])
+    assert Program(graph).work == 8 * 10**9

@@ -1,0 +1,190 @@
+"""What each policy does, on graphs small enough to follow by hand; divisions; a user's own policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.domain.task_graphs import task_graph
+from advisor.errors import InvalidValue
+from advisor.simulation import POLICIES, Program, divisions, policy_of, simulate
+from advisor.simulation.draws import normals, splitmix, uniforms
+from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.own_queues import WorkStealing
+from advisor.simulation.policies import Chosen, Static
+
+
+def order_of(execution) -> list[int]:
+    """Tasks by start, then number."""
+    return np.lexsort((np.arange(len(execution.program.graph)), execution.trace.starts)).tolist()
+
+
+def bag(times, **columns):
+    """Independent tasks."""
+    return task_graph(times, unit="ns", columns=columns)
+
+
+def test_shared_lists_give_tasks_in_their_order() -> None:
+    graph = bag([2, 5, 3, 9, 1])
+    wanted = {
+        "fifo": [0, 1, 2, 3, 4],
+        "lifo": [4, 3, 2, 1, 0],
+        "lpt": [3, 1, 2, 0, 4],
+        "largest_first": [3, 0, 1, 2, 4],
+        "bottom_level": [3, 1, 2, 0, 4],
+    }
+    for policy, order in wanted.items():
+        assert order_of(simulate(graph, 1, policy, trace=True)) == order
+
+
+def test_bottom_level_looks_to_the_end_of_the_program() -> None:
+    # Task 1 is short but heads the longest path.
+    graph = task_graph([5, 1, 4, 8], [(1, 3)], unit="ns")
+    assert order_of(simulate(graph, 1, "bottom_level", trace=True)) == [1, 3, 0, 2]
+    assert simulate(graph, 2, "bottom_level").ticks == 9
+    assert simulate(graph, 2, "fifo").ticks == simulate(graph, 2, "lpt").ticks == 13
+
+
+def test_ties_are_broken_by_time_then_number_after_all_completions_of_the_instant() -> None:
+    # 0 and 1 end together; 2 waits for 1 and 3 for 0: both are ready before anything is dispatched, and 2 goes first.
+    graph = task_graph([4, 4, 1, 1], [(1, 2), (0, 3)], unit="ns")
+    execution = simulate(graph, 2, trace=True)
+    assert execution.trace.processors.tolist() == [0, 1, 0, 1]
+    assert execution.trace.starts.tolist() == [0, 0, 4, 4]
+
+
+def test_divisions_of_loops() -> None:
+    graph = bag(np.ones(10), loop=[0] * 6 + [1] * 3 + [-1])
+    program = Program(graph)
+    assert divisions.blocked(program, 2).tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 1, 0]
+    assert divisions.cyclic(program, 4).tolist() == [0, 1, 2, 3, 0, 1, 0, 1, 2, 0]
+    assert np.bincount(divisions.blocked(program, 5)[:6]).tolist() == [2, 1, 1, 1, 1]
+    # Without loops: blocks of each depth, and round robin in program order.
+    chain = Program(task_graph([1, 1, 1, 1], [(0, 2), (1, 3)], unit="ns"))
+    assert divisions.blocked(chain, 2).tolist() == [0, 1, 0, 1]
+    assert divisions.cyclic(chain, 3).tolist() == [0, 1, 2, 0]
+
+
+def test_processor_splitting_shares_the_processors_out() -> None:
+    graph = bag(np.ones(8), loop=[0, 0, 0, 0, 1, 1, 2, 2], group=[0, 0, 0, 0, 1, 1, -1, -1])
+    assert divisions.split(Program(graph), 5).tolist() == [0, 2, 4, 0, 1, 3, 0, 1]
+    assert set(divisions.split(Program(graph), 1).tolist()) == {0}
+    assert divisions.split(Program(graph), 2).tolist() == [0, 0, 0, 0, 1, 1, 0, 1]
+
+
+def test_areas_are_cut_equally_and_work_is_shared_equally() -> None:
+    rng = np.random.default_rng(5)
+    x, y, area = (
+        rng.uniform(0, 4, 4000),
+        rng.uniform(0, 1, 4000),
+        rng.exponential(1.0, 4000) * (1 + 9 * rng.uniform(0, 1, 4000)),
+    )
+    program = Program(bag(np.ones(4000), x=x, y=y, area=area))
+    for parts in (1, 3, 8):
+        region = divisions.equal_area(program, parts)
+        counts = np.bincount(region, minlength=parts)
+        assert counts.min() > 0.8 * 4000 / parts  # points are uniform: as many as area
+        work = np.bincount(divisions.equal_work(program, parts), area, parts)
+        assert work.max() <= 1.1 * work.mean()
+        # Regions are rectangles: no two overlap in both axes.
+        boxes = [[(v[region == k].min(), v[region == k].max()) for v in (x, y)] for k in range(parts)]
+        for a in range(parts):
+            for b in range(a):
+                assert any(
+                    boxes[a][axis][1] < boxes[b][axis][0] or boxes[b][axis][1] < boxes[a][axis][0] for axis in (0, 1)
+                )
+
+
+def test_a_process_without_work_goes_to_the_queue_with_the_fewest_processes() -> None:
+    # Queue 0 has one task, 1 has four, 2 three: process 0 is done first and joins queue 1 or 2, whichever has fewer processes,
+    # of equal ones the lower; there it takes the task that waits longest.
+    graph = bag([1, 5, 5, 5, 5, 4, 4, 4], queue=[0, 1, 1, 1, 1, 2, 2, 2])
+    trace = simulate(graph, 3, "semi_static", trace=True).trace
+    assert trace.processors[:3].tolist() == [0, 1, 0]
+    assert trace.starts[2] == 1
+    # Nobody leaves its queue under own_queue.
+    own = simulate(graph, 3, "own_queue", trace=True).trace
+    assert own.processors.tolist() == [0, 1, 1, 1, 1, 2, 2, 2]
+    assert simulate(graph, 3, "own_queue").ticks == 20
+
+
+def test_work_stealing_is_seeded_and_works_newest_first_at_home() -> None:
+    fan = task_graph([1, *([3] * 12)], [(0, k) for k in range(1, 13)], unit="ns")
+    execution = simulate(fan, 1, "work_stealing", trace=True)
+    assert order_of(execution) == [0, *range(12, 0, -1)]
+    stolen = simulate(fan, 2, "work_stealing", trace=True).trace
+    assert stolen.processors[1] == 1  # the oldest went to the thief
+    rng = np.random.default_rng(0)
+    graph = task_graph(rng.integers(1, 50, 300), [(k // 3, k) for k in range(1, 300)], unit="ns")
+    runs = {seed: simulate(graph, 6, WorkStealing(seed), trace=True).trace for seed in (1, 2)}
+    again = simulate(graph, 6, WorkStealing(1), trace=True).trace
+    assert (runs[1].processors == again.processors).all()
+    assert (runs[1].processors != runs[2].processors).any()
+
+
+def test_heft_reproduces_its_papers_example_without_communication() -> None:
+    # Two processors, one twice as fast: the long chain goes to the fast one, and a gap is used.
+    graph = task_graph([4, 4, 4, 2], [(0, 1), (1, 2)], unit="ns")
+    execution = simulate(graph, 2, "heft", speeds=[2.0, 1.0], trace=True)
+    assert execution.trace.processors.tolist() == [0, 0, 0, 1]
+    assert execution.ticks == 6
+    gap = Heft()._scheduled(Program(task_graph([2, 6, 1, 3], [(0, 1), (1, 3)], unit="ns")), 1)[0]
+    assert gap.tolist() == [0, 2, 11, 8]
+
+
+def test_a_users_policy_is_a_function() -> None:
+    asked: list[tuple[tuple[int, ...], int]] = []
+
+    def shortest(ready, processor):
+        asked.append((ready, processor))
+        return min(ready, key=lambda task: graph.ticks[task])
+
+    graph = bag([3, 1, 2])
+    execution = simulate(graph, 1, shortest, trace=True)
+    assert order_of(execution) == [1, 2, 0]
+    assert execution.policy == "chosen"
+    assert asked[0] == ((0, 1, 2), 0)
+    # One that lets a processor wait while another works is legal; one that lets all wait is stuck.
+    assert simulate(graph, 2, lambda ready, processor: ready[0] if processor == 0 else None).ticks == 6
+    with pytest.raises(InvalidValue, match="3 tasks left"):
+        simulate(graph, 2, lambda ready, processor: None)
+    with pytest.raises(InvalidValue, match="ready tasks"):
+        simulate(graph, 2, Chosen(lambda ready, processor: 99))
+
+
+def test_wrong_policies_and_values_are_refused() -> None:
+    graph = bag([1, 2])
+    for cores in (0, -1, 2.0, 2**20, "2"):
+        with pytest.raises(InvalidValue, match="cores"):
+            simulate(graph, cores)
+    with pytest.raises(InvalidValue, match="bottom_level"):
+        policy_of("best")
+    for tasks in ([[0]], [[0, 1], [1]], [[0, 2]]):
+        with pytest.raises(InvalidValue, match="each of the 2 tasks once"):
+            simulate(graph, 2, Enumerated(tasks))
+    with pytest.raises(InvalidValue, match="at most 1"):
+        simulate(graph, 1, Enumerated([[0], [1]]))
+    with pytest.raises(InvalidValue, match="processor from 0 to 1"):
+        simulate(graph, 2, Static("mine", lambda program, cores: np.array([0, 5])))
+    for speeds in ([1.0], [1.0, 0.0], [1.0, float("nan")]):
+        with pytest.raises(InvalidValue, match="speeds"):
+            simulate(graph, 2, speeds=speeds)
+
+
+def test_an_empty_graph_and_a_single_task() -> None:
+    for policy in ("fifo", "lifo", "lpt", "static_blocked", "static_cyclic", "semi_static", "work_stealing", "heft"):
+        assert simulate(task_graph([]), 3, policy).ticks == 0
+        assert simulate(task_graph([]), 3, policy, trace=True).ticks == 0
+        assert simulate(task_graph([2.5]), 3, policy).makespan == 2.5
+    assert set(POLICIES) >= {"fifo", "lifo", "lpt", "largest_first", "bottom_level", "enumerated"}
+
+
+def test_random_numbers_are_those_of_splitmix64() -> None:
+    # The reference values of the algorithm's authors, for seed 1234567.
+    stream = splitmix(1234567)
+    assert [next(stream) for _ in range(3)] == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    many = uniforms(3, 100_000)
+    assert 0.0 < many.min() < many.max() < 1.0
+    assert many.mean() == pytest.approx(0.5, abs=0.005)
+    assert normals(3, 100_000).std() == pytest.approx(1.0, abs=0.01)
+    assert abs(np.corrcoef(normals(3, 10_000), normals(4, 10_000))[0, 1]) < 0.03

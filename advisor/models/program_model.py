@@ -5,8 +5,9 @@ matrices (`lasso`), and put together by Eq. 9,
 
     time(n, p) = (T1(n, p) + delay(n, p) + no_work(n, p)) / p.
 
-The variant ``paper`` is as printed. ``span`` takes what has no work from the learned span, and lets no time be below
-max(T1 / p, span). The state is one record of words, the same size after any number of runs.
+The variant ``printed`` is that. ``extended`` has more size terms; where runs told their span it takes what has no work from the
+learned span, and lets no time be below max(T1 / p, span). The state is one record of words, the same size after any number of
+runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Floats = NDArray[np.float64]
 
 FOLDS: Final = 5  # as scikit-learn's default, which the paper leaves in place
 SCORED_AT: Final = 8  # runs from which on predictions are scored before they are learned; doubled each time
-VARIANTS: Final = ("paper", "span")
+VARIANTS: Final = ("printed", "extended")
 # Deviations of log time that an interval assumes at the least: ours is no better than that where few runs were scored.
 LEAST_DEVIATION: Final = 0.01
 UNSCORED_DEVIATION: Final = 0.25  # before any run was scored: the paper's errors lie around that

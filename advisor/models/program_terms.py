@@ -1,8 +1,9 @@
 """What paper 3 sums: the columns of each intermediate model of a whole program, one line a model.
 
 A column is a product of a size term and a worker term, or of two measured numbers and a worker term; logarithms are natural, and
-terms in log log n are 0 for n < e. Source: Namsraijav and Taura 2016, Eqs. 10-15; `span` and `no_work_span` are ours: the paper
-names the critical path as the feature that its model lacks.
+terms in log log n are 0 for n < e. Source: Namsraijav and Taura 2016, Eqs. 10-15; the models below these are ours. A ladder of
+quarter powers of n stands where the paper has n, n^2 and n^3 with logarithms, "of course, not exhaustive": what grows like any
+power lies between two neighbours. The span is what the paper names as the feature that its model lacks.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ SIZE_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
     "log n": lambda n: max(_log(n), 0.0),
     "log^2 n": lambda n: _log(n) ** 2,
     "log^3 n": lambda n: max(_log(n), 0.0) ** 3,
-    "sqrt n": math.sqrt,
     "1": lambda n: 1.0,
-}
+} | {f"n^{quarters}/4": (lambda n, e=quarters / 4: n**e) for quarters in range(1, 13)}
+LADDER: Final = tuple(f"n^{quarters}/4" for quarters in range(1, 13))
 WORKER_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
     "1": lambda p: 1.0,
     "p-1": lambda p: p - 1.0,
@@ -105,9 +106,10 @@ INTERMEDIATE: Final[Mapping[str, Intermediate]] = {
     "waits": Intermediate(_of_size("n", "n log n", "n^2", "n^3", "n log log n")),  # Eq. 14
     "delay": Intermediate(_MOVED),  # Eq. 12
     "no_work": Intermediate(_of_size("1", "n", "n log n", "n^2", workers="(p-1)^2")),  # Eq. 15
-    "span": Intermediate(
-        _of_size("log n", "log^2 n", "log^3 n", "sqrt n", "n", "n log n", "n^2"), True
-    ),
+    "serial_work_ladder": Intermediate(_of_size(*LADDER), True),
+    "creates_ladder": Intermediate(_of_size(*LADDER)),
+    "waits_ladder": Intermediate(_of_size(*LADDER)),
+    "span": Intermediate(_of_size("log n", "log^2 n", "log^3 n", *LADDER), True),
     # A greedy schedule leaves at most (p - 1) * span without work (Graham); how much of it is the program's.
     "no_work_span": Intermediate((("span", "1", "p-1"), ("span", "1", "(p-1)^2/p"))),
 }

@@ -136,6 +136,8 @@ def execute(
                 newest[worker] = older[strand]
                 if newest[worker] < 0:
                     oldest[worker] = -1
+                else:
+                    newer[newest[worker]] = -1
                 ready -= 1
                 busy += 1
                 runs[worker] = strand

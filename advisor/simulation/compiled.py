@@ -17,6 +17,7 @@ from numba import njit  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from advisor.domain.task_graphs import TaskGraph
+from advisor.simulation.stealing import execute
 
 Ints = NDArray[np.int64]
 compiled = njit(cache=True, nogil=True, boundscheck=False)
@@ -209,3 +210,6 @@ def _lists(ticks: Any, first: Any, children: Any, cores: Any, order: Any, owner:
             child = children[at]
             ready[child] = max(ready[child], finish)
     return most
+
+
+stolen = compiled(execute)  # the very source of `advisor.simulation.stealing`

@@ -1,0 +1,180 @@
+"""Non-negative lasso from Gram matrices alone, its penalty chosen by K-fold cross-validation: constant space, exact paths.
+
+Each fold keeps the Gram matrix of its own rows, of (columns, 1, target). A fold's training matrix is the sum of the others:
+total - fold, written so that nothing cancels where one fold holds the largest rows. The path of
+
+    min  ||y - X b||^2 / (2 n) + penalty * sum(b),   b >= 0
+
+is piecewise linear in the penalty and is followed from break to break (least angle regression), so that no iteration has to
+converge however alike the columns are. Source: Efron et al. 2004; scikit-learn's LassoLarsCV, which paper 3 uses, is the oracle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+BREAKS_MAX = 200  # of one path: columns enter and leave; 8 columns took 20 at most on simulated runs
+RIDGE = 1e-13  # of a unit diagonal: two columns that are one share their weight
+TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fitted sum of columns.
+
+    Attributes
+    ----------
+    weights : float64 array (m,)
+        Non-negative, for the columns as they were given.
+    intercept : float
+        Not negative; 0 where none was asked for.
+    error : float
+        Root mean square of the held-out residuals over that of the target; 0 is perfect, 1 is no better than zero.
+    penalty : float
+        Chosen, in units of scaled columns and target.
+    """
+
+    weights: Floats
+    intercept: float
+    error: float
+    penalty: float
+
+
+def rows_into(folds: Floats, fold: int, columns: Floats, target: float) -> None:
+    """Add one row to its fold.
+
+    Parameters
+    ----------
+    folds : float64 array (K, m + 2, m + 2)
+        Gram matrices of (columns, 1, target); changed.
+    columns : float64 array (m,)
+    """
+    row = np.append(columns, (1.0, target))
+    folds[fold] += np.outer(row, row)
+
+
+def fitted(folds: Floats, *, intercept: bool) -> Fit | None:
+    """Return the cross-validated fit; None without rows. Cost O(K m^4), some milliseconds at m = 8.
+
+    An intercept below zero is left out and the rest fitted anew: all that is learned here is non-negative.
+    """
+    total = folds.sum(axis=0)
+    n = total[-2, -2]
+    if n <= 0.0:
+        return None
+    scale = np.sqrt(np.maximum(np.diagonal(total) / n, TINY))
+    scale[-2] = 1.0
+    scaled = folds / scale[:, None] / scale[None, :]
+    found = _cross_validated(scaled, intercept)
+    weights, penalty, error = found
+    level = _level(scaled.sum(axis=0), weights) if intercept else 0.0
+    if level < 0.0:
+        weights, penalty, error = _cross_validated(scaled, False)
+        level = 0.0
+    return Fit(weights * scale[-1] / scale[:-2], level * float(scale[-1]), error, penalty)
+
+
+def path(gram: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Return the breaks of the path, penalties (b,) falling to 0 and weights (b, m), for X'X/n and X'y/n."""
+    m = len(right)
+    gram = gram + RIDGE * np.diag(np.maximum(np.diagonal(gram), TINY))
+    penalty, weights = float(max(right.max(initial=0.0), 0.0)), np.zeros(m)
+    penalties, found = [penalty], [weights]
+    active: list[int] = [int(right.argmax())] if penalty > 0.0 else []
+    barred = -1  # the column that has just left may not come back at once
+    while penalty > 0.0 and active and len(found) < BREAKS_MAX:
+        towards = np.zeros(m)
+        towards[active] = np.linalg.solve(gram[np.ix_(active, active)], np.ones(len(active)))
+        if barred < 0 and towards[active[-1]] <= 0.0 and len(active) > 1:
+            barred = active.pop()  # it would go below zero at once: columns that are one
+            continue
+        slope = gram @ towards
+        residual = right - gram @ weights
+        step, event = penalty, -1
+        for column in range(m):
+            if column in active:
+                if towards[column] < 0.0 and -weights[column] / towards[column] < step:
+                    step, event = max(0.0, -weights[column] / towards[column]), column
+            elif column != barred and slope[column] < 1.0:
+                gap = max(0.0, (penalty - residual[column]) / (1.0 - slope[column]))
+                if gap < step:
+                    step, event = gap, column
+        weights = np.maximum(weights + step * towards, 0.0)
+        penalty -= step
+        barred = -1
+        if event >= 0 and event in active:
+            active.remove(event)
+            weights[event], barred = 0.0, event
+        elif event >= 0:
+            active.append(event)
+        else:
+            penalty = 0.0
+        penalties.append(penalty)
+        found.append(weights)
+    if penalty > 0.0:  # the path stopped early: its end stands for what would follow
+        penalties.append(0.0)
+        found.append(weights)
+    return np.array(penalties), np.array(found)
+
+
+def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, float]:
+    total = folds.sum(axis=0)
+    penalties, weights = path(*_normal(total, intercept))
+    used = [k for k in range(len(folds)) if folds[k, -2, -2] > 0.0]
+    if len(used) < 2:
+        return weights[-1], 0.0, _root(total, weights[-1], intercept, total)
+    paths = [(k, *path(*_normal(total_without(folds, k), intercept))) for k in used]
+    grid = np.unique(np.concatenate([each[1] for each in paths]))
+    losses = np.zeros(len(grid))
+    for k, own, own_weights in paths:
+        at = _at(grid, own, own_weights)
+        train = total_without(folds, k)
+        n = folds[k, -2, -2]
+        for place, each in enumerate(at):
+            losses[place] += _squares(folds[k], each, _level(train, each) if intercept else 0.0) / n
+    best = int(np.flatnonzero(losses == losses.min())[-1])
+    chosen = _at(grid[best : best + 1], penalties, weights)[0]
+    target = total[-1, -1] / total[-2, -2]
+    return chosen, float(grid[best]), float(np.sqrt(max(losses[best] / len(used), 0.0) / max(target, TINY)))
+
+
+def total_without(folds: Floats, k: int) -> Floats:
+    """Return the matrix of all rows outside fold k."""
+    return folds[:k].sum(axis=0) + folds[k + 1 :].sum(axis=0)
+
+
+def _normal(matrix: Floats, intercept: bool) -> tuple[Floats, Floats]:
+    """Return X'X/n and X'y/n, of columns and target less their means where there is an intercept."""
+    n = max(float(matrix[-2, -2]), 1.0)
+    whole = matrix / n
+    if intercept:
+        whole = whole - np.outer(whole[:, -2], whole[-2, :])
+    m = len(matrix) - 2
+    return whole[:m, :m], whole[:m, -1]
+
+
+def _at(grid: Floats, penalties: Floats, weights: Floats) -> Floats:
+    """Return the weights (g, m) at penalties of a grid: linear between the breaks, zero above the first."""
+    rising = penalties[::-1]
+    return np.stack([np.interp(grid, rising, column[::-1]) for column in weights.T], axis=1)
+
+
+def _level(matrix: Floats, weights: Floats) -> float:
+    n = max(float(matrix[-2, -2]), 1.0)
+    return float((matrix[-2, -1] - matrix[-2, :-2] @ weights) / n)
+
+
+def _squares(matrix: Floats, weights: Floats, level: float) -> float:
+    """Return the sum of squared residuals of the rows of a matrix."""
+    row = np.append(-weights, (-level, 1.0))
+    return max(float(row @ matrix @ row), 0.0)
+
+
+def _root(matrix: Floats, weights: Floats, intercept: bool, train: Floats) -> float:
+    level = _level(train, weights) if intercept else 0.0
+    return float(np.sqrt(_squares(matrix, weights, level) / max(float(matrix[-1, -1]), TINY)))

@@ -1,0 +1,115 @@
+"""What paper 3 sums: the columns of each intermediate model of a whole program, one line a model.
+
+A column is a product of a size term and a worker term, or of two measured numbers and a worker term; logarithms are natural, and
+terms in log log n are 0 for n < e. Source: Namsraijav and Taura 2016, Eqs. 10-15; the models below these are ours. A ladder of
+quarter powers of n stands where the paper has n, n^2 and n^3 with logarithms, "of course, not exhaustive": what grows like any
+power lies between two neighbours. The span is what the paper names as the feature that its model lacks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What columns are made of: a size in the program's transformation, the workers, and what intermediate models say there."""
+
+    size: float
+    workers: float
+    serial_work: float = 0.0
+    creates: float = 0.0
+    waits: float = 0.0
+    span: float = 0.0
+
+
+def _log(n: float) -> float:
+    return math.log(n) if n > 0.0 else 0.0
+
+
+def _loglog(n: float) -> float:
+    return math.log(math.log(n)) if n >= math.e else 0.0
+
+
+SIZE_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
+    "n": lambda n: n,
+    "n log n": lambda n: n * _log(n),
+    "n^2": lambda n: n * n,
+    "n^2 log n": lambda n: n * n * _log(n),
+    "n^3": lambda n: n * n * n,
+    "n log log n": lambda n: n * _loglog(n),
+    "log n": lambda n: max(_log(n), 0.0),
+    "log^2 n": lambda n: _log(n) ** 2,
+    "log^3 n": lambda n: max(_log(n), 0.0) ** 3,
+    "1": lambda n: 1.0,
+} | {f"n^{quarters}/4": (lambda n, e=quarters / 4: n**e) for quarters in range(1, 13)}
+LADDER: Final = tuple(f"n^{quarters}/4" for quarters in range(1, 13))
+WORKER_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
+    "1": lambda p: 1.0,
+    "p-1": lambda p: p - 1.0,
+    "(p-1)/p": lambda p: (p - 1.0) / p,
+    "(p-1)^2": lambda p: (p - 1.0) ** 2,
+    "(p-1)^2/p": lambda p: (p - 1.0) ** 2 / p,
+}
+TRANSFORMS: Final[Mapping[str, Callable[[float], float]]] = {
+    "n": lambda n: n,
+    "2^n": lambda n: 2.0**n,  # paper 3: for programs whose work is exponential in their input
+    "n^2": lambda n: n * n,
+    "n^3": lambda n: n**3,
+    "sqrt n": math.sqrt,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Intermediate:
+    """An intermediate model: sum over k of weight_k * factor_k * size term_k * worker term_k, weights not negative.
+
+    Attributes
+    ----------
+    terms : tuple of (factor, size term, worker term)
+        `factor` is an attribute of `Point`, or empty for 1.
+    intercept : bool
+        A constant is fitted too (b_1 of Eq. 11).
+    """
+
+    terms: tuple[tuple[str, str, str], ...]
+    intercept: bool = False
+
+    def columns(self, at: Point) -> Floats:
+        """Return the columns (m,) at a point."""
+        return np.array(
+            [
+                (getattr(at, factor) if factor else 1.0) * SIZE_TERMS[size](at.size) * WORKER_TERMS[workers](at.workers)
+                for factor, size, workers in self.terms
+            ]
+        )
+
+
+def _of_size(*sizes: str, workers: str = "1") -> tuple[tuple[str, str, str], ...]:
+    return tuple(("", size, workers) for size in sizes)
+
+
+_MOVED = tuple((count, "1", workers) for count in ("creates", "waits") for workers in ("1", "p-1", "(p-1)/p"))
+
+INTERMEDIATE: Final[Mapping[str, Intermediate]] = {
+    "serial_work": Intermediate(_of_size("n", "n log n", "n^2", "n^2 log n", "n^3", "n log log n"), True),  # Eq. 11
+    "inflation": Intermediate((("serial_work", "1", "(p-1)/p"), ("serial_work", "1", "p-1"))),  # Eq. 10
+    "creates": Intermediate(_of_size("n", "n log n", "n^2", "n^3", "n log log n")),  # Eq. 13
+    "waits": Intermediate(_of_size("n", "n log n", "n^2", "n^3", "n log log n")),  # Eq. 14
+    "delay": Intermediate(_MOVED),  # Eq. 12
+    "no_work": Intermediate(_of_size("1", "n", "n log n", "n^2", workers="(p-1)^2")),  # Eq. 15
+    "serial_work_ladder": Intermediate(_of_size(*LADDER), True),
+    "creates_ladder": Intermediate(_of_size(*LADDER)),
+    "waits_ladder": Intermediate(_of_size(*LADDER)),
+    "span": Intermediate(_of_size("log n", "log^2 n", "log^3 n", *LADDER), True),
+    # A greedy schedule leaves at most (p - 1) * span without work (Graham); how much of it is the program's.
+    "no_work_span": Intermediate((("span", "1", "p-1"), ("span", "1", "(p-1)^2/p"))),
+}

@@ -1,0 +1,193 @@
+"""Work stealing with what it costs: what a run of a task-parallel program would report, computed and not run.
+
+A task graph of strands (what a task does between two scheduling points) is executed by p workers. A strand's columns ``creates``
+and ``waits`` say how many tasks it creates and how many waits it ends with: their overhead comes after its work, and before its
+successors are ready. A worker goes on with the newest of its own ready strands; a worker that has none asks others at random,
+each time for `steal_ns`, and takes the oldest of the first that has some. While it does so a strand is ready and a worker is
+not working: that is delay, as the overheads are; what remains of p times the elapsed time is without work (paper 3, Eq. 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from advisor.domain.task_graphs import TaskGraph
+from advisor.errors import InvalidValue
+from advisor.simulation.analysis import COMPILED
+from advisor.simulation.program import Program
+
+MODULUS, MULTIPLIER = 2_147_483_647, 48_271  # Park and Miller's minimal standard: the same in whole numbers of any kind
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a runtime and a machine charge.
+
+    Attributes
+    ----------
+    create_ns, wait_ns : float
+        Of one creation and one wait.
+    steal_ns : float
+        Of asking one victim.
+    crowding : float
+        c: with b workers busy, work takes 1 / (1 - c (b - 1)) times as long, as behind an open queue; b is that of the start.
+    moved : float
+        m: a stolen strand's work takes 1 + m times as long.
+    """
+
+    create_ns: float = 0.0
+    wait_ns: float = 0.0
+    steal_ns: float = 0.0
+    crowding: float = 0.0
+    moved: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StolenRun:
+    """What a run reports: seconds, summed over workers but for `elapsed_s` and `span_s`.
+
+    work + delay + no_work = workers * elapsed.
+    """
+
+    workers: int
+    serial_work_s: float
+    work_s: float
+    delay_s: float
+    no_work_s: float
+    creates: int
+    waits: int
+    steals: int
+    elapsed_s: float
+    span_s: float
+
+
+def run_stealing(graph: TaskGraph | Program, workers: int, costs: Costs, seed: int = 0) -> StolenRun:
+    """Execute a graph whose unit is a time under work stealing; the same seed gives the same run. Cost O(n log p + m).
+
+    Raises
+    ------
+    InvalidValue
+        For costs that are negative or crowd the machine to a stop, workers below 1, or a graph whose unit has no name.
+    """
+    program = graph if isinstance(graph, Program) else Program(graph)
+    graph = program.graph
+    if graph.unit == "unit":
+        raise InvalidValue("graph.unit", graph.unit, "s, ms, us or ns", "costs are in ns")
+    if not isinstance(workers, int) or workers < 1:
+        raise InvalidValue("workers", workers, "a whole number from 1")
+    for name in ("create_ns", "wait_ns", "steal_ns", "crowding", "moved"):
+        if not np.isfinite(getattr(costs, name)) or getattr(costs, name) < 0:
+            raise InvalidValue(name, getattr(costs, name), "finite, at least 0")
+    if costs.crowding * (workers - 1) >= 1.0:
+        raise InvalidValue("crowding", costs.crowding, f"below 1 / {workers - 1}: the machine stands still there")
+    zeros = np.zeros(len(graph), np.int64)
+    creates = graph.columns.get("creates", zeros)
+    waits = graph.columns.get("waits", zeros)
+    overhead = np.rint(creates * costs.create_ns + waits * costs.wait_ns).astype(np.int64)
+    roots = np.flatnonzero(graph.waits == 0)
+    given: tuple[Any, ...] = (graph.ticks, overhead, graph.first, graph.children, graph.waits.copy(), roots)
+    if COMPILED:
+        kernel = COMPILED[0].stolen
+    else:
+        kernel, given = execute, tuple(each.tolist() for each in given)
+    elapsed, work, stealing, steals = kernel(
+        *given, workers, float(costs.steal_ns), float(costs.crowding), float(costs.moved), seed % (MODULUS - 1) + 1
+    )
+    delay = int(overhead.sum()) + stealing
+    return StolenRun(
+        workers, float(graph.ticks.sum()) / 1e9, work / 1e9, delay / 1e9,
+        (workers * elapsed - work - delay) / 1e9, int(creates.sum()), int(waits.sum()), steals, elapsed / 1e9,
+        program.span / 1e9,
+    )  # fmt: skip
+
+
+def execute(
+    ticks: Any, overhead: Any, first: Any, children: Any, left: Any, roots: Any,
+    workers: int, steal_ns: float, crowding: float, moved: float, state: int,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Return (elapsed, work, stealing, steals), in ns: the loop, in the Python that numba compiles."""
+    count = len(ticks)
+    # A deque a worker: strands linked from the oldest to the newest.
+    older, newer = [-1] * count, [-1] * count
+    oldest, newest = [-1] * workers, [-1] * workers
+    runs = [-1] * workers
+    busy = ready = 0
+    for k in range(len(roots)):
+        strand = roots[k]
+        older[strand] = newest[0]
+        if newest[0] >= 0:
+            newer[newest[0]] = strand
+        else:
+            oldest[0] = strand
+        newest[0] = strand
+        ready += 1
+    now = work = stealing = steals = 0
+    running = [(0, -1)]  # numba tells the type of a list by what is in it
+    running.pop()
+    while True:
+        # Owners first: nobody steals what its owner takes in the same instant.
+        for worker in range(workers):
+            strand = newest[worker]
+            if runs[worker] < 0 and strand >= 0:
+                newest[worker] = older[strand]
+                if newest[worker] < 0:
+                    oldest[worker] = -1
+                else:
+                    newer[newest[worker]] = -1
+                ready -= 1
+                busy += 1
+                runs[worker] = strand
+                took = round(ticks[strand] / (1.0 - crowding * (busy - 1)))
+                work += took
+                heappush(running, (now + took + overhead[strand], worker))
+        if ready > 0 and busy < workers:
+            for worker in range(workers):
+                if runs[worker] >= 0 or ready == 0:
+                    continue
+                tries = 0
+                victim = worker
+                while oldest[victim] < 0:
+                    state = state * MULTIPLIER % MODULUS
+                    victim = state % (workers - 1)
+                    if victim >= worker:
+                        victim += 1
+                    tries += 1
+                strand = oldest[victim]
+                oldest[victim] = newer[strand]
+                if oldest[victim] >= 0:
+                    older[oldest[victim]] = -1
+                else:
+                    newest[victim] = -1
+                ready -= 1
+                busy += 1
+                runs[worker] = strand
+                asked = round(tries * steal_ns)
+                took = round(ticks[strand] * (1.0 + moved) / (1.0 - crowding * (busy - 1)))
+                stealing += asked
+                steals += 1
+                work += took
+                heappush(running, (now + asked + took + overhead[strand], worker))
+        if len(running) == 0:
+            return now, work, stealing, steals
+        now = running[0][0]
+        while len(running) > 0 and running[0][0] == now:
+            worker = heappop(running)[1]
+            strand = runs[worker]
+            runs[worker] = -1
+            busy -= 1
+            for k in range(first[strand], first[strand + 1]):
+                child = children[k]
+                left[child] -= 1
+                if left[child] == 0:
+                    older[child] = newest[worker]
+                    newer[child] = -1
+                    if newest[worker] >= 0:
+                        newer[newest[worker]] = child
+                    else:
+                        oldest[worker] = child
+                    newest[worker] = child
+                    ready += 1

@@ -1,0 +1,171 @@
+"""Paper 3, section 5: six programs, trained on 1-8 workers and small sizes, predicted on 30-36 workers and larger sizes.
+
+Usage: python benchmarks/programs.py [--quick] [--save RUNS.csv | --load RUNS.csv]
+
+Runs are computed, not measured: task graphs of the programs (`program_graphs`) are executed under work stealing, seeded, with the
+costs below. The table tells |actual - predicted| / actual: the model as printed, ours, and two regressions on elapsed time alone:
+a lasso on products of size and worker terms, and Barnes' log-log form (Eqs. 6 and 7 of the paper).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from program_graphs import CASES, Case
+
+from advisor.models.lasso import fitted, rows_into
+from advisor.models.program_model import FOLDS, ProgramModel, RunRow
+from advisor.models.program_terms import INTERMEDIATE, TRANSFORMS, Point
+from advisor.simulation.analysis import use_compiled
+from advisor.simulation.program import Program
+from advisor.simulation.stealing import Costs, StolenRun, run_stealing
+
+# What the runtime and the machine charge: a light-weight runtime on one node. At 36 workers crowding makes work 16 % longer.
+COSTS = Costs(create_ns=80.0, wait_ns=60.0, steal_ns=250.0, crowding=0.004, moved=0.05)
+TRAIN_WORKERS = range(1, 9)
+TEST_WORKERS = (30, 32, 34, 36)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A computed run of a program."""
+
+    program: str
+    size: int
+    test: int
+    tasks: int
+    workers: int
+    serial_work_s: float
+    work_s: float
+    delay_s: float
+    no_work_s: float
+    creates: int
+    waits: int
+    elapsed_s: float
+    span_s: float
+
+    def row(self, case: Case) -> RunRow:
+        """Return the run as the model takes it."""
+        return RunRow(
+            TRANSFORMS[case.transform](float(self.size)), float(self.workers), self.serial_work_s, self.work_s, self.delay_s,
+            self.no_work_s, self.creates, self.waits, self.elapsed_s, self.span_s,
+        )  # fmt: skip
+
+
+def computed(name: str, case: Case, quick: bool) -> Iterator[Run]:
+    """Yield the runs of a program, those of training first."""
+    for test, sizes, workers in ((0, case.train, TRAIN_WORKERS), (1, case.test, TEST_WORKERS)):
+        for size in sizes[:: 2 if quick and len(sizes) > 4 else 1]:
+            graph = case.build(size).graph(seed=size)
+            program = Program(graph)
+            for p in workers:
+                run: StolenRun = run_stealing(program, p, COSTS, seed=1000 * size + p)
+                told = {each.name: getattr(run, each.name) for each in fields(Run) if hasattr(run, each.name)}
+                yield Run(program=name, size=size, test=test, tasks=int(run.creates) + 1, **told)
+
+
+def learned(case: Case, runs: Sequence[Run]) -> ProgramModel:
+    """Return the model of a program's training runs, which came in an order of their own."""
+    from advisor.models.program_model import WORDS
+
+    model = ProgramModel(np.zeros(WORDS))
+    order = np.random.default_rng(0).permutation(len(runs))
+    for at in order:
+        model.learn(runs[at].row(case))
+    return model
+
+
+def direct(case: Case, runs: Sequence[Run]) -> dict[str, Floats]:
+    """Return the predictions of two regressions on time for the test runs."""
+    size_of = TRANSFORMS[case.transform]
+    train, test = ([run for run in runs if run.test == flag] for flag in (0, 1))
+    serial = INTERMEDIATE["serial_work"]
+
+    def columns(run: Run) -> Floats:
+        sizes = np.append(serial.columns(Point(size_of(float(run.size)), 1.0)), 1.0)
+        return np.outer(sizes, (1.0, 1.0 / run.workers, run.workers - 1.0)).reshape(-1)
+
+    width = len(columns(train[0]))
+    folds = np.zeros((FOLDS, width + 2, width + 2))
+    for place, at in enumerate(np.random.default_rng(0).permutation(len(train))):
+        rows_into(folds, place % FOLDS, columns(train[at]), train[at].elapsed_s)
+    fit = fitted(folds, intercept=True)
+    assert fit is not None
+    lasso = np.array([fit.weights @ columns(run) + fit.intercept for run in test])
+
+    def logs(run: Run) -> list[float]:
+        p = math.log2(run.workers)
+        return [1.0, math.log2(size_of(float(run.size))), p, p * p]
+
+    weights = np.linalg.lstsq(np.array([logs(r) for r in train]), np.log2([r.elapsed_s for r in train]), rcond=None)[0]
+    barnes = 2.0 ** (np.array([logs(run) for run in test]) @ weights)
+    return {"direct lasso": lasso, "direct log-log": barnes}
+
+
+def judged(name: str, runs: Sequence[Run], detail: bool) -> dict[str, float]:
+    """Return the median error of each model on a program."""
+    case = CASES[name]
+    test = [run for run in runs if run.test]
+    model = learned(case, [run for run in runs if not run.test])
+    fits = model.fits()
+    actual = np.array([run.elapsed_s for run in test])
+    found: dict[str, Floats] = {}
+    covered = 0.0
+    for variant in ("paper", "span", None):
+        predictions = [model.predict(fits, run.row(case).size, run.workers, 0.9, variant) for run in test]
+        found[variant or "chosen"] = np.array([each.elapsed_s for each in predictions])
+        covered = float(np.mean([each.low_s <= t <= each.high_s for each, t in zip(predictions, actual, strict=True)]))
+        if detail and variant != None:
+            for run, each in zip(test, predictions, strict=True):
+                if run.workers == TEST_WORKERS[-1]:
+                    print(f"  {variant} n={run.size} p={run.workers} t={run.elapsed_s:.4g}/{each.elapsed_s:.4g} "
+                      f"T1'={run.serial_work_s:.4g}/{each.serial_work_s:.4g} T1={run.work_s:.4g}/{each.work_s:.4g} "
+                      f"delay={run.delay_s:.4g}/{each.delay_s:.4g} no_work={run.no_work_s:.4g}/{each.no_work_s:.4g} "
+                      f"span={run.span_s:.4g}/{each.span_s:.4g}")
+    found |= direct(case, runs)
+    errors = {key: float(np.median(np.abs(values - actual) / actual)) for key, values in found.items()}
+    return errors | {"within 90 %": covered, "variant": model.best_variant(fits)}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="every second size")
+    parser.add_argument("--save", type=Path, help="write the runs to this file")
+    parser.add_argument("--load", type=Path, help="read the runs from this file, instead of computing them")
+    parser.add_argument("--detail", action="store_true", help="what the parts are, against what they were")
+    given = parser.parse_args()
+    sys.setrecursionlimit(10_000)
+    use_compiled()
+    if given.load:
+        with given.load.open() as file:
+            kinds = {each.name: {"str": str, "int": int, "float": float}[str(each.type)] for each in fields(Run)}
+            runs = [Run(**{key: kinds[key](value) for key, value in row.items()}) for row in csv.DictReader(file)]
+    else:
+        runs = []
+        for name, case in CASES.items():
+            began = time.perf_counter()
+            runs += computed(name, case, given.quick)
+            print(f"{name}: {time.perf_counter() - began:.1f} s to compute", file=sys.stderr)
+    if given.save:
+        with given.save.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [each.name for each in fields(Run)])
+            writer.writeheader()
+            writer.writerows(asdict(run) for run in runs)
+    for name in dict.fromkeys(run.program for run in runs):
+        mine = [run for run in runs if run.program == name]
+        print(name, max(r.tasks for r in mine if not r.test), max(r.tasks for r in mine), {k: v if isinstance(v, str) else round(v, 3) for k, v in judged(name, mine, given.detail).items()})
+
+
+if __name__ == "__main__":
+    main()

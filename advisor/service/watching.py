@@ -8,10 +8,8 @@ in a worker process. Between looks a batch of rows costs a few array operations,
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import anyio
@@ -30,83 +28,22 @@ from advisor.errors import (
     Unsupported,
 )
 from advisor.planning.fares import Standing
-from advisor.planning.stability import CostOfChange, Look, Policy, Question, Schedule, Verdict, outcome
-from advisor.protocol import messages as m
+from advisor.planning.stability import CostOfChange, Look, Outcome, Policy, Question
 from advisor.protocol.connection import encode_notification
 from advisor.service import questions
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.planner import Planner
-from advisor.service.seen import Ints, Seen, Tally
+from advisor.service.seen import Seen
 from advisor.service.subscriptions import Subscriptions
+from advisor.service.watch import Watch, judgement, values_told
 
 WATCHES_MAX = 1_000  # of the service: one a connection at its default limit
 WATCHES_CONNECTION_MAX = 16  # of one connection: as many as it may have subscriptions
 LOOK_COUNTED_S = 1.0  # of a look: a longer one has waited for others, or for a worker process to start
 LOOK_SHARE = 0.1  # of the time that looks of one watch may take: after one of a second the next comes 9 seconds later
 PUSH_EVERY_S = 0.01  # between two pushes of one watch
-SAME_CORES = 0.02  # of the cores advised: the mean of the latest rows lies so near when all but the oldest have them
 WATCHABLE = ("throughput", "latency", "fewest_cores")
-REGRET_GAP_S = 3600.0  # no longer span between looks counts towards regret: nothing was known in it
-
-
-@dataclass(slots=True, eq=False)
-class Watch:
-    """One network that somebody watches.
-
-    Attributes
-    ----------
-    standing : Standing or None
-        What the runtime was told to have, or said that it has; None: what its rows show.
-    advised : Allocation or None
-        The last advice that is neither applied nor withdrawn.
-    promise : (ratio, Standing, Standing) or None
-        Of a change that was applied and is not judged yet: the seconds promised as a share of those before, what it is,
-        what was before.
-    best : Allocation or None
-        Of the last look.
-    slice : tuple
-        Network, request and curves of the last look: what its answer is kept with.
-    told : list of maps
-        What is to be told with the next push.
-    """
-
-    number: int
-    owner: Any
-    params: m.Watch
-    keys: tuple[str, ...]
-    components: tuple[str, ...]
-    objective: str
-    policy: Policy
-    cost: CostOfChange
-    shadow: bool
-    standing: Standing | None
-    schedule: Schedule = field(default_factory=Schedule)
-    rows: int = 0
-    looking: bool = False
-    rest_until: float = 0.0
-    again_at: float = 0.0
-    advised: Allocation | None = None
-    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    best: Allocation | None = None
-    verdict: Verdict | None = None
-    waiting: str = "no look yet"
-    failure: str = ""
-    outcome: str = ""
-    places: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    changes: int = 0
-    changes_seen: int = -1
-    advised_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    promise: tuple[float, Standing, Standing | None] | None = None
-    tally: Tally | None = None
-    slice: tuple[Any, Any, Any] = (None, None, None)
-    told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    regret: float = 0.0
-    rate_lost: float = 0.0
-    regret_s: float = 0.0
-    watched_s: float = 0.0
-    records_lost: float = 0.0
-    looked_at: float | None = None
 
 
 class Watching:
@@ -207,9 +144,9 @@ class Watching:
             applied = watch.advised or watch.best
             if applied is None:
                 raise InvalidValue("applied", True, "a map by key: nothing was advised yet")
-            self._applied(watch, Standing.of(applied), params.took_s)
+            self._apply(watch, Standing.of(applied), params.took_s)
         elif isinstance(params.applied, dict):
-            self._applied(
+            self._apply(
                 watch, Standing.given("applied", cast("dict[str, Any]", params.applied), watch.keys), params.took_s
             )
         elif params.took_s is not None:
@@ -297,7 +234,8 @@ class Watching:
             actual = self._seen.standing(
                 watch.keys, watch.places, {} if watch.standing is None else watch.standing.instances
             )
-            self._notice_applied(watch, actual)
+            if watch.shows_advice(actual):
+                self._apply(watch, Standing.of(cast("Allocation", watch.advised)), None)
             standing = actual if watch.shadow else watch.standing
             question = Question(
                 standing, None if watch.advised is None else Standing.of(watch.advised), watch.cost, watch.policy,
@@ -326,8 +264,12 @@ class Watching:
         watch.waiting, watch.failure = "", ""
         watch.best, watch.figures = look.allocation, look.values
         watch.verdict = look.verdict
-        self._account(watch)
-        self._judge_change(watch, look)
+        span, lost_s = watch.account(self._clock())
+        self._measures.watched_s += span
+        self._measures.regret_s += lost_s
+        changed = watch.judged(look)
+        if changed is not None:
+            self._say_outcome(watch, changed)
         if watch.shadow:
             return
         if look.kind == "first":
@@ -345,9 +287,11 @@ class Watching:
     def _say(self, watch: Watch, kind: str, look: Look) -> None:
         allocation = look.allocation.as_dict()
         allocation["id"] = self._planner.keep(*watch.slice, allocation)
-        item: dict[str, Any] = {"watch": watch.number, "kind": kind, "allocation": allocation} | _values(look.values)
+        item: dict[str, Any] = {"watch": watch.number, "kind": kind, "allocation": allocation} | values_told(
+            look.values
+        )
         if look.verdict is not None:
-            item |= _judgement(look.verdict)
+            item |= judgement(look.verdict)
         self._push(watch, item)
 
     def _push(self, watch: Watch, item: dict[str, Any]) -> None:
@@ -355,6 +299,20 @@ class Watching:
         watch.told = [each for each in watch.told if each["kind"] != item["kind"]] + [item]
         self._measures.notifications[item["kind"]] += 1
         self._subscriptions.stir()
+
+    def _say_outcome(self, watch: Watch, found: Outcome) -> None:
+        self._measures.outcomes["paid" if found.paid else "not_paid"] += 1
+        self._push(
+            watch,
+            {
+                "watch": watch.number, "kind": "outcome", "paid": found.paid, "before_s": found.before,
+                "promised_s": found.promised, "measured_s": found.measured, "why": found.text,
+            },
+        )  # fmt: skip
+
+    def _apply(self, watch: Watch, standing: Standing, took_s: float | None) -> None:
+        watch.apply(standing, took_s)
+        self._measures.applied += 1
 
     async def _news(self, watch: Watch) -> bytes | None:
         if not watch.told:
@@ -371,85 +329,6 @@ class Watching:
             watch.failure = error.code
             self._push(watch, {"watch": watch.number, "kind": "failed", "error": error.as_dict()})
 
-    # -- what became of advice
-
-    def _notice_applied(self, watch: Watch, actual: Standing | None) -> None:
-        """Rows on the cores that were advised say that the advice was applied, where nobody does."""
-        if watch.advised is None or actual is None or watch.shadow:
-            return
-        wanted = watch.advised.cores
-        if all(abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in wanted.items()):
-            self._applied(watch, Standing.of(watch.advised), None)
-
-    def _applied(self, watch: Watch, standing: Standing, took_s: float | None) -> None:
-        before = watch.standing
-        if took_s is not None and before is not None:
-            changed = [key for key in watch.keys if before.cores[key] != standing.cores[key]
-                       or before.instances[key] != standing.instances[key]]  # fmt: skip
-            watch.cost = watch.cost.learned(changed, took_s)
-        if watch.advised is not None and Standing.of(watch.advised) == standing:
-            now, then = watch.advised_values["present"], watch.advised_values["best"]
-            watch.promise = (_seconds(watch.objective, then) / _seconds(watch.objective, now), standing, before)
-            cores = np.array([standing.cores[key] for key in watch.keys])
-            watch.tally = Tally(watch.places, cores)
-        else:
-            watch.promise = watch.tally = None
-        watch.standing, watch.advised = standing, None
-        # Looks come close together again, for the cores are new to some components; their risk is not given out anew.
-        watch.schedule = watch.schedule.again(watch.rows)
-        self._measures.applied += 1
-
-    def _judge_change(self, watch: Watch, look: Look) -> None:
-        """Hold what was measured since a change against what was promised."""
-        if watch.promise is None or watch.tally is None:
-            return
-        ratio, standing, _ = watch.promise
-        if "previous" not in look.values:
-            return
-        before = _seconds(watch.objective, look.values["previous"])
-        instances = np.array([standing.instances[key] for key in watch.keys])
-        seconds = look.visits * watch.tally.mean
-        if watch.objective != "latency":
-            seconds = seconds / instances
-        found = outcome(
-            before,
-            before * ratio,
-            seconds,
-            watch.tally.spread(),
-            watch.tally.runs,
-            objective=watch.objective,
-        )
-        if found is None:
-            return
-        watch.promise = watch.tally = None
-        self._measures.outcomes["paid" if found.paid else "not_paid"] += 1
-        watch.outcome = found.text
-        self._push(
-            watch,
-            {
-                "watch": watch.number, "kind": "outcome", "paid": found.paid, "before_s": found.before,
-                "promised_s": found.promised, "measured_s": found.measured, "why": found.text,
-            },
-        )  # fmt: skip
-
-    def _account(self, watch: Watch) -> None:
-        """Add up what the runtime lost since the last look by not doing what was best then."""
-        now = self._clock()
-        if watch.looked_at is not None:
-            span = min(now - watch.looked_at, REGRET_GAP_S)
-            watch.watched_s += span
-            watch.regret_s += span * watch.regret
-            watch.records_lost += span * watch.rate_lost
-            self._measures.watched_s += span
-            self._measures.regret_s += span * watch.regret
-        if "actual" not in watch.figures:
-            return
-        watch.looked_at = now
-        best, actual = watch.figures["best"], watch.figures["actual"]
-        watch.regret = _regret(watch.objective, best, actual)
-        lost = best["throughput_per_s"] - actual["throughput_per_s"]
-        watch.rate_lost = max(lost, 0.0) if watch.objective == "throughput" else 0.0
-
     # -- what is told of watches
 
     def status(self, limit: int) -> dict[str, Any]:
@@ -461,27 +340,12 @@ class Watching:
             "replans": dict(measures.replans),
             "outcomes": dict(measures.outcomes),
             "regret": measures.regret_s / measures.watched_s if measures.watched_s else None,
-            "first": [self._brief(watch) for watch in list(self._watches.values())[:limit]],
+            "first": [watch.brief() for watch in list(self._watches.values())[:limit]],
         }
 
     def regrets(self) -> list[float]:
         """Return the regret of each watch at its last look."""
         return [watch.regret for watch in self._watches.values() if "actual" in watch.figures]
-
-    def _brief(self, watch: Watch) -> dict[str, Any]:
-        return {
-            "watch": watch.number,
-            "components": len(watch.keys),
-            "objective": watch.objective,
-            "shadow": watch.shadow,
-            "rows": watch.rows,
-            "waiting": watch.waiting or None,
-            "why": watch.verdict.text if watch.verdict is not None else None,
-            "regret": watch.regret if "actual" in watch.figures else None,
-            "regret_mean": watch.regret_s / watch.watched_s if watch.watched_s else None,
-            "records_lost": watch.records_lost,
-            "outcome": watch.outcome or None,
-        }
 
     def _state(self, watch: Watch, *, first: bool = False) -> dict[str, Any]:
         verdict = watch.verdict
@@ -490,8 +354,8 @@ class Watching:
             allocation = watch.best.as_dict()
             if first:
                 allocation["id"] = self._planner.keep(*watch.slice, allocation)
-        state = self._brief(watch) | {"allocation": allocation} | _values(watch.figures)
-        return state | (_judgement(verdict) if verdict is not None else {})
+        state = watch.brief() | {"allocation": allocation} | values_told(watch.figures)
+        return state | (judgement(verdict) if verdict is not None else {})
 
     # -- inside
 
@@ -532,34 +396,3 @@ def _cost(given: Any, keys: Sequence[str]) -> CostOfChange:
             raise InvalidValue("change_cost_s", unknown, f"a key of the network: {', '.join(keys[:8])}")
         return CostOfChange(by_key=by_key)
     return CostOfChange(flat_s=float(given or 0.0))
-
-
-def _values(values: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    return {name: dict(values[name]) for name in ("best", "present", "advised", "actual") if name in values}
-
-
-def _judgement(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "gain": verdict.gain,
-        "probability": verdict.probability,
-        "cost_s": verdict.cost_s,
-        "break_even_s": verdict.break_even_s if math.isfinite(verdict.break_even_s) else None,
-        "changed": list(verdict.changed),
-        "verdict": verdict.code,
-        "why": verdict.text,
-    }
-
-
-def _seconds(objective: str, figures: Mapping[str, float]) -> float:
-    return figures["work_s"] if objective == "latency" else 1.0 / figures["throughput_per_s"]
-
-
-def _regret(objective: str, best: Mapping[str, float], actual: Mapping[str, float]) -> float:
-    """Return the share of the objective that is lost against the best known; 0 where there is nothing to gain."""
-    if objective == "latency":
-        share = 1.0 - best["latency_s"] / actual["latency_s"]
-    elif objective == "fewest_cores":
-        share = 1.0 - best["cores"] / actual["cores"]
-    else:
-        share = 1.0 - actual["throughput_per_s"] / best["throughput_per_s"]
-    return min(max(share, 0.0), 1.0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import signal
 from pathlib import Path
 
-from live import Live, Peer, refused, running
+from live import PATIENCE_S, Live, Peer, refused, running
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, WorkFailed
 
 
 async def taught(live: Live, components: int) -> Peer:
@@ -95,7 +97,11 @@ async def test_a_request_at_its_deadline_is_killed_and_others_go_on(tmp_path: Pa
         assert (await peer.call("predict", "component_0", 1, 1))["observations"] == 5  # meanwhile
         error = await refused("work_failed", peer.answer(endless))
         assert error.retry
-        assert (await peer.call("allocate", {"network": pipeline(3), "cores": 9}))["cores"]
+        async with asyncio.timeout(PATIENCE_S):
+            while True:  # on a machine that is very busy even a small one may take so long
+                with contextlib.suppress(WorkFailed):
+                    assert (await peer.call("allocate", {"network": pipeline(3), "cores": 9}))["cores"]
+                    break
 
 
 async def test_a_worker_that_dies_is_an_error_with_retry(tmp_path: Path) -> None:

@@ -417,7 +417,8 @@ class AsyncClient:
         """Send task events, in their place among the rows, exactly once; return what became of them.
 
         `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
-        `fields` and `dropped`. The answer is empty when it was lost with its connection; the events were folded all the same.
+        `fields`, `dropped`, `sums` (as bytes) and `ended`: the run is over.
+        The answer is empty when it was lost with its connection; the events were folded all the same.
         """
         call = self._session.call_numbered(body_of_events(records, **header))
         return await self._answer(call, "task_events", lambda result: dict(result or {}), timeout_s)
@@ -427,7 +428,7 @@ class AsyncClient:
     ) -> dict[str, Any]:
         """Return the profile of a producer's newest run, or without producer which runs there are.
 
-        `asked` is `incarnation`, `nodes` and `diagnosis`.
+        `asked` is `incarnation`, `nodes`, `diagnosis` and `ended`: as if the run had ended.
         """
         return await self._ask("profile", requests.given(producer=producer, **asked), dict, timeout_s)
 

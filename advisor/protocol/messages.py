@@ -424,12 +424,14 @@ METHODS: Mapping[str, Method] = {
             "clock": f.record_of(ticks_per_s=f.number, anchors=f.list_of(f.anything, limits.CLOCK_ANCHORS_MAX)),
             "fields": f.texts(limits.EVENT_FIELDS_MAX),
             "dropped": f.integer(0, 2**63 - 1),
+            "sums": f.binary(),
+            "ended": f.boolean,
         },
         rule=_numbered,
     ),
     "profile": Method(
         Profile,
-        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean},
+        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean, "ended": f.boolean},
     ),
     "pin": Method(Pin, {**_SEQUENCE, "component": f.name, "model": f.or_nil(_WORD)}, rule=_numbered),
 }  # fmt: skip

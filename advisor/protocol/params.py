@@ -91,6 +91,8 @@ class TaskEvents:
     clock: dict[str, Any] | None = None
     fields: list[str] | None = None
     dropped: int = 0
+    sums: bytes = b""
+    ended: bool = False
     producer: str | None = None
     incarnation: bytes = NO_INCARNATION
     sequence: int | None = None
@@ -104,6 +106,7 @@ class Profile:
     incarnation: bytes | None = None
     diagnosis: bool = True
     nodes: bool = True
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
     python benchmarks/recorded_graphs.py [--threads 2] [--runs 7] [--keep FOLDER] [--json FILE]
 
-Each program of tests/support/openmp is compiled, recorded at one thread, its graph executed on one and on `--threads` processors by
-each policy, and set beside what the program takes: under the tool, which the recorded times hold, and without it. Times are what
-the program prints for its parallel region, the least of `--runs` runs, the numbers of threads by turns. `--keep` keeps the recordings
-(`advisor simulate FOLDER/fib.events`).
+Each program of tests/support/openmp is compiled, recorded at one thread, its graph executed on one and on `--threads`
+processors by each policy, and set beside what the program takes: under the tool, which the recorded times hold, and without
+it. Times are what the program prints for its parallel region, the least of `--runs` runs, the numbers of threads by turns.
+`--keep` keeps the recordings (`advisor simulate FOLDER/fib.events`).
 
-`error` is that of the prediction by work stealing against the two-thread time under the tool, `plain_error` against the program
-without it. `copies_s` is what as many copies of the program at one thread take at once: what is more than `one_plain_s` is what the
-processors cost each other, or what other programs take, which no graph recorded at one thread knows.
+`error` is that of the prediction by work stealing against the two-thread time under the tool, `plain_error` against the
+program without it. `copies_s` is what as many copies of the program at one thread take at once: what is more than
+`one_plain_s` is what the processors cost each other, or what other programs take, which no graph recorded at one thread knows.
 """
 
 # ruff: noqa: E402 -- the path is set before anything else is imported
@@ -46,7 +46,8 @@ from advisor.simulation import Program, simulate
 PROGRAMS = HERE.parent / "tests" / "support" / "openmp"
 # Sizes that take 0.1 to 0.5 s on one core: starting the threads is little of it. They make 10^2 to 3 10^4 tasks.
 SIZES = {
-    "fft": (1 << 18, 6), "fib": (35, 13), "nqueens": (13, 4), "sort": (2_000_000, 6), "sparselu": (48, 1), "strassen": (1024, 3),
+    "fft": (1 << 18, 6), "fib": (35, 13), "nqueens": (13, 4), "sort": (2_000_000, 6), "sparselu": (48, 1),
+    "strassen": (1024, 3),
 }  # fmt: skip
 POLICIES = ("work_stealing", "fifo", "lifo")
 
@@ -160,7 +161,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--keep", type=Path, help="keep the recordings there")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--under", default="", help="command in front of the programs, like 'chrt -r 10' on a machine with other load")
+    parser.add_argument(
+        "--under", default="", help="command in front of the programs, like 'chrt -r 10' on a machine with other load"
+    )
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     print(f"load of the machine before: {os.getloadavg()[0]:.2f}, {os.cpu_count()} processors")
@@ -173,7 +176,11 @@ def main() -> None:
                 continue
             row = judged(name, folder, keep, given.threads, given.runs, given.under.split())
             rows.append(row)
-            print("  ".join(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()))
+            print(
+                "  ".join(
+                    f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()
+                )
+            )
     if given.json:
         given.json.write_text(json.dumps({"load": os.getloadavg(), "rows": rows}, indent=1))
 

@@ -66,7 +66,9 @@ def workflow_of(top: Entry, name: str, *, timed: bool = True) -> Workflow:
     )
 
 
-def _task(key: str, entry: Entry, run: Entry, after: tuple[str, ...], sizes: Mapping[str, float], *, timed: bool) -> Task:
+def _task(
+    key: str, entry: Entry, run: Entry, after: tuple[str, ...], sizes: Mapping[str, float], *, timed: bool
+) -> Task:
     time = _first(run, "runtimeInSeconds", "runtime")
     if time is None:
         time = _first(entry, "runtimeInSeconds", "runtime")
@@ -102,8 +104,8 @@ def _name(entry: Entry, field: str) -> str:
 
 def _cores(machine: Entry) -> int:
     cpu: Any = machine.get("cpu")
-    count = _first(cast("Entry", cpu), "coreCount", "count") if isinstance(cpu, Mapping) else None
-    return int(count) if _is_number(count) and count >= 1 else 1
+    count: Any = _first(cast("Entry", cpu), "coreCount", "count") if isinstance(cpu, Mapping) else None
+    return max(1, int(count)) if _is_number(count) else 1
 
 
 def _bytes(file: Entry) -> float:

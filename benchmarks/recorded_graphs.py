@@ -118,8 +118,8 @@ def copies(program: Path, threads: int, under: list[str]) -> float:
 
 def region(graph: TaskGraph, program: Program, cores: int, policy: str) -> float:
     """Return the predicted seconds of the parallel region: the program's, less what the first thread does before and after."""
-    own = np.flatnonzero(graph.columns["type"] == graph.types.index("thread 0"))
-    return simulate(program, cores, policy).makespan / 1e9 - float(graph.ticks[own[[0, -1]]].sum()) / 1e9
+    own = [task for task, name in enumerate(graph.names) if name.startswith("thread 0, ")]
+    return simulate(program, cores, policy).makespan / 1e9 - float(graph.ticks[[own[0], own[-1]]].sum()) / 1e9
 
 
 def judged(name: str, folder: Path, keep: Path, threads: int, runs: int, under: list[str]) -> dict[str, Any]:

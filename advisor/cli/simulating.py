@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from advisor.simulation import Request
 
 CHAIN_SHOWN = 12  # tasks of a critical path that are told
-COMPILED_FROM = 20_000_000  # tasks times analyses from which compiling, a few seconds, pays
+COMPILED_FROM = 5_000_000  # tasks times analyses from which compiling, a few seconds, pays
 
 
 class Words(click.ParamType[list[str]]):
@@ -175,6 +175,7 @@ def _predicted(source: GraphFile, request: Request, given: dict[str, Any]) -> tu
         for _ in predicting(
             advisor, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes,
             components=dict(given["components"]), level=given["level"], machine=given["machine"],
+            parts=graph.columns.get("part"),
         ):  # fmt: skip
             pass
     times = uncertain(found.times, found.low, found.high, given["level"])

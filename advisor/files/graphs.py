@@ -219,8 +219,14 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]], *, timed: bool) 
     unknown = after.keys() - set(names)
     if unknown:
         raise InvalidValue("graph.edges", min(unknown), "a task of the graph")
+    columns: dict[
+        tuple[str, ...], list[str]
+    ] = {}  # what is no field of a task, by the keys that an entry has: few kinds
     for name, entry in zip(names, checked, strict=True):
-        known = {next((alias for alias in aliases if alias in entry), "") for aliases in ALIASES.values()}
+        keys = tuple(entry)
+        if keys not in columns:
+            known = {next((alias for alias in aliases if alias in entry), "") for aliases in ALIASES.values()}
+            columns[keys] = [key for key in keys if key not in known]
         time = _field(entry, "time", None)
         if time is None and not timed and _field(entry, "task_type", ""):
             time = 0.0
@@ -233,7 +239,7 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]], *, timed: bool) 
             [*(str(parent) for parent in parents), *after.get(name, [])],
             str(_field(entry, "task_type", "")),
             _number(f"tasks[{name}].size", _field(entry, "size", 1.0)),
-            {key: float(value) for key, value in entry.items() if key not in known and _is_number(value)},
+            {key: float(entry[key]) for key in columns[keys] if _is_number(entry[key])},
         )
 
 

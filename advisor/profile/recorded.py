@@ -35,7 +35,7 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     TaskGraph
         Columns: ``tied`` (strands of equal numbers stay on one worker, -1: on any), ``creates`` and ``waits`` (what the
         strand ends with), ``queue`` (the thread that ran it), ``part`` (its share of its instance's time), ``type`` and
-        ``size`` of its instance.
+        ``size`` of its instance; what threads do themselves has no type.
 
     Raises
     ------
@@ -124,12 +124,12 @@ def _named(found: Strands, strings: list[str]) -> tuple[list[str], list[str]]:
     for strand, instance in enumerate(found.of):
         if instance is None:
             names.append(f"{BARRIER_TYPE} {strand}")
-            types.append(BARRIER_TYPE)
+            types.append("")
             continue
         parts[instance.index] += 1
         part = parts[instance.index]
         if instance.thread != NONE:
-            types.append(f"thread {instance.thread}")
+            types.append("")
             names.append(f"thread {instance.thread}, part {part}")
         else:
             types.append(strings[instance.type] if instance.type < len(strings) else "task")
@@ -140,17 +140,17 @@ def _named(found: Strands, strings: list[str]) -> tuple[list[str], list[str]]:
 def _columns(found: Strands, ticks: Any) -> dict[str, Any]:
     owner = np.asarray([NONE if instance is None else instance.index for instance in found.of], np.int64)
     held = owner >= 0
-    many = np.bincount(owner[held], minlength=len(found.number_of)) > 1
+    strands = np.bincount(owner[held], minlength=len(found.number_of))
     totals = np.bincount(owner[held], ticks[held], minlength=len(found.number_of))
     tied = np.asarray([instance is not None and instance.tied for instance in found.of], bool)
-    tied[held] &= many[owner[held]]
-    total = totals[owner]
+    tied[held] &= strands[owner[held]] > 1
+    total, evenly = totals[owner], 1.0 / strands[owner]
     numbers = [0 if instance is None else found.number_of[instance.index] for instance in found.of]
     return {
         "tied": np.where(tied, owner, NONE),
         "creates": found.creates,
         "waits": found.waits,
         "queue": found.ran_on,
-        "part": np.divide(ticks, total, out=np.ones(len(ticks)), where=held & (total > 0)),
+        "part": np.divide(ticks, total, out=np.where(held, evenly, 1.0), where=held & (total > 0)),
         "size": [found.sizes.get(number, 1.0) for number in numbers],
     }

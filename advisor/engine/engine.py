@@ -123,7 +123,7 @@ class Engine:
         folded = self.profiles.fold(key, events)
         self.totals_add("events_accepted", folded.accepted)
         self.totals_add("events_refused", sum(folded.refused.values()))
-        self.totals_add("tasks_ended", len(folded.ended))
+        self.totals_add("tasks_ended", len(folded.ended) + folded.summed)
         return {"accepted": folded.accepted, "refused": refusals(folded), "waiting": folded.waiting}
 
     def applied(self, producer: str, incarnation: bytes) -> int:

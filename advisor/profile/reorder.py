@@ -88,6 +88,13 @@ class Reorder:
         return times, held
 
 
+def joined(first: tuple[Ints, NDArray[Any]], then: tuple[Ints, NDArray[Any]]) -> tuple[Ints, NDArray[Any]]:
+    """Return times and records that left one after another as one."""
+    if not len(then[0]):
+        return first
+    return np.concatenate([first[0], then[0]]), np.concatenate([first[1], then[1]])
+
+
 def in_order(times: Ints, records: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
     """Return both in order of time, those of one time as they came."""
     if len(times) < 2 or bool((times[1:] >= times[:-1]).all()):

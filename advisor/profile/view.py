@@ -20,6 +20,7 @@ NOTED = {
     "dependences_beyond_cap": at.EDGES_REFUSED,
     "instances_lost": at.LOST,
     "regions_repaired": at.REPAIRED,
+    "instances_summed": at.SUMMED,
 }
 NS = 1e-9
 

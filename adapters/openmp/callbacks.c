@@ -122,12 +122,13 @@ static void on_parallel_end(ompt_data_t *parallel, ompt_data_t *encountering, in
 
 static void on_implicit_task(ompt_scope_endpoint_t endpoint, ompt_data_t *parallel, ompt_data_t *data, unsigned actual,
                              unsigned index, int flags) {
-    (void)actual, (void)index;
+    (void)index;
     struct thread *t = here();
     struct task *task;
     if (!t) return;
     uint64_t now = ticks();
     if (endpoint == ompt_scope_begin) {
+        t->alone = actual == 1;
         struct team *team = parallel ? parallel->ptr : NULL;
         if (!(task = new_task(t))) return;
         task->implicit = true;
@@ -153,6 +154,7 @@ static void on_implicit_task(ompt_scope_endpoint_t endpoint, ompt_data_t *parall
     else
         leave_out(t, 1);
     t->current = task->outer;
+    t->alone = false; /* or not known: it only saves a look at the clock */
     data->ptr = NULL;
     if (!t->current) start_idling(t, now);
     free_task(t, task);
@@ -263,6 +265,7 @@ static void begin_sync(struct thread *t, struct task *task, ompt_sync_region_t k
         spend(task, now);
         task->bucket = WAITS;
         task->waits += task->waits < UINT16_MAX;
+        t->fresh = now;
     }
 }
 
@@ -272,7 +275,9 @@ static void on_sync_region(ompt_sync_region_t kind, ompt_scope_endpoint_t endpoi
     struct thread *t = here();
     struct task *task = t ? t->current : NULL;
     if (!task || kind == ompt_sync_region_reduction) return;
-    uint64_t now = ticks();
+    /* Where no task ran meanwhile, a thread alone has waited for nobody: the sums need no second look at the clock. */
+    bool at_once = t->fresh && t->alone && !task->followed && endpoint == ompt_scope_end;
+    uint64_t now = at_once ? t->fresh : ticks();
     if (endpoint == ompt_scope_begin) {
         begin_sync(t, task, kind, code, now);
         return;

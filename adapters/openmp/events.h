@@ -90,6 +90,7 @@ struct thread {
     struct task *due;   /* the one that it would take to run here if every task were followed */
     bool apart;         /* tasks that are not followed run, as far as the service knows */
     bool idle, begins_if0;
+    bool alone; /* the only thread of its team: others have none of its tasks */
     uint16_t number;
     uint64_t fresh;  /* time of the last event where nothing came since and it may stand for the next, too; 0: none */
     uint64_t random; /* which tasks are followed when most are not */
@@ -97,9 +98,9 @@ struct thread {
     void *creating; /* the task that was allocated and not handed over */
     struct cell *cells;
     unsigned used;
-    /* Records that are in no ring: lost; and left out because their tasks are in the sums. Records that only say that tasks
-     * are left out. So head - extra + dropped + summed is how many records there are of the program, whatever is sent. */
-    _Atomic uint64_t dropped, summed, extra, tasks, followed;
+    /* Records that found no room; those of tasks that are not followed; and those that only say that tasks are not. So
+     * head - extra + dropped + left_out is how many records there are of the program, whatever is sent. */
+    _Atomic uint64_t dropped, left_out, extra, tasks, followed;
     /* between both */
     _Alignas(64) _Atomic uint64_t head;
     _Alignas(64) _Atomic uint64_t tail;
@@ -200,10 +201,7 @@ static inline bool put_extra(struct thread *t, uint64_t now, enum kind kind, uin
 
 /* Records of a task that is not followed. In full mode that is a loss; else the sums stand for them. */
 static inline void leave_out(struct thread *t, unsigned records) {
-    if (atomic_load_explicit(&tool.mode, memory_order_relaxed) == FULL)
-        ADD(t->dropped, records);
-    else
-        ADD(t->summed, records);
+    ADD(t->left_out, records);
     t->fresh = 0;
 }
 
@@ -226,7 +224,7 @@ static inline struct task *new_task(struct thread *t) {
     struct task *task = t->free;
     if (UNLIKELY(!task) && !(task = more_tasks(t))) return NULL;
     t->free = task->next;
-    __builtin_memset(task, 0, offsetof(struct task, owner));
+    __builtin_memset(task, 0, offsetof(struct task, sync)); /* the rest is written before it is read */
     return task;
 }
 
@@ -246,8 +244,27 @@ static inline void free_task(struct thread *t, struct task *task) {
 
 enum name_kind { AT_CODE, CONSTANT };
 
-uint32_t type_at(const void *key, enum name_kind kind);
+enum { TYPES_MAX = 4096 };           /* later ones are called "elsewhere", the first of all; 200 bytes each fit into a batch */
+enum { TYPES_ROOM = 4 * TYPES_MAX }; /* of the table that finds them: a power of two */
+
+extern struct types {
+    _Atomic uintptr_t key[TYPES_ROOM];
+    uint32_t number[TYPES_ROOM];
+} types;
+
+uint32_t search_type(uintptr_t key, enum name_kind kind);
 uint32_t types_count(void);
+
+static inline unsigned place_of(uintptr_t key) {
+    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & (TYPES_ROOM - 1);
+}
+
+static inline uint32_t type_at(const void *key, enum name_kind kind) {
+    unsigned place = place_of((uintptr_t)key);
+    if (LIKELY(atomic_load_explicit(&types.key[place], memory_order_acquire) == (uintptr_t)key)) return types.number[place];
+    return search_type((uintptr_t)key, kind);
+}
+
 void name_type(uint32_t type, char out[NAME_BYTES_MAX + 1]);
 
 /* ---- the rest of the tool, by file ---- */

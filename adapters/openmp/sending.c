@@ -176,7 +176,7 @@ static bool choose_sums(bool last) {
 static uint64_t dropped_records(void) {
     uint64_t sum = restarts;
     for (int i = 0, n = threads(); i < n; i++)
-        if (thread_at(i)) sum += READ(thread_at(i)->dropped);
+        if (thread_at(i)) sum += READ(thread_at(i)->dropped) + (atomic_load(&tool.mode) == FULL ? READ(thread_at(i)->left_out) : 0);
     return sum;
 }
 
@@ -354,7 +354,7 @@ static void write_report(void) {
         if (!t) continue;
         made += READ(t->head);
         dropped += READ(t->dropped);
-        summed += READ(t->summed);
+        *(atomic_load(&tool.mode) == FULL ? &dropped : &summed) += READ(t->left_out);
         extra += READ(t->extra);
         tasks += READ(t->tasks);
         followed += READ(t->followed);

@@ -123,6 +123,6 @@ void add_to_cell(struct thread *t, const struct task *task) {
         atomic_store_explicit(&cell->least, took, memory_order_relaxed);
     if (took > atomic_load_explicit(&cell->most, memory_order_relaxed))
         atomic_store_explicit(&cell->most, took, memory_order_relaxed);
-    ADD(cell->squares, (double)took * (double)took);
+    ADD(cell->squares, (double)(int64_t)took * (double)(int64_t)took);
     atomic_store_explicit(&cell->version, version + 2, memory_order_release);
 }

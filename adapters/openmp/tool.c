@@ -58,7 +58,10 @@ static void know_types(void) {
 }
 
 static int start(ompt_function_lookup_t lookup, int device, ompt_data_t *data) {
+    static bool started; /* the runtime of a forked child starts again, but its parent is the one that is watched */
     (void)device, (void)data;
+    if (started) return 0;
+    started = true;
     ompt_set_callback_t set = (ompt_set_callback_t)lookup("ompt_set_callback");
     if (!set) return 0;
     know_types();

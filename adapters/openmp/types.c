@@ -15,28 +15,22 @@
 
 #include "events.h"
 
-enum { TYPES_MAX = 4096 };           /* later ones are called "elsewhere", the first of all; 200 bytes each fit into a batch */
-enum { TYPES_ROOM = 2 * TYPES_MAX }; /* of the table that finds them: a power of two */
-
 struct types_known known;
+struct types types;
 
 static struct {
-    _Atomic uintptr_t key[TYPES_ROOM];
-    uint32_t number[TYPES_ROOM];
     struct {
         uintptr_t at;
         enum name_kind kind;
     } type[TYPES_MAX];
     _Atomic uint32_t count;
     pthread_mutex_t lock;
-} types = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static unsigned place_of(uintptr_t key) { return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & (TYPES_ROOM - 1); }
+} named = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A place that was never met: once for each, and short. */
 static uint32_t new_type(uintptr_t key, enum name_kind kind) {
     uint32_t number = 0;
-    pthread_mutex_lock(&types.lock);
+    pthread_mutex_lock(&named.lock);
     unsigned place = place_of(key);
     uintptr_t there;
     while ((there = atomic_load_explicit(&types.key[place], memory_order_relaxed)) && there != key)
@@ -44,31 +38,31 @@ static uint32_t new_type(uintptr_t key, enum name_kind kind) {
     if (there)
         number = types.number[place];
     else {
-        number = atomic_load(&types.count);
+        number = atomic_load(&named.count);
         if (number < TYPES_MAX) {
-            types.type[number].at = key;
-            types.type[number].kind = kind;
+            named.type[number].at = key;
+            named.type[number].kind = kind;
             types.number[place] = number;
-            atomic_store_explicit(&types.count, number + 1, memory_order_release);
+            atomic_store_explicit(&named.count, number + 1, memory_order_release);
             atomic_store_explicit(&types.key[place], key, memory_order_release);
         } else
             number = 0;
     }
-    pthread_mutex_unlock(&types.lock);
+    pthread_mutex_unlock(&named.lock);
     return number;
 }
 
-uint32_t type_at(const void *key, enum name_kind kind) {
-    unsigned place = place_of((uintptr_t)key);
+uint32_t search_type(uintptr_t key, enum name_kind kind) {
+    unsigned place = place_of(key);
     uintptr_t there;
     while ((there = atomic_load_explicit(&types.key[place], memory_order_acquire))) {
-        if (there == (uintptr_t)key) return types.number[place];
+        if (there == key) return types.number[place];
         place = (place + 1) & (TYPES_ROOM - 1);
     }
-    return new_type((uintptr_t)key, kind);
+    return new_type(key, kind);
 }
 
-uint32_t types_count(void) { return atomic_load_explicit(&types.count, memory_order_acquire); }
+uint32_t types_count(void) { return atomic_load_explicit(&named.count, memory_order_acquire); }
 
 /* ---- their names; the helper alone asks ---- */
 
@@ -147,10 +141,10 @@ static void name_place(uintptr_t at, char *out) {
 
 /* The name of a type, printable and short enough for the wire. */
 void name_type(uint32_t type, char out[NAME_BYTES_MAX + 1]) {
-    if (types.type[type].kind == CONSTANT)
-        snprintf(out, NAME_BYTES_MAX, "%s", (const char *)types.type[type].at);
+    if (named.type[type].kind == CONSTANT)
+        snprintf(out, NAME_BYTES_MAX, "%s", (const char *)named.type[type].at);
     else
-        name_place(types.type[type].at, out);
+        name_place(named.type[type].at, out);
     for (char *c = out; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?';
     if (!*out) snprintf(out, NAME_BYTES_MAX, "?");

@@ -57,6 +57,7 @@ EXCLUSIVE: Final = 5  # ns, up to the last change of what is innermost
 LEAST: Final = 6  # ns of one visit
 MOST: Final = 7
 ACTIVE_MAX: Final = 8  # of a thread or parallel region: most task instances active at a time
+WORKED_MOST: Final = 8  # of a task's root, in the same place: ns of work of the instance that worked most
 RECENT: Final = 9  # node below it that was entered last: mostly the next one too
 NODE: Final = 10  # fields
 OVERFLOW_NODE: Final = 0
@@ -184,4 +185,5 @@ REFUSALS: Final = {
 # Rows of instances that ended.
 ENDED_ID, ENDED_TYPE, ENDED_THREAD, ENDED_NS, ENDED_MADE, ENDED_BEGUN, ENDED_AT, ENDED_RUNNING = range(8)
 ENDED_NAME, ENDED_VALUE, ENDED_FRAGMENTS, ENDED_FLAGS = range(8, 12)
-ENDED_FIELDS: Final = 12
+ENDED_WORKED: Final = 12  # ENDED_NS without creation, management and waiting
+ENDED_FIELDS: Final = 13

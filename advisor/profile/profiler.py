@@ -67,6 +67,10 @@ class Folded:
         Events that wait in the window now.
     summed : int
         Instances that ended and were told as sums.
+    late : int
+        Events left out, because what came after them had left the window.
+    dropped : int
+        Events that the producer has lost since its last batch.
     """
 
     accepted: int
@@ -76,6 +80,8 @@ class Folded:
     sizes: NDArray[np.float64]
     waiting: int = 0
     summed: int = 0
+    late: int = 0
+    dropped: int = 0
 
 
 class Profiler:
@@ -137,14 +143,15 @@ class Profiler:
             self.take_fields(events.further)
         elif events.clock.anchors:
             self.drift_ns = max(self.drift_ns, self.clock.drift_ns(events.clock.anchors))
-        if events.dropped > self.dropped:
+        dropped, late = events.dropped - self.dropped, self.window.late
+        if dropped:
             # From now on what is missing is no defect: regions that never saw their exit are closed by what comes later.
             self.dropped = events.dropped
             self.tables.g[at.LENIENT] = 1
         given = self.window.put(self.clock.nanoseconds(events.records["time"]), events.records)
         if events.ended:
             given = joined(given, self.window.flush())
-        folded = self._fold_records(*given)
+        folded = replace(self._fold_records(*given), late=self.window.late - late, dropped=dropped)
         return self._with_sums(folded, events.sums) if len(events.sums) else folded
 
     def flush(self) -> Folded:

@@ -73,6 +73,8 @@ def _book(tables: Tables, given: dict[str, Any], ns_a_tick: float) -> None:
     visited = [root]
     if given["parameter"] != ABSENT_TYPE:
         visited.append(_node(tables, root, at.PARAMETER_LABEL | given["parameter"], given["value"]))
+    most = root * at.NODE + at.WORKED_MOST
+    tables.nodes[most] = max(int(tables.nodes[most]), min(ns["work"], ns["most"]))
     for node in visited:
         _visit(tables, node, count, total, spread, ns["least"], ns["most"])
     _spend(tables, visited[-1], ns["work"])

@@ -114,7 +114,7 @@ class Engine:
         """Fold numbered task events once; the errors of `observe_batch` and `Profiler.fold`."""
         key = (producer, incarnation)
         if self._is_replay(key, sequence):
-            return {"accepted": 0, "refused": refusals(None), "sequence": sequence, "replayed": True}
+            return {"accepted": 0, "refused": refusals(None), "late": 0, "sequence": sequence, "replayed": True}
         answer = self._fold_events(key, events)
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
@@ -122,9 +122,14 @@ class Engine:
     def _fold_events(self, key: Producer, events: TaskEvents) -> dict[str, Any]:
         folded = self.profiles.fold(key, events)
         self.totals_add("events_accepted", folded.accepted)
-        self.totals_add("events_refused", sum(folded.refused.values()))
-        self.totals_add("tasks_ended", len(folded.ended))
-        return {"accepted": folded.accepted, "refused": refusals(folded), "waiting": folded.waiting}
+        for code, count in folded.refused.items():
+            self.totals_add(f"events_refused.{code}", count)
+        self.totals_add("events_late", folded.late)
+        self.totals_add("events_dropped", folded.dropped)
+        self.totals_add("tasks_ended", len(folded.ended) + folded.summed)
+        return {
+            "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
+        }  # fmt: skip
 
     def applied(self, producer: str, incarnation: bytes) -> int:
         """Return the last number folded of a producer, 0 for an unknown one."""

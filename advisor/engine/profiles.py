@@ -14,6 +14,7 @@ from advisor.domain import limits
 from advisor.domain.task_events import RECORD, TaskEvents
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
+from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Folded, Profiler, compiled_kernels
@@ -115,6 +116,16 @@ class Profiles:
         if diagnosis:
             answer["diagnosis"] = [finding.as_dict() for finding in diagnose(profile)]
         return answer
+
+    def held(self) -> dict[str, int]:
+        """Return what all profiles hold together: nodes, instances, events_waiting and bytes. Cost O(runs)."""
+        profilers = [run.profiler for run in self.runs.values()]
+        return {
+            "nodes": sum(int(each.tables.g[at.NODES]) for each in profilers),
+            "instances": sum(each.tables.instances for each in profilers),
+            "events_waiting": sum(len(each.window) for each in profilers),
+            "bytes": sum(each.tables.bytes + each.window.bytes for each in profilers),
+        }
 
     def _told(self, key: Key, run: Run) -> dict[str, Any]:
         return {

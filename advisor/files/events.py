@@ -2,7 +2,8 @@
 
 The file begins with 8 bytes, ``ADVTASK1``. A block is: bytes of the header (u32), CRC-32 of header and records (u32), bytes of
 the records (u64), all little-endian; the header, JSON in UTF-8, padded with spaces to a multiple of 8; the records. The header
-holds `strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`.
+holds `strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`; where there are any, `sums`, a list of the
+fields of each, and `ended`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from advisor.domain.limits import MESSAGE_BYTES_MAX
-from advisor.domain.task_events import Clock, TaskEvents, decode
+from advisor.domain.task_events import SUM, Clock, TaskEvents, decode
 from advisor.errors import InvalidValue
 
 MAGIC: Final = b"ADVTASK1"
@@ -50,6 +51,10 @@ class EventFileWriter:
             },
             "dropped": events.dropped,
         }
+        if len(events.sums):
+            header["sums"] = np.ascontiguousarray(events.sums).tolist()
+        if events.ended:
+            header["ended"] = True
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
         records = np.ascontiguousarray(events.records).tobytes()
@@ -129,8 +134,10 @@ def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
         clock = Clock(
             float(header["clock"]["ticks_per_s"]), tuple((int(a), int(b)) for a, b in header["clock"]["anchors"])
         )
+        sums = np.array([tuple(each) for each in header.get("sums", ())], SUM)
         return decode(
-            records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"])
-        )
+            records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"]),
+            sums=sums.tobytes(), ended=bool(header.get("ended", False)),
+        )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidValue("file", where, f"a header of task events ({type(error).__name__})") from error

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from advisor.domain import wording
 from advisor.errors import InvalidValue
 from advisor.profile import layout as at
 from advisor.profile.tree import Profile
@@ -147,6 +148,6 @@ def _worded(growing: Sequence[str], by_subject: dict[str, list[float]], threads:
     return f"{subjects} {verb} with threads, from {threads[0]} to {threads[-1]}: {', '.join(told)}"
 
 
-def _change(seconds: Sequence[float]) -> str:
-    times = f" ({seconds[-1] / seconds[0]:.3g} times)" if seconds[0] > 0.0 else ""
-    return f"{seconds[0]:.4g} s to {seconds[-1]:.4g} s{times}"
+def _change(spent: Sequence[float]) -> str:
+    times = f" ({spent[-1] / spent[0]:.3g} times)" if spent[0] > 0.0 else ""
+    return f"{wording.seconds(spent[0])} to {wording.seconds(spent[-1])}{times}"

@@ -7,6 +7,7 @@ from advisor.profile.layout import (
     ACTIVE,
     ACTIVE_ALL,
     ACTIVE_ALL_MAX,
+    AT_NODE,
     BEGINS,
     BEGUN_AT,
     BEGUN_TWICE,
@@ -41,6 +42,7 @@ from advisor.profile.layout import (
     ENDED_THREAD,
     ENDED_TYPE,
     ENDED_VALUE,
+    ENDED_WORKED,
     ENDS,
     FLAGS,
     FRAGMENTS,
@@ -55,6 +57,7 @@ from advisor.profile.layout import (
     LENIENT,
     MADE_AT,
     NEXT_EDGE,
+    NODE,
     NONE,
     NOT_BEGUN,
     NOT_CURRENT,
@@ -91,6 +94,8 @@ from advisor.profile.layout import (
     UNKNOWN_STRING,
     UNTIED,
     UNTRACKED,
+    WORKED,
+    WORKED_MOST,
     WORKING,
 )  # fmt: skip
 from advisor.profile.stacks import (
@@ -274,11 +279,14 @@ def has_open_regions(contexts: Ints, frames: Ints, context: int) -> bool:
 
 def leave(s: State, thread: int, context: int, now: int) -> None:
     """Close all that is open in the running task, and go back to the implicit one."""
-    g, threads, contexts, frames = s[0], s[1], s[2], s[4]
+    g, threads, contexts, frames, nodes = s[0], s[1], s[2], s[4], s[5]
     clock = own_clock(contexts, context, now)
     while frames[contexts[context + TOP] + BELOW] != NONE:
         close(s, context, clock)
+    most = frames[contexts[context + TOP] + AT_NODE] * NODE + WORKED_MOST
     pop(s, context, clock)  # the root is no parallel region
+    if contexts[context + WORKED] > nodes[most]:
+        nodes[most] = contexts[context + WORKED]
     contexts[context + RAN] = clock
     implicit = threads[thread + IMPLICIT]
     pop(s, implicit, own_clock(contexts, implicit, now))
@@ -302,6 +310,7 @@ def hand_out(
         contexts[context + PARAMETER_VALUE],
     )
     ended[at + ENDED_FRAGMENTS], ended[at + ENDED_FLAGS] = contexts[context + FRAGMENTS], contexts[context + FLAGS]
+    ended[at + ENDED_WORKED] = contexts[context + WORKED]
     ended_sizes[row] = sizes[context // CONTEXT]
     g[ENDED] = row + 1
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from profile_laws import check_laws, same, state_bytes
+from profile_laws import APART, check_laws, same, state_bytes
 
 from advisor.domain.task_events import EventWriter, Flag, Kind, RegionKind, SyncKind
 from advisor.profile import layout as at
@@ -132,6 +132,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(thread=threads, region=st.sampled_from(REGIONS), kind=st.sampled_from(list(RegionKind)))
     def enter(self, thread: int, region: str, kind: RegionKind) -> None:
         task = self.current[thread]
+        region = APART if kind == RegionKind.APART else region
         number = 1 if kind == RegionKind.PARALLEL else task.number
         task.regions.append((Kind.EXIT, int(kind), region))
         self.say(Kind.ENTER, thread, instance=number, other=kind, type=region)

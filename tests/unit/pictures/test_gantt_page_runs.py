@@ -78,6 +78,15 @@ def test_the_page_draws_zooms_pans_and_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(NODE is None, reason="no JavaScript engine here")
+@pytest.mark.parametrize("title", ["{{DATA}}", "\\", "</title><script>"])
+def test_names_that_look_like_parts_of_the_page_are_names(tmp_path: Path, title: str) -> None:
+    names = ("{{TITLE}}", ', console.log("hostile")//', "<!--<script>")
+    page = draw_gantt(tmp_path / "g.html", title, simulate(task_graph([1.0, 1.0, 1.0], names=names), 1, trace=True))
+    assert ran(page, "console.log(JSON.stringify(shown().texts))")[:3] == list(names)
+    assert page.read_text(encoding="utf-8").count("</script>") == 1
+
+
+@pytest.mark.skipif(NODE is None, reason="no JavaScript engine here")
 def test_forty_thousand_tasks_are_drawn_by_the_dot(tmp_path: Path) -> None:
     page = draw_gantt(tmp_path / "g.html", "psim", simulate(psim(), 8, trace=True))
     found = ran(page, """

@@ -19,6 +19,7 @@ import numpy as np
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files.dot import TIMES, dot_tasks
+from advisor.files.events import is_event_file
 from advisor.files.recordings import EVENTS_SUFFIX, recorded_graph
 from advisor.files.workflows import workflow_of
 
@@ -75,7 +76,7 @@ def read_graph(path: str | Path, *, timed: bool = True) -> GraphFile:
     """
     source = Path(path)
     suffix = source.suffix.lower()
-    if suffix == EVENTS_SUFFIX:
+    if suffix == EVENTS_SUFFIX or (suffix not in READERS and source.is_file() and is_event_file(source)):
         return GraphFile(recorded_graph(source), source.stem)
     reader = READERS.get(suffix)
     if reader is None:

@@ -41,7 +41,13 @@ def exact(ran: Ran) -> Profile:
     assert ran.status == 0, ran.errors
     assert (m.creates, m.begins, m.ends, m.cancels) == (ran.tasks, ran.tasks, ran.tasks, 0)
     assert report["tasks"] == report["followed"] == ran.tasks
-    assert (report["unsent"], report["dropped"], report["summed"], report["extra"], report["ended"]) == (0, 0, 0, 0, True)
+    assert (report["unsent"], report["dropped"], report["summed"], report["extra"], report["ended"]) == (
+        0,
+        0,
+        0,
+        0,
+        True,
+    )
     assert set(profile.notes) <= {"clock_drift_ns"}, profile.notes
     assert sum(tasks_by_depth(profile).values()) == ran.tasks
     assert sum(int(profile.count[root]) for root in profile.roots(at.TASK)) == ran.tasks
@@ -85,7 +91,9 @@ def test_with_a_cut_off_all_time_is_accounted_for(programs: Programs, name: str,
     profile = profiles[-1]
     assert profile.measures.workers_max == threads
     if len(PROGRAMS[name][1]) > 1:
-        assert max(tasks_by_depth(profile)) == PROGRAMS[name][1][1] - 1  # the depth that the tool counts is the program's
+        assert (
+            max(tasks_by_depth(profile)) == PROGRAMS[name][1][1] - 1
+        )  # the depth that the tool counts is the program's
 
 
 def test_types_are_named_by_function_module_and_offset(programs: Programs) -> None:
@@ -145,7 +153,11 @@ def test_what_does_not_fit_is_counted_exactly(programs: Programs, mode: str) -> 
     assert report["sent"] <= 1024 * 2
     assert report["followed"] < report["tasks"] == ran.tasks
     assert (report["dropped"] > 0, report["summed"] > 0) == (mode == "full", mode != "full") or mode == "auto"
-    assert (m.creates, m.begins, m.ends) == (ran.tasks, ran.tasks, ran.tasks)  # those that were left out are in the sums
+    assert (m.creates, m.begins, m.ends) == (
+        ran.tasks,
+        ran.tasks,
+        ran.tasks,
+    )  # those that were left out are in the sums
 
 
 @pytest.mark.parametrize("mode", ["full", "sums"])

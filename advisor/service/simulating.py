@@ -50,7 +50,7 @@ async def _predicted(advisor: Advisor, params: m.Simulate, graph: dict[str, Any]
         )
     if not (np.isfinite(sizes) & (sizes >= 0)).all():
         raise InvalidValue("graph.size", "outside", "finite and not negative")
-    columns = graph.get("columns") or {}
+    columns: dict[str, bytes] = graph.get("columns") or {}
     parts = np.frombuffer(columns["part"], "<f8") if "part" in columns else None
     if parts is not None and not (len(parts) == len(kinds) and np.isfinite(parts).all() and (parts >= 0).all()):
         raise InvalidValue("graph.columns.part", "outside", "finite and not negative, one a task")

@@ -1,4 +1,4 @@
-"""Graphs of real OpenMP programs, recorded by the tool: every task is there, and one processor takes them as long as the run."""
+"""Graphs of real OpenMP programs, recorded by the tool: every task is there, one processor takes them as long as the run."""
 
 from __future__ import annotations
 

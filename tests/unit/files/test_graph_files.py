@@ -379,6 +379,15 @@ def test_dask_graphs_read_in_both_forms() -> None:
     new = {"a": NewTask(), "b": NewTask("a"), "c": NewTask("a", "outside")}
     graph = graph_from_dask(new, {"a": 1.0, "b": 2.0, "c": 4.0})
     assert edges_of(graph) == {("a", "b"), ("a", "c")}
+    named = {
+        "inc-08a6fe41-a351-4dcd-847f-5d02e98750bd": NewTask(),
+        "sum-agg-" + "0f" * 16: NewTask(),
+        "short-1": NewTask(),
+    }
+    assert graph_from_dask(named, 1.0).types == ("inc", "short-1", "sum-agg")
+    alias = type("Alias", (NewTask,), {})("a")
+    data = type("DataNode", (NewTask,), {})()
+    assert graph_from_dask({"a": NewTask(), "b": alias, "c": data}, 2.0).times.tolist() == [2.0, 0.0, 0.0]
     with pytest.raises(InvalidValue, match="time for each task"):
         graph_from_dask(new, {"a": 1.0})
     with pytest.raises(InvalidValue, match="Dask"):

@@ -2,14 +2,14 @@
 
     python benchmarks/recorded_graphs.py [--threads 2] [--runs 7] [--keep FOLDER] [--json FILE]
 
-Each program of tests/support/openmp is compiled, recorded at one thread, its graph executed on one and on `--threads` processors by
-each policy, and set beside what the program takes: under the tool, which the recorded times hold, and without it. Times are what
-the program prints for its parallel region, the least of `--runs` runs, the numbers of threads by turns. `--keep` keeps the recordings
-(`advisor simulate FOLDER/fib.events`).
+Each program of tests/support/openmp is compiled, recorded at one thread, its graph executed on one and on `--threads`
+processors by each policy, and set beside what the program takes: under the tool, which the recorded times hold, and without
+it. Times are what the program prints for its parallel region, the least of `--runs` runs, the numbers of threads by turns.
+`--keep` keeps the recordings (`advisor simulate FOLDER/fib.events`).
 
-`error` is that of the prediction by work stealing against the two-thread time under the tool, `plain_error` against the program
-without it. `copies_s` is what as many copies of the program at one thread take at once: what is more than `one_plain_s` is what the
-processors cost each other, or what other programs take, which no graph recorded at one thread knows.
+`error` is that of the prediction by work stealing against the two-thread time under the tool, `plain_error` against the
+program without it. `copies_s` is what as many copies of the program at one thread take at once: what is more than
+`one_plain_s` is what the processors cost each other, or what other programs take, which no graph recorded at one thread knows.
 """
 
 # ruff: noqa: E402 -- the path is set before anything else is imported
@@ -20,62 +20,29 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[1:1] = [str(HERE.parent)]
 
-import numpy as np
-
 from adapters.openmp import SOURCES, tool_library
 from advisor.domain.task_graphs import TaskGraph
-from advisor.files.events import EventFileWriter
 from advisor.files.recordings import recorded_graph
-from advisor.protocol.connection import Request, ServerConnection, encode_response
-from advisor.protocol.messages import TaskEvents, check_params
-from advisor.protocol.task_events import events_of_params
 from advisor.simulation import Program, simulate
 
 PROGRAMS = HERE.parent / "tests" / "support" / "openmp"
 # Sizes that take 0.1 to 0.5 s on one core: starting the threads is little of it. They make 10^2 to 3 10^4 tasks.
 SIZES = {
-    "fft": (1 << 18, 6), "fib": (35, 13), "nqueens": (13, 4), "sort": (2_000_000, 6), "sparselu": (48, 1), "strassen": (1024, 3),
+    "fft": (1 << 18, 6), "fib": (35, 13), "nqueens": (13, 4), "sort": (2_000_000, 6), "sparselu": (48, 1),
+    "strassen": (1024, 3),
 }  # fmt: skip
+BUFFER = 2**20  # records of a thread's ring: none is dropped
 POLICIES = ("work_stealing", "fifo", "lifo")
-
-
-class Recorder(threading.Thread):
-    """A service that does nothing but keep a program's task events in a file."""
-
-    def __init__(self, address: Path, path: Path) -> None:
-        super().__init__(daemon=True)
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(address))
-        self._socket.listen(1)
-        self._path = path
-
-    def run(self) -> None:
-        """Answer one program until it hangs up."""
-        peer, _ = self._socket.accept()
-        connection = ServerConnection()
-        with peer, self._socket, EventFileWriter(self._path) as writer:
-            while data := peer.recv(1 << 20):
-                for request in connection.receive(data):
-                    if not isinstance(request, Request) or request.msgid is None:
-                        continue
-                    sequence = 0
-                    if request.method == "task_events":
-                        params: TaskEvents = cast("TaskEvents", check_params("task_events", request.params))
-                        writer.write(events_of_params(params))
-                        sequence = params.sequence
-                    peer.sendall(encode_response(request.msgid, {"sequence": sequence}))
 
 
 def compiled(name: str, folder: Path) -> Path:
@@ -98,15 +65,10 @@ def seconds(program: Path, threads: int, under: list[str], environment: dict[str
 
 def recorded(program: Path, threads: int, under: list[str], path: Path) -> float:
     """Run a program under the tool, its events into a file; return its seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(Path(folder) / "s", path)
-        recorder.start()
-        took = seconds(program, threads, under, {
-            "OMP_TOOL": "enabled", "OMP_TOOL_LIBRARIES": str(tool_library()), "ADVISOR_SOCKET": f"{folder}/s",
-            "ADVISOR_OPENMP_MODE": "full", "ADVISOR_PRODUCER": program.name,
-        })  # fmt: skip
-        recorder.join(60)
-    return took
+    return seconds(program, threads, under, {
+        "OMP_TOOL": "enabled", "OMP_TOOL_LIBRARIES": str(tool_library()), "ADVISOR_OPENMP_FILE": str(path),
+        "ADVISOR_OPENMP_MODE": "full", "ADVISOR_OPENMP_BUFFER": str(BUFFER),
+    })  # fmt: skip
 
 
 def copies(program: Path, threads: int, under: list[str]) -> float:
@@ -117,8 +79,8 @@ def copies(program: Path, threads: int, under: list[str]) -> float:
 
 def region(graph: TaskGraph, program: Program, cores: int, policy: str) -> float:
     """Return the predicted seconds of the parallel region: the program's, less what the first thread does before and after."""
-    own = np.flatnonzero(graph.columns["type"] == graph.types.index("thread 0"))
-    return simulate(program, cores, policy).makespan / 1e9 - float(graph.ticks[own[[0, -1]]].sum()) / 1e9
+    own = [task for task, name in enumerate(graph.names) if name.startswith("thread 0, ")]
+    return simulate(program, cores, policy).makespan / 1e9 - float(graph.ticks[[own[0], own[-1]]].sum()) / 1e9
 
 
 def judged(name: str, folder: Path, keep: Path, threads: int, runs: int, under: list[str]) -> dict[str, Any]:

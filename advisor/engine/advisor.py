@@ -363,6 +363,7 @@ class Advisor:
                 components=components or {},
                 level=level,
                 machine=machine,
+                parts=graph.columns.get("part"),
             ):
                 pass
             graph = graph.timed(found.times)

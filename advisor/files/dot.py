@@ -1,9 +1,9 @@
 """Task graphs in Graphviz' DOT: directed graphs whose nodes have a duration.
 
 Read are node statements, edge chains (``a -> b -> {c d}``), subgraphs, ``node [...]`` defaults, attribute lists, comments and
-quoted names, HTML labels (skipped). A node's time is its attribute ``duration``, or another of `TIMES`, in capitals or not; the
-graph attribute ``unit`` says in what (``s`` by default). ``type``, ``size`` and the columns that policies read are taken over as
-they are.
+quoted names, HTML labels (skipped). A node's time is its attribute ``duration``, or another of `TIMES`, in capitals or not;
+the graph attribute ``unit`` says in what (``s`` by default). ``type``, ``size`` and the columns that policies read are taken
+over as they are.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class _Reader:
     at: int = 0
     depth: int = 0
     nodes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    own: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])  # without the defaults
     parents: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     graph: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -163,6 +164,7 @@ class _Reader:
         if not chained:
             for node in ends:
                 self.nodes[node].update(found)
+                self.own[node].update(found)
         return named
 
     def end(self, defaults: dict[str, str]) -> list[str]:
@@ -179,6 +181,7 @@ class _Reader:
             self.take("name")
         if name not in self.nodes:
             self.nodes[name] = dict(defaults)
+            self.own[name] = {}
             self.parents[name] = []
         return [name]
 
@@ -204,7 +207,8 @@ def dot_tasks(text: str, *, timed: bool = True) -> tuple[str, list[Task]]:
     tasks: list[Task] = []
     for name, attributes in reader.nodes.items():
         task_type = attributes.get("type", attributes.get("task_type", ""))
-        given = next((key for key in names if key in attributes), None)
+        # What a node says itself goes before a default, whatever either is called.
+        given = next((key for each in (reader.own[name], attributes) for key in names if key in each), None)
         if given is None and (timed or not task_type):
             raise InvalidValue(f"tasks[{name}].duration", None, "a number", f"or one of {', '.join(TIMES[1:])}")
         columns = {key: _number(name, key, attributes[key]) for key in COLUMNS if key in attributes}

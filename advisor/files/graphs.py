@@ -19,6 +19,7 @@ import numpy as np
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files.dot import TIMES, dot_tasks
+from advisor.files.events import is_event_file
 from advisor.files.recordings import EVENTS_SUFFIX, recorded_graph
 from advisor.files.workflows import workflow_of
 
@@ -75,7 +76,7 @@ def read_graph(path: str | Path, *, timed: bool = True) -> GraphFile:
     """
     source = Path(path)
     suffix = source.suffix.lower()
-    if suffix == EVENTS_SUFFIX:
+    if suffix == EVENTS_SUFFIX or (suffix not in READERS and source.is_file() and is_event_file(source)):
         return GraphFile(recorded_graph(source), source.stem)
     reader = READERS.get(suffix)
     if reader is None:
@@ -219,8 +220,14 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]], *, timed: bool) 
     unknown = after.keys() - set(names)
     if unknown:
         raise InvalidValue("graph.edges", min(unknown), "a task of the graph")
+    columns: dict[
+        tuple[str, ...], list[str]
+    ] = {}  # what is no field of a task, by the keys that an entry has: few kinds
     for name, entry in zip(names, checked, strict=True):
-        known = {next((alias for alias in aliases if alias in entry), "") for aliases in ALIASES.values()}
+        keys = tuple(entry)
+        if keys not in columns:
+            known = {next((alias for alias in aliases if alias in entry), "") for aliases in ALIASES.values()}
+            columns[keys] = [key for key in keys if key not in known]
         time = _field(entry, "time", None)
         if time is None and not timed and _field(entry, "task_type", ""):
             time = 0.0
@@ -233,7 +240,7 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]], *, timed: bool) 
             [*(str(parent) for parent in parents), *after.get(name, [])],
             str(_field(entry, "task_type", "")),
             _number(f"tasks[{name}].size", _field(entry, "size", 1.0)),
-            {key: float(value) for key, value in entry.items() if key not in known and _is_number(value)},
+            {key: float(entry[key]) for key in columns[keys] if _is_number(entry[key])},
         )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.domain.task_graphs import TaskGraph
 from advisor.files.events import read_events
-from advisor.profile.strands import graph_of_events
+from advisor.profile.recorded import graph_of_events
 
 EVENTS_SUFFIX: Final = ".events"
 

@@ -104,8 +104,8 @@ def _name(entry: Entry, field: str) -> str:
 
 def _cores(machine: Entry) -> int:
     cpu: Any = machine.get("cpu")
-    count = _first(cast("Entry", cpu), "coreCount", "count") if isinstance(cpu, Mapping) else None
-    return int(count) if _is_number(count) and count >= 1 else 1
+    count: Any = _first(cast("Entry", cpu), "coreCount", "count") if isinstance(cpu, Mapping) else None
+    return max(1, int(count)) if _is_number(count) else 1
 
 
 def _bytes(file: Entry) -> float:

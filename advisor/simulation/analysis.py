@@ -59,6 +59,13 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
     }
 )
 
+# What others call a policy.
+ALSO_CALLED = {
+    "critical_path": "bottom_level", "longest_first": "lpt", "longest": "lpt", "largest": "largest_first",
+    "largest_task_first": "largest_first", "blocked": "static_blocked", "cyclic": "static_cyclic", "static": "static_blocked",
+    "processor_splitting": "split", "static_enumerated": "enumerated", "geographic": "semi_static", "stealing": "work_stealing",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Execution:
@@ -105,7 +112,7 @@ def use_compiled() -> bool:
 
 
 def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None]) -> Policy:
-    """Return a policy by its name, as it is, or made of a function ``choose(ready, processor)``.
+    """Return a policy by its name (in capitals or not, with - or _), as it is, or of a function ``choose(ready, processor)``.
 
     Raises
     ------
@@ -113,9 +120,11 @@ def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None])
         For a name that no policy has.
     """
     if isinstance(policy, str):
-        if policy not in POLICIES:
+        name = policy.strip().lower().replace("-", "_").replace(" ", "_")
+        name = ALSO_CALLED.get(name, name)
+        if name not in POLICIES:
             raise InvalidValue("policy", policy, f"one of {', '.join(POLICIES)}")
-        return POLICIES[policy]
+        return POLICIES[name]
     return cast("Policy", policy) if hasattr(policy, "queue") else Chosen(cast("Any", policy))
 
 

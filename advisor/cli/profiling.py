@@ -32,7 +32,7 @@ COMPILED_BYTES_MIN = 2**27
 @click.option(
     "--mode",
     type=click.Choice(watching.MODES),
-    help="Every event of a PROGRAM, or sums of most tasks; auto: sums where tasks are many. [default: auto; full with --record]",
+    help="Every event of a PROGRAM, or sums of most tasks; auto: where they are many. [default: auto; with --record full]",
 )
 @options.as_json
 @click.pass_context
@@ -65,9 +65,13 @@ def profile_command(
     if not 0.0 <= window_s <= 60.0:
         raise InvalidValue("window", window_s, "from 0 to 60 seconds")
     if trace and program and not record:
-        raise InvalidValue("trace", str(trace), "given with --record, or with a file of events: a service does not keep them")
+        raise InvalidValue(
+            "trace", str(trace), "given with --record, or with a file of events: a service does not keep them"
+        )
     if record and (socket or not program):
-        raise InvalidValue("record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket")
+        raise InvalidValue(
+            "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
+        )
     status = 0
     if program and not record:
         profile, status = watching.watched(program, socket, mode, quiet=as_json)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits
-from advisor.domain.task_events import RECORD, TaskEvents
+from advisor.domain.task_events import EVENTS_BATCH_MAX, RECORD, TaskEvents
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
 from advisor.profile import layout as at
@@ -93,9 +93,12 @@ class Profiles:
         return folded
 
     def answer(
-        self, producer: str | None, incarnation: bytes | None, *, nodes: bool, diagnosis: bool
+        self, producer: str | None, incarnation: bytes | None, *, nodes: bool, diagnosis: bool, ended: bool = False
     ) -> dict[str, Any]:
         """Return the profile of a producer's newest run, or of the one named; without producer, which runs there are.
+
+        With `ended`, what waits for other threads' events is in it, up to `EVENTS_BATCH_MAX` of them: a producer that was
+        killed could not say that its run is over. Nothing is changed by it.
 
         Raises
         ------
@@ -109,7 +112,8 @@ class Profiles:
             known = sorted({name for name, _ in self.runs})
             raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
         run = self.runs[keys[-1]]
-        profile = profile_of(run.profiler)
+        whole = ended and len(run.profiler.window) <= EVENTS_BATCH_MAX
+        profile = profile_of(run.profiler.as_if_ended() if whole else run.profiler)
         answer: dict[str, Any] = {**self._told(keys[-1], run), "measures": profile.measures.as_dict()}
         if nodes:
             answer["profile"] = profile.as_dict()

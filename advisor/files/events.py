@@ -27,6 +27,10 @@ HEADER_BYTES_MAX: Final = 64 * MESSAGE_BYTES_MAX // 8  # a header of 2**20 strin
 RECORDS_BYTES_MAX: Final = 2**28  # of one block: read into memory at a time
 
 
+class CutShort(InvalidValue):
+    """The last block of a file is not whole: its writer was killed, or still writes."""
+
+
 class EventFileWriter:
     """Writes batches as blocks; use it as a context, or `close` it.
 
@@ -106,7 +110,9 @@ def read_events(path: Path) -> Iterator[TaskEvents]:
     Raises
     ------
     InvalidValue
-        When it is no file of task events, a block is damaged, or the last one is cut; whole blocks come before.
+        When it is no file of task events, or a block is damaged.
+    CutShort
+        When the last block is not whole; those before it have come.
     """
     if not is_event_file(path):
         raise InvalidValue("file", str(path), f"a file of task events, which begins with {MAGIC.decode()}")
@@ -120,13 +126,13 @@ def read_events(path: Path) -> Iterator[TaskEvents]:
 
 def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
     if len(head) < BLOCK.size:
-        raise InvalidValue("file", where, "whole: it was cut short")
+        raise CutShort("file", where, "whole: it was cut short")
     header_bytes, summed, records_bytes = BLOCK.unpack(head)
     if header_bytes > HEADER_BYTES_MAX or records_bytes > RECORDS_BYTES_MAX:
         raise InvalidValue("file", where, "a block of at most 256 MiB: it is damaged")
     text, records = file.read(header_bytes), file.read(records_bytes)
     if len(text) + len(records) < header_bytes + records_bytes:
-        raise InvalidValue("file", where, "whole: it was cut short")
+        raise CutShort("file", where, "whole: it was cut short")
     if crc32(records, crc32(text)) != summed:
         raise InvalidValue("file", where, "as its checksum says: it is damaged")
     try:

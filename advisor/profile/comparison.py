@@ -14,6 +14,7 @@ from advisor.profile import layout as at
 from advisor.profile.tree import Profile
 
 GROWS: Final = 1.5  # times as much time in the run with the most threads as in that with the fewest
+STEADY: Final = 0.02  # of the time, by which it may differ and be told as the same
 SHARE_OF_GROWTH: Final = 0.01  # of all time added that a line must have to be named
 # What the thread sums of exclusive times are of: a line of Table III each.
 SUBJECTS: Final = (
@@ -149,5 +150,7 @@ def _worded(growing: Sequence[str], by_subject: dict[str, list[float]], threads:
 
 
 def _change(spent: Sequence[float]) -> str:
+    if abs(spent[-1] - spent[0]) <= STEADY * spent[0]:
+        return f"stays at {wording.seconds(spent[-1])}"
     times = f" ({spent[-1] / spent[0]:.3g} times)" if spent[0] > 0.0 else ""
     return f"{wording.seconds(spent[0])} to {wording.seconds(spent[-1])}{times}"

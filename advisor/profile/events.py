@@ -111,7 +111,7 @@ from advisor.profile.stacks import (
     push,
 )
 from advisor.profile.tables import Floats, Ints, find_node, find_task, free_context, take_context
-from advisor.profile.tasks import ABSENT, begin, create, depend, end, switch
+from advisor.profile.tasks import ABSENT, begin, create, depend, end, has_open_regions, switch
 
 CREATE, BEGIN, SWITCH, END, CANCEL, ENTER, EXIT, DEPENDENCE, SYNC_BEGIN, SYNC_END, IDLE_BEGIN, IDLE_END = (
     int(kind) for kind in list(Kind)[:12]
@@ -157,7 +157,7 @@ def stop_thread(s: State, thread: int, now: int) -> int:
     if context != threads[thread + CURRENT]:
         return TASK_ON_THREAD
     clock = own_clock(contexts, context, now)
-    if frames[contexts[context + TOP] + BELOW] != NONE:
+    if has_open_regions(contexts, frames, context):
         if not g[LENIENT]:
             return OPEN_REGIONS
         g[REPAIRED] += 1

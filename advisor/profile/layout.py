@@ -130,6 +130,7 @@ NEITHER: Final = 2
 METRICS: Final = 4  # sums of metrics, a node
 MOMENTS: Final = 2  # mean and sum of squared deviations, a node
 UNTIED: Final = 1  # flag of a task
+IN_LINE: Final = 2 | 8  # flags of one that its creator waits for: undeferred, merged
 
 # Edges: dependences not met yet.
 SUCCESSOR: Final = 0

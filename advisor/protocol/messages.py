@@ -282,7 +282,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "profile": Method(
         Profile,
-        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean},
+        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean, "ended": f.boolean},
     ),
     "pin": Method(Pin, {**_SEQUENCE, "component": f.name, "model": f.or_nil(_WORD)}, rule=_numbered),
 }  # fmt: skip

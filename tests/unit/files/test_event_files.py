@@ -212,3 +212,39 @@ def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: 
     stored = tmp_path / "profile.json"
     write_profile(stored, read_profile(Path(files[0])))
     assert call(str(stored)).splitlines()[1:] == call(files[0]).splitlines()[1:]
+
+
+def test_the_command_shows_what_comes_before_a_cut_and_says_what_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.events"
+    run = Program(2, recursive(3, 2, 1000)).run()
+    records = run.records[run.records["time"].argsort(kind="stable")]
+    write_events(path, [TaskEvents(records[:200], run.strings), TaskEvents(records[200:])])
+    whole = path.read_bytes()
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["profile", str(path), *arguments])
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, said.out, said.err
+
+    path.write_bytes(whole[:-1])
+    status, shown, told = call()
+    assert status == 0
+    assert "solve task (task)" in shown
+    assert "what comes before is shown" in told
+    path.write_bytes(whole[:100])
+    status, shown, told = call()
+    assert (status, shown) == (2, "")
+    assert "cut short" in told
+    path.write_bytes(whole)
+    for arguments, word in (
+        (("--trace", str(tmp_path / "nowhere" / "t.json")), "can be written"), (("--least", "2"), "range"),
+        (("--depth", "-1"), "range"), (("--window", "61"), "seconds"), (("--picture", "p.gif"), "svg"),
+    ):  # fmt: skip
+        status, _, told = call(*arguments)
+        assert status == 2
+        assert word in told
+        assert "Traceback" not in told

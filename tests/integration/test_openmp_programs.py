@@ -26,7 +26,7 @@ PROGRAMS = {
 UNACCOUNTED = 0.02  # of p * time
 # The clock stands for nobody: a thread that the machine takes away between two regions is unaccounted for as long. Noise only
 # adds, so the least of some runs is the tool's own.
-TRIES = 4
+TRIES = 8
 
 
 @pytest.fixture(scope="module")
@@ -163,22 +163,28 @@ def test_what_does_not_fit_is_counted_exactly(programs: Programs, mode: str) -> 
 @pytest.mark.parametrize("mode", ["full", "sums"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_diagnosis_of_queens_without_a_cut_off_names_the_depth(programs: Programs, threads: int, mode: str) -> None:
-    """Paper 5, section VI: tasks of the deep levels are too small, stop at depth 3 of an n of 14; here n is 8."""
+    """Paper 5, section VI: tasks of the deep levels are too small, stop at depth 3 of an n of 14; here n is 9."""
 
     def too_small() -> list[Finding]:
-        ran = programs.run("nqueens", 8, threads=threads, mode=mode)
+        ran = programs.run("nqueens", 9, threads=threads, mode=mode)
         return [found for found in diagnose(ran.profile()) if found.code == "tasks_too_small"]
 
     found = next((found for found in (too_small() for _ in range(TRIES)) if found), [])
     assert len(found) == 1, "no run says that the tasks are too small"
     assert found[0].evidence["parameter"] == "depth"
-    assert found[0].evidence["cut_off"] == found[0].evidence["cut_off"] in (3, 4)
+    assert found[0].evidence["cut_off"] in (3, 4)
     assert f"stop at depth {found[0].evidence['cut_off']}" in found[0].text
     assert found[0].gain > 1.0
 
 
 def test_a_file_that_cannot_be_written_does_not_stop_the_program(programs: Programs, tmp_path: Path) -> None:
-    assert programs.run("fib", 11, file=tmp_path / "no" / "such" / "folder").tasks == programs.run("fib", 11).tasks
-    ran = programs.run("fib", 11, file="/dev/full")
-    assert (ran.status, ran.tasks, ran.report()["sent"]) == (0, programs.run("fib", 11).tasks, 0)
-    assert "cut" in programs.run("fib", 11, file="/dev/full").errors
+    free = programs.run("sort", 300, tool=False)
+    for file in (tmp_path / "no" / "such" / "folder", "/dev/full"):
+        ran = programs.run("sort", 300, file=file)
+        assert (ran.status, ran.tasks) == (0, free.tasks)
+        assert "cannot be written" in ran.errors
+    full = programs.run("sort", 300, file_kib=64)
+    report = full.report()
+    assert (full.status, full.tasks, report["sent"], report["ended"]) == (0, free.tasks, 0, False)
+    assert report["unsent"] == records_of_the_program(report) > free.tasks
+    assert "the file of task events is cut" in full.errors

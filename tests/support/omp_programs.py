@@ -25,7 +25,7 @@ from advisor.profile.view import profile_of
 
 SOURCES = Path(__file__).parent / "openmp"
 NAMES = ("fib", "nqueens", "sort", "sparselu", "strassen", "fft")
-RUN_S = 120.0  # a program that takes longer hangs, whatever the machine
+RUN_S = 60.0  # a program that takes longer hangs, whatever the machine
 BUFFER = 2**20  # records of a ring that no program here fills
 
 MISSING = next(
@@ -53,15 +53,26 @@ class Programs:
         return self.folder / (name if tied else f"{name}-untied")
 
     def run(
-        self, name: str, *arguments: int, threads: int = 1, tied: bool = True, tool: bool = True, **settings: object
+        self,
+        name: str,
+        *arguments: int,
+        threads: int = 1,
+        tied: bool = True,
+        tool: bool = True,
+        file_kib: int | None = None,
+        **settings: object,
     ) -> Ran:
-        """Run a program to its end; `settings` are ADVISOR_OPENMP_…; with a socket its events go there, else into a file."""
+        """Run a program to its end; `settings` are ADVISOR_OPENMP_…; with a socket its events go there, else into a file.
+
+        Of a disk that is full there is a limit of the file, `file_kib`.
+        """
+        limit = [] if file_kib is None else ["sh", "-c", f'ulimit -f {2 * file_kib}; exec "$@"', "sh"]
         folder = self.folder / "runs"
         folder.mkdir(exist_ok=True)
         for each in folder.iterdir():
             each.unlink()
         done = subprocess.run(
-            [str(self.path(name, tied)), *map(str, arguments)],
+            [*limit, str(self.path(name, tied)), *map(str, arguments)],
             env=self.environment(folder, threads, tool=tool, **settings),
             capture_output=True,
             text=True,
@@ -134,8 +145,13 @@ def tasks_by_depth(profile: Profile) -> Counter[int]:
     return found
 
 
+MADE: list[Programs] = []
+
+
 def compiled_programs(folder: Path) -> Programs:
-    """Compile the tool and the programs, tied and untied."""
+    """Compile the tool and the programs, tied and untied: once for all modules of tests."""
+    if MADE:
+        return MADE[0]
     library = build_tool(folder / "tool")
 
     def make(name: str, tied: bool = True, *options: str) -> None:
@@ -149,4 +165,5 @@ def compiled_programs(folder: Path) -> Programs:
         jobs += [pool.submit(make, "pauses", True, "-fopenmp"), pool.submit(make, "plain")]
         for job in jobs:
             job.result()
-    return Programs(folder, library)
+    MADE.append(Programs(folder, library))
+    return MADE[0]

@@ -149,6 +149,12 @@ class UnknownComponent(CallerError):
         )
 
 
+class UnknownProgram(CallerError):
+    """A program of which no run was observed."""
+
+    code = "unknown_program"
+
+
 class NotEnoughData(CallerError):
     """A component is known, but not yet well enough to answer."""
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, cast
 
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
+from advisor.domain.runs import RunPrediction
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
@@ -93,6 +94,14 @@ def read_prediction(result: Any) -> Prediction:
     answer = _known(Prediction, result)
     answer["notes"] = tuple(answer.get("notes", ()))
     return Prediction(**answer)
+
+
+def read_run_prediction(result: Any) -> RunPrediction:
+    """Return the answer to `predict_run`."""
+    answer: dict[str, Any] = {"notes": [], "observations": 0, "extrapolates": 0.0, "parts": {}}
+    answer |= _known(RunPrediction, result)
+    answer["notes"] = tuple(answer["notes"])
+    return RunPrediction(**answer)
 
 
 def read_core_choice(result: Any) -> CoreChoice:

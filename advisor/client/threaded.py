@@ -20,6 +20,7 @@ from advisor.client.outcomes import Stats
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
+from advisor.domain.runs import RunPrediction
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
@@ -225,6 +226,23 @@ class SyncClient:
     def profile(self, producer: str | None = None, *, timeout_s: float | None = None, **asked: Any) -> dict[str, Any]:
         """Return the profile of a producer's newest run. As `AsyncClient.profile`."""
         return self._run(lambda client: client.profile(producer, timeout_s=timeout_s, **asked))
+
+    def observe_run(self, program: str, *, size: float, timeout_s: float | None = None, **run: Any) -> dict[str, Any]:
+        """Teach one run of a whole program, after the rows taken so far, exactly once. As `AsyncClient.observe_run`."""
+        return self._after_rows(
+            lambda client: client.observe_run(program, size=size, timeout_s=timeout_s, **run), timeout_s
+        )
+
+    def predict_run(
+        self, program: str, *, size: Any, workers: Any, level: float | None = None, model: str | None = None,
+        timeout_s: float | None = None,
+    ) -> RunPrediction:  # fmt: skip
+        """Predict runs of a whole program. As `AsyncClient.predict_run`."""
+        return self._run(
+            lambda client: client.predict_run(
+                program, size=size, workers=workers, level=level, model=model, timeout_s=timeout_s
+            )
+        )
 
     def _after_rows(
         self, change: Callable[[AsyncClient], Awaitable[dict[str, Any]]], timeout_s: float | None

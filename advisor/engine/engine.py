@@ -17,11 +17,13 @@ from advisor.domain.task_events import TaskEvents
 from advisor.engine.advisor import Advisor
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_support, support_pages
 from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
+from advisor.engine.programs import TABLE as PROGRAM_TABLE
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
 
 Producer = tuple[str, bytes]
+RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
 
 
 class Engine:
@@ -105,6 +107,34 @@ class Engine:
         answer = self.advisor.pin(component, model)
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
+
+    def run_batch(self, producer: str, incarnation: bytes, sequence: int, run: Mapping[str, Any]) -> dict[str, Any]:
+        """Learn a run as a numbered event; the errors of `observe_batch` and `Advisor.observe_run`."""
+        key = (producer, incarnation)
+        if self._is_replay(key, sequence):
+            return {"program": run["program"], "sequence": sequence, "replayed": True}
+        answer = self.observe_run(run)
+        self._advance(key, sequence)
+        return answer | {"sequence": sequence}
+
+    def observe_run(self, run: Mapping[str, Any]) -> dict[str, Any]:
+        """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+            As `Advisor.observe_run`.
+        """
+        given = {key: value for key, value in run.items() if value is not None}
+        named = given.pop("profile", None)
+        measured = self.profiles.run_of(**named) if named else {}
+        missing = [each for each in RUN_NEEDS if each not in given and each not in measured]
+        if missing:
+            raise InvalidValue(
+                missing[0], None, "given, or measured by a profile", "name the producer of its task events"
+            )
+        self.totals_add("runs_observed")
+        return self.advisor.observe_run(**(measured | given))
 
     def fold_events(self, events: TaskEvents) -> dict[str, Any]:
         """Fold task events without a number: at most once, into one profile of all that comes so."""
@@ -190,6 +220,7 @@ class Engine:
         found = [base_pages(components.table, n)]
         found += [support_pages(name, table) for name, table in components.supports.tables.items()]
         found += self.profiles.pages()
+        found += self.advisor.programs.pages()
         tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n
@@ -204,6 +235,9 @@ class Engine:
         for pages in snapshot.tables:
             if TABLE.fullmatch(pages.table):
                 self.profiles.mark(pages)
+                continue
+            if PROGRAM_TABLE.fullmatch(pages.table):
+                self.advisor.programs.mark(pages)
                 continue
             table = components.table if pages.table == BASE else components.supports.tables[pages.table]
             mark(table.changed, pages)
@@ -246,6 +280,8 @@ class Engine:
                 put_base(components.table, n, pages)
             elif TABLE.fullmatch(pages.table):
                 engine.profiles.put(pages)
+            elif PROGRAM_TABLE.fullmatch(pages.table):
+                engine.advisor.programs.put(pages)
             else:
                 put_support(components.supports, pages)
         components.resume()

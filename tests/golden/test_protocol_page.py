@@ -25,7 +25,7 @@ from advisor.protocol.messages import METHODS, RESERVED, check_params
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 WORDS = {"nil": "None", "true": "True", "false": "False"}
 INCARNATION = bytes(range(16))
-UNSAID = ("observe", "forget", "pin", "task_events", "profile")  # not said by the session below
+UNSAID = ("observe", "forget", "pin", "task_events", "profile", "observe_run")  # not said by the session below
 
 
 def literal(text: str) -> object:
@@ -82,6 +82,7 @@ def sent_by_our_client() -> set[bytes]:
         (7, "choose_cores", as_params(component="matmul", predictor=2048, cores_max=16)),
         (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
         (9, "status", as_params(components=True, limit=10)),
+        (17, "predict_run", as_params(program="sort", size=[1e6, 4e6], workers=36, model=None)),
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
         (
             15,

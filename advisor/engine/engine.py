@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
-from advisor.domain.observations import Columns
+from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine.advisor import Advisor
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_support, support_pages
@@ -21,6 +23,7 @@ from advisor.engine.programs import TABLE as PROGRAM_TABLE
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
+from advisor.profile.profiler import Folded
 
 Producer = tuple[str, bytes]
 RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
@@ -154,7 +157,19 @@ class Engine:
         self.totals_add("events_accepted", folded.accepted)
         self.totals_add("events_refused", sum(folded.refused.values()))
         self.totals_add("tasks_ended", len(folded.ended))
+        self._learn_tasks(key, folded)
         return {"accepted": folded.accepted, "refused": refusals(folded), "waiting": folded.waiting}
+
+    def _learn_tasks(self, key: Producer, folded: Folded) -> None:
+        """Teach the component of each task type its instances: size as predictor, one core."""
+        rows, names = self.profiles.instances(key, folded)
+        if len(rows):
+            numbers, index = np.unique(rows.types, return_inverse=True)
+            known = ComponentNames([names[number] for number in numbers.tolist()])
+            receipt = self.advisor.fold(
+                columns_of(known, index, rows.sizes, np.ones(len(rows)), rows.times, count=rows.counts)
+            )
+            self.totals_add("tasks_learned", receipt.accepted)
 
     def applied(self, producer: str, incarnation: bytes) -> int:
         """Return the last number folded of a producer, 0 for an unknown one."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.names import normalised_name
 from advisor.domain.task_events import RECORD, TaskEvents
 from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, slots_in, slots_of
 from advisor.engine.snapshot import TablePages
@@ -17,6 +18,7 @@ from advisor.errors import AdvisorError, InvalidValue, StateTooNew
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Folded, Profiler, compiled_kernels
+from advisor.profile.task_types import Instances
 from advisor.profile.view import notes_of, profile_of
 from advisor.profile.whole_run import run_of
 
@@ -112,6 +114,14 @@ class Profiles:
         if diagnosis:
             answer["diagnosis"] = [finding.as_dict() for finding in diagnose(profile)]
         return answer
+
+    def instances(self, key: Key, folded: Folded) -> tuple[Instances, dict[int, str]]:
+        """Return the instances of a batch that component models learn, and the components' names by number of their type."""
+        profiler = self.runs[key].profiler
+        rows = profiler.types.sample(folded.ended, folded.sizes)
+        names = {number: normalised_name(profiler.name(number)) for number in set(rows.types.tolist())}
+        named = {number: name for number, name in names.items() if name is not None}
+        return (rows if len(named) == len(names) else rows.of(list(named))), named
 
     def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Return what the profile of a producer's newest run, or of the one named, says of it as a whole.

@@ -19,8 +19,16 @@ COMPILED_BYTES_MIN = 2**27
 
 @click.command("profile", cls=watching.ProfileCommand, options_metavar="[OPTIONS] [FILE… | -- PROGRAM…]")
 @click.argument("files", nargs=-1, metavar="", type=click.Path(path_type=Path))
-@click.option("--depth", default=6, show_default=True, help="Levels of the tree to show; 0 shows all.")
-@click.option("--least", default=0.001, show_default=True, help="Hide nodes with less than this share of the time.")
+@click.option(
+    "--depth", type=click.IntRange(min=0), default=6, show_default=True, help="Levels of the tree to show; 0 shows all."
+)
+@click.option(
+    "--least",
+    type=click.FloatRange(0.0, 1.0),
+    default=0.001,
+    show_default=True,
+    help="Hide nodes with less than this share of the time.",
+)
 @click.option(
     "--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart."
 )
@@ -92,6 +100,11 @@ def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
         return Profiler(window_ns=window_ns, compiled=None if large else False)
 
     if trace is None:
-        return read_profile(path, make)
+        return read_profile(path, make, cut=_cut)
     with TraceWriter(trace, window_ns) as writer:
-        return read_profile(path, make, writer.write)
+        return read_profile(path, make, writer.write, cut=_cut)
+
+
+def _cut(error: InvalidValue) -> None:
+    """Say that the end of a file is missing: its writer was killed, or still writes."""
+    click.echo(f"advisor profile: {error}; what comes before is shown", err=True)

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 from advisor.domain.runs import RunPrediction
+from advisor.domain.wording import seconds
 
 PIPE_COLUMNS = 160
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
 
@@ -27,14 +27,6 @@ def table(*headings: str, text_columns: int = 1) -> Table:
         justify = "right" if place >= text_columns else "left"
         made.add_column(heading, justify=justify, no_wrap=place > 0, min_width=min(24, len(heading)), overflow="fold")
     return made
-
-
-def seconds(value: float | None) -> str:
-    """Return seconds with three digits and the unit that suits them."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    scale, unit = next((pair for pair in UNITS if abs(value) >= pair[0]), UNITS[-1])
-    return f"{value / scale:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} s"
 
 
 def size(value: float | None) -> str:

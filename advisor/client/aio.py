@@ -298,7 +298,8 @@ class AsyncClient:
         """Send task events, in their place among the rows, exactly once; return what became of them.
 
         `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
-        `fields` and `dropped`. The answer is empty when it was lost with its connection; the events were folded all the same.
+        `fields`, `dropped`, `sums` (as bytes) and `ended`: the run is over.
+        The answer is empty when it was lost with its connection; the events were folded all the same.
         """
         call = self._session.call_numbered(body_of_events(records, **header))
         return await self._answer(call, "task_events", lambda result: dict(result or {}), timeout_s)

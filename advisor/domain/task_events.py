@@ -37,6 +37,7 @@ EVENTS_BATCH_MAX = 200_000  # as rows: 6.4 MB of plain records, folded within 70
 STRINGS_MAX = 2**20 - 1  # of one producer; a node's label keeps the number in 20 bits
 THREADS_MAX = 4_096  # of one producer; beyond any machine, and a tree a thread
 METRICS_MAX = 4  # of these, metrics
+SUMS_BATCH_MAX = 8_192  # sums of one batch: each finds up to four nodes, at about 10 µs
 NS_MAX = 2**62  # 146 years; differences of times stay exact in int64
 SIZE: Final = "size"
 PARAMETER_PREFIX: Final = "parameter:"
@@ -81,6 +82,7 @@ class RegionKind(IntEnum):
     CREATION = 1  # the runtime creates a task
     PARALLEL = 2  # a member of a team works for a parallel region
     MANAGEMENT = 3  # the runtime does anything else: a switch, completion
+    APART = 4  # of the implicit task: tasks run whose events are not sent, but summed
 
 
 class SyncKind(IntEnum):
@@ -105,6 +107,18 @@ def record_type(further: Sequence[str] = ()) -> np.dtype[np.void]:
 
 
 RECORD = record_type()
+
+# A sum of ended instances whose events were not sent, each since the last sum that was: of one task type and, where `parameter`
+# is a string's number, one value of it. Times in the unit of the clock.
+SUM = np.dtype([
+    ("type", "<u4"), ("parameter", "<u4"), ("value", "<i8"), ("count", "<u8"),
+    ("work", "<u8"),  # what they did themselves
+    ("creation", "<u8"), ("waiting", "<u8"),  # inside them; their inclusive time is work + creation + waiting
+    ("creates", "<u8"), ("waits", "<u8"),  # how often
+    ("least", "<u8"), ("most", "<u8"),  # inclusive time of one
+    ("squares", "<f8"),  # sum of squares of inclusive times
+])  # fmt: skip
+NO_SUMS: Final = np.zeros(0, SUM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +192,10 @@ class TaskEvents:
         Names of the further fields.
     dropped : int
         Events that the producer has lost since it began: never falls.
+    sums : structured array (k,)
+        Of `SUM`: instances whose events are not sent.
+    ended : bool
+        The run is over as far as the producer knows: what waits for other threads' events waits no longer.
     """
 
     records: NDArray[np.void]
@@ -185,6 +203,8 @@ class TaskEvents:
     clock: Clock = NANOSECONDS
     further: tuple[str, ...] = ()
     dropped: int = 0
+    sums: NDArray[np.void] = field(default_factory=lambda: NO_SUMS)
+    ended: bool = False
 
     def __len__(self) -> int:
         """Return how many events there are."""
@@ -225,8 +245,10 @@ def decode(
     clock: Clock = NANOSECONDS,
     further: Sequence[str] = (),
     dropped: int = 0,
+    sums: bytes | memoryview = b"",
+    ended: bool = False,
 ) -> TaskEvents:
-    """Return a batch whose records are `data`, in place. Cost O(strings): no record is touched.
+    """Return a batch whose records are `data`, and whose sums are `sums`, in place. Cost O(strings): no record is touched.
 
     What a record says is checked by whoever folds it, one by one: a bad one is refused and the others stand.
 
@@ -239,10 +261,14 @@ def decode(
     dtype = record_type(names)
     if len(data) % dtype.itemsize:
         raise InvalidValue("records", len(data), f"a multiple of {dtype.itemsize} bytes, the size of a record")
+    if len(sums) % SUM.itemsize:
+        raise InvalidValue("sums", len(sums), f"a multiple of {SUM.itemsize} bytes, the size of a sum")
+    if len(sums) // SUM.itemsize > SUMS_BATCH_MAX:
+        raise TooLarge("sums", len(sums) // SUM.itemsize, SUMS_BATCH_MAX, "cut the batch")
     if not 0 <= dropped < 2**63:
         raise InvalidValue("dropped", dropped, "from 0 below 2**63")
     texts = tuple(checked_name("strings", text) for text in strings)
-    return TaskEvents(np.frombuffer(data, dtype), texts, clock, names, dropped)
+    return TaskEvents(np.frombuffer(data, dtype), texts, clock, names, dropped, np.frombuffer(sums, SUM), ended)
 
 
 def events_of(columns: Mapping[str, ArrayLike], *, further: Sequence[str] = ()) -> NDArray[np.void]:

@@ -147,7 +147,7 @@ class Engine:
         """Fold numbered task events once; the errors of `observe_batch` and `Profiler.fold`."""
         key = (producer, incarnation)
         if self._is_replay(key, sequence):
-            return {"accepted": 0, "refused": refusals(None), "sequence": sequence, "replayed": True}
+            return {"accepted": 0, "refused": refusals(None), "late": 0, "sequence": sequence, "replayed": True}
         answer = self._fold_events(key, events)
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
@@ -155,10 +155,15 @@ class Engine:
     def _fold_events(self, key: Producer, events: TaskEvents) -> dict[str, Any]:
         folded = self.profiles.fold(key, events)
         self.totals_add("events_accepted", folded.accepted)
-        self.totals_add("events_refused", sum(folded.refused.values()))
-        self.totals_add("tasks_ended", len(folded.ended))
+        for code, count in folded.refused.items():
+            self.totals_add(f"events_refused.{code}", count)
+        self.totals_add("events_late", folded.late)
+        self.totals_add("events_dropped", folded.dropped)
+        self.totals_add("tasks_ended", len(folded.ended) + folded.summed)
         self._learn_tasks(key, folded)
-        return {"accepted": folded.accepted, "refused": refusals(folded), "waiting": folded.waiting}
+        return {
+            "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
+        }  # fmt: skip
 
     def _learn_tasks(self, key: Producer, folded: Folded) -> None:
         """Teach the component of each task type its instances: size as predictor, one core."""

@@ -15,6 +15,7 @@ from advisor.domain.task_events import RECORD, TaskEvents
 from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, slots_in, slots_of
 from advisor.engine.snapshot import TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
+from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Folded, Profiler, compiled_kernels
@@ -139,6 +140,16 @@ class Profiles:
             known = sorted({name for name, _ in self.runs})
             raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
         return keys[-1]
+
+    def held(self) -> dict[str, int]:
+        """Return what all profiles hold together: nodes, instances, events_waiting and bytes. Cost O(runs)."""
+        profilers = [run.profiler for run in self.runs.values()]
+        return {
+            "nodes": sum(int(each.tables.g[at.NODES]) for each in profilers),
+            "instances": sum(each.tables.instances for each in profilers),
+            "events_waiting": sum(len(each.window) for each in profilers),
+            "bytes": sum(each.tables.bytes + each.window.bytes for each in profilers),
+        }
 
     def _told(self, key: Key, run: Run) -> dict[str, Any]:
         return {

@@ -2,7 +2,8 @@
 
 The file begins with 8 bytes, ``ADVTASK1``. A block is: bytes of the header (u32), CRC-32 of header and records (u32), bytes of
 the records (u64), all little-endian; the header, JSON in UTF-8, padded with spaces to a multiple of 8; the records. The header
-holds `strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`.
+holds `strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`; where there are any, `sums`, a list of the
+fields of each, and `ended`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from zlib import crc32
 import numpy as np
 
 from advisor.domain.limits import MESSAGE_BYTES_MAX
-from advisor.domain.task_events import Clock, TaskEvents, decode
+from advisor.domain.task_events import SUM, Clock, TaskEvents, decode
 from advisor.errors import InvalidValue
 
 MAGIC: Final = b"ADVTASK1"
 BLOCK: Final = struct.Struct("<IIQ")
 HEADER_BYTES_MAX: Final = 64 * MESSAGE_BYTES_MAX // 8  # a header of 2**20 strings of 60 bytes
 RECORDS_BYTES_MAX: Final = 2**28  # of one block: read into memory at a time
+
+
+class CutShort(InvalidValue):
+    """The last block of a file is not whole: its writer was killed, or still writes."""
 
 
 class EventFileWriter:
@@ -50,6 +55,10 @@ class EventFileWriter:
             },
             "dropped": events.dropped,
         }
+        if len(events.sums):
+            header["sums"] = np.ascontiguousarray(events.sums).tolist()
+        if events.ended:
+            header["ended"] = True
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
         records = np.ascontiguousarray(events.records).tobytes()
@@ -101,7 +110,9 @@ def read_events(path: Path) -> Iterator[TaskEvents]:
     Raises
     ------
     InvalidValue
-        When it is no file of task events, a block is damaged, or the last one is cut; whole blocks come before.
+        When it is no file of task events, or a block is damaged.
+    CutShort
+        When the last block is not whole; those before it have come.
     """
     if not is_event_file(path):
         raise InvalidValue("file", str(path), f"a file of task events, which begins with {MAGIC.decode()}")
@@ -115,13 +126,13 @@ def read_events(path: Path) -> Iterator[TaskEvents]:
 
 def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
     if len(head) < BLOCK.size:
-        raise InvalidValue("file", where, "whole: it was cut short")
+        raise CutShort("file", where, "whole: it was cut short")
     header_bytes, summed, records_bytes = BLOCK.unpack(head)
     if header_bytes > HEADER_BYTES_MAX or records_bytes > RECORDS_BYTES_MAX:
         raise InvalidValue("file", where, "a block of at most 256 MiB: it is damaged")
     text, records = file.read(header_bytes), file.read(records_bytes)
     if len(text) + len(records) < header_bytes + records_bytes:
-        raise InvalidValue("file", where, "whole: it was cut short")
+        raise CutShort("file", where, "whole: it was cut short")
     if crc32(records, crc32(text)) != summed:
         raise InvalidValue("file", where, "as its checksum says: it is damaged")
     try:
@@ -129,8 +140,10 @@ def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
         clock = Clock(
             float(header["clock"]["ticks_per_s"]), tuple((int(a), int(b)) for a, b in header["clock"]["anchors"])
         )
+        sums = np.array([tuple(each) for each in header.get("sums", ())], SUM)
         return decode(
-            records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"])
-        )
+            records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"]),
+            sums=sums.tobytes(), ended=bool(header.get("ended", False)),
+        )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidValue("file", where, f"a header of task events ({type(error).__name__})") from error

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.domain.task_events import TaskEvents
 from advisor.errors import InvalidValue
-from advisor.files.events import is_event_file, read_events
+from advisor.files.events import CutShort, is_event_file, read_events
 from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
 from advisor.profile.view import profile_of
@@ -18,7 +18,10 @@ PROFILE_BYTES_MAX = 2**28  # a profile of a million nodes, which no cap allows
 
 
 def read_profile(
-    path: Path, make: Callable[[], Profiler] = Profiler, each: Callable[[TaskEvents], None] | None = None
+    path: Path,
+    make: Callable[[], Profiler] = Profiler,
+    each: Callable[[TaskEvents], None] | None = None,
+    cut: Callable[[CutShort], None] | None = None,
 ) -> Profile:
     """Return the profile of a file: of task events, through a fresh profiler, or of a profile in JSON.
 
@@ -29,6 +32,8 @@ def read_profile(
         Makes the profiler.
     each : callable, optional
         Told of each batch.
+    cut : callable, optional
+        Told where the end of the file is missing; the profile is then of what comes before. Otherwise it is an error.
 
     Raises
     ------
@@ -38,10 +43,15 @@ def read_profile(
     if not is_event_file(path):
         return _from_json(path)
     profiler = make()
-    for events in read_events(path):
-        profiler.fold(events)
-        if each is not None:
-            each(events)
+    try:
+        for events in read_events(path):
+            profiler.fold(events)
+            if each is not None:
+                each(events)
+    except CutShort as error:
+        if cut is None or profiler.clock is None:  # without the first block, nothing comes before
+            raise
+        cut(error)
     profiler.flush()
     return profile_of(profiler)
 

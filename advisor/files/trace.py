@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from advisor.domain.task_events import ABSENT_TYPE, Kind, RegionKind, SyncKind, TaskEvents
+from advisor.errors import InvalidValue
 from advisor.profile.reorder import WINDOW_NS, Reorder
 
 SEPARATOR: Final = ",\n"
@@ -29,13 +30,16 @@ class TraceWriter:
     Parameters
     ----------
     path : Path
-        Made anew.
+        Made anew; `InvalidValue` where it cannot be written.
     window_ns : int
         How far threads' streams may lie apart.
     """
 
     def __init__(self, path: Path, window_ns: int = WINDOW_NS) -> None:
-        self._file: TextIO = path.open("w", encoding="utf-8")
+        try:
+            self._file: TextIO = path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise InvalidValue("trace", str(path), f"a file that can be written ({error.strerror})") from error
         self._file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
         self._file.write(_json({"ph": "M", "pid": PROCESS, "name": "process_name", "args": {"name": "tasks"}}))
         self._strings: list[str] = []

@@ -134,7 +134,7 @@ class SizeTime:
                 old, places = halved(words, RATE_CELLS)
                 before = counts[:, old]
                 counts[:] = 0.0
-                np.add.at(counts, (slice(None), places), before)
+                np.add.at(counts.T, places, before.T)
             else:
                 np.add.at(counts, (buckets[part], places_of(words, keys[part], RATE_CELLS)), 1.0)
 
@@ -220,9 +220,8 @@ class SizeTime:
         np.minimum.at(least, places, gaps)
         nearest = np.flatnonzero(gaps == least[places])[::-1]
         chosen = np.full(CELLS, -1)
-        chosen[places[nearest]] = (
-            nearest  # of rows with one place the last stays: the first of them, for they come backwards
-        )
+        # Of rows with one place the last assigned stays: the first of them, for they come backwards.
+        chosen[places[nearest]] = nearest
         used = np.flatnonzero(chosen >= 0)
         held = cells[NEAR_SIZE, used]
         nearer = (held == 0.0) | (least[used] < _off_centre(np.where(held > 0.0, held, 1.0), level))
@@ -261,7 +260,7 @@ def within_cells(cells: Floats) -> float:
     return float(np.sqrt(squares.sum() / (n[several] - 1.0).sum()))
 
 
-def _off_centre(sizes: Floats, level: int) -> Floats:
+def _off_centre(sizes: NDArray[np.float64], level: int) -> NDArray[np.float64]:
     """Return how far sizes lie from the centre of their cell, in widths of a cell."""
     at = np.log2(sizes) * RESOLUTION / 2.0**level
     return np.abs(at - np.floor(at) - 0.5)

@@ -1,6 +1,7 @@
 """A profile as a picture: an icicle (roots above) or a flame graph (roots below), one SVG file that needs no script.
 
-Widths are inclusive times: of a tree's nodes below each other, so that what is exclusive stays bare. Written by hand, without
+Widths are inclusive times, nodes below the one that they are part of, so that what is exclusive stays bare. Trees of tasks
+stand side by side, and so do those of threads: their band is p · time wide. Written by hand, without
 matplotlib: a picture of a thousand boxes is text, and a browser shows names and times where the pointer rests.
 """
 
@@ -12,24 +13,31 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from advisor.domain.wording import seconds
 from advisor.errors import InvalidValue
 from advisor.profile import layout as at
 from advisor.profile.tree import Profile
 
 WIDTH: Final = 1200
 ROW: Final = 18
-GAP: Final = 10  # between trees
+HEAD: Final = 28  # of title and legend
+GAP: Final = 10  # between bands
 LETTER: Final = 6.6  # wide, at 11 px
 LEAST_WIDTH: Final = 0.5  # of a box; narrower ones are left out, and those below them
-# Okabe and Ito's colours, lightened: work, overhead, waiting, stubs and threads.
+# Okabe and Ito's colours, lightened.
+WORK, OVERHEAD, WAITING, STUB, OTHER = "#8fc1e3", "#f0a884", "#f3d98b", "#bfe3d4", "#d5d5d5"
 COLOURS: Final = {
-    **dict.fromkeys((at.TASK, at.REGION, at.PARALLEL, at.PARAMETER), "#8fc1e3"),
-    **dict.fromkeys((at.CREATION, at.MANAGEMENT), "#f0a884"),
-    **dict.fromkeys((at.TASKWAIT, at.BARRIER, at.TASKGROUP, at.WAIT, at.IDLE), "#f3d98b"),
-    at.STUB: "#bfe3d4",
-    at.THREAD: "#d5d5d5",
-    at.OVERFLOW: "#d5d5d5",
+    **dict.fromkeys((at.TASK, at.REGION, at.PARALLEL, at.PARAMETER), WORK),
+    **dict.fromkeys((at.CREATION, at.MANAGEMENT), OVERHEAD),
+    **dict.fromkeys((at.TASKWAIT, at.BARRIER, at.TASKGROUP, at.WAIT, at.IDLE), WAITING),
+    at.STUB: STUB,
+    at.THREAD: OTHER,
+    at.OVERFLOW: OTHER,
 }
+LEGEND: Final = (
+    ("work", WORK), ("creation, management", OVERHEAD), ("waiting", WAITING), ("tasks run there", STUB), ("thread", OTHER),
+)  # fmt: skip
+BANDS: Final = (("tasks", (at.TASK,)), ("threads", (at.THREAD,)), ("beyond the cap", (at.OVERFLOW,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class Box:
 
 
 def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = False) -> Path:
-    """Draw the trees of a profile one after another, tasks first, into an SVG file; return its path.
+    """Draw the trees of a profile into an SVG file, tasks above threads; return its path.
 
     Raises
     ------
@@ -60,13 +68,17 @@ def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = Fals
 
 
 def svg(title: str, profile: Profile, *, flame: bool = False) -> str:
-    """Return the picture as SVG text."""
-    top = 28.0
-    parts: list[str] = []
-    for root in (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW)):
-        boxes = list(layout(profile, root))
+    """Return the picture as SVG text: a band of the tasks' trees, one of the threads', on one scale."""
+    top = float(HEAD)
+    parts: list[str] = [_legend()]
+    scale = _scale(profile)
+    for heading, roles in BANDS:
+        boxes = list(_band(profile, roles, scale))
         if not boxes:
             continue
+        ns = sum(int(profile.inclusive_ns[root]) for role in roles for root in profile.roots(role))
+        parts.append(f'<text x="4" y="{top + 12:.0f}" fill="#555">{escape(heading)}: {seconds(ns * 1e-9)}</text>')
+        top += ROW
         levels = 1 + max(box.depth for box in boxes)
         for box in boxes:
             row = levels - 1 - box.depth if flame else box.depth
@@ -80,14 +92,39 @@ def svg(title: str, profile: Profile, *, flame: bool = False) -> str:
     return head + "".join(parts) + "</svg>\n"
 
 
-def layout(profile: Profile, root: int) -> Iterator[Box]:
-    """Yield the boxes of a tree, each as wide as its share of the longest tree's inclusive time."""
-    roots = (*profile.roots(at.TASK), *profile.roots(at.THREAD))
-    longest = max((int(profile.inclusive_ns[each]) for each in roots), default=0)
-    if longest <= 0:
-        return
-    scale = WIDTH / longest
-    stack = [Box(root, 0.0, int(profile.inclusive_ns[root]) * scale, 0)]
+def _scale(profile: Profile) -> float:
+    """Return pixels a nanosecond: the longest band has the whole width."""
+    widest = max(
+        sum(int(profile.inclusive_ns[root]) for role in roles for root in profile.roots(role)) for _, roles in BANDS
+    )
+    return WIDTH / widest if widest > 0 else 0.0
+
+
+def _legend() -> str:
+    """Return what the colours mean, at the right of the title."""
+    parts: list[str] = []
+    left = float(WIDTH)
+    for words, colour in reversed(LEGEND):
+        left -= 24 + LETTER * len(words)
+        parts.append(
+            f'<rect x="{left:.1f}" y="8" width="11" height="11" fill="{colour}"/>'
+            f'<text x="{left + 15:.1f}" y="17">{escape(words)}</text>'
+        )
+    return "".join(parts)
+
+
+def _band(profile: Profile, roles: tuple[int, ...], scale: float) -> Iterator[Box]:
+    """Yield the boxes of all trees of some roles, side by side."""
+    left = 0.0
+    for role in roles:
+        for root in profile.roots(role):
+            yield from layout(profile, root, left, scale)
+            left += int(profile.inclusive_ns[root]) * scale
+
+
+def layout(profile: Profile, root: int, left: float, scale: float) -> Iterator[Box]:
+    """Yield the boxes of a tree from `left` on, each as wide as its inclusive time by a scale of pixels a nanosecond."""
+    stack = [Box(root, left, int(profile.inclusive_ns[root]) * scale, 0)]
     while stack:
         box = stack.pop()
         if box.width < LEAST_WIDTH:
@@ -103,11 +140,12 @@ def layout(profile: Profile, root: int) -> Iterator[Box]:
 def _drawn(profile: Profile, box: Box, top: float) -> str:
     label = profile.label(box.node)
     role = at.ROLE_NAMES[int(profile.role[box.node])]
-    inclusive_s, exclusive_s = (int(ns[box.node]) * 1e-9 for ns in (profile.inclusive_ns, profile.exclusive_ns))
-    visits = int(profile.count[box.node])
-    told = f"{label} ({role}): {visits:,} visits, {inclusive_s:.4g} s inclusive, {exclusive_s:.4g} s exclusive"
+    inclusive, exclusive = (seconds(int(ns[box.node]) * 1e-9) for ns in (profile.inclusive_ns, profile.exclusive_ns))
+    told = f"{label} ({role}): {int(profile.count[box.node]):,} visits, {inclusive} inclusive, {exclusive} exclusive"
     room = int((box.width - 6) / LETTER)
-    text = label if len(label) <= room else f"{label[: room - 1]}…" if room > 2 else ""
+    text = f"{label}  {inclusive}"
+    if len(text) > room:
+        text = label if len(label) <= room else f"{label[: room - 1]}…" if room > 2 else ""
     words = f'<text x="{box.left + 3:.2f}" y="{top + 13:.1f}">{escape(text)}</text>' if text else ""
     return (
         f'<g><title>{escape(told)}</title><rect x="{box.left:.2f}" y="{top:.1f}" width="{box.width:.2f}" height="{ROW - 1}" '

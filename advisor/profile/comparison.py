@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from advisor.domain import wording
 from advisor.errors import InvalidValue
 from advisor.profile import layout as at
 from advisor.profile.tree import Profile
 
 GROWS: Final = 1.5  # times as much time in the run with the most threads as in that with the fewest
+STEADY: Final = 0.02  # of the time, by which it may differ and be told as the same
 SHARE_OF_GROWTH: Final = 0.01  # of all time added that a line must have to be named
 # What the thread sums of exclusive times are of: a line of Table III each.
 SUBJECTS: Final = (
@@ -147,6 +149,8 @@ def _worded(growing: Sequence[str], by_subject: dict[str, list[float]], threads:
     return f"{subjects} {verb} with threads, from {threads[0]} to {threads[-1]}: {', '.join(told)}"
 
 
-def _change(seconds: Sequence[float]) -> str:
-    times = f" ({seconds[-1] / seconds[0]:.3g} times)" if seconds[0] > 0.0 else ""
-    return f"{seconds[0]:.4g} s to {seconds[-1]:.4g} s{times}"
+def _change(spent: Sequence[float]) -> str:
+    if abs(spent[-1] - spent[0]) <= STEADY * spent[0]:
+        return f"stays at {wording.seconds(spent[-1])}"
+    times = f" ({spent[-1] / spent[0]:.3g} times)" if spent[0] > 0.0 else ""
+    return f"{wording.seconds(spent[0])} to {wording.seconds(spent[-1])}{times}"

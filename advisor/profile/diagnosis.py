@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from advisor.domain.wording import seconds
 from advisor.profile import layout as at
 from advisor.profile.tree import Profile
 
@@ -19,6 +20,8 @@ LOSS: Final = 0.05  # of p * time, below which a loss is not worth one
 TOO_LARGE: Final = 0.25  # one instance against the work that each worker has
 ONE_CREATOR: Final = 0.9  # of all creation in the implicit task of one thread
 SPREAD: Final = 1.0  # standard deviation against mean, beyond which one time does not stand for a type
+# Of its instances that must be far off, at least: fewer are accidents, a worker that the system took away and the like.
+FAR_OFF: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +196,17 @@ def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | N
     creation_s, made = _creation_of(profile, construct)
     own_s = construct.work_s / construct.count if construct.count else 0.0
     measures = profile.measures
-    if not made or not own_s:
+    if not made or not own_s or creation_s / made < TOO_SMALL * own_s:
         return None
     each_s = creation_s / made
-    if each_s < TOO_SMALL * own_s or creation_s < LOSS * measures.workers_s:
-        return None
-    workers = max(measures.workers_max, 1)
     evidence: dict[str, Any] = {"creation_each_s": each_s, "exclusive_each_s": own_s, "tasks": construct.count}
     told = (
-        f"tasks of {construct.name} are too small: each works {own_s * 1e6:.3g} µs itself and takes {each_s * 1e6:.3g} µs to "
-        f"create ({construct.count:,} tasks)"
+        f"tasks of {construct.name} are too small: each works {seconds(own_s)} itself and takes {seconds(each_s)} to create "
+        f"({construct.count:,} tasks)"
     )
-    at_value = cut_off(construct.levels, workers)
+    at_value = cut_off(construct.levels, measures.workers_max)
     if at_value is None:
-        advice = f"make each at least {TOO_SMALL**-1 * each_s / own_s:.0f} times larger"
+        advice = f"make each at least {TOO_SMALL**-1 * each_s / own_s:.2g} times larger"
         removed = 1.0 - TOO_SMALL * own_s / each_s
     else:
         ordered = _from_large_to_small(construct.levels)
@@ -221,10 +221,13 @@ def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | N
         }  # fmt: skip
     # Each creation saved saves its part of the waiting too: who waits, waits for tasks to be made and handed out.
     loss_s = removed * (creation_s + min(measures.waiting_s, measures.delay_s + construct.waiting_s))
-    gain = measures.workers_s / max(measures.workers_s - loss_s, 1e-12) if measures.workers_s > loss_s else 1.0
+    if not LOSS * measures.workers_s <= loss_s < measures.workers_s:
+        return None
+    gain = measures.workers_s / (measures.workers_s - loss_s)
     return Finding(
         "tasks_too_small", construct.name, loss_s, gain, advice,
-        f"{told}; {advice}: that saves {loss_s:.3g} worker seconds, about {gain:.2g} times faster", evidence,
+        f"{told}; {advice}: that saves {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}, about {gain:.2g} times "
+        "faster", evidence,
     )  # fmt: skip
 
 
@@ -237,18 +240,18 @@ def _creation_of(profile: Profile, construct: Construct) -> tuple[float, int]:
 
 
 def _too_large(profile: Profile, root: int, construct: Construct) -> Finding | None:
-    """One instance holds up the others."""
+    """One instance holds up the others: by its own work, for it may wait for others' as long as it likes."""
     measures = profile.measures
     workers = measures.workers_max
-    largest_s = int(profile.most_ns[root]) * 1e-9
+    largest_s = int(profile.worked_most_ns[root]) * 1e-9
     if workers < 2 or not construct.count or measures.no_work_s < LOSS * measures.workers_s:
         return None
     if largest_s < TOO_LARGE * measures.work_s / workers:
         return None
     advice = "make smaller tasks of it, or begin the largest first"
     text = (
-        f"tasks of {construct.name} are too large to balance: the longest of {construct.count:,} runs {largest_s:.3g} s, where "
-        f"each of {workers} workers has {measures.work_s / workers:.3g} s to do; {advice}"
+        f"tasks of {construct.name} are too large to balance: the longest of {construct.count:,} works "
+        f"{seconds(largest_s)}, where each of {workers} workers has {seconds(measures.work_s / workers)} to do; {advice}"
     )
     even_s = measures.workers_s - measures.no_work_s
     return Finding(
@@ -259,21 +262,25 @@ def _too_large(profile: Profile, root: int, construct: Construct) -> Finding | N
 
 def _several_behaviours(profile: Profile, root: int, construct: Construct) -> Finding | None:
     """One time does not stand for all instances, and no parameter tells them apart."""
-    count, mean = int(profile.count[root]), float(profile.mean_ns[root])
-    if count < 2 or mean <= 0.0:
+    count, mean, most = int(profile.count[root]), float(profile.mean_ns[root]), int(profile.most_ns[root])
+    if count < 2 or most <= mean or construct.work_s < LOSS * profile.measures.work_s:
         return None
+    if construct.waiting_s > construct.work_s:
+        return None  # it is what they wait for that differs
     spread = float(profile.variance_ns2[root]) ** 0.5 / mean
+    # So few at least are off, where all of them are off as far as the longest.
+    off = spread**2 * mean**2 / (most - mean) ** 2
     within = [
         float(profile.variance_ns2[node]) ** 0.5 / max(float(profile.mean_ns[node]), 1.0)
         for node in profile.children[root]
         if profile.role[node] == at.PARAMETER and profile.count[node] > 1
     ]
-    if spread < SPREAD or (within and max(within) < SPREAD):
+    if spread < SPREAD or off < FAR_OFF or (within and max(within) < SPREAD):
         return None
     advice = "tell its size or a parameter, or make two types of it"
     text = (
-        f"tasks of {construct.name} behave in several ways: {profile.least_ns[root] * 1e-9:.3g} s to "
-        f"{profile.most_ns[root] * 1e-9:.3g} s, {spread:.2g} standard deviations a mean; {advice}"
+        f"tasks of {construct.name} behave in several ways: {seconds(int(profile.least_ns[root]) * 1e-9)} to "
+        f"{seconds(most * 1e-9)}, with a standard deviation of {spread:.2g} times the mean of {seconds(mean * 1e-9)}; {advice}"
     )
     return Finding("several_behaviours", construct.name, 0.0, 1.0, advice, text, {"spread": spread, "tasks": count})
 
@@ -292,7 +299,7 @@ def _creation_bottleneck(profile: Profile) -> Finding | None:
     advice = "let several threads create, or tasks create tasks"
     text = (
         f"thread {profile.names[root]} creates {most / total:.0%} of the tasks and spends {most / measures.elapsed_s:.0%} of "
-        f"the run at it, while the others wait {measures.no_work_s:.3g} s for tasks; {advice}"
+        f"the run at it, while the others wait {seconds(measures.no_work_s)} for tasks; {advice}"
     )
     evidence = {"creation_s": most, "share": most / total, "no_work_s": measures.no_work_s}
     return Finding("creation_bottleneck", profile.names[root], measures.no_work_s, 1.0, advice, text, evidence)
@@ -303,7 +310,7 @@ def _idle_workers(profile: Profile) -> Finding | None:
     measures = profile.measures
     if measures.workers_max < 2 or measures.waiting_s < WAITING * measures.workers_s:
         return None
-    enough = measures.parallelism
+    enough = max(measures.parallelism, 1.0)
     ready = measures.delay_s > measures.no_work_s
     why = "though tasks were ready" if ready else "with no task ready"
     advice = (
@@ -313,7 +320,7 @@ def _idle_workers(profile: Profile) -> Finding | None:
     )
     text = (
         f"workers wait {measures.waiting_s / measures.workers_s:.0%} of their time, "
-        f"{max(measures.delay_s, measures.no_work_s):.3g} of {measures.waiting_s:.3g} s {why}; {advice}"
+        f"{seconds(max(measures.delay_s, measures.no_work_s))} of {seconds(measures.waiting_s)} {why}; {advice}"
     )
     evidence = {"delay_s": measures.delay_s, "no_work_s": measures.no_work_s, "parallelism": enough}
     return Finding("idle_workers", "workers", measures.waiting_s, 1.0, advice, text, evidence)

@@ -111,7 +111,7 @@ from advisor.profile.stacks import (
     push,
 )
 from advisor.profile.tables import Floats, Ints, find_node, find_task, free_context, take_context
-from advisor.profile.tasks import ABSENT, begin, create, depend, end, switch
+from advisor.profile.tasks import ABSENT, begin, create, depend, end, has_open_regions, switch
 
 CREATE, BEGIN, SWITCH, END, CANCEL, ENTER, EXIT, DEPENDENCE, SYNC_BEGIN, SYNC_END, IDLE_BEGIN, IDLE_END = (
     int(kind) for kind in list(Kind)[:12]
@@ -119,12 +119,15 @@ CREATE, BEGIN, SWITCH, END, CANCEL, ENTER, EXIT, DEPENDENCE, SYNC_BEGIN, SYNC_EN
 WORKER_START, WORKER_STOP, PARAMETER_EVENT, SIZE_EVENT = (int(kind) for kind in list(Kind)[12:])
 KINDS = len(Kind)
 NEW_THREAD = -2  # instead of the node that an event leaves
-TIME_MAX = 2**62
+TIME_MAX = 2**62  # of all threads together: their sums stay below 2**63; 2 years on 64 threads
+DISORDER_MAX = 2**40  # ns: how much earlier than the first event one may be, where nothing was put into order
 SIZE_MAX = 2.0**60  # as a predictor's
 NO_PARAMETER = -(2**63)
 
 # kind of region in `other` -> label; what is entered is followed by what synchronises
-REGION_LABELS = (REGION << LABEL_BITS, CREATION << LABEL_BITS, PARALLEL << LABEL_BITS, MANAGEMENT << LABEL_BITS)
+REGION_LABELS = (
+    REGION << LABEL_BITS, CREATION << LABEL_BITS, PARALLEL << LABEL_BITS, MANAGEMENT << LABEL_BITS, STUB_LABEL,
+)  # fmt: skip
 SYNC_LABELS = (WAIT_LABEL, BARRIER_LABEL, TASKGROUP_LABEL, OTHER_WAIT_LABEL)
 
 
@@ -154,7 +157,7 @@ def stop_thread(s: State, thread: int, now: int) -> int:
     if context != threads[thread + CURRENT]:
         return TASK_ON_THREAD
     clock = own_clock(contexts, context, now)
-    if frames[contexts[context + TOP] + BELOW] != NONE:
+    if has_open_regions(contexts, frames, context):
         if not g[LENIENT]:
             return OPEN_REGIONS
         g[REPAIRED] += 1
@@ -286,7 +289,7 @@ def happen(
 ) -> int:
     """Fold one event whose thread is there; return why it is refused, or ACCEPTED."""
     if kind >= ENTER and (kind <= EXIT or SYNC_BEGIN <= kind <= SYNC_END):
-        if not 0 <= other <= 3:
+        if not 0 <= other <= (4 if kind <= EXIT else 3):
             return UNKNOWN_REGION_KIND
         if name == ABSENT:
             return UNKNOWN_STRING
@@ -323,7 +326,15 @@ def happen(
     return stop_thread(s, thread, now) if kind == WORKER_STOP else ACCEPTED
 
 
-def what_is_wrong(g: Ints, threads: Ints, kind: int, name: int, thread: int, now: int) -> int:
+def time_bounds(first: int, threads_end: int) -> tuple[int, int]:
+    """Return the least and the largest time that an event may have, by that of the first."""
+    if first == NONE:
+        return 0, TIME_MAX
+    until = first + TIME_MAX // (threads_end // THREADS)
+    return (first - DISORDER_MAX if first > DISORDER_MAX else 0), (until if until < TIME_MAX else TIME_MAX)
+
+
+def what_is_wrong(g: Ints, threads: Ints, kind: int, name: int, thread: int, now: int, since: int, until: int) -> int:
     """Return what is wrong with an event in itself."""
     if kind >= KINDS:
         return UNKNOWN_KIND
@@ -331,7 +342,7 @@ def what_is_wrong(g: Ints, threads: Ints, kind: int, name: int, thread: int, now
         return UNKNOWN_THREAD
     if name >= g[STRINGS] and name != ABSENT:
         return UNKNOWN_STRING
-    return BAD_NUMBER if not 0 <= now <= TIME_MAX else TIME_BACK
+    return BAD_NUMBER if not since <= now <= until else TIME_BACK
 
 
 def check_size(sizes: Floats, i: int) -> int:
@@ -438,6 +449,7 @@ def fold_events(
     times, numbers, others, names, thread_numbers, kinds, flags = columns
     strings, threads_end, brings = g[STRINGS], len(threads), len(sizes) > 0 or len(values) > 0 or metrics_an_event > 0
     first, newest = g[FIRST], g[NEWEST]
+    since, until = time_bounds(first, threads_end)
     g[REFUSED] = g[ENDED] = 0
     for i in range(len(times)):
         now, kind, name = times[i], kinds[i], names[i]
@@ -448,9 +460,10 @@ def fold_events(
             thread >= threads_end
             or kind >= KINDS
             or (name >= strings and name != ABSENT)
-            or not (threads[thread + LATEST] <= now <= TIME_MAX)
+            or not (threads[thread + LATEST] <= now <= until)
+            or now < since
         ):
-            code = what_is_wrong(g, threads, kind, name, thread, now)
+            code = what_is_wrong(g, threads, kind, name, thread, now, since, until)
         elif threads[thread + IMPLICIT] == NONE:
             left = NEW_THREAD
             code = THREAD_STOPPED if kind == WORKER_STOP else start_thread(s, thread, now)
@@ -480,9 +493,15 @@ def fold_events(
             newest = now
         if first == NONE:
             first = now
+            since, until = time_bounds(first, threads_end)
         current = threads[thread + CURRENT]
         label = THREAD_LABEL if current == NONE else frames[contexts[current + TOP] + FRAME_LABEL]
-        does = WORKS if label < OVERHEAD_LABEL else WAITS if WAIT_LABEL <= label < STUB_LABEL else NEITHER
+        if (
+            label < OVERHEAD_LABEL or STUB_LABEL <= label < THREAD_LABEL
+        ):  # a stub is innermost where its tasks are told apart
+            does = WORKS
+        else:
+            does = WAITS if WAIT_LABEL <= label < STUB_LABEL else NEITHER
         if does != threads[thread + DOES]:
             change_doing(g, threads, thread, does, now)
     g[FIRST], g[NEWEST] = first, newest

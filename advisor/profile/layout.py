@@ -23,7 +23,7 @@ BARRIER: Final = 7
 TASKGROUP: Final = 8
 WAIT: Final = 9
 IDLE: Final = 10
-STUB: Final = 11  # fragments of tasks that ran at a scheduling point of an implicit task
+STUB: Final = 11  # at a scheduling point of an implicit task: fragments of tasks that ran, or tasks told apart as sums
 THREAD: Final = 12  # root of a thread's implicit tree
 OVERFLOW: Final = 13  # what came when the table was full
 
@@ -57,6 +57,7 @@ EXCLUSIVE: Final = 5  # ns, up to the last change of what is innermost
 LEAST: Final = 6  # ns of one visit
 MOST: Final = 7
 ACTIVE_MAX: Final = 8  # of a thread or parallel region: most task instances active at a time
+WORKED_MOST: Final = 8  # of a task's root, in the same place: ns of work of the instance that worked most
 RECENT: Final = 9  # node below it that was entered last: mostly the next one too
 NODE: Final = 10  # fields
 OVERFLOW_NODE: Final = 0
@@ -129,6 +130,7 @@ NEITHER: Final = 2
 METRICS: Final = 4  # sums of metrics, a node
 MOMENTS: Final = 2  # mean and sum of squared deviations, a node
 UNTIED: Final = 1  # flag of a task
+IN_LINE: Final = 2 | 8  # flags of one that its creator waits for: undeferred, merged
 
 # Edges: dependences not met yet.
 SUCCESSOR: Final = 0
@@ -144,15 +146,16 @@ CREATES, BEGINS, ENDS, CANCELS, FRAGMENTS_ALL, DEPENDENCES, UNTRACKED, NODES_REF
 REPAIRED, LENIENT, EDGES_REFUSED, LOST, FIRST, REFUSED, ENDED, CONTEXTS_LEFT = range(32, 40)
 NEWEST = 40
 RESERVED = 41  # rows of contexts that creates leave to begins
-COUNTED_REFUSALS = 42  # and on, by code
+SUMMED, SUMMED_VISITS, SUMMED_TIME = 42, 43, 44  # instances told as sums; with their creates and waits; their ns
+COUNTED_REFUSALS = 45  # and on, by code
 NUMBERS: Final = 72
 
 # Why an event is refused. 0 is accepted.
 (
     ACCEPTED, UNKNOWN_KIND, UNKNOWN_STRING, UNKNOWN_THREAD, TIME_BACK, UNKNOWN_INSTANCE, CREATED_TWICE, BEGUN_TWICE, NOT_BEGUN,
     NOT_CURRENT, RUNS_ELSEWHERE, TIED_MOVED, NOT_OPEN, NOT_INNERMOST, OPEN_REGIONS, UNKNOWN_REGION_KIND, THREAD_RUNS,
-    THREAD_STOPPED, TASK_ON_THREAD, TOO_MANY_INSTANCES, TOO_DEEP, BAD_SIZE, BAD_NUMBER,
-) = range(23)  # fmt: skip
+    THREAD_STOPPED, TASK_ON_THREAD, TOO_MANY_INSTANCES, TOO_DEEP, BAD_SIZE, BAD_NUMBER, BAD_SUM,
+) = range(24)  # fmt: skip
 
 REFUSALS: Final = {
     UNKNOWN_KIND: ("unknown_kind", "no such kind of event"),
@@ -176,10 +179,12 @@ REFUSALS: Final = {
     TOO_MANY_INSTANCES: ("too_many_instances", "the table of active task instances is full"),
     TOO_DEEP: ("too_deep", "the table of open regions is full"),
     BAD_SIZE: ("bad_size", "a size is finite and from 0 to 2**60"),
-    BAD_NUMBER: ("bad_number", "the time is beyond 2**62 ns"),
+    BAD_NUMBER: ("bad_number", "the time is too far from the first event's: 2**62 ns over all threads"),
+    BAD_SUM: ("bad_sum", "a sum is of at least one instance, its times below 2**62 ns and in keeping with each other"),
 }
 
 # Rows of instances that ended.
 ENDED_ID, ENDED_TYPE, ENDED_THREAD, ENDED_NS, ENDED_MADE, ENDED_BEGUN, ENDED_AT, ENDED_RUNNING = range(8)
 ENDED_NAME, ENDED_VALUE, ENDED_FRAGMENTS, ENDED_FLAGS = range(8, 12)
-ENDED_FIELDS: Final = 12
+ENDED_WORKED: Final = 12  # ENDED_NS without creation, management and waiting
+ENDED_FIELDS: Final = 13

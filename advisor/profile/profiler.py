@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.task_events import (
+    NANOSECONDS,
     PARAMETER_PREFIX,
     SIZE,
     STRINGS_MAX,
@@ -21,9 +22,10 @@ from advisor.domain.task_events import (
 )
 from advisor.errors import InvalidValue, TooLarge
 from advisor.profile import layout as at
-from advisor.profile.reorder import WINDOW_NS, Reorder
+from advisor.profile.reorder import WINDOW_NS, Reorder, joined
 from advisor.profile.state import CHUNK_EVENTS, PLAIN, Caps, Tables
 from advisor.profile.task_types import TaskTypes
+from advisor.profile.sums import fold_sums
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -53,7 +55,7 @@ class Folded:
     Attributes
     ----------
     accepted : int
-        Events folded; those that wait in the window count when they leave it.
+        Events folded, and sums; those that wait in the window count when they leave it.
     refused : mapping of str to int
         How many, by code.
     first : tuple of (time_ns, code, text)
@@ -64,6 +66,12 @@ class Folded:
         Their sizes; 0: none was given.
     waiting : int
         Events that wait in the window now.
+    summed : int
+        Instances that ended and were told as sums.
+    late : int
+        Events left out, because what came after them had left the window.
+    dropped : int
+        Events that the producer has lost since its last batch.
     """
 
     accepted: int
@@ -72,6 +80,9 @@ class Folded:
     ended: NDArray[np.int64]
     sizes: NDArray[np.float64]
     waiting: int = 0
+    summed: int = 0
+    late: int = 0
+    dropped: int = 0
 
 
 class Profiler:
@@ -134,11 +145,16 @@ class Profiler:
             self.take_fields(events.further)
         elif events.clock.anchors:
             self.drift_ns = max(self.drift_ns, self.clock.drift_ns(events.clock.anchors))
-        if events.dropped > self.dropped:
+        dropped, late = events.dropped - self.dropped, self.window.late
+        if dropped:
             # From now on what is missing is no defect: regions that never saw their exit are closed by what comes later.
             self.dropped = events.dropped
             self.tables.g[at.LENIENT] = 1
-        return self._fold_records(*self.window.put(self.clock.nanoseconds(events.records["time"]), events.records))
+        given = self.window.put(self.clock.nanoseconds(events.records["time"]), events.records)
+        if events.ended:
+            given = joined(given, self.window.flush())
+        folded = replace(self._fold_records(*given), late=self.window.late - late, dropped=dropped)
+        return self._with_sums(folded, events.sums) if len(events.sums) else folded
 
     def flush(self) -> Folded:
         """Fold what waits in the window: the stream has ended, or answers shall hold all of it."""
@@ -155,6 +171,19 @@ class Profiler:
         """Close what is open as lost; what waits is folded first. Return how many instances that were."""
         self.flush()
         return self.tables.lose()
+
+    def _with_sums(self, folded: Folded, sums: NDArray[np.void]) -> Folded:
+        clock = self.clock or NANOSECONDS
+        before = int(self.tables.g[at.SUMMED])
+        codes = [at.REFUSALS[code] for code in fold_sums(self.tables, sums, clock.ns_a_tick, len(self.strings))]
+        counts, newest = dict(folded.refused), int(self.tables.g[at.NEWEST])
+        summed = int(self.tables.g[at.SUMMED]) - before
+        for word, _ in codes:
+            counts[word] = counts.get(word, 0) + 1
+        first = (*folded.first, *((newest, *code) for code in codes))[:FIRST_REFUSALS]
+        taken = len(sums) - len(codes)
+        self.accepted += taken
+        return replace(folded, accepted=folded.accepted + taken, refused=counts, first=first, summed=summed)
 
     def _check(self, events: TaskEvents) -> None:
         if len(self.strings) + len(events.strings) > STRINGS_MAX:

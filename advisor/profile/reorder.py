@@ -54,6 +54,11 @@ class Reorder:
         """Return how many events are held back."""
         return len(self._times)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of what is held back."""
+        return self._times.nbytes + (0 if self._held is None else self._held.nbytes)
+
     def put(self, times: Ints, records: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
         """Take times (n,) in ns and their records in; return those that leave now, in order. Cost O(n log n)."""
         if not self.window_ns:
@@ -86,6 +91,13 @@ class Reorder:
             self._released = max(self._released, int(times[-1]))
         self._times, self._held = np.zeros(0, np.int64), None
         return times, held
+
+
+def joined(first: tuple[Ints, NDArray[Any]], then: tuple[Ints, NDArray[Any]]) -> tuple[Ints, NDArray[Any]]:
+    """Return times and records that left one after another as one."""
+    if not len(then[0]):
+        return first
+    return np.concatenate([first[0], then[0]]), np.concatenate([first[1], then[1]])
 
 
 def in_order(times: Ints, records: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:

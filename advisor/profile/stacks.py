@@ -244,14 +244,14 @@ def awaits_children(contexts: Ints, frames: Ints, context: int) -> bool:
     return role == TASKWAIT or role == TASKGROUP
 
 
-def suspend(s: State, thread: int, now: int) -> None:
-    """The running task pauses: the implicit task leaves its stub, and all its clocks stand."""
+def suspend(s: State, thread: int, now: int, in_line: bool) -> None:
+    """The running task pauses, `in_line` for one that it waits for: the implicit task leaves its stub, its clocks stand."""
     g, threads, contexts, frames, nodes = s[0], s[1], s[2], s[4], s[5]
     context, implicit = threads[thread + CURRENT], threads[thread + IMPLICIT]
     clock = contexts[context + RAN] + now - contexts[context + RESUMED]
     book(contexts, frames, nodes, context, clock)
     contexts[context + RAN], contexts[context + STATE] = clock, SUSPENDED
-    if contexts[context + CHILDREN] == 0 or not awaits_children(contexts, frames, context):
+    if not in_line and (contexts[context + CHILDREN] == 0 or not awaits_children(contexts, frames, context)):
         become_ready(g, contexts, context, now)
     pop(s, implicit, now - contexts[implicit + RESUMED])
     threads[thread + CURRENT] = implicit

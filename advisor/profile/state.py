@@ -106,6 +106,11 @@ class Tables:
         """Bytes of the tables, counting 8 a number: lists take up to five times as much."""
         return 8 * sum(len(part) for part in self.state)
 
+    @property
+    def instances(self) -> int:
+        """Rows in use: instances made and not ended, threads, teams."""
+        return len(self.contexts) // at.CONTEXT - int(self.g[at.CONTEXTS_LEFT])
+
     def column(self, name: str, width: int) -> NDArray[Any]:
         """Return a table (rows, width), a copy where it is kept in lists."""
         return np.asarray(getattr(self, name)).reshape(-1, width)

@@ -7,6 +7,7 @@ from advisor.profile.layout import (
     ACTIVE,
     ACTIVE_ALL,
     ACTIVE_ALL_MAX,
+    AT_NODE,
     BEGINS,
     BEGUN_AT,
     BEGUN_TWICE,
@@ -41,6 +42,7 @@ from advisor.profile.layout import (
     ENDED_THREAD,
     ENDED_TYPE,
     ENDED_VALUE,
+    ENDED_WORKED,
     ENDS,
     FLAGS,
     FRAGMENTS,
@@ -50,11 +52,13 @@ from advisor.profile.layout import (
     HOME,
     ID,
     IMPLICIT,
+    IN_LINE,
     IS_READY,
     LABEL_BITS,
     LENIENT,
     MADE_AT,
     NEXT_EDGE,
+    NODE,
     NONE,
     NOT_BEGUN,
     NOT_CURRENT,
@@ -91,6 +95,8 @@ from advisor.profile.layout import (
     UNKNOWN_STRING,
     UNTIED,
     UNTRACKED,
+    WORKED,
+    WORKED_MOST,
     WORKING,
 )  # fmt: skip
 from advisor.profile.stacks import (
@@ -138,13 +144,15 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
             contexts[creator + TEAM_SERIAL],
         )
         contexts[context + PATH] = path_now(contexts, creator)
-        contexts[context + BURDENED] = burdened_now(contexts, creator) + g[BURDEN]
+        contexts[context + BURDENED] = burdened_now(contexts, creator)
+        if not flags & IN_LINE:  # what runs in line is handed to nobody
+            contexts[context + BURDENED] += g[BURDEN]
         contexts[creator + CHILDREN] += 1
     return context
 
 
 def create(s: State, thread: int, number: int, other: int, kind: int, flags: int, now: int) -> int:
-    """A task instance is made, and ready unless dependences come."""
+    """A task instance is made, and ready unless dependences come; never where its creator runs it in line."""
     g, _, contexts, _, _, _, _, _, _, task_index, _ = s
     if number == 0:
         return UNKNOWN_INSTANCE
@@ -165,7 +173,7 @@ def create(s: State, thread: int, number: int, other: int, kind: int, flags: int
         context = new_task(s, number, other, kind, flags, thread, now)
     if context == NONE:
         g[UNTRACKED] += 1
-    else:
+    elif not flags & IN_LINE:
         become_ready(g, contexts, context, now)
     return ACCEPTED
 
@@ -194,7 +202,8 @@ def begin(s: State, thread: int, number: int, other: int, kind: int, flags: int,
     current = threads[thread + CURRENT]
     contexts[context + TEAM_NODE] = contexts[current + TEAM_NODE]
     if current != threads[thread + IMPLICIT]:
-        suspend(s, thread, now)
+        in_line = contexts[context + FLAGS] & IN_LINE != 0 and contexts[context + CREATOR] == current
+        suspend(s, thread, now, in_line)
     contexts[context + HOME], contexts[context + BEGUN_AT] = thread, now
     resume(s, thread, context, now)
     push(s, context, TASK_LABEL | contexts[context + TYPE], 0, 0)
@@ -214,7 +223,7 @@ def switch(s: State, thread: int, number: int, now: int) -> int:
     current, implicit = threads[thread + CURRENT], threads[thread + IMPLICIT]
     if number == 0:
         if current != implicit:
-            suspend(s, thread, now)
+            suspend(s, thread, now, False)
         return ACCEPTED
     context = find_task(g, contexts, task_index, number, TAG_TASK)
     if context == NONE:
@@ -229,7 +238,7 @@ def switch(s: State, thread: int, number: int, now: int) -> int:
     if g[FRAMES_LEFT] < 1:
         return TOO_DEEP
     if current != implicit:
-        suspend(s, thread, now)
+        suspend(s, thread, now, False)
     resume(s, thread, context, now)
     return ACCEPTED
 
@@ -274,11 +283,14 @@ def has_open_regions(contexts: Ints, frames: Ints, context: int) -> bool:
 
 def leave(s: State, thread: int, context: int, now: int) -> None:
     """Close all that is open in the running task, and go back to the implicit one."""
-    g, threads, contexts, frames = s[0], s[1], s[2], s[4]
+    g, threads, contexts, frames, nodes = s[0], s[1], s[2], s[4], s[5]
     clock = own_clock(contexts, context, now)
     while frames[contexts[context + TOP] + BELOW] != NONE:
         close(s, context, clock)
+    most = frames[contexts[context + TOP] + AT_NODE] * NODE + WORKED_MOST
     pop(s, context, clock)  # the root is no parallel region
+    if contexts[context + WORKED] > nodes[most]:
+        nodes[most] = contexts[context + WORKED]
     contexts[context + RAN] = clock
     implicit = threads[thread + IMPLICIT]
     pop(s, implicit, own_clock(contexts, implicit, now))
@@ -302,13 +314,17 @@ def hand_out(
         contexts[context + PARAMETER_VALUE],
     )
     ended[at + ENDED_FRAGMENTS], ended[at + ENDED_FLAGS] = contexts[context + FRAGMENTS], contexts[context + FLAGS]
+    ended[at + ENDED_WORKED] = contexts[context + WORKED]
     ended_sizes[row] = sizes[context // CONTEXT]
     g[ENDED] = row + 1
 
 
 def hand_on(s: State, context: int, now: int) -> None:
-    """Tell creator, team and successors that a task is over, and how long the path to its end is."""
-    g, contexts, edges = s[0], s[2], s[10]
+    """Tell creator, team and successors that a task is over, and how long the path to its end is.
+
+    A creator that ran it in line goes on behind it; another one may join it later.
+    """
+    g, contexts, frames, nodes, edges = s[0], s[2], s[4], s[5], s[10]
     path = path_now(contexts, context)
     burdened = burdened_now(contexts, context) + g[BURDEN]
     if path > g[SPAN]:
@@ -318,9 +334,15 @@ def hand_on(s: State, context: int, now: int) -> None:
     creator = contexts[context + CREATOR]
     if creator != NONE and contexts[creator + SERIAL] == contexts[context + CREATOR_SERIAL]:
         contexts[creator + CHILDREN] -= 1
-        note_path(contexts, creator, path, burdened)
+        in_line = contexts[context + FLAGS] & IN_LINE != 0
+        if in_line:
+            if contexts[creator + STATE] == RUNNING:
+                book(contexts, frames, nodes, creator, own_clock(contexts, creator, now))
+            join(contexts, creator, path, burdened - g[BURDEN])
+        else:
+            note_path(contexts, creator, path, burdened)
         if (
-            contexts[creator + CHILDREN] == 0
+            (contexts[creator + CHILDREN] == 0 or in_line)
             and contexts[creator + STATE] == SUSPENDED
             and contexts[creator + IS_READY] == 0
             and contexts[creator + BLOCKERS] == 0
@@ -335,7 +357,11 @@ def hand_on(s: State, context: int, now: int) -> None:
         if contexts[successor + SERIAL] == edges[edge + SUCCESSOR_SERIAL]:
             contexts[successor + BLOCKERS] -= 1
             join(contexts, successor, path, burdened)
-            if contexts[successor + BLOCKERS] == 0 and contexts[successor + STATE] == CREATED:
+            if (
+                contexts[successor + BLOCKERS] == 0
+                and contexts[successor + STATE] == CREATED
+                and not contexts[successor + FLAGS] & IN_LINE
+            ):
                 become_ready(g, contexts, successor, now)
         after = edges[edge + NEXT_EDGE]
         edges[edge + NEXT_EDGE] = g[FREE_EDGE]

@@ -29,6 +29,7 @@ COLUMNS: Final = (
     "least_ns",
     "most_ns",
     "active_max",
+    "worked_most_ns",
 )
 MOMENTS: Final = ("mean_ns", "variance_ns2")
 
@@ -55,6 +56,8 @@ class Profile:
         Of completed visits, inclusive; 0 where there are none. The variance is of the sample (n - 1).
     active_max : int64 array (n,)
         Of a thread or parallel region: most task instances begun and not ended on one thread (paper 5, Table II).
+    worked_most_ns : int64 array (n,)
+        Of a task construct: the most that one instance worked, without creating, managing and waiting; of sums at most that.
     metrics : mapping of str to float64 array (n,)
         Sums of what events brought.
     measures : Measures
@@ -78,6 +81,7 @@ class Profile:
     mean_ns: Floats
     variance_ns2: Floats
     active_max: Ints
+    worked_most_ns: Ints
     measures: Measures
     metrics: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
     notes: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -89,12 +93,21 @@ class Profile:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """The nodes below each node, those with the most time first."""
+        """The nodes below each node: parameters in order of their values, then those with the most time first."""
         below: list[list[int]] = [[] for _ in range(len(self))]
         for node in np.argsort(-self.inclusive_ns, kind="stable").tolist():
             if self.parent[node] >= 0:
                 below[int(self.parent[node])].append(node)
+        for nodes in below:
+            if len(nodes) > 1:
+                nodes.sort(key=self._place)
         return tuple(tuple(nodes) for nodes in below)
+
+    def _place(self, node: int) -> tuple[bool, str, int]:
+        """Return what sorts a node among its siblings; a sort by it leaves the order of others as it is."""
+        if self.role[node] == at.PARAMETER:
+            return False, self.names[node], int(self.value[node])
+        return True, "", 0
 
     @cached_property
     def root(self) -> Ints:
@@ -254,7 +267,7 @@ def _add(row: dict[str, Any], more: Mapping[str, Any]) -> None:
         row["mean_ns"] = mean + (other - mean) * b / (a + b)
     if b:
         row["least_ns"] = min(row["least_ns"], more["least_ns"]) if a else more["least_ns"]
-    for name in ("most_ns", "active_max"):
+    for name in ("most_ns", "active_max", "worked_most_ns"):
         row[name] = max(row.get(name, 0), more[name])
     for name in ("count", "open", "inclusive_ns", "exclusive_ns"):
         row[name] = row.get(name, 0) + more[name]

@@ -20,6 +20,7 @@ NOTED = {
     "dependences_beyond_cap": at.EDGES_REFUSED,
     "instances_lost": at.LOST,
     "regions_repaired": at.REPAIRED,
+    "instances_summed": at.SUMMED,
 }
 NS = 1e-9
 
@@ -55,7 +56,8 @@ def profile_of(profiler: Profiler) -> Profile:
         most_ns=nodes[used, at.MOST],
         mean_ns=moments[used, 0],
         variance_ns2=variance,
-        active_max=nodes[used, at.ACTIVE_MAX],
+        active_max=np.where(np.isin(role, (at.THREAD, at.PARALLEL)), nodes[used, at.ACTIVE_MAX], 0),
+        worked_most_ns=np.where(role == at.TASK, nodes[used, at.WORKED_MOST], 0),
         metrics={name: sums[:, k].copy() for k, name in enumerate(profiler.metrics)},
         measures=_measures(profiler, g, role, exclusive[used], paths),
         notes=notes_of(profiler),

@@ -309,6 +309,8 @@ METHODS: Mapping[str, Method] = {
             "clock": f.record_of(ticks_per_s=f.number, anchors=f.list_of(f.anything, limits.CLOCK_ANCHORS_MAX)),
             "fields": f.texts(limits.EVENT_FIELDS_MAX),
             "dropped": f.integer(0, 2**63 - 1),
+            "sums": f.binary(),
+            "ended": f.boolean,
         },
         rule=_numbered,
     ),

@@ -90,6 +90,8 @@ class TaskEvents:
     clock: dict[str, Any] | None = None
     fields: list[str] | None = None
     dropped: int = 0
+    sums: bytes = b""
+    ended: bool = False
     producer: str | None = None
     incarnation: bytes = NO_INCARNATION
     sequence: int | None = None

@@ -20,8 +20,9 @@ def events_of_params(params: messages.TaskEvents) -> TaskEvents:
     anchors = [_anchor(pair) for pair in given.get("anchors", ())]
     clock = Clock(float(given.get("ticks_per_s", 1e9)), tuple(anchors))
     events = decode(
-        params.records, params.strings or (), clock=clock, further=tuple(params.fields or ()), dropped=params.dropped
-    )
+        params.records, params.strings or (), clock=clock, further=tuple(params.fields or ()), dropped=params.dropped,
+        sums=params.sums, ended=params.ended,
+    )  # fmt: skip
     if len(events) > EVENTS_BATCH_MAX:
         raise TooLarge("events", len(events), EVENTS_BATCH_MAX, "cut the batch")
     return events

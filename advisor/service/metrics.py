@@ -24,7 +24,8 @@ ENGINE_COUNTERS = (
     ("forgets", "advisor_forgets", "Components told to forget"),
     ("pins", "advisor_pins", "Components held to a model, or let go"),
     ("events_accepted", "advisor_events_accepted", "Task events folded"),
-    ("events_refused", "advisor_events_refused", "Task events refused, as illegal in their stream"),
+    ("events_late", "advisor_events_late", "Task events left out: they came when later ones had been folded"),
+    ("events_dropped", "advisor_events_dropped", "Task events that producers say they lost"),
     ("tasks_ended", "advisor_tasks_ended", "Task instances that ended"),
     ("changes", "advisor_model_changes", "Changes found in components' run times, their old sums discounted"),
     ("outliers", "advisor_outliers", "Rows too far off to be believed at once"),
@@ -42,7 +43,21 @@ LEDGER_COUNTERS = (
 # One line a labelled counter of the engine: prefix of its totals, metric, label, help.
 ENGINE_COUNTERS_BY = (
     ("refused.", "advisor_rows_refused", "reason", "Rows refused, by reason"),
+    (
+        "events_refused.",
+        "advisor_events_refused",
+        "reason",
+        "Task events refused as illegal in their stream, by reason",
+    ),
     ("carried.", "advisor_fields_carried", "field", "Optional fields carried but not learned, by field"),
+)
+
+# One line a gauge of what the profiles hold together: key of `Profiles.held`, help.
+PROFILE_GAUGES = (
+    ("nodes", "Call paths of all profiles"),
+    ("instances", "Task instances made or begun, and not ended"),
+    ("events_waiting", "Task events that wait for other threads' streams"),
+    ("bytes", "Bytes of the profiles' tables and of the events that wait"),
 )
 
 
@@ -99,8 +114,17 @@ class HubCollector(Collector):
         for name, mean, _ in components.worst(self._hub.config.worst_components):
             worst.add_metric([name], mean)
         yield worst
+        yield from self._profiles()
         yield from self._model_memory()
         yield from self._ledger()
+
+    def _profiles(self) -> Iterator[Metric]:
+        profiles = self._hub.engine.profiles
+        yield GaugeMetricFamily("advisor_profiles", "Runs of tasks whose profile is kept", value=len(profiles.runs))
+        yield CounterMetricFamily("advisor_profiles_dropped", "Profiles that gave way", value=profiles.gave_way)
+        held = profiles.held()
+        for name, about in PROFILE_GAUGES:
+            yield GaugeMetricFamily(f"advisor_profile_{name}", about, value=held[name])
 
     def _model_memory(self) -> Iterator[Metric]:
         supports = self._hub.engine.advisor.components.supports

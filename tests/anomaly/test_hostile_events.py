@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from profile_laws import check_laws, same
+from profile_laws import APART, check_laws, same
 
-from advisor.domain.task_events import ABSENT_TYPE, RECORD, Kind, TaskEvents, decode
+from advisor.domain.task_events import ABSENT_TYPE, RECORD, SUM, Kind, RegionKind, TaskEvents, decode
+from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler, compiled_kernels
 from advisor.profile.state import Caps, Tables
 from advisor.profile.view import profile_of
 
-STRINGS = ("A", "B", "foo")
+STRINGS = ("A", "B", "foo", APART)
 
 
 class Strict(list[Any]):
@@ -57,6 +58,8 @@ def hostile(seed: int, n: int) -> np.ndarray:
     records["other"] = rng.integers(0, 4, n)
     records["type"] = rng.integers(0, 3, n)
     records["thread"] = rng.integers(0, 3, n)
+    apart = ((records["kind"] == Kind.ENTER) | (records["kind"] == Kind.EXIT)) & (rng.random(n) < 0.2)
+    records["other"][apart], records["type"][apart] = RegionKind.APART, len(STRINGS) - 1
     records["flags"] = rng.integers(0, 2, n)
     absurd = rng.random(n) < 0.03
     for name in records.dtype.names or ():
@@ -67,6 +70,49 @@ def hostile(seed: int, n: int) -> np.ndarray:
         )
     records["type"][rng.random(n) < 0.02] = ABSENT_TYPE
     return records
+
+
+def hostile_sums(seed: int, n: int) -> np.ndarray:
+    """Return sums of a few types, most nearly true, some absurd, or so large that few of them may be added."""
+    rng = np.random.default_rng(seed)
+    sums = np.zeros(n, SUM)
+    scale = 2 ** rng.integers(1, 61, n).astype(np.uint64)
+    sums["type"], sums["parameter"] = rng.integers(0, 4, n), ABSENT_TYPE
+    sums["parameter"][::2] = 2
+    sums["value"], sums["count"] = rng.integers(-2, 2, n), np.where(rng.random(n) < 0.5, 1, scale)
+    for name in ("work", "creation", "waiting"):
+        sums[name] = scale // 4
+    sums["creates"], sums["waits"], sums["most"] = rng.integers(0, 3, n), rng.integers(0, 3, n) * scale, scale
+    sums["squares"] = scale.astype(float) ** 2
+    absurd = rng.random(n) < 0.2
+    for name in sums.dtype.names or ():
+        chosen = absurd & (rng.random(n) < 0.3)
+        width = sums.dtype[name].itemsize
+        sums[name][chosen] = (
+            rng.integers(0, 256, (int(chosen.sum()), width), np.uint8).view(sums.dtype[name]).reshape(-1)
+        )
+    return sums
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.usefixtures("strict")
+def test_any_sums_leave_both_profiles_whole_and_alike(seed: int) -> None:
+    profilers = [Profiler(window_ns=0, compiled=False)]
+    if compiled_kernels() is not None:
+        profilers.append(Profiler(window_ns=0, compiled=True))
+    events = TaskEvents(hostile(seed, 50), STRINGS, sums=hostile_sums(seed, 100))
+    folded = [profiler.fold(events) for profiler in profilers]
+    assert all(each.accepted + sum(each.refused.values()) == 150 for each in folded)
+    for other in profilers[1:]:
+        same(profilers[0], other)
+    profile = profile_of(profilers[0])
+    assert (profile.inclusive_ns >= 0).all()
+    assert (profile.count >= 0).all()
+    assert np.isfinite(profile.variance_ns2).all()
+    total = sum(profile.exclusive_ns[profile.role != at.STUB].tolist())
+    summed = int(profilers[0].tables.g[at.SUMMED_TIME])
+    assert total == pytest.approx(profile.measures.workers_s * 1e9 + summed, rel=1e-12)
+    assert profile.measures.ends >= profile.notes.get("instances_summed", 0)
 
 
 @settings(

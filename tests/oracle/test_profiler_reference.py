@@ -161,3 +161,67 @@ def test_span_is_the_longest_path_through_the_tree() -> None:
         assert bounds[0].least_s == pytest.approx(measures.work_s)
         assert bounds[1].least_s == pytest.approx(measures.span_s, rel=1e-9)
         assert bounds[1].most_s == pytest.approx(measures.work_s / 4 + 1.7 * measures.burdened_span_s)
+
+
+def integrals(events: TaskEvents) -> tuple[int, int]:
+    """Return delay and no_work in ns, by looking at all threads and all tasks anew at each event."""
+    records = events.records[events.records["time"].argsort(kind="stable")]
+    regions: dict[int, list[bool]] = defaultdict(
+        list
+    )  # of a task, or of a thread's implicit one as -1 - thread: is it a wait
+    current: dict[int, int] = {}
+    parent: dict[int, int] = {}
+    created: set[int] = set()
+    suspended: set[int] = set()
+    delay = no_work = last = 0
+    for now, number, _, _, thread, kind, _ in records.tolist():
+        waiting = sum(bool(regions[task]) and regions[task][-1] for task in current.values())
+        awaited = {parent[task] for task in created | suspended | set(current.values()) if task in parent}
+        ready = len(created) + sum(not (regions[task] and regions[task][-1] and task in awaited) for task in suspended)
+        delay += min(ready, waiting) * (now - last)
+        no_work += (waiting - min(ready, waiting)) * (now - last)
+        last = now
+        here = current.setdefault(thread, -1 - thread)
+        match Kind(kind):
+            case Kind.CREATE:
+                created.add(number)
+                parent[number] = here
+            case Kind.BEGIN | Kind.SWITCH:
+                if here > 0:
+                    suspended.add(here)
+                created.discard(number)
+                suspended.discard(number)
+                current[thread] = number or -1 - thread
+            case Kind.END:
+                del parent[number]
+                current[thread] = -1 - thread
+            case Kind.ENTER:
+                regions[here].append(False)
+            case Kind.SYNC_BEGIN:
+                regions[here].append(True)
+            case Kind.EXIT | Kind.SYNC_END:
+                regions[here].pop()
+            case Kind.WORKER_STOP:
+                del current[thread]
+            case _:
+                pass
+    return delay, no_work
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("threads", [2, 4])
+def test_delay_and_no_work_are_what_looking_anew_finds(seed: int, threads: int) -> None:
+    program = Program(
+        threads, recursive(3, 2, 700 + 13 * seed, gives_way=seed % 2 == 1), seed=seed, untied=seed % 2 == 1
+    )
+    program.look_ns = 300  # workers look rarely: some tasks lie ready
+    events = program.run()
+    profiler = Profiler(compiled=False)
+    profiler.fold(events)
+    profiler.flush()
+    measures = profile_of(profiler).measures
+    delay, no_work = integrals(events)
+    assert delay > 0
+    assert no_work > 0
+    assert measures.delay_s == pytest.approx(delay * 1e-9, rel=1e-12)
+    assert measures.no_work_s == pytest.approx(no_work * 1e-9, rel=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from profile_laws import check_laws, same, state_bytes
+from profile_laws import APART, check_laws, same, state_bytes
 
 from advisor.domain.task_events import EventWriter, Flag, Kind, RegionKind, SyncKind
 from advisor.profile import layout as at
@@ -26,8 +26,7 @@ class Instance:
     number: int
     untied: bool = False
     thread: int = -1  # where it runs, or ran last
-    regions: list[tuple[Kind, int, str]] = field(default_factory=list)  # how to leave them
-    parameters: int = 0  # open frames of parameters
+    regions: list[tuple[Kind, int, str, int]] = field(default_factory=list)  # how to leave them, the last its team
 
 
 class Interleavings(RuleBasedStateMachine):
@@ -46,6 +45,10 @@ class Interleavings(RuleBasedStateMachine):
         self.created: list[int] = []
         self.suspended: list[Instance] = []
         self.most_active = 0
+        self.newest = 0
+        self.begun_at: dict[int, int] = {}  # threads that are there
+        self.was_there = dict.fromkeys(range(THREADS), 0)
+        self.counts = dict.fromkeys(("creates", "begins", "ends", "cancels", "dependences"), 0)
 
     # -- saying and checking ----------------------------------------------------------------------------------------------
 
@@ -54,7 +57,13 @@ class Interleavings(RuleBasedStateMachine):
         events = self.out.batch()
         folded = [profiler.fold(events) for profiler in (self.plain, self.other)]
         assert [each.accepted for each in folded] == [1, 1], folded[0].first
-        self.started.add(thread)
+        self.newest = self.now
+        if kind == Kind.WORKER_STOP:
+            self.was_there[thread] += self.now - self.begun_at.pop(thread)
+            self.started.discard(thread)
+        elif thread not in self.started:
+            self.begun_at[thread] = self.now
+            self.started.add(thread)
 
     def refuse(self, word: str, kind: Kind, thread: int, time: int | None = None, **fields: object) -> None:
         self.out.add(self.now if time is None else time, kind, thread=thread, **fields)  # type: ignore[arg-type]
@@ -79,10 +88,12 @@ class Interleavings(RuleBasedStateMachine):
 
     # -- what tasks do ----------------------------------------------------------------------------------------------------
 
-    @rule(thread=threads, kind=st.sampled_from(TYPES), untied=st.booleans())
-    def create(self, thread: int, kind: str, untied: bool) -> None:
+    @rule(thread=threads, kind=st.sampled_from(TYPES), untied=st.booleans(), flags=st.integers(0, 7))
+    def create(self, thread: int, kind: str, untied: bool, flags: int) -> None:
         self.numbers += 1
-        self.say(Kind.CREATE, thread, instance=self.numbers, type=kind, flags=Flag.UNTIED if untied else 0)
+        self.counts["creates"] += 1
+        flags = 2 * flags | (Flag.UNTIED if untied else 0)  # undeferred, final, merged in any mixture
+        self.say(Kind.CREATE, thread, instance=self.numbers, type=kind, flags=flags)
         self.created.append(self.numbers * 2 + untied)
 
     @precondition(lambda self: self.created)
@@ -91,19 +102,52 @@ class Interleavings(RuleBasedStateMachine):
         coded = self.created.pop(which % len(self.created))
         self.pause(thread)
         self.current[thread] = Instance(coded // 2, bool(coded % 2), thread)
+        self.counts["begins"] += 1
         self.say(Kind.BEGIN, thread, instance=coded // 2, type=kind)
 
     @precondition(lambda self: self.created)
     @rule(thread=threads, which=st.integers(0, 1000))
     def give_up(self, thread: int, which: int) -> None:
         coded = self.created.pop(which % len(self.created))
+        self.counts["cancels"] += 1
         self.say(Kind.CANCEL, thread, instance=coded // 2)
+
+    @rule(thread=threads)
+    def cancel_what_runs(self, thread: int) -> None:
+        """A cancelled task leaves its regions open: they are closed with it."""
+        task = self.current[thread]
+        if task.number:
+            self.current[thread] = self.implicit[thread]
+            self.counts["cancels"] += 1
+            self.say(Kind.CANCEL, thread, instance=task.number)
+
+    @precondition(lambda self: self.created)
+    @rule(thread=threads, which=st.integers(0, 1000), before=st.integers(1, 20))
+    def depend(self, thread: int, which: int, before: int) -> None:
+        number = self.created[which % len(self.created)] // 2
+        if before < number:  # on what was made earlier, so that none waits for itself
+            self.counts["dependences"] += 1
+            self.say(Kind.DEPENDENCE, thread, instance=number, other=before)
+
+    @rule(thread=threads)
+    def stop(self, thread: int) -> None:
+        if thread in self.started and not self.current[thread].number:
+            if not self.implicit[thread].regions:
+                self.say(Kind.WORKER_STOP, thread)
+                self.implicit[thread] = self.current[thread] = Instance(0, thread=thread)
+            else:
+                self.refuse("open_regions", Kind.WORKER_STOP, thread)
+        elif thread in self.started:
+            self.refuse("task_on_thread", Kind.WORKER_STOP, thread)
+        else:
+            self.refuse("thread_stopped", Kind.WORKER_STOP, thread)
 
     @rule(thread=threads)
     def end(self, thread: int) -> None:
         task = self.current[thread]
         if task.number and not task.regions:
             self.current[thread] = self.implicit[thread]
+            self.counts["ends"] += 1
             self.say(Kind.END, thread, instance=task.number)
 
     @rule(thread=threads, which=st.integers(0, 1000))
@@ -129,29 +173,32 @@ class Interleavings(RuleBasedStateMachine):
 
     # -- regions ----------------------------------------------------------------------------------------------------------
 
-    @rule(thread=threads, region=st.sampled_from(REGIONS), kind=st.sampled_from(list(RegionKind)))
-    def enter(self, thread: int, region: str, kind: RegionKind) -> None:
+    @rule(
+        thread=threads, region=st.sampled_from(REGIONS), kind=st.sampled_from(list(RegionKind)), team=st.integers(1, 3)
+    )
+    def enter(self, thread: int, region: str, kind: RegionKind, team: int) -> None:
         task = self.current[thread]
-        number = 1 if kind == RegionKind.PARALLEL else task.number
-        task.regions.append((Kind.EXIT, int(kind), region))
+        region = APART if kind == RegionKind.APART else region
+        number = team if kind == RegionKind.PARALLEL else task.number
+        task.regions.append((Kind.EXIT, int(kind), region, number))
         self.say(Kind.ENTER, thread, instance=number, other=kind, type=region)
 
     @rule(thread=threads, kind=st.sampled_from(list(SyncKind)))
     def synchronise(self, thread: int, kind: SyncKind) -> None:
-        self.current[thread].regions.append((Kind.SYNC_END, int(kind), "sync"))
+        self.current[thread].regions.append((Kind.SYNC_END, int(kind), "sync", 0))
         self.say(Kind.SYNC_BEGIN, thread, other=kind, type="sync")
 
     @rule(thread=threads)
     def idle(self, thread: int) -> None:
-        self.current[thread].regions.append((Kind.IDLE_END, 0, ""))
+        self.current[thread].regions.append((Kind.IDLE_END, 0, "", 0))
         self.say(Kind.IDLE_BEGIN, thread)
 
     @rule(thread=threads)
     def leave(self, thread: int) -> None:
         task = self.current[thread]
         if task.regions:
-            kind, other, name = task.regions.pop()
-            self.say(kind, thread, other=other, type=name or None)
+            kind, other, name, number = task.regions.pop()
+            self.say(kind, thread, other=other, type=name or None, instance=number)
 
     @rule(thread=threads, value=st.integers(-2, 2))
     def parameter(self, thread: int, value: int) -> None:
@@ -223,7 +270,15 @@ class Interleavings(RuleBasedStateMachine):
         tables = self.plain.tables
         used = len(tables.contexts) // at.CONTEXT - tables.g[at.CONTEXTS_LEFT]
         teams = int((tables.column("contexts", at.CONTEXT)[:, at.TAG] == at.TAG_TEAM).sum()) if used else 0
-        assert teams <= 1
+        assert teams <= 3
+        for root in profile.roots(at.THREAD):
+            thread = int(profile.names[root])
+            there = self.was_there[thread] + self.newest - self.begun_at.get(thread, self.newest)
+            assert profile.inclusive_ns[root] == there
+            assert profile.open[root] == (thread in self.begun_at)
+        assert {name: getattr(profile.measures, name) for name in self.counts} == self.counts
+        assert profile.measures.workers == len(self.begun_at)
+        assert 0 <= profile.measures.ready <= len(self.created) + len(self.suspended)
         assert used == active + len(self.created) + len(self.started) + teams
 
 

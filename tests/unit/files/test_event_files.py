@@ -17,6 +17,7 @@ from advisor.files.events import read_events, write_events
 from advisor.files.profiles import read_profile, write_profile
 from advisor.files.trace import write_trace
 from advisor.pictures.icicle import draw_profile, svg
+from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 
@@ -155,9 +156,26 @@ def test_the_picture_is_an_image_whose_boxes_lie_in_their_parents(tmp_path: Path
     for flame in (False, True):
         path = draw_profile(tmp_path / "p.svg", "<run> & more", profile, flame=flame)
         image = ElementTree.parse(path).getroot()
-        boxes = [g.find("{http://www.w3.org/2000/svg}rect").attrib for g in image.iter("{http://www.w3.org/2000/svg}g")]  # type: ignore[union-attr]
+        space = "{http://www.w3.org/2000/svg}"
+        boxes: list[tuple[str, float, float, float]] = []
+        for group in image.iter(f"{space}g"):
+            told, box = group.findtext(f"{space}title"), group.find(f"{space}rect")
+            assert told is not None
+            assert box is not None
+            x, y, width = (float(box.attrib[name]) for name in ("x", "y", "width"))
+            boxes.append((told, x, x + width, y))
         assert len(boxes) > 10
-        assert all(float(box["x"]) + float(box["width"]) <= 1200.01 for box in boxes)
+        assert max(right for _, _, right, _ in boxes) == pytest.approx(1200.0)  # the longest band
+        above = 18.0 if flame else -18.0
+        for told, left, right, y in boxes:
+            held = any(
+                a <= left + 0.02 and right <= b + 0.02 and row == pytest.approx(y + above) for _, a, b, row in boxes
+            )
+            assert held != ("(task)" in told or "(thread)" in told)
+        threads = sum(right - left for told, left, right, _ in boxes if "(thread)" in told)
+        tasks = sum(right - left for told, left, right, _ in boxes if "(task)" in told)
+        task_s = profile.inclusive_ns[list(profile.roots(at.TASK))].sum() * 1e-9
+        assert tasks / threads == pytest.approx(task_s / profile.measures.workers_s, rel=1e-3)
     assert "&lt;run&gt; &amp; more" in svg("<run> & more", profile)
     with pytest.raises(InvalidValue, match="svg"):
         draw_profile(tmp_path / "p.png", "", profile)
@@ -194,3 +212,39 @@ def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: 
     stored = tmp_path / "profile.json"
     write_profile(stored, read_profile(Path(files[0])))
     assert call(str(stored)).splitlines()[1:] == call(files[0]).splitlines()[1:]
+
+
+def test_the_command_shows_what_comes_before_a_cut_and_says_what_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.events"
+    run = Program(2, recursive(3, 2, 1000)).run()
+    records = run.records[run.records["time"].argsort(kind="stable")]
+    write_events(path, [TaskEvents(records[:200], run.strings), TaskEvents(records[200:])])
+    whole = path.read_bytes()
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["profile", str(path), *arguments])
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, said.out, said.err
+
+    path.write_bytes(whole[:-1])
+    status, shown, told = call()
+    assert status == 0
+    assert "solve task (task)" in shown
+    assert "what comes before is shown" in told
+    path.write_bytes(whole[:100])
+    status, shown, told = call()
+    assert (status, shown) == (2, "")
+    assert "cut short" in told
+    path.write_bytes(whole)
+    for arguments, word in (
+        (("--trace", str(tmp_path / "nowhere" / "t.json")), "can be written"), (("--least", "2"), "range"),
+        (("--depth", "-1"), "range"), (("--window", "61"), "seconds"), (("--picture", "p.gif"), "svg"),
+    ):  # fmt: skip
+        status, _, told = call(*arguments)
+        assert status == 2
+        assert word in told
+        assert "Traceback" not in told

@@ -12,6 +12,8 @@ from live import Live, refused, rows_of, running
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from advisor.domain.task_events import EventWriter, Kind
+
 
 async def get(live: Live, path: str, **options: Any) -> httpx.Response:
     async with httpx.AsyncClient() as client:
@@ -97,6 +99,40 @@ async def test_metrics_tell_how_predictions_fare_and_what_happens_to_models(tmp_
     assert not [key for key in totals if key.startswith("scores.")]
     assert not [name for name, _ in found if "saved" in name or "spent" in name]
     assert [entry["tier"] for entry in status["components"]] == ["rich", "base"]
+
+
+async def test_late_lost_and_illegal_events_are_counted_for_prometheus(tmp_path: Path) -> None:
+    out = EventWriter()
+    out.add(0, Kind.BEGIN, instance=5, type="A")
+    out.add(50, Kind.END, instance=5)
+    out.add(60, Kind.END, instance=5)
+    out.add(10**9, Kind.BEGIN, instance=6, type="A")
+    async with running(tmp_path, http="127.0.0.1:0") as live:
+        peer = await live.peer()
+        first = out.batch()
+        request = {"records": first.records.tobytes(), "strings": list(first.strings), "producer": "p"}
+        answer = await peer.call("task_events", request | {"sequence": 1})
+        assert (answer["accepted"], answer["late"], answer["waiting"]) == (2, 0, 1)
+        assert answer["refused"]["by_code"] == {"unknown_instance": 1}
+        out.add(10, Kind.IDLE_BEGIN, thread=1)
+        late = {"records": out.batch().records.tobytes(), "producer": "p", "sequence": 2, "dropped": 7}
+        answer = await peer.call("task_events", late)
+        assert (answer["accepted"], answer["late"], answer["waiting"]) == (0, 1, 1)
+        found = samples((await get(live, "/metrics")).text)
+        expected = {
+            ("advisor_events_accepted_total", ""): 2,
+            ("advisor_events_refused_total", "unknown_instance"): 1,
+            ("advisor_events_late_total", ""): 1,
+            ("advisor_events_dropped_total", ""): 7,
+            ("advisor_tasks_ended_total", ""): 1,
+            ("advisor_profiles", ""): 1,
+            ("advisor_profiles_dropped_total", ""): 0,
+            ("advisor_profile_events_waiting", ""): 1,
+            ("advisor_profile_instances", ""): 1,  # the thread's implicit task
+            ("advisor_profile_nodes", ""): 4,  # the thread, the stub, the task, and where call paths beyond the cap go
+        }
+        assert {key: found[key] for key in expected} == expected
+        assert found["advisor_profile_bytes", ""] > 0
 
 
 async def test_both_formats_of_metrics_parse(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from anyio import to_thread
 from live import refused, running
 from task_program import Program, recursive
 
-from advisor.client import AsyncClient
-from advisor.domain.task_events import EventWriter, Kind, RegionKind
+from advisor.client import AsyncClient, SyncClient
+from advisor.domain.task_events import EventWriter, Kind, RegionKind, TaskEvents
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
@@ -24,6 +26,10 @@ def parts(whole: object, cuts: int) -> list[dict[str, object]]:
     found = [{"records": records[i : i + size].tobytes()} for i in range(0, len(records), size)]
     found[0]["strings"] = list(whole.strings)  # type: ignore[attr-defined]
     return found
+
+
+def in_order(events: TaskEvents) -> tuple[Any, tuple[str, ...]]:
+    return events.records[events.records["time"].argsort(kind="stable")], events.strings
 
 
 def told(profile: dict[str, object]) -> dict[str, object]:
@@ -50,8 +56,7 @@ async def test_a_run_in_parts_over_a_restart_gives_the_profile_of_the_whole(tmp_
         assert answer["waiting"] == 1
         before = await peer.call("profile", {"producer": "fib"})
         expected = Profiler(window_ns=0, compiled=False)
-        for_all = events.records[events.records["time"].argsort(kind="stable")]
-        expected.fold(type(events)(for_all, events.strings))
+        expected.fold(TaskEvents(*in_order(events)))
         assert told(before["profile"]) == told(profile_of(expected).as_dict())
         assert before["events"] == len(events)
         assert "profile" not in await peer.call("profile", {"producer": "fib", "nodes": False})
@@ -117,3 +122,23 @@ async def test_the_client_sends_events_exactly_once(tmp_path: Path) -> None:
         assert answer["waiting"] == len(events)
         answer = await client.profile("mine", nodes=False)
         assert answer["notes"] == {"events_waiting": len(events)}
+        answer = await client.task_events(b"", ended=True)
+        assert (answer["accepted"], answer["waiting"]) == (len(events), 0)
+        answer = await client.profile("mine", nodes=False)
+        assert answer["notes"] == {}
+
+
+async def test_the_threaded_client_sends_events_exactly_once(tmp_path: Path) -> None:
+    events = Program(2, recursive(2, 2, 1000)).run()
+
+    def say() -> dict[str, Any]:
+        with SyncClient(f"unix:{tmp_path / 's'}", producer="mine") as client:
+            answer = client.task_events(events.records, strings=list(events.strings), ended=True)
+            assert answer["accepted"] == len(events)
+            return client.profile("mine")
+
+    async with running(tmp_path):
+        told = await to_thread.run_sync(say)
+    expected = Profiler(window_ns=0, compiled=False)
+    expected.fold(TaskEvents(*in_order(events)))
+    assert told["profile"] == profile_of(expected).as_dict()

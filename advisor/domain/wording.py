@@ -1,0 +1,17 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+ROUNDED: Final = 0.9995  # of a unit is told as one of it
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with three digits and the unit that suits them."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    scale, unit = next((pair for pair in UNITS if abs(value) >= ROUNDED * pair[0]), UNITS[-1])
+    return f"{value / scale:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} s"

@@ -1,0 +1,149 @@
+"""Each finding on a program that has the fault, none on one without; a promised gain is there when the advice is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from task_program import Body, Program, recursive
+
+from advisor.profile.diagnosis import Finding, diagnose
+from advisor.profile.profiler import Profiler
+from advisor.profile.tree import Profile
+from advisor.profile.view import profile_of
+
+
+def profile(threads: int, main: Body, **runtime: Any) -> Profile:
+    profiler = Profiler(compiled=False)
+    profiler.fold(Program(threads, main, **runtime).run())
+    profiler.flush()
+    return profile_of(profiler)
+
+
+def found(of: Profile) -> dict[str, Finding]:
+    findings = diagnose(of)
+    assert [each.loss_s for each in findings] == sorted((each.loss_s for each in findings), reverse=True)
+    return {each.code: each for each in findings}
+
+
+def works(ns: int) -> Body:
+    def body() -> Iterator[tuple[Any, ...]]:
+        yield ("work", ns)
+
+    return body
+
+
+def flat(times: list[int], create_after_ns: int = 0) -> Body:
+    """Return a main that makes a task for each time and waits for them."""
+
+    def body() -> Iterator[tuple[Any, ...]]:
+        for ns in times:
+            if create_after_ns:
+                yield ("work", create_after_ns)
+            yield ("create", "A", works(ns))
+        yield ("taskwait",)
+
+    return body
+
+
+def cut_at(depth: int, width: int, work_ns: int, cut: int, level: int = 0) -> Body:
+    """Return `recursive` without tasks from level `cut` on: their work is done by the caller."""
+
+    def whole(at: int) -> int:
+        below = width * whole(at + 1) if at < depth else 0
+        return work_ns + work_ns // 2 + below
+
+    def body() -> Iterator[tuple[Any, ...]]:
+        if level + 1 >= cut:
+            yield ("work", whole(level))
+            return
+        yield ("work", work_ns)
+        for _ in range(width):
+            yield ("create", "solve task", cut_at(depth, width, work_ns, cut, level + 1), level + 1)
+        yield ("taskwait",)
+        yield ("work", work_ns // 2)
+
+    return body
+
+
+def test_a_program_without_fault_has_none() -> None:
+    assert not found(profile(4, flat([20_000] * 1000)))
+
+
+def test_one_thread_that_creates_all_tasks_holds_up_the_others() -> None:
+    findings = found(profile(8, flat([1000] * 2000), create_ns=900))
+    finding = findings["creation_bottleneck"]
+    assert finding.subject == "0"
+    assert finding.evidence["share"] == pytest.approx(1.0)
+    assert "thread 0 creates 100% of the tasks" in finding.text
+    assert "tasks create tasks" in finding.advice
+    assert "tasks_too_small" in findings  # a creation takes 0.9 of what a task does
+
+
+def test_one_long_task_among_short_ones_is_too_large() -> None:
+    of = profile(4, flat([1000] * 400 + [500_000]))
+    finding = found(of)["tasks_too_large"]
+    assert finding.evidence["longest_s"] == pytest.approx(500e-6)
+    assert "500 µs" in finding.text
+    even = profile(4, flat([1000] * 400 + [1000] * 500)).measures.elapsed_s
+    assert finding.gain == pytest.approx(of.measures.elapsed_s / even, rel=0.1)
+
+
+def test_a_task_that_waits_long_for_its_children_is_not_too_large() -> None:
+    def outer() -> Iterator[tuple[Any, ...]]:
+        yield ("create", "A", flat([20_000] * 1000))
+        yield ("taskwait",)
+
+    of = profile(4, outer)
+    assert of.most_ns[of.roots(0)[0]] > 20_000
+    assert "tasks_too_large" not in found(of)
+
+
+def test_two_behaviours_of_a_type_are_told_and_accidents_are_not() -> None:
+    finding = found(profile(2, flat([1000] * 900 + [50_000] * 100)))["several_behaviours"]
+    assert "1 µs to 50 µs" in finding.text
+    assert "several_behaviours" not in found(profile(2, flat([1000] * 900 + [50_000] * 3)))
+
+
+def test_a_parameter_that_tells_behaviours_apart_is_enough() -> None:
+    def main() -> Iterator[tuple[Any, ...]]:
+        for k in range(400):
+            yield ("create", "A", works(50_000 if k % 8 == 0 else 1000), k % 8)
+        yield ("taskwait",)
+
+    assert "several_behaviours" not in found(profile(2, main))
+
+
+def test_workers_without_tasks_are_told_how_many_would_do() -> None:
+    def chain(length: int) -> Body:
+        def body() -> Iterator[tuple[Any, ...]]:
+            yield ("work", 10_000)
+            if length:
+                yield ("create", "A", chain(length - 1))
+                yield ("taskwait",)
+
+        return body
+
+    finding = found(profile(4, chain(30)))["idle_workers"]
+    assert finding.evidence["parallelism"] == pytest.approx(1.0, rel=0.01)
+    assert "with no task ready" in finding.text
+    assert "keep 1 cores busy at most" in finding.advice
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("contention", [0.0, 2.0])
+def test_stopping_where_it_says_gains_what_it_says(threads: int, contention: float) -> None:
+    """The cut-off's gain, within a factor of 1.5, by executing the program with it."""
+    depth, width, work_ns = 6, 4, 200
+    runtime: dict[str, Any] = {"create_ns": 300, "contention": contention, "switch_ns": 100}
+    of = profile(threads, recursive(depth, width, work_ns), **runtime)
+    finding = found(of)["tasks_too_small"]
+    assert finding.evidence["parameter"] == "depth"
+    cut = finding.evidence["cut_off"]
+    assert finding.advice == f"stop at depth {cut}"
+    assert finding.evidence["tasks_kept"] == sum(width**level for level in range(1, cut))
+    after = profile(threads, cut_at(depth, width, work_ns, cut), **runtime)
+    assert after.measures.ends == finding.evidence["tasks_kept"]
+    gain = of.measures.elapsed_s / after.measures.elapsed_s
+    assert gain / 1.5 < finding.gain < gain * 1.5

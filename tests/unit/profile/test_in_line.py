@@ -1,0 +1,72 @@
+"""Tasks that their creator waits for: no worker could take them, and the longest path goes through them."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.domain.task_events import EventWriter, Flag, Kind, SyncKind
+from advisor.profile.measures import Measures
+from advisor.profile.profiler import Profiler
+from advisor.profile.view import profile_of
+
+BURDEN_NS = 100
+
+
+def serial(flags: Flag, depth: int, *, creates: bool = True) -> Measures:
+    """Return the measures of a chain of tasks, each run inside its creator, while another worker waits at the barrier."""
+    out = EventWriter()
+    for thread in (0, 1):
+        out.add(0, Kind.SYNC_BEGIN, thread=thread, type="barrier", other=SyncKind.BARRIER)
+    now = 0
+    for number in range(1, depth + 1):
+        if creates:
+            out.add(now, Kind.CREATE, instance=number, type="A", flags=flags)
+        out.add(now, Kind.BEGIN, instance=number, type="A", flags=flags)
+        now += 10
+    for number in range(depth, 0, -1):
+        now += 5
+        out.add(now, Kind.END, instance=number)
+        out.add(now, Kind.SWITCH, instance=number - 1)
+    profiler = Profiler(window_ns=0, compiled=False, burden_ns=BURDEN_NS)
+    folded = profiler.fold(out.batch())
+    assert not folded.refused
+    return profile_of(profiler).measures
+
+
+@pytest.mark.parametrize("flags", [Flag.UNDEFERRED, Flag.MERGED, Flag.UNDEFERRED | Flag.FINAL | Flag.UNTIED])
+@pytest.mark.parametrize("creates", [True, False])
+def test_a_chain_of_undeferred_tasks_has_no_parallelism_and_no_delay(flags: Flag, creates: bool) -> None:
+    m = serial(flags, 20, creates=creates)
+    assert m.work_s == pytest.approx(20 * 15e-9)
+    assert m.span_s == pytest.approx(m.work_s)
+    assert m.burdened_span_s == pytest.approx(m.span_s)  # handed to nobody
+    assert m.parallelism == pytest.approx(1.0)
+    assert m.ready == 0
+    assert m.delay_s == 0.0  # the other worker could have taken none of them
+    assert m.no_work_s == pytest.approx(m.elapsed_s)
+
+
+def test_deferred_tasks_run_in_the_same_order_could_have_run_apart() -> None:
+    m = serial(Flag(0), 20)
+    assert m.work_s == pytest.approx(20 * 15e-9)
+    assert m.span_s == pytest.approx(
+        (19 * 10 + 15) * 1e-9
+    )  # what each does before it creates the next, and the last one
+    assert m.burdened_span_s == pytest.approx(m.span_s + 20 * BURDEN_NS * 1e-9)
+    assert m.delay_s > 0.0
+
+
+def test_the_creator_goes_on_behind_what_it_ran_in_line() -> None:
+    out = EventWriter()
+    out.add(0, Kind.BEGIN, instance=1, type="A")
+    out.add(10, Kind.CREATE, instance=2, type="B", flags=Flag.UNDEFERRED)
+    out.add(10, Kind.BEGIN, instance=2, type="B")
+    out.add(40, Kind.END, instance=2)
+    out.add(40, Kind.SWITCH, instance=1)
+    out.add(45, Kind.CREATE, instance=3, type="C")
+    out.add(50, Kind.END, instance=1)
+    out.add(60, Kind.BEGIN, instance=3, type="C")
+    out.add(67, Kind.END, instance=3)
+    profiler = Profiler(window_ns=0, compiled=False)
+    profiler.fold(out.batch())
+    assert profile_of(profiler).measures.span_s == pytest.approx((45 + 7) * 1e-9)

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 # Ticks in one unit of time. A unit of time with no name (Standard Task Graphs) is cut finely enough for contention to show.
 TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "unit": 10**6}
 NAMED_IN_CYCLE = 8  # tasks of a cycle that its error names
-INDEX_COLUMNS = ("loop", "group", "queue")  # columns of whole numbers; -1 says: none
+INDEX_COLUMNS = ("loop", "group", "queue", "tied")  # columns of whole numbers; -1 says: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ class TaskGraph:
         Task types; ``columns["type"]`` says which a task has.
     columns : mapping of str to array (n,)
         What else is known of each task. Read by policies: ``loop`` (number of its parallel loop or phase), ``group`` (of
-        processors that share it, for processor splitting), ``queue`` (its own queue), ``x``, ``y`` (where it works), ``area``
+        processors that share it, for processor splitting), ``queue`` (its own queue), ``tied`` (tasks of
+        one number stay on one processor), ``x``, ``y`` (where it works), ``area``
         (the guess of its work that a program has). Read by contention models: ``bus_rate``, ``demand``, … as each says. Read by
         models: ``type`` and ``size``.
     """
@@ -115,12 +116,13 @@ class TaskGraph:
             When the graph has none of that name.
         """
         if name not in self.columns:
-            raise InvalidValue("columns", ", ".join(self.columns) or "none", f"with {name!r}", hint)
+            known = f"the graph has {', '.join(self.columns)}" if self.columns else "the graph has no columns"
+            raise InvalidValue(f"columns.{name}", None, "given for each task", f"{hint}; {known}" if hint else known)
         return self.columns[name]
 
     def timed(self, times: ArrayLike) -> TaskGraph:
         """Return the same graph with other times, (n,) in its unit; raises as `task_graph`."""
-        return replace(self, ticks=_ticks(times, self.unit, len(self)))
+        return replace(self, ticks=_ticks(times, self.unit, len(self), self.names))
 
 
 def task_graph(
@@ -164,9 +166,9 @@ def task_graph(
         raise InvalidValue("times", np.shape(times), "a vector, one number a task")
     if count > limits.GRAPH_TASKS_MAX:
         raise TooLarge("tasks", count, limits.GRAPH_TASKS_MAX)
-    ticks = _ticks(times, unit, count)
     if names and len(names) != count:
         raise InvalidValue("names", len(names), f"one a task, {count}")
+    ticks = _ticks(times, unit, count, names)
     parents, children = _edges(edges, count)
     first = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(parents, minlength=count), out=first[1:])
@@ -223,7 +225,7 @@ def graph_of_tasks(tasks: Iterable[Task], *, unit: str = "s") -> TaskGraph:
     )
 
 
-def _ticks(times: ArrayLike, unit: str, count: int) -> Ints:
+def _ticks(times: ArrayLike, unit: str, count: int, names: Sequence[str]) -> Ints:
     try:
         given = np.asarray(times, np.float64) if count else np.zeros(0)
     except (TypeError, ValueError) as error:
@@ -233,7 +235,7 @@ def _ticks(times: ArrayLike, unit: str, count: int) -> Ints:
     bad = ~(np.isfinite(given) & (given >= 0))
     if bad.any():
         at = int(bad.argmax())
-        raise InvalidValue(f"times[{at}]", float(given[at]), "finite and not negative")
+        raise InvalidValue(f"times[{names[at] if names else at}]", float(given[at]), "finite and not negative")
     total = float(given.sum()) * TICKS[unit]
     if total > limits.GRAPH_TICKS_MAX:
         raise TooLarge(

@@ -357,6 +357,7 @@ class Advisor(RunFace):
                 components=components or {},
                 level=level,
                 machine=machine,
+                parts=graph.columns.get("part"),
             ):
                 pass
             graph = graph.timed(found.times)

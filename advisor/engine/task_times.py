@@ -45,6 +45,7 @@ def predicting(
     components: Mapping[str, str],
     level: float,
     machine: str | None = None,
+    parts: Floats | None = None,
 ) -> Iterator[None]:
     """Fill in the times of all tasks of a type, in slices; yields between them. Each different (type, size) is predicted once.
 
@@ -52,6 +53,8 @@ def predicting(
     ----------
     components : mapping
         The component that stands for a type, where it is not of the same name.
+    parts : (n,), optional
+        The share of its instance that a task is, where a graph's tasks are strands of what was learned as one.
 
     Raises
     ------
@@ -73,13 +76,13 @@ def predicting(
         if not name or not len(mine):
             continue
         different, back = np.unique(sizes[mine], return_inverse=True)
-        parts: list[Any] = []
+        predictions: list[Any] = []
         for start in range(0, len(different), SLICE):
             part = different[start : start + SLICE]
-            parts.append(
+            predictions.append(
                 advisor.predict(components.get(name, name), predictor=part, cores=1, level=level, machine=machine)
             )
             yield
         for values, field in ((found.times, "elapsed_s"), (found.low, "low_s"), (found.high, "high_s")):
-            predicted = np.concatenate([np.atleast_1d(getattr(part, field)) for part in parts])
-            values[mine] = predicted[back] * per_second
+            predicted = np.concatenate([np.atleast_1d(getattr(part, field)) for part in predictions])
+            values[mine] = predicted[back] * per_second * (1.0 if parts is None else parts[mine])

@@ -1,32 +1,38 @@
 """Task graphs in Graphviz' DOT: directed graphs whose nodes have a duration.
 
 Read are node statements, edge chains (``a -> b -> {c d}``), subgraphs, ``node [...]`` defaults, attribute lists, comments and
-quoted names. A node's time is its attribute ``duration`` (or ``time``, ``runtime``, ``cost``, ``weight``); the graph attribute
-``unit`` says in what (``s`` by default). ``type``, ``size`` and the columns that policies read are taken over as they are.
+quoted names, HTML labels (skipped). A node's time is its attribute ``duration``, or another of `TIMES`, in capitals or not;
+the graph attribute ``unit`` says in what (``s`` by default). ``type``, ``size`` and the columns that policies read are taken
+over as they are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from advisor.domain.task_graphs import Task
 from advisor.errors import InvalidValue
 
-TIMES = ("duration", "time", "runtime", "cost", "weight")
+# What the time of a task is called, the surest name first: a node may have a time and a weight.
+TIMES = (
+    "duration", "time", "runtime", "runtimeInSeconds", "elapsed_s", "time_s", "execution_time", "exec_time", "processing_time",
+    "elapsed", "walltime", "wcet", "computation", "cost", "weight", "work", "length",
+)  # fmt: skip
 COLUMNS = ("loop", "group", "queue", "x", "y", "area", "rate", "demand")
 DEPTH_MAX = 100  # of subgraphs: recursion stays far below Python's limit
 TOKEN = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*
       |(?P<quoted>"(?:[^"\\]|\\.)*")
       |(?P<edge>->|--)
-      |(?P<sign>[{}\[\]=;,:])
+      |(?P<sign>[{}\[\]=;,:+<])
       |(?P<name>-?(?:\.\d+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?![\w.])|[\w.][\w.]*)
       |(?P<bad>.)""",
     re.VERBOSE | re.DOTALL,
 )
+ESCAPED = re.compile(r'\\(?:(["\\])|\n)')  # in a quoted text: a quote, and the end of a line that goes on
+BRACKET = re.compile("[<>]")
 KEYWORDS = ("node", "edge", "graph", "subgraph", "strict", "digraph")
 
 
@@ -36,19 +42,44 @@ class _Token(NamedTuple):
     line: int
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    line = 1
-    for found in TOKEN.finditer(text):
+def _tokens(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    line, at, joins = 1, 0, False
+    while found := TOKEN.match(text, at):
         kind, value = found.lastgroup, found.group()
+        at = found.end()
         if kind == "bad":
             raise _wrong(_Token("bad", value, line), "DOT")
-        if kind == "quoted":
-            yield _Token("name", re.sub(r'\\(["\\])', r"\1", value[1:-1]), line)
+        if value == "<" and kind == "sign":
+            at = _html_end(text, at, line)
+            value = text[found.start() : at]
+            tokens.append(_Token("name", value, line))
+        elif value == "+" and kind == "sign":
+            joins = True
+        elif kind == "quoted":
+            whole = ESCAPED.sub(lambda escaped: escaped.group(1) or "", value[1:-1])
+            if joins and tokens and tokens[-1].kind == "name":
+                whole = tokens.pop().text + whole
+            tokens.append(_Token("name", whole, line))
+            joins = False
         elif kind:
             word = kind == "name" and value.lower() in KEYWORDS
-            yield _Token("word" if word else kind, value.lower() if word else value, line)
+            tokens.append(_Token("word" if word else kind, value.lower() if word else value, line))
+        if joins and kind and value != "+":
+            raise _wrong(_Token("sign", "+", line), "between two quoted texts")
         line += value.count("\n")
-    yield _Token("end", "end of file", line)
+    tokens.append(_Token("end", "end of file", line))
+    return tokens
+
+
+def _html_end(text: str, at: int, line: int) -> int:
+    """Return where the HTML text ends whose < stands before `at`: brackets nest."""
+    depth = 1
+    for found in BRACKET.finditer(text, at):
+        depth += 1 if found.group() == "<" else -1
+        if not depth:
+            return found.end()
+    raise _wrong(_Token("sign", "<", line), "an HTML text with as many > as <")
 
 
 def _wrong(token: _Token, wanted: str) -> InvalidValue:
@@ -61,6 +92,7 @@ class _Reader:
     at: int = 0
     depth: int = 0
     nodes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    own: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])  # without the defaults
     parents: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     graph: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -83,7 +115,8 @@ class _Reader:
 
     def whole(self) -> None:
         self.accept("word", "strict")
-        self.take("word", "digraph")
+        if not self.accept("word", "digraph"):
+            raise _wrong(self.peek(), "digraph: the edges of a task graph have a direction")
         if self.peek().kind == "name":
             self.at += 1
         self.take("sign", "{")
@@ -112,7 +145,7 @@ class _Reader:
             return []
         if token.kind == "name" and self.tokens[self.at + 1][:2] == ("sign", "="):
             self.at += 2
-            self.graph[token.text] = self.take("name").text
+            self.graph[token.text.lower()] = self.take("name").text
             return []
         ends = self.end(defaults)
         named = list(ends)
@@ -131,6 +164,7 @@ class _Reader:
         if not chained:
             for node in ends:
                 self.nodes[node].update(found)
+                self.own[node].update(found)
         return named
 
     def end(self, defaults: dict[str, str]) -> list[str]:
@@ -147,6 +181,7 @@ class _Reader:
             self.take("name")
         if name not in self.nodes:
             self.nodes[name] = dict(defaults)
+            self.own[name] = {}
             self.parents[name] = []
         return [name]
 
@@ -155,28 +190,34 @@ class _Reader:
         while self.accept("sign", "["):
             while not self.accept("sign", "]"):
                 key = self.take(self.peek().kind if self.peek().kind in ("name", "word") else "name").text
-                found[key] = self.take("name").text if self.accept("sign", "=") else "true"
+                found[key.lower()] = self.take("name").text if self.accept("sign", "=") else "true"
                 if not self.accept("sign", ","):
                     self.accept("sign", ";")
         return found
 
 
-def dot_tasks(text: str) -> tuple[str, list[Task]]:
-    """Return the unit of time and the tasks of a DOT text; raises InvalidValue with the line at which it does not read."""
-    reader = _Reader(list(_tokens(text)))
+def dot_tasks(text: str, *, timed: bool = True) -> tuple[str, list[Task]]:
+    """Return the unit of time and the tasks of a DOT text; raises InvalidValue with the line at which it does not read.
+
+    Without `timed` a node that has a type needs no time: it is to be predicted.
+    """
+    reader = _Reader(_tokens(text))
     reader.whole()
+    names = [name.lower() for name in TIMES]
     tasks: list[Task] = []
     for name, attributes in reader.nodes.items():
-        given = next((key for key in TIMES if key in attributes), None)
-        if given is None:
-            raise InvalidValue(f"tasks[{name}].duration", None, "a number", "every node needs its duration")
+        task_type = attributes.get("type", attributes.get("task_type", ""))
+        # What a node says itself goes before a default, whatever either is called.
+        given = next((key for each in (reader.own[name], attributes) for key in names if key in each), None)
+        if given is None and (timed or not task_type):
+            raise InvalidValue(f"tasks[{name}].duration", None, "a number", f"or one of {', '.join(TIMES[1:])}")
         columns = {key: _number(name, key, attributes[key]) for key in COLUMNS if key in attributes}
         tasks.append(
             Task(
                 name,
-                _number(name, given, attributes[given]),
+                _number(name, given, attributes[given]) if given else 0.0,
                 reader.parents[name],
-                attributes.get("type", attributes.get("task_type", "")),
+                task_type,
                 _number(name, "size", attributes.get("size", "1")),
                 columns,
             )

@@ -1,5 +1,5 @@
 """Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``, ``.dot`` and
-``.gv``.
+``.gv``, ``.events`` (recorded task events).
 
 The JSON form is ``{"unit": "s", "tasks": [{"id": "a", "time": 1.5, "after": ["b"]}, …]}``. A task may have a ``type`` and a
 ``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``,
@@ -18,18 +18,26 @@ import numpy as np
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
 from advisor.errors import InvalidValue, TooLarge
-from advisor.files.dot import dot_tasks
+from advisor.files.dot import TIMES, dot_tasks
+from advisor.files.events import is_event_file
+from advisor.files.recordings import EVENTS_SUFFIX, recorded_graph
+from advisor.files.workflows import workflow_of
 
 FILE_BYTES_MAX = 2**30  # of a graph: ten million tasks in JSON
 # What others call the fields of a task.
 ALIASES = {
     "id": ("id", "name", "key"),
-    "time": ("time", "duration", "runtime", "elapsed_s", "time_s", "runtimeInSeconds", "cost", "weight"),
+    "time": TIMES,
     "after": ("after", "parents", "dependencies", "depends_on", "predecessors"),
     "before": ("before", "children", "successors"),
     "task_type": ("type", "task_type"),
     "size": ("size", "predictor"),
 }
+# What others call the units of time.
+UNITS = {
+    "seconds": "s", "second": "s", "sec": "s", "milliseconds": "ms", "millisecond": "ms", "msec": "ms", "microseconds": "us",
+    "microsecond": "us", "usec": "us", "µs": "us", "μs": "us", "nanoseconds": "ns", "nanosecond": "ns", "nsec": "ns",
+}  # fmt: skip
 ENDS = (("from", "to"), ("source", "target"), ("parent", "child"))
 
 
@@ -54,8 +62,10 @@ class GraphFile:
     cores: tuple[int, ...] = ()
 
 
-def read_graph(path: str | Path) -> GraphFile:
+def read_graph(path: str | Path, *, timed: bool = True) -> GraphFile:
     """Return the graph of a file, read by its suffix.
+
+    Without `timed` a task that has a type needs no time: it is to be predicted, and is 0 until then.
 
     Raises
     ------
@@ -65,19 +75,22 @@ def read_graph(path: str | Path) -> GraphFile:
         For a file or a graph beyond the limits.
     """
     source = Path(path)
-    reader = READERS.get(source.suffix.lower())
+    suffix = source.suffix.lower()
+    if suffix == EVENTS_SUFFIX or (suffix not in READERS and source.is_file() and is_event_file(source)):
+        return GraphFile(recorded_graph(source), source.stem)
+    reader = READERS.get(suffix)
     if reader is None:
-        raise InvalidValue("graph", source.name, f"a file whose suffix is one of {', '.join(READERS)}")
+        raise InvalidValue("graph", source.name, f"a file whose suffix is one of {', '.join(READERS)}, {EVENTS_SUFFIX}")
     try:
         size = source.stat().st_size
         if size > FILE_BYTES_MAX:
             raise TooLarge("graph", size, FILE_BYTES_MAX)
-        text = source.read_text(encoding="utf-8")
+        text = source.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InvalidValue("graph", str(path), "a file that can be read", error.strerror or "") from error
     except UnicodeDecodeError as error:
         raise InvalidValue("graph", source.name, "text in UTF-8") from error
-    return reader(text, source.stem)
+    return reader(text, source.stem, timed)
 
 
 def write_graph(graph: TaskGraph, path: str | Path) -> Path:
@@ -102,23 +115,30 @@ def write_graph(graph: TaskGraph, path: str | Path) -> Path:
     return target
 
 
-def graph_from_json(data: Any, name: str = "graph") -> GraphFile:
-    """Return the graph of decoded JSON, of any of the three forms."""
-    if not isinstance(data, Mapping):
-        raise InvalidValue("graph", data, "a JSON object with tasks")
-    top = cast("Mapping[str, Any]", data)
+def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> GraphFile:
+    """Return the graph of decoded JSON, of any of the three forms; a list is one of tasks. `timed` as `read_graph` has it."""
+    top = cast("Mapping[str, Any]", {"tasks": data} if isinstance(data, list) else data)
+    if not isinstance(data, (Mapping, list)):
+        raise InvalidValue("graph", data, "a JSON object with tasks, or a list of them")
     if isinstance(top.get("workflow"), Mapping):
-        return _workflow(top, name)
+        found = workflow_of(top, name, timed=timed)
+        return GraphFile(graph_of_tasks(found.tasks, unit="s"), found.name, found.makespan, found.cores)
     entries = top.get("tasks", top.get("nodes"))
     if isinstance(entries, Mapping):
         entries = [_keyed(key, value) for key, value in cast("Mapping[str, Any]", entries).items()]
     if not isinstance(entries, list):
         raise InvalidValue("graph.tasks", entries, "a list of tasks")
     edges = top.get("edges", top.get("links", []))
-    unit = str(top.get("unit", "s"))
     measured = top.get("makespan")
-    graph = graph_of_tasks(_tasks(cast("list[Any]", entries), _pairs(edges)), unit=unit)
+    graph = graph_of_tasks(
+        _tasks(cast("list[Any]", entries), _pairs(edges), timed=timed), unit=_unit(top.get("unit", "s"))
+    )
     return GraphFile(graph, name, _number("makespan", measured) if measured is not None else None)
+
+
+def _unit(name: Any) -> str:
+    """Return the unit of time that a name stands for; what is none is refused by the graph."""
+    return UNITS.get(str(name).lower(), str(name))
 
 
 def _keyed(key: str, value: Any) -> dict[str, Any]:
@@ -126,15 +146,15 @@ def _keyed(key: str, value: Any) -> dict[str, Any]:
     return {"id": key, **cast("Mapping[str, Any]", value)} if isinstance(value, Mapping) else {"id": key, "time": value}
 
 
-def _json(text: str, name: str) -> GraphFile:
+def _json(text: str, name: str, timed: bool) -> GraphFile:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidValue("graph", name, "valid JSON", str(error)) from error
-    return graph_from_json(data, name)
+    return graph_from_json(data, name, timed=timed)
 
 
-def _stg(text: str, name: str) -> GraphFile:
+def _stg(text: str, name: str, timed: bool) -> GraphFile:
     """Standard Task Graph Set: the number of tasks, then a line a task (id, time, number of predecessors, predecessors).
 
     The set counts without its two dummies, an entry and an exit of no time; what follows a # is comment.
@@ -161,12 +181,12 @@ def _stg(text: str, name: str) -> GraphFile:
     )
 
 
-def _dot(text: str, name: str) -> GraphFile:
-    unit, tasks = dot_tasks(text)
-    return GraphFile(graph_of_tasks(tasks, unit=unit), name)
+def _dot(text: str, name: str, timed: bool) -> GraphFile:
+    unit, tasks = dot_tasks(text, timed=timed)
+    return GraphFile(graph_of_tasks(tasks, unit=_unit(unit)), name)
 
 
-READERS: Mapping[str, Callable[[str, str], GraphFile]] = {".json": _json, ".stg": _stg, ".dot": _dot, ".gv": _dot}
+READERS: Mapping[str, Callable[[str, str, bool], GraphFile]] = {".json": _json, ".stg": _stg, ".dot": _dot, ".gv": _dot}
 
 
 def _pairs(edges: Any) -> dict[str, list[str]]:
@@ -186,7 +206,7 @@ def _pairs(edges: Any) -> dict[str, list[str]]:
     return after
 
 
-def _tasks(entries: Sequence[Any], after: dict[str, list[str]]) -> Iterable[Task]:
+def _tasks(entries: Sequence[Any], after: dict[str, list[str]], *, timed: bool) -> Iterable[Task]:
     """Yield the tasks of JSON entries; edges that name no task are refused."""
     names: list[str] = []
     checked: list[Mapping[str, Any]] = []
@@ -200,11 +220,19 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]]) -> Iterable[Task
     unknown = after.keys() - set(names)
     if unknown:
         raise InvalidValue("graph.edges", min(unknown), "a task of the graph")
-    known = {alias for aliases in ALIASES.values() for alias in aliases}
+    columns: dict[
+        tuple[str, ...], list[str]
+    ] = {}  # what is no field of a task, by the keys that an entry has: few kinds
     for name, entry in zip(names, checked, strict=True):
+        keys = tuple(entry)
+        if keys not in columns:
+            known = {next((alias for alias in aliases if alias in entry), "") for aliases in ALIASES.values()}
+            columns[keys] = [key for key in keys if key not in known]
         time = _field(entry, "time", None)
+        if time is None and not timed and _field(entry, "task_type", ""):
+            time = 0.0
         if time is None:
-            raise InvalidValue(f"tasks[{name}].time", None, "a number")
+            raise InvalidValue(f"tasks[{name}].time", None, "a number", f"or one of {', '.join(TIMES)}")
         parents = _listed(f"tasks[{name}].after", _field(entry, "after", None))
         yield Task(
             name,
@@ -212,7 +240,7 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]]) -> Iterable[Task
             [*(str(parent) for parent in parents), *after.get(name, [])],
             str(_field(entry, "task_type", "")),
             _number(f"tasks[{name}].size", _field(entry, "size", 1.0)),
-            {key: float(value) for key, value in entry.items() if key not in known and _is_number(value)},
+            {key: float(entry[key]) for key in columns[keys] if _is_number(entry[key])},
         )
 
 
@@ -234,61 +262,6 @@ def _number(field: str, value: Any) -> float:
     if not _is_number(value):
         raise InvalidValue(field, value, "a number")
     return float(value)
-
-
-def _workflow(top: Mapping[str, Any], name: str) -> GraphFile:
-    """WfCommons' WfFormat 1.5, and 1.4 and before with the tasks in one list: run times in seconds.
-
-    A task's type is the program it ran, its size the bytes of its input files.
-    """
-    flow = cast("Mapping[str, Any]", top["workflow"])
-    specification = _object(flow.get("specification", flow))
-    execution = _object(flow.get("execution", flow))
-    ran = {
-        str(task.get("id", task.get("name"))): task for task in _objects(execution.get("tasks", []), "execution.tasks")
-    }
-    sizes = {
-        str(file.get("id")): file.get("sizeInBytes", 0) for file in _objects(specification.get("files", []), "files")
-    }
-    tasks: list[Task] = []
-    for entry in _objects(specification.get("tasks", []), "specification.tasks"):
-        key = str(entry.get("id", entry.get("name")))
-        run = ran.get(key)
-        time: Any = (run or {}).get("runtimeInSeconds", (run or {}).get("runtime"))
-        if run is None or not _is_number(time):
-            raise InvalidValue(f"tasks[{key}].runtimeInSeconds", time, "a number of seconds")
-        program = _object(run.get("command", {})).get("program", "")
-        read = sum(
-            _number("sizeInBytes", sizes.get(str(file), 0)) for file in _listed("inputFiles", entry.get("inputFiles"))
-        )
-        columns = {"cores": float(run["coreCount"])} if _is_number(run.get("coreCount")) else {}
-        parents = [str(parent) for parent in _listed(f"tasks[{key}].parents", entry.get("parents"))]
-        tasks.append(Task(key, float(time), parents, str(program or _stem(key)), max(read, 1.0), columns))
-    machines = _objects(execution.get("machines", []), "machines")
-    cores = tuple(int(_object(machine.get("cpu", {})).get("coreCount", 1)) for machine in machines)
-    measured: Any = execution.get("makespanInSeconds", execution.get("makespan"))
-    return GraphFile(
-        graph_of_tasks(tasks, unit="s"),
-        str(top.get("name", name)),
-        float(measured) if _is_number(measured) else None,
-        cores,
-    )
-
-
-def _stem(name: str) -> str:
-    return name.rstrip("0123456789").removesuffix("ID").rstrip("_-") or name
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidValue("workflow", value, "an object, as WfFormat has it")
-    return cast("Mapping[str, Any]", value)
-
-
-def _objects(value: Any, field: str) -> list[Mapping[str, Any]]:
-    if not isinstance(value, list):
-        raise InvalidValue(f"workflow.{field}", value, "a list of objects")
-    return [_object(item) for item in cast("list[Any]", value)]
 
 
 __all__ = ["GraphFile", "graph_from_json", "read_graph", "write_graph"]

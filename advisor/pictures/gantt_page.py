@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from importlib import resources
 from typing import Any
 
@@ -47,7 +48,9 @@ def gantt_page(title: str, execution: Execution) -> str:
     template = resources.files("advisor.pictures").joinpath("gantt.html").read_text(encoding="utf-8")
     # A task's name cannot end the script: "</" is written as "<\/", which JSON reads as the same.
     script = json.dumps(data).replace("</", "<\\/").replace("<!--", "<\\u0021--")
-    return template.replace("{{TITLE}}", html.escape(title)).replace("{{DATA}}", script)
+    # In one pass: what a title or a name says is never taken for a place of the page.
+    places = {"{{TITLE}}": html.escape(title), "{{DATA}}": script}
+    return re.sub(r"\{\{(?:TITLE|DATA)\}\}", lambda found: places[found.group()], template)
 
 
 def _packed(values: NDArray[np.generic]) -> str:

@@ -43,13 +43,13 @@ def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Pa
         x = np.asarray([row["cores"] for row in mine], np.float64)
         speedups.append(Series(name, x, np.asarray([row["speedup"] for row in mine]), colour=place))
         times.append(Series(name, x, np.asarray([row["makespan"] for row in mine]) * factor, colour=place))
-    span, work = result["span"], result["work"]
     grey = len(PALETTE) - 1
-    bound = np.minimum(cores, work / span if span else cores)
-    speedups.append(Series("no schedule above", cores, bound, style="dashes", colour=grey))
-    times.append(
-        Series("no schedule below", cores, np.maximum(work / cores, span) * factor, style="dashes", colour=grey)
-    )
+    # What no schedule is below, whatever the policy: it knows of the processors' speeds.
+    least_of = {row["cores"]: max(row["bounds"]["work"], row["bounds"]["span"]) for row in rows}
+    least = np.asarray([least_of[int(count)] for count in cores])
+    above = np.divide(result["work"], least, out=cores.copy(), where=least > 0)
+    speedups.append(Series("no schedule above", cores, above, style="dashes", colour=grey))
+    times.append(Series("no schedule below", cores, least * factor, style="dashes", colour=grey))
     return draw(
         path,
         title,
@@ -78,7 +78,7 @@ def draw_gantt(path: str | Path, title: str, execution: Execution) -> Path:
     """
     target = Path(path)
     time = told_time(execution.makespan, execution.program.graph.unit)
-    heading = f"{title}: {execution.policy} on {execution.cores} cores, {time}"
+    heading = f"{title}: {execution.policy} on {execution.cores} {'core' if execution.cores == 1 else 'cores'}, {time}"
     try:
         if target.suffix.lower() in (".html", ".htm"):
             target.write_text(gantt_page(heading, execution), encoding="utf-8")

@@ -50,10 +50,15 @@ async def _predicted(advisor: Advisor, params: m.Simulate, graph: dict[str, Any]
         )
     if not (np.isfinite(sizes) & (sizes >= 0)).all():
         raise InvalidValue("graph.size", "outside", "finite and not negative")
+    columns: dict[str, bytes] = graph.get("columns") or {}
+    parts = np.frombuffer(columns["part"], "<f8") if "part" in columns else None
+    if parts is not None and not (len(parts) == len(kinds) and np.isfinite(parts).all() and (parts >= 0).all()):
+        raise InvalidValue("graph.columns.part", "outside", "finite and not negative, one a task")
     found = TaskTimes(given.copy(), given.copy(), given.copy())
     for _ in predicting(
         advisor, found, unit=graph.get("unit", "s"), types=types, kinds=kinds, sizes=sizes,
         components=params.components or {}, level=params.level, machine=params.machine,
+        parts=parts,
     ):  # fmt: skip
         await anyio.lowlevel.checkpoint()
     return found

@@ -52,13 +52,18 @@ def _cores(
 ) -> dict[str, Any]:
     cores, makespan = int(enough["cores"]), float(enough["makespan"])
     at = min(int(result["cores"]) for result in own if result["makespan"] == best)
+    most = max(int(result["cores"]) for result in own)
     word = "core is" if cores == 1 else "cores are"
     text = f"{cores} {word} enough: {_time(graph, makespan)} with {policy}"
-    text += (
-        f", within {NEAR_BEST:.0%} of the best, {_time(graph, best)} on {at}."
-        if at != cores
-        else ", the best of the numbers of cores that were looked at."
-    )
+    if at != cores:
+        text += f", within {NEAR_BEST:.0%} of the best, {_time(graph, best)} on {at}."
+    elif cores < most:
+        text += ", the best of the numbers of cores that were looked at."
+    else:
+        text = f"Fewer than {cores} cores do not come within {NEAR_BEST:.0%} of what {cores} give, "
+        text += f"{_time(graph, makespan)} with {policy}; more were not looked at."
+    if len(own) == 1:
+        text = f"Only {cores} {'core was' if cores == 1 else 'cores were'} looked at: {_time(graph, makespan)} with {policy}."
     return {"code": "cores", "text": text, "cores": cores, "makespan": makespan, "best": best, "policy": policy}
 
 

@@ -31,6 +31,7 @@ from advisor.simulation.policies import (
 )
 from advisor.simulation.program import Program
 from advisor.simulation.systems import Lock, System, alone
+from advisor.simulation.tied import groups_of, lists_of, queue_of
 
 COMPILED: list[Any] = []  # the compiled loops, once `use_compiled` has been called
 
@@ -57,6 +58,13 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
         )
     }
 )
+
+# What others call a policy.
+ALSO_CALLED = {
+    "critical_path": "bottom_level", "longest_first": "lpt", "longest": "lpt", "largest": "largest_first",
+    "largest_task_first": "largest_first", "blocked": "static_blocked", "cyclic": "static_cyclic", "static": "static_blocked",
+    "processor_splitting": "split", "static_enumerated": "enumerated", "geographic": "semi_static", "stealing": "work_stealing",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ def use_compiled() -> bool:
 
 
 def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None]) -> Policy:
-    """Return a policy by its name, as it is, or made of a function ``choose(ready, processor)``.
+    """Return a policy by its name (in capitals or not, with - or _), as it is, or of a function ``choose(ready, processor)``.
 
     Raises
     ------
@@ -112,9 +120,11 @@ def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None])
         For a name that no policy has.
     """
     if isinstance(policy, str):
-        if policy not in POLICIES:
+        name = policy.strip().lower().replace("-", "_").replace(" ", "_")
+        name = ALSO_CALLED.get(name, name)
+        if name not in POLICIES:
             raise InvalidValue("policy", policy, f"one of {', '.join(POLICIES)}")
-        return POLICIES[policy]
+        return POLICIES[name]
     return cast("Policy", policy) if hasattr(policy, "queue") else Chosen(cast("Any", policy))
 
 
@@ -173,9 +183,9 @@ def simulate(
     if measured_alone:
         program = Program(alone(program.graph, contention, lock))
     if contention is not None or lock is not None:
-        found = contended(program, cores, chosen.queue(program, cores), contention, lock, rates)
+        found = contended(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
         return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
-    if not trace and rates is None:
+    if not trace and rates is None and groups_of(program) is None:
         ticks = _makespan(program, cores, chosen)
         if ticks is not None:
             return Execution(program, chosen.name, cores, ticks)
@@ -217,12 +227,12 @@ def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
 
 def _traced(program: Program, cores: int, policy: Policy, speeds: list[float] | None) -> Trace:
     if isinstance(policy, (Static, Enumerated, Heft)):
-        order, owner = policy.lists(program, cores)
+        order, owner = lists_of(policy, program, cores)
         owner = divisions.checked_owner(owner, program, cores)
         ticks = durations(program, owner, speeds)
         starts = np.asarray(fixed_lists(program, cores, order, owner.tolist(), ticks.tolist()), np.int64)
         return Trace(starts, starts + ticks, owner)
-    return queued(program, cores, policy.queue(program, cores), speeds)
+    return queued(program, cores, queue_of(policy, program, cores), speeds)
 
 
 def durations(program: Program, owner: NDArray[np.int64], speeds: list[float] | None) -> NDArray[np.int64]:

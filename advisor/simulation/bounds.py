@@ -7,6 +7,7 @@ phases of a fork-join program. A phase of one task is serial.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,9 @@ QUADRATURE_POINTS = 20_000  # of the expected maximum of exponentials: 1e-6 rela
 class Bounds:
     """Bounds and comparators of one program on P processors, in the graph's unit of time.
 
+    They know of no contention: with it `work` and `span` still hold, and the others may be exceeded. Where processors differ in
+    speed, `work` is T1 over the sum of the speeds, `span` that of the fastest, and the others are absent.
+
     Attributes
     ----------
     work : float
@@ -45,10 +49,10 @@ class Bounds:
 
     work: float
     span: float
-    graham: float
-    burdened: float
-    kruskal_weiss: float
-    kruskal_weiss_exponential: float
+    graham: float | None
+    burdened: float | None
+    kruskal_weiss: float | None
+    kruskal_weiss_exponential: float | None
 
     @property
     def least(self) -> float:
@@ -56,9 +60,18 @@ class Bounds:
         return max(self.work, self.span)
 
 
-def bounds(program: Program, cores: int, *, burden_ns: float = 0.0, batch: int | None = None) -> Bounds:
+def bounds(
+    program: Program,
+    cores: int,
+    *,
+    burden_ns: float = 0.0,
+    batch: int | None = None,
+    speeds: Sequence[float] | None = None,
+) -> Bounds:
     """Return the bounds and comparators; `burden_ns` is the cost of a create or a steal, `batch` as `kruskal_weiss` has it."""
     unit = program.graph.ticks_per_unit
+    if speeds is not None and any(speed != 1.0 for speed in speeds):
+        return Bounds(program.work / sum(speeds) / unit, program.span / max(speeds) / unit, None, None, None, None)
     per_core, span = program.work / cores, program.span
     return Bounds(
         per_core / unit,
@@ -86,6 +99,12 @@ def phases(program: Program) -> list[Ints]:
 
     Loops that can run at the same time are one phase, as those of PSIM between two barriers: they share a depth.
     """
+    order, starts = _by_phase(program)
+    return np.split(order, starts[1:]) if len(order) else []
+
+
+def _by_phase(program: Program) -> tuple[Ints, Ints]:
+    """Return the tasks phase by phase, (n,), and where each phase starts in them."""
     loops = program.graph.columns.get("loop")
     depths = program.depths
     if loops is not None:
@@ -96,8 +115,9 @@ def phases(program: Program) -> list[Ints]:
         depths = depths.copy()
         depths[inside] = least[of]
     order = np.argsort(depths, kind="stable")
-    cuts = np.flatnonzero(np.diff(depths[order])) + 1
-    return [part for part in np.split(order, cuts) if len(part)]
+    leads = np.ones(len(order), bool)
+    leads[1:] = np.diff(depths[order]) != 0
+    return order, np.flatnonzero(leads)
 
 
 def kruskal_weiss(
@@ -124,17 +144,20 @@ def kruskal_weiss(
     T = N mu / P + N h / (K P) + sigma sqrt(2 K ln P): the mean load, and the expected excess of the last of P processors, whose
     last batch has mean K mu and variance K sigma^2. A phase of fewer tasks than processors counts N processors.
     """
-    ticks = program.graph.ticks.astype(np.float64)
-    total = 0.0
-    for phase in phases(program):
-        times = ticks[phase]
-        number, mean = len(times), float(times.mean())
-        used = min(cores, number)
-        sigma = float(times.std()) if variance == "actual" else mean
-        size = max(1.0, number / used) if batch is None else min(float(batch), number / used)
-        total += number * mean / used + sigma * math.sqrt(2.0 * size * math.log(used))
-        total += number * overhead * program.graph.ticks_per_unit / (size * used)
-    return total / program.graph.ticks_per_unit
+    if not program.count:
+        return 0.0
+    order, starts = _by_phase(program)
+    times = program.graph.ticks[order].astype(np.float64)
+    number = np.diff(starts, append=len(times))
+    mean = np.add.reduceat(times, starts) / number
+    used = np.minimum(cores, number)
+    sigma = mean
+    if variance == "actual":
+        sigma = np.sqrt(np.add.reduceat((times - np.repeat(mean, number)) ** 2, starts) / number)
+    size = number / used if batch is None else np.minimum(float(batch), number / used)
+    batches = overhead * program.graph.ticks_per_unit / (size * used)
+    each = number * (mean / used + batches) + sigma * np.sqrt(2.0 * size * np.log(used))
+    return float(each.sum()) / program.graph.ticks_per_unit
 
 
 def exponential_processes(program: Program, owner: Ints, cores: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from advisor.simulation.ensembles import DRAWS, Uncertain, interval, makespans
 from advisor.simulation.own_queues import WorkStealing
 from advisor.simulation.policies import Policy
 from advisor.simulation.program import Program
-from advisor.simulation.queueing import Centre
-from advisor.simulation.systems import Bandwidth, Bus, Lock, Queueing, System, alone
+from advisor.simulation.system_words import systems_of
+from advisor.simulation.systems import alone
 
-SYSTEMS = ("none", "queueing", "bus", "bandwidth", "lock")
-MAY_BE_TEXT = ("demand", "rate", "inv", "rwb", "cache", "kind", "method", "name")  # names of columns, and words
 DETAILED = ("critical_path", "ready_length", "processes_per_queue", "timeline")  # metrics with an entry a task
 PLAIN = ("makespan", "speedup", "efficiency", "bounds")  # metrics that need no timeline
 
@@ -112,9 +110,8 @@ def prepare(graph: TaskGraph, request: Request) -> Prepared:
     found = graph
     if request.measured_alone:
         found = alone(graph, contention, lock)
-    policies = tuple(
-        WorkStealing(request.seed) if policy == "work_stealing" else policy_of(policy) for policy in request.policies
-    )
+    named = [policy_of(policy) for policy in request.policies]
+    policies = tuple(WorkStealing(request.seed) if policy == WorkStealing() else policy for policy in named)
     options = {"contention": contention, "lock": lock, "speeds": request.speeds}
     return Prepared(Program(found), request, policies, options)
 
@@ -200,109 +197,6 @@ def _interval(ready: Prepared, cores: int, policy: Policy, given: Uncertain) -> 
     return {"makespan_low": low, "makespan_high": high}
 
 
-def systems_of(given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> tuple[System | None, Lock | None]:
-    """Return the contention model and the lock that plain values describe.
-
-    ``{"model": "none"}``; ``{"model": "bandwidth", "demand"}``; ``{"model": "bus", "rate", "inv", "rwb", "cache", "cycle",
-    …}``;
-    ``{"model": "queueing", "rate", "method", "centres": [{"demand", "kind", "rates"}, …]}``; ``{"model": "lock", "hold"}``;
-    or a list with one model and one lock. A string for a number names a column of the graph.
-
-    Raises
-    ------
-    InvalidValue, UnknownKey
-        For a model or a key that is not one of these.
-    """
-    models = [given] if isinstance(given, Mapping) else list(given or ())
-    system: System | None = None
-    lock: Lock | None = None
-    for entry in models:
-        keys = dict(entry)
-        model = keys.pop("model", None)
-        try:
-            match model:
-                case "none":
-                    continue
-                case "bandwidth":
-                    made: Any = Bandwidth(**_parameters(keys))
-                case "bus":
-                    made = Bus(**_parameters(keys))
-                case "queueing":
-                    centres = [Centre(**_centre(centre)) for centre in _listed(keys.pop("centres", []))]
-                    made = Queueing(centres, **_parameters(keys))
-                case "lock":
-                    made = Lock(**_parameters(keys))
-                case _:
-                    raise InvalidValue("contention.model", model, f"one of {', '.join(SYSTEMS)}")
-        except TypeError as error:
-            raise UnknownKey(f"contention {model}: {str(error).partition(') ')[2]}", field="contention") from error
-        if isinstance(made, Lock):
-            if lock is not None:
-                raise InvalidValue("contention", "two locks", "one lock at most")
-            lock = made
-        elif system is not None:
-            raise InvalidValue("contention", "two models", "one model and one lock at most")
-        else:
-            system = made
-    return system, lock
-
-
-def contention_of_text(text: str) -> list[dict[str, Any]]:
-    """Return the plain values of ``MODEL:key=value,key=value+MODEL:…``, as `advisor simulate --contention` has them.
-
-    Centres of a queueing network are ``queue=DEMAND`` and ``delay=DEMAND``, any number of them.
-    """
-    models: list[dict[str, Any]] = []
-    for part in text.split("+"):
-        model, _, rest = part.strip().partition(":")
-        entry: dict[str, Any] = {"model": model}
-        for pair in filter(None, rest.split(",")):
-            key, sign, value = pair.partition("=")
-            if not sign:
-                raise InvalidValue("contention", pair, "key=value")
-            number = _value(value.strip())
-            if model == "queueing" and key.strip() in ("queue", "delay"):
-                entry.setdefault("centres", []).append({"demand": number, "kind": key.strip()})
-            else:
-                entry[key.strip()] = number
-        models.append(entry)
-    return models
-
-
-def _value(text: str) -> float | int | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _parameters(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's parameters: numbers, and where the model reads a column or a word, text."""
-    for key, value in keys.items():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
-        if not number and not (isinstance(value, str) and key in MAY_BE_TEXT):
-            raise InvalidValue(f"contention.{key}", value, "a number" + (", or text" if key in MAY_BE_TEXT else ""))
-    return dict(keys)
-
-
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue("contention.centres", value, "a list of maps with demand and kind")
-    return list(cast("Sequence[Any]", value))
-
-
-def _centre(centre: Any) -> dict[str, Any]:
-    if not isinstance(centre, Mapping):
-        raise InvalidValue("contention.centres", centre, "maps with demand and kind")
-    keys = dict(cast("Mapping[str, Any]", centre))
-    rates = tuple(_listed(keys.pop("rates", [])))
-    for rate in rates:
-        _parameters({"rates": rate})
-    return _parameters(keys) | {"rates": rates}
-
-
 # What can be told of one analysis.
 
 
@@ -345,8 +239,11 @@ def _timeline(execution: Execution, ready: Prepared, policy: Policy) -> list[dic
 def _bounds(execution: Execution, ready: Prepared, policy: Policy) -> dict[str, float]:
     # Kruskal and Weiss's batches: the whole share of a processor where tasks are divided beforehand, single tasks elsewhere.
     batch = None if hasattr(policy, "lists") else 1
-    found: Bounds = bounds(execution.program, execution.cores, burden_ns=ready.request.burden_ns, batch=batch)
-    return {name: getattr(found, name) for name in Bounds.__slots__}
+    speeds = ready.request.speeds
+    found: Bounds = bounds(
+        execution.program, execution.cores, burden_ns=ready.request.burden_ns, batch=batch, speeds=speeds
+    )
+    return {name: getattr(found, name) for name in Bounds.__slots__ if getattr(found, name) is not None}
 
 
 def _ratio(over: float, under: float) -> float:

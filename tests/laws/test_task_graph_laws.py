@@ -41,9 +41,7 @@ def check_legal(graph, execution):
         assert (trace.finishes[order][:-1] <= trace.starts[order][1:]).all()
 
 
-@given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))
-@settings(max_examples=400, deadline=None)
-def test_every_policy_gives_a_legal_schedule_within_the_bounds(graph, cores, policy):
+def check_bounds(graph, cores, policy):
     execution = simulate(graph, cores, policy, trace=True)
     check_legal(graph, execution)
     trace = execution.trace
@@ -56,6 +54,19 @@ def test_every_policy_gives_a_legal_schedule_within_the_bounds(graph, cores, pol
         assert bounds(program, cores).graham * program.graph.ticks_per_unit >= execution.ticks - 1e-6
     assert execution.ticks <= program.work
     assert simulate(graph, cores, policy).ticks == execution.ticks
+
+
+@given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))
+@settings(max_examples=400, deadline=None)
+def test_every_policy_gives_a_legal_schedule_within_the_bounds(graph, cores, policy):
+    check_bounds(graph, cores, policy)
+
+
+@pytest.mark.slow
+@given(graph=graphs(), cores=st.integers(1, 20), policy=st.sampled_from(ANY_GRAPH))
+@settings(max_examples=10_000, deadline=None)
+def test_ten_thousand_schedules_are_legal_and_within_the_bounds(graph, cores, policy):
+    check_bounds(graph, cores, policy)
 
 
 @given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))

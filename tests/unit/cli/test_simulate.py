@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from advisor.cli import advisor
+from advisor.domain.task_events import EventWriter, Kind, SyncKind
+from advisor.files.events import write_events
 from advisor.simulation import METRICS, POLICIES
 
 GRAPH = {
@@ -57,8 +59,34 @@ def test_the_table_names_what_was_asked(graph: Path) -> None:
     assert "8 tasks, 12 edges, work 27 ms, longest path 12 ms" in result.stdout
     assert "lpt" in result.stdout
     assert "idle, lpt on 2: no ready task" in result.stdout
-    assert "2 cores are enough" in result.stdout
+    assert "Only 2 cores were looked at" in result.stdout
     assert "join" in result.stdout or "load" in result.stdout
+
+
+def test_policies_go_by_other_names_and_metrics_are_told(graph: Path) -> None:
+    found = answer(
+        graph,
+        "--cores",
+        "2",
+        "--policy",
+        "FIFO, critical-path,,fifo,bottom_level",
+        "--contention",
+        "bandwidth:demand=1e-1",
+    )
+    assert [row["policy"] for row in found["results"]] == ["fifo", "bottom_level", "fifo", "bottom_level"]
+    told = invoke(graph, "--cores", "2", "--metric", "critical_path,busy,utilization,ready_length,timeline").stdout
+    assert "critical path, fifo on 2: load 0 s (start) → part1 4 ms (dependency)" in told
+    assert "busy, fifo on 2: 15 ms, 12 ms" in told
+    assert "utilization, fifo on 2: 75" in told
+    assert "at most" in told
+    assert "load on 0 from 0 s to 4 ms" in told
+
+
+def test_bounds_know_the_speeds(graph: Path) -> None:
+    row = answer(graph, "--speeds", "4,4,1")["results"][0]
+    assert row["bounds"] == {"work": 27.0 / 9, "span": 12.0 / 4}
+    assert row["makespan"] >= 3.0
+    assert "Graham" not in invoke(graph, "--speeds", "4,4,1").stdout
 
 
 def test_advice_rests_on_analyses(graph: Path) -> None:
@@ -147,12 +175,21 @@ def test_contention_a_lock_and_speeds(graph: Path) -> None:
     ("arguments", "says"),
     [
         (("--cores", "0"), "outside 1.."),
-        (("--cores", "4..2"), "outside"),
+        (("--cores", "4..2"), "smallest"),
         (("--cores", "many"), "number of cores"),
         (("--policy", "best"), "fifo"),
         (("--contention", "bandwidth"), "demand"),
         (("--contention", "bandwidth:demand"), "key=value"),
         (("--contention", "magic:x=1"), "magic"),
+        (("--contention", "none:x=1"), "'x'"),
+        (("--contention", "bandwidth:demand=0.1,demand=0.2"), "once"),
+        (("--contention", "bus:speed=1"), "it has rate (needed), inv"),
+        (("--contention", "queueing:rate=1"), "queue="),
+        (("--contention", "lock:hold=long"), "finite number"),
+        (("--contention", "bandwidth:demand=share"), "columns.share is None"),
+        (("--policy", ","), "no name"),
+        (("--policy", "enumerated"), "columns.queue"),
+        (("--component", "part=cut"), "--table"),
         (("--metric", "beauty"), "beauty"),
         (("--speeds", "1,-1"), "positive"),
         (("--gantt", "g.svg"), ".html"),
@@ -169,3 +206,28 @@ def test_a_missing_graph_and_an_unknown_suffix(tmp_path: Path) -> None:
     with (tmp_path / "t.csv").open("w") as file:
         csv.writer(file).writerow(["a"])
     assert ".stg" in invoke(tmp_path / "t.csv").stderr
+
+
+def test_a_recording_is_a_graph(tmp_path: Path) -> None:
+    out = EventWriter()
+    for number in (1, 2):
+        out.add(number * 1000, Kind.CREATE, instance=number, type="f")
+    out.add(3000, Kind.SYNC_BEGIN, other=SyncKind.TASKWAIT, type="wait")
+    for number in (1, 2):
+        out.add(3000 + 20_000 * (number - 1), Kind.BEGIN, instance=number)
+        out.add(3000 + 20_000 * number, Kind.END, instance=number)
+    out.add(43_000, Kind.SYNC_END, other=SyncKind.TASKWAIT, type="wait")
+    path = tmp_path / "run.events"
+    write_events(path, [out.batch()])
+    found = answer(path, "--cores", "1,2", "--policy", "work_stealing,fifo", "--advise")
+    assert [row["makespan"] for row in found["results"]] == [42_000, 22_000] * 2  # from the first event on, in ns
+    assert (found["unit"], found["graph"]) == ("ns", "run")
+    assert "42 µs" in invoke(path, "--cores", "1").stdout
+    assert (
+        answer(path.rename(tmp_path / "run"), "--cores", "1")["results"][0]["makespan"] == 42_000
+    )  # known by its beginning
+    path.write_bytes((tmp_path / "run").read_bytes()[:-5])
+    assert "cut short" in invoke(path).stderr
+    path.write_bytes(b"nothing")
+    assert "ADVTASK1" in invoke(path).stderr
+    assert "No such file" in invoke(tmp_path / "none.events").stderr

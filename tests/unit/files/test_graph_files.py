@@ -63,6 +63,27 @@ FORMS = {
             {"id": "b", "runtimeInSeconds": 2.5}, {"id": "c", "runtimeInSeconds": 3}, {"id": "d", "runtimeInSeconds": 0},
         ], "machines": [{"nodeName": "m", "cpu": {"coreCount": 4}}, {"nodeName": "n"}]},
     }},
+    # As 1.4 and before have it: one list of tasks, which call each other by name though they have ids.
+    "workflow14.json": {"name": "w", "schemaVersion": "1.4", "workflow": {
+        "makespanInSeconds": 5.5,
+        "machines": [{"nodeName": "m", "cpu": {"coreCount": 4, "speedInMHz": 2400}}, {"nodeName": "n", "cpu": {"count": 1}}],
+        "tasks": [
+            {"name": "split_ID1", "id": "a", "category": "split", "runtimeInSeconds": 1, "cores": 2, "parents": [],
+             "children": ["mid_ID2", "mid_ID3"], "files": [
+                 {"link": "input", "name": "f", "sizeInBytes": 512}, {"link": "output", "name": "g", "sizeInBytes": 9}]},
+            {"name": "mid_ID2", "id": "b", "runtimeInSeconds": 2.5, "parents": ["split_ID1"], "children": ["join_ID4"]},
+            {"name": "mid_ID3", "id": "c", "runtimeInSeconds": 3, "parents": ["split_ID1"], "children": ["join_ID4"]},
+            {"name": "join_ID4", "id": "d", "runtimeInSeconds": 0, "parents": ["b", "c"], "children": []},
+        ],
+    }},
+    # 1.0 and 1.1 call tasks jobs; only the children are told here, and no machines.
+    "workflow10.json": {"workflow": {"makespan": 5.5, "jobs": [
+        {"name": "a", "type": "compute", "runtime": 1, "children": ["b", "c"], "files": []},
+        {"name": "b", "runtime": 2.5, "children": ["d"]}, {"name": "c", "runtime": 3, "children": ["d"]},
+        {"name": "d", "runtime": 0.0},
+    ]}},
+    "list.json": [{"key": "a", "exec_time": 1}, {"key": "b", "time": 2.5, "weight": 9, "depends_on": ["a"]},
+                  {"key": "c", "cost": 3, "predecessors": ["a"]}, {"key": "d", "time": 0, "parents": ["b", "c"]}],
 }  # fmt: skip
 
 
@@ -72,11 +93,39 @@ def test_every_json_form_reads(tmp_path: Path, name: str) -> None:
     path.write_text(json.dumps(FORMS[name]))
     found = read_graph(path)
     check_diamond(found.graph, "s")
-    if name == "workflow.json":
+    if name == "workflow10.json":
+        assert (found.name, found.measured, found.cores) == ("workflow10", 5.5, ())
+    if name in ("workflow.json", "workflow14.json"):
         assert (found.name, found.measured, found.cores) == ("w", 5.5, (4, 1))
         assert found.graph.types[found.graph.columns["type"][0]] == "split"
         assert found.graph.columns["size"][0] == 512
         assert found.graph.columns["cores"][0] == 2
+
+
+def test_numbers_are_names_and_units_have_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    path.write_text(
+        '{"unit": "Milliseconds", "tasks": [{"id": 7, "time": 2}, {"id": "x", "time": 1, "after": [7]}]}', "utf-8-sig"
+    )
+    graph = read_graph(path).graph
+    assert (graph.unit, graph.names, edges_of(graph)) == ("ms", ("7", "x"), {("7", "x")})
+
+
+def test_times_that_will_be_predicted_need_not_be_there(tmp_path: Path) -> None:
+    texts = {
+        "g.json": json.dumps({"tasks": [{"id": "a", "type": "t", "size": 3}, {"id": "b", "time": 2}]}),
+        "g.dot": "digraph { a [type=t, size=3]; b [time=2] }",
+        "w.json": json.dumps(
+            {"workflow": {"specification": {"tasks": [{"id": "a"}, {"id": "b", "runtimeInSeconds": 2}]}}}
+        ),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        assert read_graph(tmp_path / name, timed=False).graph.times.tolist() == [0.0, 2.0]
+        with pytest.raises(InvalidValue):
+            read_graph(tmp_path / name)
+    with pytest.raises(InvalidValue, match="time is None"):
+        graph_from_json([{"id": "a"}], timed=False)  # of no type: nothing can predict it
 
 
 DOT = """
@@ -104,9 +153,21 @@ def test_dot_reads(tmp_path: Path) -> None:
     assert graph.columns["queue"].tolist() == [-1, 1, -1, -1]
 
 
+def test_dot_as_tools_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "g.dot"
+    path.write_text("""Digraph { graph [unit="milliseconds", label=<<b>a &gt; <i>b</i></b>>];
+    node [duration=3, color="#ff0000"]
+    a [Exec_Time=1 label=<x<br/>y>]; b [RunTime="2.5"] "c"; "d" [weight="0"]
+    "a" -> "b" [weight=7 label="a" + "b"]; a -> "c"; {"b" "c"} -> "" + "d" [time=4]
+    }""")
+    check_diamond(read_graph(path).graph, "ms")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("digraph { a [duration=1, label=<b] }", "as many"),
+        ('digraph { a [label="x" + y] }', "quoted"),
         ("graph { a -- b }", "digraph"),
         ("digraph { a [duration=1] a -- b }", "directed"),
         ("digraph { a }", "tasks[a].duration"),
@@ -130,7 +191,7 @@ def test_dot_that_does_not_read_is_refused_with_its_place(tmp_path: Path, text: 
     assert says in f"{caught.value} {caught.value.field}"
 
 
-@given(st.text(alphabet='digraph{}[]=->;,:"\\ \nab1.#/*', max_size=60))
+@given(st.text(alphabet='digraph{}[]=-><+;,:"\\ \nab1.#/*', max_size=60))
 @settings(max_examples=300)
 def test_any_text_is_read_as_dot_or_refused(text: str) -> None:
     for whole in (text, f"digraph {{{text}}}"):
@@ -183,7 +244,8 @@ def test_stg_that_does_not_read_is_refused(tmp_path: Path, text: str, says: str)
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ([], "object"),
+        (3, "object"),
+        ([3], "tasks[0]"),
         ({}, "tasks"),
         ({"tasks": 3}, "tasks"),
         ({"tasks": [3]}, "tasks[0]"),

@@ -75,6 +75,28 @@ async def test_task_times_come_from_what_was_learned(tmp_path: Path) -> None:
         assert (await peer.call("simulate", named))["results"] == answer["results"]
 
 
+async def test_strands_share_the_time_of_the_instance_that_was_learned(tmp_path: Path) -> None:
+    graph = typed_graph()
+    whole = [(graph.columns["type"] == kind).sum() for kind in range(len(graph.types))]
+    parts = replace(
+        graph, columns={**graph.columns, "part": np.array([1.0 / whole[kind] for kind in graph.columns["type"]])}
+    )
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": ROWS})
+        asked = {"cores": [1], "predict_times": True}
+        answer = await peer.call("simulate", {"graph": graph_as_flat(parts), **asked})
+        adv = Advisor()
+        for name, size, cores, elapsed in ROWS:
+            adv.observe(name, predictor=size, cores=cores, elapsed_s=elapsed)
+        assert adv.simulate(parts, **asked) == answer
+        full = adv.simulate(graph, **asked)["results"][0]["makespan"]
+        assert 0 < answer["results"][0]["makespan"] < full
+        flat = graph_as_flat(parts)
+        flat["columns"]["part"] = np.full(len(graph), np.nan).tobytes()
+        await refused("invalid", peer.call("simulate", {"graph": flat, **asked}))
+
+
 REFUSED = [
     ({"cores": [0]}, "invalid", "cores"),
     ({"cores": []}, "invalid", "cores"),

@@ -1,0 +1,147 @@
+"""Workflow executions in WfCommons' WfFormat, versions 1.0 to 1.5.
+
+Up to 1.4 a workflow has one list of tasks (`jobs` in the first versions); in 1.5 their specification and their execution are
+apart. Run times are in seconds. A task's type is the program that it ran, or its category, its size the bytes of its input
+files; its column `cores` is the number of cores that it was given, which the analysis does not use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from advisor.domain.task_graphs import Task
+from advisor.errors import InvalidValue
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """An execution as its file has it: the tasks, its name, the makespan in seconds and the cores of each machine, if told."""
+
+    tasks: tuple[Task, ...]
+    name: str
+    makespan: float | None
+    cores: tuple[int, ...]
+
+
+def workflow_of(top: Entry, name: str, *, timed: bool = True) -> Workflow:
+    """Return the workflow of decoded JSON. Without `timed` a task needs no run time: it is to be predicted.
+
+    Raises
+    ------
+    InvalidValue
+        For what WfFormat does not have, and a task that has no run time.
+    """
+    flow = _object(top["workflow"], "workflow")
+    specification = _object(flow.get("specification", flow), "workflow.specification")
+    execution = _object(flow.get("execution", flow), "workflow.execution")
+    files = _objects(specification, "files")
+    sizes = {_name(file, "workflow.files"): _bytes(file) for file in files}
+    entries = _objects(specification, "tasks", "jobs")
+    if "execution" not in flow and specification is not flow and timed:
+        raise InvalidValue("workflow.execution", None, "given: it has runtimeInSeconds of each task")
+    ran = {_name(task, "workflow.execution.tasks"): task for task in _objects(execution, "tasks", "jobs")}
+    keys = _keys(entries)
+    before: dict[str, list[str]] = {}
+    for entry in entries:
+        for child in _listed(entry, "children"):
+            before.setdefault(keys.get(str(child), str(child)), []).append(_name(entry, "workflow.tasks"))
+    tasks: list[Task] = []
+    for entry in entries:
+        key = _name(entry, "workflow.tasks")
+        after = [keys.get(str(parent), str(parent)) for parent in _listed(entry, "parents")] + before.pop(key, [])
+        tasks.append(_task(key, entry, ran.get(key, {}), tuple(dict.fromkeys(after)), sizes, timed=timed))
+    if before:
+        raise InvalidValue("workflow.tasks.children", min(before), "a task of the workflow")
+    makespan = _first(execution, "makespanInSeconds", "makespan")
+    return Workflow(
+        tuple(tasks),
+        str(top.get("name", name)),
+        float(makespan) if _is_number(makespan) else None,
+        tuple(_cores(machine) for machine in _objects(execution, "machines")),
+    )
+
+
+def _task(
+    key: str, entry: Entry, run: Entry, after: tuple[str, ...], sizes: Mapping[str, float], *, timed: bool
+) -> Task:
+    time = _first(run, "runtimeInSeconds", "runtime")
+    if time is None:
+        time = _first(entry, "runtimeInSeconds", "runtime")
+    if not _is_number(time) and (timed or time is not None):
+        raise InvalidValue(f"tasks[{key}].runtimeInSeconds", time, "a number of seconds")
+    command: Any = run.get("command", entry.get("command"))
+    program = cast("Entry", command).get("program") if isinstance(command, Mapping) else None
+    kind = program or _first(entry, "category") or _stem(str(entry.get("name", key)))
+    read = sum(sizes.get(str(file), 0.0) for file in _listed(entry, "inputFiles"))
+    read += sum(_bytes(file) for file in _objects(entry, "files") if file.get("link") == "input")
+    cores = _first(run, "coreCount", "cores")
+    columns = {"cores": float(cores)} if _is_number(cores) else {}
+    return Task(key, float(time or 0.0), after, str(kind), max(read, 1.0), columns)
+
+
+def _keys(entries: list[Entry]) -> dict[str, str]:
+    """Return the key of each task by what others may call it: its id, or its name where no other task has that one."""
+    often = Counter(str(entry["name"]) for entry in entries if "name" in entry)
+    known = {
+        str(entry["name"]): _name(entry, "workflow.tasks")
+        for entry in entries
+        if "name" in entry and often[str(entry["name"])] == 1
+    }
+    return known | {str(entry["id"]): str(entry["id"]) for entry in entries if "id" in entry}
+
+
+def _name(entry: Entry, field: str) -> str:
+    name = _first(entry, "id", "name")
+    if name is None:
+        raise InvalidValue(field, None, "objects with an id or a name")
+    return str(name)
+
+
+def _cores(machine: Entry) -> int:
+    cpu: Any = machine.get("cpu")
+    count: Any = _first(cast("Entry", cpu), "coreCount", "count") if isinstance(cpu, Mapping) else None
+    return max(1, int(count)) if _is_number(count) else 1
+
+
+def _bytes(file: Entry) -> float:
+    size = _first(file, "sizeInBytes", "size")
+    if size is not None and not _is_number(size):
+        raise InvalidValue("workflow.files.sizeInBytes", size, "a number")
+    return float(size or 0.0)
+
+
+def _stem(name: str) -> str:
+    return name.rstrip("0123456789").removesuffix("ID").rstrip("_-") or name
+
+
+def _first(entry: Entry, *names: str) -> Any:
+    return next((entry[name] for name in names if entry.get(name) is not None), None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _listed(entry: Entry, name: str) -> list[Any]:
+    value: Any = entry.get(name)
+    if value is not None and not isinstance(value, list):
+        raise InvalidValue(f"workflow.tasks.{name}", value, "a list")
+    return cast("list[Any]", value or [])
+
+
+def _object(value: Any, field: str) -> Entry:
+    if not isinstance(value, Mapping):
+        raise InvalidValue(field, value, "an object, as WfFormat has it")
+    return cast("Entry", value)
+
+
+def _objects(entry: Entry, *names: str) -> list[Entry]:
+    value = _first(entry, *names)
+    if value is not None and not isinstance(value, list):
+        raise InvalidValue(f"workflow.{names[0]}", value, "a list of objects")
+    return [_object(item, f"workflow.{names[0]}") for item in cast("list[Any]", value or [])]

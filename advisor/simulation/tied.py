@@ -1,0 +1,89 @@
+"""Tied tasks: strands that must stay on one processor, the one that ran the first of them (column ``tied``).
+
+A processor whose own strand is ready goes on with it before it takes anything new, the one that was begun last first: a runtime
+that runs tasks on top of a suspended one comes back to the topmost.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.simulation.fixed import Enumerated
+from advisor.simulation.policies import NONE, Lists, Policy, Queue, listed
+from advisor.simulation.program import Program
+
+Ints = NDArray[np.int64]
+
+
+def groups_of(program: Program) -> Ints | None:
+    """Return which strands stay together, (n,) numbers with -1 for none; None where no two do."""
+    groups = program.graph.columns.get("tied")
+    return groups if groups is not None and bool((groups >= 0).any()) else None
+
+
+def queue_of(policy: Policy, program: Program, cores: int) -> Queue:
+    """Return a policy's empty queue, which keeps tied strands together."""
+    groups = groups_of(program)
+    if groups is None:
+        return policy.queue(program, cores)
+    if hasattr(policy, "lists"):
+        return Lists(listed(*lists_of(policy, program, cores), cores))
+    return TiedQueue(policy.queue(program, cores), groups.tolist(), cores)
+
+
+def lists_of(policy: Any, program: Program, cores: int) -> tuple[list[int], Ints]:
+    """Return a static policy's order and processors; tied strands go where the first of them does.
+
+    Lists of the caller's own stay as they are.
+    """
+    order, owner = policy.lists(program, cores)
+    groups = groups_of(program)
+    if groups is None or isinstance(policy, Enumerated):
+        return order, owner
+    home: dict[int, int] = {}
+    found = owner.copy()
+    of, owners = groups.tolist(), owner.tolist()
+    for task in order:
+        if of[task] >= 0:
+            found[task] = home.setdefault(of[task], owners[task])
+    return order, found
+
+
+class TiedQueue:
+    """A policy's queue, and for each processor the strands that only it may run."""
+
+    def __init__(self, queue: Queue, groups: list[int], cores: int) -> None:
+        self._queue = queue
+        self._groups = groups
+        self._home: dict[int, tuple[int, int]] = {}  # of a group: its processor, and how many were begun before it
+        self._bound: list[list[tuple[int, int]]] = [[] for _ in range(cores)]
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return len(self._queue) + self._waiting
+
+    def add(self, task: int, by: int) -> None:
+        """Give a strand to the processor of its group, the first of a group to the policy."""
+        group = self._groups[task]
+        if group in self._home:
+            processor, begun = self._home[group]
+            heappush(self._bound[processor], (-begun, task))
+            self._waiting += 1
+        else:
+            self._queue.add(task, by)
+
+    def take(self, processor: int) -> int:
+        """Return the processor's own strand that was begun last, else what the policy says."""
+        if self._bound[processor]:
+            self._waiting -= 1
+            return heappop(self._bound[processor])[1]
+        if not len(self._queue):
+            return NONE
+        task = self._queue.take(processor)
+        if task != NONE and self._groups[task] >= 0:
+            self._home[self._groups[task]] = (processor, len(self._home))
+        return task

@@ -167,6 +167,12 @@ class UnknownNetwork(CallerError):
         )
 
 
+class UnknownProgram(CallerError):
+    """A program of which no run was observed."""
+
+    code = "unknown_program"
+
+
 class NotEnoughData(CallerError):
     """A component is known, but not yet well enough to answer."""
 

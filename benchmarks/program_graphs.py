@@ -38,8 +38,10 @@ class Strands:
         self.children += [number] * len(after)
         return number
 
-    def forked(self, before_ns: float, branches: Sequence[Callable[[int], int]], after_ns: float, after: int | None) -> int:
-        """Add a task that creates branches, waits for them and ends; `branches` add theirs after a strand, return their last."""
+    def forked(
+        self, before_ns: float, branches: Sequence[Callable[[int], int]], after_ns: float, after: int | None
+    ) -> int:
+        """Add a task that creates branches, waits for them and ends; each branch adds its strands and returns the last."""
         start = self.strand(before_ns, () if after is None else (after,), len(branches), 1)
         return self.strand(after_ns, [branch(start) for branch in branches])
 
@@ -88,7 +90,7 @@ def _compiled_queens() -> None:
     if QUEENS[0] is not _queens:
         return
     try:
-        from numba import njit
+        from numba import njit  # noqa: PLC0415 - an extra
     except ImportError:
         return
 
@@ -121,7 +123,9 @@ def nqueens(n: int) -> Strands:
             place = free & -free
             free ^= place
             branches.append(
-                lambda s, c=columns | place, le=(left | place) << 1, ri=(right | place) >> 1: task(row + 1, c, le, ri, s)
+                lambda s, c=columns | place, le=(left | place) << 1, ri=(right | place) >> 1: task(
+                    row + 1, c, le, ri, s
+                )
             )
         if not branches:
             return out.strand(node_ns * n, () if after is None else (after,))
@@ -169,7 +173,10 @@ def sparselu(n: int) -> Strands:
         main = out.strand(block_ns["lu0"], (main,))
         right = [j for j in range(k + 1, n) if full[k][j]]
         below = [i for i in range(k + 1, n) if full[i][k]]
-        for kinds in ([("fwd", j) for j in right] + [("bdiv", i) for i in below], [("bmod", (i, j)) for i in below for j in right]):
+        for kinds in (
+            [("fwd", j) for j in right] + [("bdiv", i) for i in below],
+            [("bmod", (i, j)) for i in below for j in right],
+        ):
             ends: list[int] = []
             for kind, block in kinds:
                 made = out.strand(15.0, (main,), 1)  # the creator, one strand a creation: tasks start while it goes on

@@ -34,6 +34,8 @@ COMMANDS = {
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
     "diff": ("advisor.cli.comparing", "Compare two states: what became slower, or faster, with significance."),
     "profile": ("advisor.cli.profiling", "Show where the time of a run of tasks went, or compare several runs."),
+    "observe-run": ("advisor.cli.programs", "Teach a service a run of a whole task-parallel program."),
+    "predict-run": ("advisor.cli.programs", "Predict a run of a program: larger inputs, more workers."),
     "export": ("advisor.cli.moving", "Write what was learned to a file."),
     "import": ("advisor.cli.moving", "Start a new state file from an exported one."),
 }

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
+from advisor.domain.runs import RunPrediction
 from advisor.domain.wording import seconds
 
 PIPE_COLUMNS = 160
@@ -328,6 +329,51 @@ def moved(target: str, status: Mapping[str, Any], size: int, *, as_json: bool) -
         _json({"file": target, "bytes": size, "components": status["components_known"], "totals": status["totals"]})
     else:
         _say(f"{target}: {several(status['components_known'], 'component')}, {size:,} bytes")
+
+
+def runs_learned(program: str, runs: int, answer: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show that runs were learned."""
+    if as_json:
+        _json({"program": program, "sent": runs} | dict(answer))
+        return
+    known = f", {several(int(answer['runs']), 'run')} learned of it now" if "runs" in answer else ""
+    _say(f"{program}: {several(runs, 'run')} sent{known}")
+
+
+def run_prediction(
+    program: str, sizes: Sequence[float], workers: Sequence[float], level: float, found: RunPrediction, *, as_json: bool
+) -> None:
+    """Show predictions of runs at points (size, workers)."""
+    if as_json:
+        about = {"program": program, "size": list(sizes), "workers": list(workers), "level": level}
+        _json(about | found.as_dict())
+        return
+    rows = table(
+        "size",
+        "workers",
+        "elapsed",
+        "low",
+        "high",
+        "work",
+        "delay",
+        "no work",
+        "speedup",
+        "extrapolates",
+        text_columns=0,
+    )
+    parts = found.parts
+    columns = (found.elapsed_s, found.low_s, found.high_s, parts["work_s"], parts["delay_s"], parts["no_work_s"])
+    for place, (size, count) in enumerate(zip(sizes, workers, strict=True)):
+        times = [seconds(column[place]) for column in columns]
+        speedup = parts["serial_work_s"][place] / found.elapsed_s[place] if found.elapsed_s[place] else 0.0
+        far = found.extrapolates[place]
+        rows.add_row(f"{size:g}", f"{count:g}", *times, f"{speedup:.3g}", f"{far:.1f} doublings" if far else "no")
+    _print(rows)
+    _say(
+        f"{program}: {found.model}, {several(found.observations, 'run')}; "
+        f"low to high holds one run in {level:.0%} of cases"
+    )
+    _notes(found.notes)
 
 
 def _json(value: Any) -> None:

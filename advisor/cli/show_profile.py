@@ -14,6 +14,10 @@ from advisor.profile.comparison import Comparison, compare
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.tree import Profile
 
+ERROR_OF = {
+    "support points": "refined_points",
+    "clusters": "clusters",
+}  # of the total, by model; else of the first's time
 BOUNDED_CORES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -42,6 +46,7 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
     ((_, profile),) = found
     tree(console, profile, depth, least)
     measures(console, profile)
+    task_types(console, profile)
     for finding in diagnose(profile):
         console.print(f"[bold]{finding.code}[/bold]: {escape(finding.text)}", soft_wrap=True)
     if profile.notes:
@@ -87,6 +92,26 @@ def measures(console: Console, profile: Profile) -> None:
             f"{bound.cores}: {bound.speedup_low:.3g} to {bound.speedup_high:.3g}" for bound in m.bounds(BOUNDED_CORES)
         )
         console.print(f"speedup on cores, at least and at most: {bounds}", soft_wrap=True)
+
+
+def task_types(console: Console, profile: Profile) -> None:
+    """Print what instances of each task type take, and which model says so best (paper 2)."""
+    if not profile.types:
+        return
+    rows = show.table(
+        "task type", "verdict", "instances", "mean", "varies", "one time", "model", "errs", text_columns=2
+    )
+    for name, told in profile.types.items():
+        errors = told["errors"]
+        error = errors.get(ERROR_OF.get(told["model"], "first"))
+        rows.add_row(
+            escape(name), told["verdict"], f"{told['count']:,}", show.seconds(told["mean_s"]), show.percent(told["deviation"]),
+            show.percent(errors.get("first")), told["model"], show.percent(error),
+        )  # fmt: skip
+    console.print(rows)
+    for name, told in profile.types.items():
+        if told["verdict"] != "regular":
+            console.print(f"[dim]{escape(name)}: {escape(told['why'])}[/dim]", soft_wrap=True)
 
 
 def _comparison(console: Console, beside: Comparison) -> None:

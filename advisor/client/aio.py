@@ -24,6 +24,7 @@ from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
 from advisor.domain.limits import ROWS_BATCH_MAX
+from advisor.domain.runs import RunPrediction
 from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of, body_of_events
 from advisor.protocol.params import PROTOCOL_VERSION
@@ -431,6 +432,25 @@ class AsyncClient:
         `asked` is `incarnation`, `nodes`, `diagnosis` and `ended`: as if the run had ended.
         """
         return await self._ask("profile", requests.given(producer=producer, **asked), dict, timeout_s)
+
+    async def observe_run(
+        self, program: str, *, size: float, timeout_s: float | None = None, **run: Any
+    ) -> dict[str, Any]:
+        """Teach one run of a whole program, in its place among the rows, exactly once.
+
+        `run` is `workers`, `elapsed_s`, `work_s`, `delay_s`, `no_work_s`, `creates`, `waits` and, where known,
+        `serial_work_s` and `span_s`; what is left out comes from the profile named by `profile`, ``{"producer": name}``.
+        `transform` says what work grows with; a program's first run fixes it.
+        """
+        return await self._change("observe_run", requests.given(program=program, size=size, **run), timeout_s)
+
+    async def predict_run(
+        self, program: str, *, size: Any, workers: Any, level: float | None = None, model: str | None = None,
+        timeout_s: float | None = None,
+    ) -> RunPrediction:  # fmt: skip
+        """Predict runs of a whole program: larger inputs, more workers; scalars, or lists."""
+        params = requests.given(program=program, size=size, workers=workers, level=level, model=model)
+        return await self._ask("predict_run", params, requests.read_run_prediction, timeout_s)
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 

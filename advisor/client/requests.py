@@ -21,6 +21,7 @@ from advisor.domain.answers import (
     TakeOrWait,
 )
 from advisor.domain.flows import Flow
+from advisor.domain.runs import RunPrediction
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
@@ -112,6 +113,14 @@ def read_prediction(result: Any) -> Prediction:
     answer = _known(Prediction, result)
     answer["notes"] = tuple(answer.get("notes", ()))
     return Prediction(**answer)
+
+
+def read_run_prediction(result: Any) -> RunPrediction:
+    """Return the answer to `predict_run`."""
+    answer: dict[str, Any] = {"notes": [], "observations": 0, "extrapolates": 0.0, "parts": {}}
+    answer |= _known(RunPrediction, result)
+    answer["notes"] = tuple(answer["notes"])
+    return RunPrediction(**answer)
 
 
 def read_core_choice(result: Any) -> CoreChoice:

@@ -24,6 +24,7 @@ from advisor.client.watching import ADVICE_KEPT, SyncWatch
 from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
+from advisor.domain.runs import RunPrediction
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
@@ -278,6 +279,23 @@ class SyncClient:
     def profile(self, producer: str | None = None, *, timeout_s: float | None = None, **asked: Any) -> dict[str, Any]:
         """Return the profile of a producer's newest run. As `AsyncClient.profile`."""
         return self._run(lambda client: client.profile(producer, timeout_s=timeout_s, **asked))
+
+    def observe_run(self, program: str, *, size: float, timeout_s: float | None = None, **run: Any) -> dict[str, Any]:
+        """Teach one run of a whole program, after the rows taken so far, exactly once. As `AsyncClient.observe_run`."""
+        return self._after_rows(
+            lambda client: client.observe_run(program, size=size, timeout_s=timeout_s, **run), timeout_s
+        )
+
+    def predict_run(
+        self, program: str, *, size: Any, workers: Any, level: float | None = None, model: str | None = None,
+        timeout_s: float | None = None,
+    ) -> RunPrediction:  # fmt: skip
+        """Predict runs of a whole program. As `AsyncClient.predict_run`."""
+        return self._run(
+            lambda client: client.predict_run(
+                program, size=size, workers=workers, level=level, model=model, timeout_s=timeout_s
+            )
+        )
 
     def _after_rows(
         self, change: Callable[[AsyncClient], Awaitable[dict[str, Any]]], timeout_s: float | None

@@ -40,6 +40,13 @@ NAME_IDS_MAX = 200_000  # names one connection may number: twice the components
 UNANSWERED_MAX = 1_024  # requests of one connection whose answer is not yet sent; then its reading stops
 STATUS_PAGE_MAX = 1_000  # components of one status answer, each solved for it: its text stays below half a megabyte
 
+# Runs of whole programs.
+PROGRAMS_MAX = 256  # programs whose runs are learned, at 47 KB each
+PROGRAM_SIZE_MAX = (
+    2.0**100
+)  # of a size as its program's transformation has it: its sixth power stays far below overflow
+RUN_SECONDS_MAX = ELAPSED_MAX_S * CORES_MAX  # of what is summed over workers
+
 # Networks.
 NETWORK_TEXT_BYTES_MAX = 2**20  # far above any hand-written program; 20,000 boxes
 NETWORK_TOKENS_MAX = 500_000  # twice NETWORK_COMPONENTS_MAX joined by operators, and declarations; read in seconds

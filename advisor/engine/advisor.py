@@ -38,7 +38,9 @@ from advisor.engine.flows import NetworkId, filled
 from advisor.engine.following import Bundles, Follower
 from advisor.engine.mixtures import Mixture
 from advisor.engine.pending import Pending, more_of, point_of
+from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
+from advisor.engine.run_face import RunFace
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
@@ -53,7 +55,7 @@ from advisor.planning import Request, plan
 NETWORKS_KEPT = 64  # network texts kept parsed, by their text
 
 
-class Advisor:
+class Advisor(RunFace):
     """Learns in constant space how long each component takes, and answers how many cores to give to what.
 
     Parameters
@@ -93,6 +95,7 @@ class Advisor:
             raise InvalidValue("model_memory_bytes", model_memory_bytes, "a whole number of bytes from 0")
         self._pending = Pending()
         self._adopt(Components(float(timer_noise_s), components_max, model_memory_bytes))
+        self.programs = Programs()
         self._networks: OrderedDict[str, Network] = OrderedDict()
 
     def _adopt(self, components: Components) -> None:
@@ -270,7 +273,9 @@ class Advisor:
             raise InvalidValue("other", other, "an Advisor")
         self.flush()
         other.flush()
+        self.programs.check_merge(other.programs)
         self.components.merge(other.components)
+        self.programs.merge(other.programs)
         self._drop()
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -642,6 +647,7 @@ class Advisor:
             **fate(**self.ledger()),
             "prediction_error": error if scored else None,
             "predictions_scored": scored,
+            "programs": self.programs.status(),
             "offset": offset,
             "components": component_status(self.components, slots, self._solved.of_slots(slots), self._asking),
         }
@@ -698,7 +704,7 @@ class Advisor:
     def to_bytes(self) -> bytes:
         """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
         self.flush()
-        return state_bytes.dump(self.components)
+        return state_bytes.dump(self.components, self.programs.records())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Advisor:
@@ -709,5 +715,5 @@ class Advisor:
         StateDamaged, StateTooNew, InvalidValue
         """
         restored = cls()
-        restored._adopt(state_bytes.load(data))
+        restored._adopt(state_bytes.load(data, restored.programs.put_record))
         return restored

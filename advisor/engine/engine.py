@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
-from advisor.domain.observations import Columns
+from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine.advisor import Advisor
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
 from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
+from advisor.engine.programs import TABLE as PROGRAM_TABLE
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
+from advisor.profile.profiler import Folded
 
 Producer = tuple[str, bytes]
+RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
 
 
 class Engine:
@@ -106,6 +111,34 @@ class Engine:
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
 
+    def run_batch(self, producer: str, incarnation: bytes, sequence: int, run: Mapping[str, Any]) -> dict[str, Any]:
+        """Learn a run as a numbered event; the errors of `observe_batch` and `Advisor.observe_run`."""
+        key = (producer, incarnation)
+        if self._is_replay(key, sequence):
+            return {"program": run["program"], "sequence": sequence, "replayed": True}
+        answer = self.observe_run(run)
+        self._advance(key, sequence)
+        return answer | {"sequence": sequence}
+
+    def observe_run(self, run: Mapping[str, Any]) -> dict[str, Any]:
+        """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+            As `Advisor.observe_run`.
+        """
+        given = {key: value for key, value in run.items() if value is not None}
+        named = given.pop("profile", None)
+        measured = self.profiles.run_of(**named) if named else {}
+        missing = [each for each in RUN_NEEDS if each not in given and each not in measured]
+        if missing:
+            raise InvalidValue(
+                missing[0], None, "given, or measured by a profile", "name the producer of its task events"
+            )
+        self.totals_add("runs_observed")
+        return self.advisor.observe_run(**(measured | given))
+
     def fold_events(self, events: TaskEvents) -> dict[str, Any]:
         """Fold task events without a number: at most once, into one profile of all that comes so."""
         return self._fold_events(ANONYMOUS, events)
@@ -127,9 +160,21 @@ class Engine:
         self.totals_add("events_late", folded.late)
         self.totals_add("events_dropped", folded.dropped)
         self.totals_add("tasks_ended", len(folded.ended) + folded.summed)
+        self._learn_tasks(key, folded)
         return {
             "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
         }  # fmt: skip
+
+    def _learn_tasks(self, key: Producer, folded: Folded) -> None:
+        """Teach the component of each task type its instances: size as predictor, one core."""
+        rows, names = self.profiles.instances(key, folded)
+        if len(rows):
+            numbers, index = np.unique(rows.types, return_inverse=True)
+            known = ComponentNames([names[number] for number in numbers.tolist()])
+            receipt = self.advisor.fold(
+                columns_of(known, index, rows.sizes, np.ones(len(rows)), rows.times, count=rows.counts)
+            )
+            self.totals_add("tasks_learned", receipt.accepted)
 
     def applied(self, producer: str, incarnation: bytes) -> int:
         """Return the last number folded of a producer, 0 for an unknown one."""
@@ -195,6 +240,7 @@ class Engine:
         found = [base_pages(components.table, n)]
         found += [record_pages(name, table) for name, table in components.records.items()]
         found += self.profiles.pages()
+        found += self.advisor.programs.pages()
         tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n
@@ -211,6 +257,9 @@ class Engine:
         for pages in snapshot.tables:
             if TABLE.fullmatch(pages.table):
                 self.profiles.mark(pages)
+                continue
+            if PROGRAM_TABLE.fullmatch(pages.table):
+                self.advisor.programs.mark(pages)
                 continue
             table = components.table if pages.table == BASE else components.records[pages.table]
             mark(table.changed, pages)
@@ -254,6 +303,8 @@ class Engine:
                 put_base(components.table, n, pages)
             elif TABLE.fullmatch(pages.table):
                 engine.profiles.put(pages)
+            elif PROGRAM_TABLE.fullmatch(pages.table):
+                engine.advisor.programs.put(pages)
             else:
                 put_records(components, pages)
         components.flows.restore(snapshot.documents)

@@ -8,23 +8,25 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import limits
+from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, RECORD, TaskEvents
-from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, slots_in, slots_of
+from advisor.engine.snapshot import TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Folded, Profiler, compiled_kernels
+from advisor.profile.task_types import Instances
 from advisor.profile.view import notes_of, profile_of
+from advisor.profile.whole_run import run_of
 
 Key = tuple[str, bytes]
 
 TABLE: Final = re.compile(r"profile-(\d+)")
 LAYOUT: Final = "profile-1"
-WORDS: Final = 64  # of a slot: 512 bytes; a changed sum of one node rewrites no more than that
 ANONYMOUS: Final[Key] = ("", bytes(16))
 
 
@@ -59,7 +61,7 @@ class Run:
         self.place = place
         self.profiler = profiler
         self.changed = True
-        self.taken: NDArray[np.uint64] = np.zeros((0, WORDS), np.uint64)  # as the last snapshot had it
+        self.taken: Slots = NO_SLOTS  # as the last snapshot had it
 
 
 class Profiles:
@@ -107,19 +109,41 @@ class Profiles:
         """
         if producer is None:
             return {"runs": [self._told(key, run) for key, run in reversed(self.runs.items())]}
-        keys = [key for key in self.runs if key[0] == producer and incarnation in (None, key[1])]
-        if not keys:
-            known = sorted({name for name, _ in self.runs})
-            raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
-        run = self.runs[keys[-1]]
+        key = self._key(producer, incarnation)
+        run = self.runs[key]
         whole = ended and len(run.profiler.window) <= EVENTS_BATCH_MAX
         profile = profile_of(run.profiler.as_if_ended() if whole else run.profiler)
-        answer: dict[str, Any] = {**self._told(keys[-1], run), "measures": profile.measures.as_dict()}
+        answer: dict[str, Any] = {**self._told(key, run), "measures": profile.measures.as_dict()}
         if nodes:
             answer["profile"] = profile.as_dict()
         if diagnosis:
             answer["diagnosis"] = [finding.as_dict() for finding in diagnose(profile)]
         return answer
+
+    def instances(self, key: Key, folded: Folded) -> tuple[Instances, dict[int, str]]:
+        """Return the instances of a batch that component models learn, and the components' names by number of their type."""
+        profiler = self.runs[key].profiler
+        rows = profiler.types.sample(folded.ended, folded.sizes)
+        names = {number: normalised_name(profiler.name(number)) for number in set(rows.types.tolist())}
+        named = {number: name for number, name in names.items() if name is not None}
+        return (rows if len(named) == len(names) else rows.of(list(named))), named
+
+    def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
+        """Return what the profile of a producer's newest run, or of the one named, says of it as a whole.
+
+        Raises
+        ------
+        InvalidValue
+            When there is none.
+        """
+        return run_of(profile_of(self.runs[self._key(producer, incarnation)].profiler))
+
+    def _key(self, producer: str, incarnation: bytes | None) -> Key:
+        keys = [key for key in self.runs if key[0] == producer and incarnation in (None, key[1])]
+        if not keys:
+            known = sorted({name for name, _ in self.runs})
+            raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
+        return keys[-1]
 
     def held(self) -> dict[str, int]:
         """Return what all profiles hold together: nodes, instances, events_waiting and bytes. Cost O(runs)."""
@@ -153,9 +177,10 @@ class Profiles:
         found: list[TablePages] = []
         for key, run in self.runs.items():
             if run.changed:
-                pages = _changed_pages(run, _slots(key, run))
+                slots = _slots(key, run)
+                pages = changed_pages(f"profile-{run.place}", LAYOUT, run.taken, slots)
                 found += [pages] if pages is not None else []
-                run.changed = False
+                run.taken, run.changed = slots, False
         return found
 
     def mark(self, pages: TablePages) -> None:
@@ -163,7 +188,7 @@ class Profiles:
         for run in self.runs.values():
             if f"profile-{run.place}" == pages.table:
                 run.changed = True
-                run.taken = np.zeros((0, WORDS), np.uint64)
+                run.taken = NO_SLOTS
 
     def put(self, pages: TablePages) -> None:
         """Take a run back from its pages; one that is damaged is left out.
@@ -179,10 +204,9 @@ class Profiles:
                 f"table {pages.table!r} of layout {pages.layout!r}; this version reads {LAYOUT!r}",
                 field="layout", value=pages.layout, bound=LAYOUT, hint="use the version that wrote it",
             )  # fmt: skip
-        slots = np.ascontiguousarray(pages.words.transpose(0, 2, 1)).reshape(-1, WORDS)
-        data = slots.astype("<u8", copy=False).tobytes()
+        slots = slots_in(pages)
         try:
-            key, profiler = _read(data)
+            key, profiler = _read(bytes_in(slots))
         except StateTooNew:
             raise
         except (AdvisorError, ValueError, KeyError, IndexError):
@@ -192,12 +216,10 @@ class Profiles:
         self.runs[key] = run
 
 
-def _slots(key: Key, run: Run) -> NDArray[np.uint64]:
+def _slots(key: Key, run: Run) -> Slots:
     name = key[0].encode()
     head = len(name).to_bytes(8, "little") + key[1] + name + b"\0" * (-len(name) % 8)
-    data = head + to_bytes(run.profiler)
-    data += b"\0" * (-len(data) % (8 * WORDS))
-    return np.frombuffer(data, "<u8").astype(np.uint64, copy=False).reshape(-1, WORDS)
+    return slots_of(head + to_bytes(run.profiler))
 
 
 def _read(data: bytes) -> tuple[Key, Profiler]:
@@ -206,25 +228,6 @@ def _read(data: bytes) -> tuple[Key, Profiler]:
         raise InvalidValue("profile", length, f"a name of at most {limits.NAME_BYTES_MAX} bytes")
     start = 24 + length + (-length % 8)
     return (data[24 : 24 + length].decode(), data[8:24]), from_bytes(data[start:], _fresh())
-
-
-def _changed_pages(run: Run, slots: NDArray[np.uint64]) -> TablePages | None:
-    before = run.taken[: len(slots)]
-    changed = np.ones(len(slots), np.bool_)
-    changed[: len(before)] = (slots[: len(before)] != before).any(axis=1)
-    run.taken = slots
-    if not changed.any():
-        return None
-    padded = -(-len(slots) // PAGE_SLOTS) * PAGE_SLOTS
-    flags = np.zeros(padded, np.bool_)
-    flags[: len(slots)] = changed
-    flags = flags.reshape(-1, PAGE_SLOTS)
-    blocks = np.zeros((padded, WORDS), np.uint64)
-    blocks[: len(slots)] = slots
-    numbers = np.flatnonzero(flags.any(axis=1))
-    bits = np.packbits(flags[numbers], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
-    words = np.ascontiguousarray(blocks.reshape(-1, PAGE_SLOTS, WORDS)[numbers].transpose(0, 2, 1))
-    return TablePages(f"profile-{run.place}", LAYOUT, numbers, words, bits)
 
 
 def refusals(folded: Folded | None) -> Mapping[str, Any]:

@@ -1,9 +1,10 @@
 """The whole state as bytes: a header in JSON, the table's words, a checksum over both.
 
-Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents,
+Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents, programs,
 u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals, words,
-slots, model_memory_bytes, supports, documents}; supports lists [name, layout, words, records] of each support table, whose
-records follow the base table's words; documents lists [name, bytes] of each document.
+slots, model_memory_bytes, supports, documents, programs}; supports lists [name, layout, words, records] of each support table, whose
+records follow the base table's words; documents lists [name, bytes] of each document; programs, where there are some, is
+[layout, bytes, records] of those of whole programs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,22 +21,29 @@ from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
 from advisor.engine.pages import record_table
+from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
 from advisor.models.upgrade import READABLE, upgraded, words_of
 
 MAGIC = b"ADVISOR\x00"
-FORMAT = 3  # 1 had the base table only, 2 no documents
+FORMAT = 3  # 1 had the base table only, 2 neither documents nor programs
 
 
-def dump(components: Components) -> bytes:
-    """Return the state's bytes; equal states give equal bytes. Cost O(components)."""
+def dump(components: Components, programs: Sequence[bytes] = ()) -> bytes:
+    """Return the state's bytes; equal states give equal bytes. Cost O(components).
+
+    Parameters
+    ----------
+    programs : sequence of bytes
+        The records of whole programs, of one length.
+    """
     n = len(components)
     # By name, and only those with records: the order in which they were made depends on how rows were cut into batches.
     supports = [(name, table) for name, table in sorted(components.records.items()) if table.size]
     documents = components.flows.documents()
-    header = {
+    header: dict[str, Any] = {
         "format": FORMAT,
         "layout": LAYOUT,
         "timer_noise_s": components.timer_noise_s,
@@ -47,16 +56,18 @@ def dump(components: Components) -> bytes:
         "documents": [[name, len(data)] for name, data in documents.items()],
         "supports": [[name, table.layout, table.words_a_record, table.size] for name, table in supports],
     }
+    if programs:
+        header["programs"] = [PROGRAM_LAYOUT, len(programs[0]), len(programs)]
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
     for _, table in supports:
         words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
-    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *documents.values()))
+    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *documents.values(), *programs))
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def load(data: bytes) -> Components:
-    """Return the components of a state.
+def load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
+    """Return the components of a state; `put_program` is given the record of each program.
 
     Raises
     ------
@@ -73,7 +84,7 @@ def load(data: bytes) -> Components:
     if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
         raise StateDamaged("the checksum of the state does not match: it was cut or changed", hint="export it again")
     try:
-        return _load(data)
+        return _load(data, put_program)
     except (KeyError, TypeError, ValueError, AttributeError, InvalidValue) as error:
         raise StateDamaged(
             f"the state does not read: {type(error).__name__} {error}",
@@ -81,7 +92,7 @@ def load(data: bytes) -> Components:
         ) from error
 
 
-def _load(data: bytes) -> Components:
+def _load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     start = len(MAGIC) + 4
     header: dict[str, Any] = json.loads(data[start : start + length])
@@ -113,6 +124,14 @@ def _load(data: bytes) -> Components:
         documents[name] = data[end : end + size]
         end += size
     components.flows.restore(documents)
+    layout, each, records = header.get("programs", [PROGRAM_LAYOUT, 0, 0])
+    if layout != PROGRAM_LAYOUT:
+        raise StateTooNew(
+            f"programs of layout {layout!r}; this version reads {PROGRAM_LAYOUT!r}",
+            field="layout", value=layout, bound=PROGRAM_LAYOUT, hint="use the version that wrote it",
+        )  # fmt: skip
+    for at in range(records):
+        put_program(data[end + at * each : end + (at + 1) * each])
     return components
 
 

@@ -6,7 +6,8 @@ total - fold, written so that nothing cancels where one fold holds the largest r
     min  ||y - X b||^2 / (2 n) + penalty * sum(b),   b >= 0
 
 is piecewise linear in the penalty and is followed from break to break (least angle regression), so that no iteration has to
-converge however alike the columns are. Source: Efron et al. 2004; scikit-learn's LassoLarsCV, which paper 3 uses, is the oracle.
+converge however alike the columns are. Source: Efron et al. 2004. scikit-learn's LassoLarsCV, which paper 3 uses, is the
+oracle.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 BREAKS_MAX = 200  # of one path: columns enter and leave; 8 columns took 20 at most on simulated runs
-RIDGE = 1e-13  # of a unit diagonal: two columns that are one share their weight
+DEPENDENT = (
+    1e-12  # of a column's square: one with less left, once those in use are taken out, tells nothing that they do not
+)
 TINY = 1e-300
 
 
@@ -80,46 +83,66 @@ def fitted(folds: Floats, *, intercept: bool) -> Fit | None:
 
 
 def path(gram: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Return the breaks of the path, penalties (b,) falling to 0 and weights (b, m), for X'X/n and X'y/n."""
-    m = len(right)
-    gram = gram + RIDGE * np.diag(np.maximum(np.diagonal(gram), TINY))
-    penalty, weights = float(max(right.max(initial=0.0), 0.0)), np.zeros(m)
+    """Return the breaks of the path, penalties (b,) falling to 0 and weights (b, m), for X'X/n and X'y/n.
+
+    A column that is all but a sum of those in use stays out, as in scikit-learn's path.
+    """
+    weights = np.zeros(len(right))
+    left_out = np.diagonal(gram) <= DEPENDENT
+    penalty = float(np.where(left_out, 0.0, right).max(initial=0.0))
     penalties, found = [penalty], [weights]
-    active: list[int] = [int(right.argmax())] if penalty > 0.0 else []
-    barred = -1  # the column that has just left may not come back at once
-    while penalty > 0.0 and active and len(found) < BREAKS_MAX:
-        towards = np.zeros(m)
+    active: list[int] = []
+    entering, barred = int(np.where(left_out, -np.inf, right).argmax()) if penalty > 0.0 else -1, -1
+    while penalty > 0.0 and len(found) < BREAKS_MAX:
+        if entering >= 0:
+            if _independent(gram, active, entering):
+                active.append(entering)
+            else:
+                left_out[entering] = True
+        if not active:
+            break
+        towards = np.zeros(len(right))
         towards[active] = np.linalg.solve(gram[np.ix_(active, active)], np.ones(len(active)))
-        if barred < 0 and towards[active[-1]] <= 0.0 and len(active) > 1:
-            barred = active.pop()  # it would go below zero at once: columns that are one
-            continue
-        slope = gram @ towards
-        residual = right - gram @ weights
-        step, event = penalty, -1
-        for column in range(m):
-            if column in active:
-                if towards[column] < 0.0 and -weights[column] / towards[column] < step:
-                    step, event = max(0.0, -weights[column] / towards[column]), column
-            elif column != barred and slope[column] < 1.0:
-                gap = max(0.0, (penalty - residual[column]) / (1.0 - slope[column]))
-                if gap < step:
-                    step, event = gap, column
+        step, entering, leaving = _next_break(gram, right, weights, towards, penalty, active, left_out, barred)
         weights = np.maximum(weights + step * towards, 0.0)
-        penalty -= step
-        barred = -1
-        if event >= 0 and event in active:
-            active.remove(event)
-            weights[event], barred = 0.0, event
-        elif event >= 0:
-            active.append(event)
-        else:
-            penalty = 0.0
+        penalty = max(penalty - step, 0.0) if entering >= 0 or leaving >= 0 else 0.0
+        if leaving >= 0:
+            active.remove(leaving)
+            weights[leaving] = 0.0
+        barred = leaving  # the column that has just left may not come back at once
         penalties.append(penalty)
         found.append(weights)
     if penalty > 0.0:  # the path stopped early: its end stands for what would follow
         penalties.append(0.0)
         found.append(weights)
     return np.array(penalties), np.array(found)
+
+
+def _independent(gram: Floats, active: list[int], column: int) -> bool:
+    """Return whether a column is more than a sum of the active ones: what is left of its square."""
+    if not active:
+        return True
+    towards = np.linalg.solve(gram[np.ix_(active, active)], gram[active, column])
+    return float(gram[column, column] - gram[column, active] @ towards) > DEPENDENT * float(gram[column, column])
+
+
+def _next_break(
+    gram: Floats, right: Floats, weights: Floats, towards: Floats, penalty: float,
+    active: list[int], left_out: NDArray[np.bool_], barred: int,
+) -> tuple[float, int, int]:  # fmt: skip
+    """Return how far it goes until a column enters or leaves, and which one; -1: none does."""
+    slope = gram @ towards
+    residual = right - gram @ weights
+    step, entering, leaving = penalty, -1, -1
+    for column in range(len(right)):
+        if column in active:
+            if towards[column] < 0.0 and -weights[column] / towards[column] < step:
+                step, entering, leaving = max(0.0, -weights[column] / towards[column]), -1, column
+        elif column != barred and not left_out[column] and slope[column] < 1.0:
+            gap = max(0.0, (penalty - residual[column]) / (1.0 - slope[column]))
+            if gap < step:
+                step, entering, leaving = gap, column, -1
+    return step, entering, leaving
 
 
 def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, float]:
@@ -161,7 +184,10 @@ def _normal(matrix: Floats, intercept: bool) -> tuple[Floats, Floats]:
 def _at(grid: Floats, penalties: Floats, weights: Floats) -> Floats:
     """Return the weights (g, m) at penalties of a grid: linear between the breaks, zero above the first."""
     rising = penalties[::-1]
-    return np.stack([np.interp(grid, rising, column[::-1]) for column in weights.T], axis=1)
+    found = np.empty((len(grid), weights.shape[1]))
+    for column in range(weights.shape[1]):
+        found[:, column] = np.interp(grid, rising, weights[::-1, column])
+    return found
 
 
 def _level(matrix: Floats, weights: Floats) -> float:

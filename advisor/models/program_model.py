@@ -13,6 +13,7 @@ runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,21 +29,34 @@ Floats = NDArray[np.float64]
 FOLDS: Final = 5  # as scikit-learn's default, which the paper leaves in place
 SCORED_AT: Final = 8  # runs from which on predictions are scored before they are learned; doubled each time
 VARIANTS: Final = ("printed", "extended")
-# Deviations of log time that an interval assumes at the least: ours is no better than that where few runs were scored.
-LEAST_DEVIATION: Final = 0.01
-UNSCORED_DEVIATION: Final = 0.25  # before any run was scored: the paper's errors lie around that
+# Deviations of log time. The paper's errors, a quarter on the whole at some four powers of two beyond what was trained, stand
+# for what was not tried yet: as much as one run inside, and as two powers of two beyond.
+LEAST_DEVIATION: Final = 0.01  # a run varies by that much where predictions seem perfect
+UNTRIED_INSIDE: Final = 0.25
+UNTRIED_BEYOND: Final = 0.06  # a power of two
+TRIED_AS: Final = 4.0  # squared powers of two that the latter counts for
+FADING: Final = 0.5  # of scores beyond, at each new set of fits
 TAIL_FREEDOM: Final = 30.0  # degrees of freedom beyond which more scores do not narrow a quantile
 
 _SIZES = {name: len(each.terms) + 2 for name, each in INTERMEDIATE.items()}
+_SCORES = tuple(f"{kind}_{variant}" for variant in VARIANTS for kind in ("scores", "errors", "beyond", "reached"))
+_RANGE = ("n_low", "n_high", "p_low", "p_high")
+_KEPT_RANGE = tuple(f"kept_{name}" for name in _RANGE)  # what the fits that score had seen
 _HEAD = (
-    "runs", "n_low", "n_high", "p_low", "p_high", "spans", "elapsed", "accounted",
-    *(f"{kind}_{variant}_{where}" for variant in VARIANTS for where in ("inside", "beyond") for kind in ("scores", "errors")),
+    "runs",
+    "n_low",
+    "n_high",
+    "p_low",
+    "p_high",
+    "spans",
+    "elapsed",
+    "accounted",
+    *_SCORES,
     "scored_from",
-)  # fmt: skip
+    *_KEPT_RANGE,
+)
 _AT: Final = {name: place for place, name in enumerate(_HEAD)}
-_ADDED: Final = tuple(
-    name for name in _HEAD if name not in ("n_low", "n_high", "p_low", "p_high", "scored_from")
-)  # merged by adding
+_ADDED: Final = tuple(name for name in _HEAD if name not in ("scored_from", *_RANGE, *_KEPT_RANGE))  # merged by adding
 _GRAMS: Final = len(_HEAD)
 _FITS: Final = _GRAMS + sum(FOLDS * size * size for size in _SIZES.values())
 WORDS: Final = _FITS + sum(_SIZES.values())  # the fits that score: weights, intercept, error
@@ -127,13 +141,16 @@ class ProgramModel:
         fold = self.runs % FOLDS
         serial = row.serial_work_s
         if not math.isfinite(serial):
-            serial = row.work_s if row.workers == 1.0 else self._scoring_value("serial_work", row.size, row.workers)
+            serial = (
+                row.work_s if row.workers == 1.0 else self._scoring_value("serial_work_ladder", row.size, row.workers)
+            )
         point = Point(row.size, row.workers, serial, row.creates, row.waits, row.span_s)
         targets = {
-            "creates": row.creates, "waits": row.waits, "delay": row.delay_s, "no_work": row.no_work_s,
+            "creates": row.creates, "creates_ladder": row.creates, "waits": row.waits, "waits_ladder": row.waits,
+            "delay": row.delay_s, "no_work": row.no_work_s,
         }  # fmt: skip
         if math.isfinite(serial):
-            targets |= {"serial_work": serial, "inflation": row.work_s - serial}
+            targets |= {"serial_work": serial, "serial_work_ladder": serial, "inflation": row.work_s - serial}
         if math.isfinite(row.span_s):
             targets |= {"span": row.span_s, "no_work_span": row.no_work_s}
             self.words[_AT["spans"]] += 1.0
@@ -144,7 +161,7 @@ class ProgramModel:
         self.words[_AT["elapsed"]] += row.elapsed_s * row.workers
         self.words[_AT["accounted"]] += row.work_s + row.delay_s + row.no_work_s
         self.words[_AT["runs"]] += 1.0
-        if self.runs >= SCORED_AT and self.runs & (self.runs - 1) == 0:
+        if self.runs >= SCORED_AT and (self.runs & (self.runs - 1) == 0 or self._outgrown()):
             self._keep(self.fits())
 
     def merge(self, other: ProgramModel) -> None:
@@ -175,6 +192,18 @@ class ProgramModel:
                 self.words[start : start + size] = (*fit.weights, fit.intercept, fit.error)
             start += size
         self.words[_AT["scored_from"]] = self.runs
+        for name in _RANGE:
+            self.words[_AT[f"kept_{name}"]] = self.words[_AT[name]]
+        # What fits of fewer runs did beyond their range says less and less of what these do beyond theirs.
+        for variant in VARIANTS:
+            self.words[_AT[f"beyond_{variant}"]] *= FADING
+            self.words[_AT[f"reached_{variant}"]] *= FADING
+
+    def _outgrown(self) -> bool:
+        """Return whether sizes or workers have come that lie twice as far out as those that the fits that score have seen."""
+        return self._distance("kept_", self.number("n_high"), self.number("p_high")) >= 1.0 or (
+            self._distance("kept_", self.number("n_low"), self.number("p_low")) >= 1.0
+        )
 
     def _kept(self) -> dict[str, Fit]:
         found: dict[str, Fit] = {}
@@ -188,18 +217,25 @@ class ProgramModel:
     def _scoring_value(self, name: str, size: float, workers: float) -> float:
         if not self.words[_AT["scored_from"]]:
             return math.nan
-        return _value(self._kept()[name], name, Point(size, workers))
+        return _value(self._kept(), name, Point(size, workers))
 
     def _score(self, row: RunRow) -> None:
         if not self.words[_AT["scored_from"]]:
             return
-        fits = self._kept()
-        beyond = "beyond" if self.distance(row.size, row.workers) > 0.0 else "inside"
-        for variant in VARIANTS if self.words[_AT["spans"]] else VARIANTS[:1]:
+        fits, distance = self._kept(), self._distance("kept_", row.size, row.workers)
+        if distance > self._width("n") + self._width("p") or not self._width("n"):
+            return  # one size, or a range narrower than the way to go: nobody would trust that
+        for variant in VARIANTS:
             time = self._parts(fits, row.size, row.workers, variant).elapsed_s
-            if time > 0.0:
-                self.words[_AT[f"scores_{variant}_{beyond}"]] += 1.0
-                self.words[_AT[f"errors_{variant}_{beyond}"]] += math.log(time / row.elapsed_s) ** 2
+            if time <= 0.0:
+                continue
+            error = math.log(time / row.elapsed_s) ** 2
+            if distance > 0.0:
+                self.words[_AT[f"beyond_{variant}"]] += error
+                self.words[_AT[f"reached_{variant}"]] += distance**2
+            else:
+                self.words[_AT[f"errors_{variant}"]] += error
+                self.words[_AT[f"scores_{variant}"]] += 1.0
 
     # -- predicting -------------------------------------------------------------------------------------------------------
 
@@ -209,7 +245,7 @@ class ProgramModel:
         return {name: fit for name, fit in found.items() if fit is not None}
 
     def predict(
-        self, fits: dict[str, Fit], size: float, workers: float, level: float, variant: str | None = None
+        self, fits: dict[str, Fit], size: float, workers: float, level: float, variant: str = "extended"
     ) -> RunPrediction:
         """Return the prediction for a transformed size and workers, with an interval of one run.
 
@@ -217,79 +253,69 @@ class ProgramModel:
         ----------
         fits : dict
             Of `fits()`.
-        variant : str, optional
-            One of `VARIANTS`; None: the one that predicted runs best so far, ``span`` where spans are known and nothing else
-            speaks.
+        variant : str
+            One of `VARIANTS`.
         """
-        variant = variant or self.best_variant(fits)
         found = self._parts(fits, size, workers, variant)
         distance = self.distance(size, workers)
         deviation, freedom = self._deviation(variant, distance)
         factor = math.exp(min(quantile(level, freedom) * deviation, 300.0))
         low = found.elapsed_s / factor
-        if variant == "span":
+        if found.span_s > 0.0 and variant == "extended":
             low = max(low, min(found.elapsed_s, max(found.work_s / workers, found.span_s) / factor))
         return RunPrediction(
             found.elapsed_s, low, found.elapsed_s * factor, found.serial_work_s, found.work_s, found.delay_s,
             found.no_work_s, found.creates, found.waits, found.span_s, variant, found.floored, distance,
         )  # fmt: skip
 
-    def best_variant(self, fits: dict[str, Fit]) -> str:
-        """Return the variant whose predictions erred least, beyond what was seen where that was tried."""
-        if "span" not in fits:
-            return "paper"
-        for where in ("beyond", "inside"):
-            counts = [self.number(f"scores_{variant}_{where}") for variant in VARIANTS]
-            if min(counts) >= SCORED_AT:
-                errors = [self.number(f"errors_{variant}_{where}") / n for variant, n in zip(VARIANTS, counts, strict=True)]
-                return VARIANTS[int(np.argmin(errors))]
-        return "span"
-
     def distance(self, size: float, workers: float) -> float:
         """Return log2 of how far a point lies outside of what was seen, size and workers together; 0 inside."""
+        return self._distance("", size, workers)
+
+    def _distance(self, prefix: str, size: float, workers: float) -> float:
         far = 0.0
-        for value, low, high in ((size, "n_low", "n_high"), (workers, "p_low", "p_high")):
-            least, most = self.number(low), self.number(high)
+        for value, name in ((size, "n"), (workers, "p")):
+            least, most = self.number(f"{prefix}{name}_low"), self.number(f"{prefix}{name}_high")
             if value > most > 0.0:
                 far += math.log2(value / most)
             elif 0.0 < value < least:
                 far += math.log2(least / value)
         return far
 
+    def _width(self, name: str) -> float:
+        """Return log2 of the range of sizes ("n") or workers ("p") that the fits that score have seen."""
+        return math.log2(self.number(f"kept_{name}_high") / self.number(f"kept_{name}_low"))
+
     def _deviation(self, variant: str, distance: float) -> tuple[float, float]:
         """Return the deviation of log time at a distance, and its degrees of freedom.
 
-        Errors inside of what was seen are those of predictions made there; beyond it, those of predictions made beyond, one
-        step at a time mostly, which grow with the distance as a random walk does.
+        Inside of what was seen it is that of predictions made there. Beyond, an error is taken to grow with the distance, by
+        what predictions made beyond told of it.
         """
-        counts = {where: self.number(f"scores_{variant}_{where}") for where in ("inside", "beyond")}
-        means = {
-            where: math.sqrt(self.number(f"errors_{variant}_{where}") / n) if n else math.nan for where, n in counts.items()
-        }
-        where = "beyond" if distance > 0.0 and counts["beyond"] else "inside"
-        if not counts[where]:
-            return UNSCORED_DEVIATION * math.sqrt(1.0 + distance), 1.0
-        return max(means[where], LEAST_DEVIATION) * math.sqrt(1.0 + distance), min(counts[where], TAIL_FREEDOM)
+        scores, errors, beyond, reached = (
+            self.number(f"{kind}_{variant}") for kind in ("scores", "errors", "beyond", "reached")
+        )
+        inside = (UNTRIED_INSIDE**2 + errors) / (1.0 + scores)
+        slope = (TRIED_AS * UNTRIED_BEYOND**2 + beyond) / (TRIED_AS + reached)
+        deviation = math.sqrt(max(inside, LEAST_DEVIATION**2) + slope * distance**2)
+        return deviation, min(1.0 + scores, TAIL_FREEDOM)
 
     def _parts(self, fits: dict[str, Fit], size: float, workers: float, variant: str) -> RunPrediction:
-        at = Point(size, workers)
-        serial, creates, waits, span = (
-            _value(fits.get(name), name, at) for name in ("serial_work", "creates", "waits", "span")
-        )
+        at, more = Point(size, workers), "_ladder" if variant == "extended" else ""
+        serial, creates, waits = (_value(fits, name + more, at) for name in ("serial_work", "creates", "waits"))
+        span = _value(fits, "span", at)
         at = Point(size, workers, serial, creates, waits, span)
-        work = serial + _value(fits.get("inflation"), "inflation", at)
-        delay = _value(fits.get("delay"), "delay", at)
-        no_work = _value(fits.get("no_work"), "no_work", at)
-        if variant == "span":
-            no_work = _value(fits.get("no_work_span"), "no_work_span", at)
+        work = serial + _value(fits, "inflation", at)
+        delay = _value(fits, "delay", at)
+        by_span = variant == "extended" and span > 0.0
+        no_work = _value(fits, "no_work_span" if by_span else "no_work", at)
         time = (work + delay + no_work) / workers  # Eq. 9
-        floor = max(work / workers, span) if variant == "span" else 0.0
+        floor = max(work / workers, span) if by_span else 0.0
         return RunPrediction(
             max(time, floor), 0.0, 0.0, serial, work, delay, no_work, creates, waits, span, variant, time < floor, 0.0
         )
 
 
-def _value(fit: Fit | None, name: str, at: Point) -> float:
-    if fit is None:
-        return 0.0
-    return float(fit.weights @ INTERMEDIATE[name].columns(at)) + fit.intercept
+def _value(fits: Mapping[str, Fit], name: str, at: Point) -> float:
+    fit = fits.get(name)
+    return 0.0 if fit is None else float(fit.weights @ INTERMEDIATE[name].columns(at)) + fit.intercept

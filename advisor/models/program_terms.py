@@ -1,9 +1,10 @@
 """What paper 3 sums: the columns of each intermediate model of a whole program, one line a model.
 
-A column is a product of a size term and a worker term, or of two measured numbers and a worker term; logarithms are natural, and
-terms in log log n are 0 for n < e. Source: Namsraijav and Taura 2016, Eqs. 10-15; the models below these are ours. A ladder of
-quarter powers of n stands where the paper has n, n^2 and n^3 with logarithms, "of course, not exhaustive": what grows like any
-power lies between two neighbours. The span is what the paper names as the feature that its model lacks.
+A column is a product of a size term and a worker term, or of two measured numbers and a worker term; logarithms are
+natural, and terms in log log n are 0 for n < e. Source: Namsraijav and Taura 2016, Eqs. 10-15; the models below these are
+ours. A ladder of quarter powers of n stands where the paper has n, n^2 and n^3 with logarithms ("of course, not
+exhaustive"): what grows like any power lies between two neighbours. The span is what the paper names as the feature that
+its model lacks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _loglog(n: float) -> float:
     return math.log(math.log(n)) if n >= math.e else 0.0
 
 
-SIZE_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
+_PRINTED: Mapping[str, Callable[[float], float]] = {
     "n": lambda n: n,
     "n log n": lambda n: n * _log(n),
     "n^2": lambda n: n * n,
@@ -50,8 +51,18 @@ SIZE_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
     "log^2 n": lambda n: _log(n) ** 2,
     "log^3 n": lambda n: max(_log(n), 0.0) ** 3,
     "1": lambda n: 1.0,
-} | {f"n^{quarters}/4": (lambda n, e=quarters / 4: n**e) for quarters in range(1, 13)}
+}
 LADDER: Final = tuple(f"n^{quarters}/4" for quarters in range(1, 13))
+
+
+def _power(quarters: int) -> Callable[[float], float]:
+    return lambda n: n ** (quarters / 4.0)
+
+
+SIZE_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
+    **_PRINTED,
+    **{name: _power(quarters) for quarters, name in enumerate(LADDER, 1)},
+}
 WORKER_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
     "1": lambda p: 1.0,
     "p-1": lambda p: p - 1.0,
@@ -65,6 +76,7 @@ TRANSFORMS: Final[Mapping[str, Callable[[float], float]]] = {
     "n^2": lambda n: n * n,
     "n^3": lambda n: n**3,
     "sqrt n": math.sqrt,
+    "n!": lambda n: math.gamma(n + 1.0),
 }
 
 

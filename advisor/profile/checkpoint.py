@@ -1,4 +1,4 @@
-"""A profiler as bytes: its nodes, sums and strings. What is open is not in them: at a restart it closes as lost."""
+"""A profiler as bytes: its nodes, sums, strings and task types. What is open is not in them: at a restart it closes as lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 
 from advisor.domain.task_events import Clock
 from advisor.errors import InvalidValue, StateTooNew
+from advisor.models.size_time import WORDS
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 
-VERSION: Final = 1
+VERSION: Final = 2  # 1 had no task types
 HEAD: Final = struct.Struct("<IIQQ")  # version, checksum of the rest, bytes of the header and of the tables
 # Fields of the whole that a restart keeps: sums and counts. The rest is about what is open, or is worked out.
 KEPT: Final = (
@@ -30,6 +31,7 @@ def to_bytes(profiler: Profiler) -> bytes:
     copy = profiler.tables.closed_copy()
     g = copy.g
     clock = profiler.clock
+    kinds, learned = profiler.types.to_words()
     header: dict[str, Any] = {
         "g": {name: int(g[getattr(at, name)]) for name in KEPT},
         "refused": {word: int(g[at.COUNTED_REFUSALS + code]) for code, (word, _) in at.REFUSALS.items()},
@@ -42,6 +44,7 @@ def to_bytes(profiler: Profiler) -> bytes:
         "waiting_lost": profiler.waiting_lost + len(profiler.window),
         "accepted": profiler.accepted,
         "drift_ns": profiler.drift_ns,
+        "task_types": kinds,
         "latest": [int(time) for time in copy.column("threads", at.THREADS)[:, at.LATEST]],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -49,6 +52,7 @@ def to_bytes(profiler: Profiler) -> bytes:
     n = int(g[at.NODES])
     parts = [(copy.nodes, at.NODE, "<i8"), (copy.moments, at.MOMENTS, "<f8"), (copy.metrics, at.METRICS, "<f8")]
     tables = b"".join(np.asarray(part[: n * width], dtype).tobytes() for part, width, dtype in parts)
+    tables += learned.astype("<f8", copy=False).tobytes()
     return HEAD.pack(VERSION, crc32(tables, crc32(text)), len(text), len(tables)) + text + tables
 
 
@@ -65,7 +69,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     if len(data) < HEAD.size:
         raise InvalidValue("profile", len(data), "whole: it was cut short")
     version, summed, text_bytes, table_bytes = HEAD.unpack_from(data)
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise StateTooNew(
             f"a profile of version {version}; this version reads {VERSION}", field="profile", value=version
         )
@@ -87,7 +91,10 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
     profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
     width = at.NODE + at.MOMENTS + at.METRICS
-    profiler.tables.put_nodes(np.frombuffer(tables, "<i8"), len(tables) // 8 // width)
+    kinds = header.get("task_types", {"types": [], "ended": [], "beyond": 0})
+    words = len(tables) // 8 - len(kinds["types"]) * WORDS
+    profiler.tables.put_nodes(np.frombuffer(tables, "<i8", words), words // width)
+    profiler.types.take(kinds, np.frombuffer(tables, "<f8", offset=8 * words))
     profiler.tables.put_latest(header["latest"])
     # Whatever comes for what was open is no defect of its producer.
     profiler.tables.g[at.LENIENT] = 1

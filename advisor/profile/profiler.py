@@ -26,6 +26,7 @@ from advisor.profile import layout as at
 from advisor.profile.reorder import WINDOW_NS, Reorder, joined
 from advisor.profile.state import CHUNK_EVENTS, PLAIN, Caps, Tables
 from advisor.profile.sums import fold_sums
+from advisor.profile.task_types import TaskTypes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -124,6 +125,7 @@ class Profiler:
         self.dropped = 0
         self.drift_ns = 0.0
         self.accepted = 0
+        self.types = TaskTypes()
         self.waiting_lost = 0  # events that waited in the window when a service ended without warning
 
     # -- events in --------------------------------------------------------------------------------------------------------
@@ -230,6 +232,8 @@ class Profiler:
             if len(rows):
                 ended.append(rows)
                 sizes.append(row_sizes)
+        for rows, row_sizes in zip(ended, sizes, strict=True):
+            self.types.fold(rows, row_sizes)
         refused = sum(counts.values())
         self.accepted += len(times) - refused
         return Folded(

@@ -62,6 +62,8 @@ class Profile:
         Sums of what events brought.
     measures : Measures
         Of the whole run.
+    types : mapping of str to mapping
+        What is known of each task type, as `advisor.models.type_verdict.TypeReport.as_dict` gives it.
     notes : mapping of str to int
         What is missing or was put right: refused events by code, lost instances, nodes beyond the cap and so on.
     """
@@ -83,6 +85,7 @@ class Profile:
     measures: Measures
     metrics: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
     notes: Mapping[str, int] = field(default_factory=dict[str, int])
+    types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def __len__(self) -> int:
         """Return how many nodes there are."""
@@ -166,6 +169,7 @@ class Profile:
             },
             "measures": self.measures.as_dict(),
             "notes": dict(self.notes),
+            "types": {name: dict(told) for name, told in self.types.items()},
         }
 
     @classmethod
@@ -187,6 +191,7 @@ class Profile:
             made = cls(
                 **columns, names=tuple(nodes["name"]), metrics=metrics,
                 measures=Measures.from_dict(given["measures"]), notes=dict(given["notes"]),
+                types={name: dict(told) for name, told in given.get("types", {}).items()},
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise InvalidValue("nodes", type(error).__name__, "the columns of a profile that advisor wrote") from error

@@ -61,6 +61,7 @@ def profile_of(profiler: Profiler) -> Profile:
         metrics={name: sums[:, k].copy() for k, name in enumerate(profiler.metrics)},
         measures=_measures(profiler, g, role, exclusive[used], paths),
         notes=notes_of(profiler),
+        types={name: report.as_dict() for name, report in profiler.types.reports(profiler.name).items()},
     )
 
 
@@ -74,6 +75,7 @@ def notes_of(profiler: Profiler) -> dict[str, int]:
         "events_squeezed": profiler.window.squeezed,
         "events_lost_at_restart": profiler.waiting_lost,
         "events_waiting": len(profiler.window),
+        "tasks_of_types_beyond_cap": profiler.types.beyond,
         "clock_drift_ns": round(profiler.drift_ns),
     }
     found |= {f"refused_{word}": int(g[at.COUNTED_REFUSALS + code]) for code, (word, _) in at.REFUSALS.items()}

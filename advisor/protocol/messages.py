@@ -8,6 +8,7 @@ from dataclasses import fields as fields_of
 from typing import Any
 
 from advisor.domain import limits
+from advisor.domain.runs import TRANSFORMS, VARIANTS
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
 from advisor.protocol import fields as f
 from advisor.protocol.params import (
@@ -25,8 +26,10 @@ from advisor.protocol.params import (
     Observe,
     ObserveColumns,
     ObserveRows,
+    ObserveRun,
     Pin,
     Predict,
+    PredictRun,
     Profile,
     Simulate,
     Status,
@@ -37,6 +40,9 @@ from advisor.protocol.params import (
 )
 
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
+RUN_NUMBERS = (
+    "size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits", "serial_work_s", "span_s",
+)  # fmt: skip
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 ANSWER_ID_BYTES_MAX = 64  # of the id of a kept answer: ours have 12
 ALLOWED_COUNTS_MAX = (
@@ -70,6 +76,8 @@ Params = (
     | Pin
     | TaskEvents
     | Profile
+    | ObserveRun
+    | PredictRun
 )
 
 
@@ -433,11 +441,29 @@ METHODS: Mapping[str, Method] = {
         Profile,
         {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean, "ended": f.boolean},
     ),
+    "observe_run": Method(
+        ObserveRun,
+        {
+            **_SEQUENCE,
+            "program": f.name,
+            **dict.fromkeys(RUN_NUMBERS, f.number),
+            "transform": f.one_of(*TRANSFORMS),
+            "profile": f.record_of(producer=f.name, incarnation=f.binary(16)),
+        },
+        rule=_numbered,
+    ),
+    "predict_run": Method(
+        PredictRun,
+        {
+            "program": f.name, "size": f.number_or_list, "workers": f.number_or_list, "level": _level,
+            "model": f.one_of(*VARIANTS),
+        },
+    ),
     "pin": Method(Pin, {**_SEQUENCE, "component": f.name, "model": f.or_nil(_WORD)}, rule=_numbered),
 }  # fmt: skip
 
 RESERVED = frozenset((
-    "observe_run", "predict_run", "merge", "export",
+    "merge", "export",
 ))  # fmt: skip
 
 

@@ -309,3 +309,42 @@ class Simulate:
     machine: str | None = None
     draws: int = 64
     shared: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveRun:
+    """A run of a whole program; what is not given comes from the profile of a producer's run, where `profile` names it."""
+
+    program: str
+    size: float
+    workers: float | None = None
+    elapsed_s: float | None = None
+    work_s: float | None = None
+    delay_s: float | None = None
+    no_work_s: float | None = None
+    creates: float | None = None
+    waits: float | None = None
+    serial_work_s: float | None = None
+    span_s: float | None = None
+    transform: str | None = None
+    profile: dict[str, Any] | None = None
+    producer: str | None = None
+    incarnation: bytes = NO_INCARNATION
+    sequence: int | None = None
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What is given of the run."""
+        numbering = ("producer", "incarnation", "sequence")
+        return {name: getattr(self, name) for name in self.__slots__ if name not in numbering}
+
+
+@dataclass(frozen=True, slots=True)
+class PredictRun:
+    """What a run of a program would take asked for; `size` and `workers` may be lists, of one length, or one a list."""
+
+    program: str
+    size: float | list[float]
+    workers: float | list[float]
+    level: float = 0.9
+    model: str | None = None

@@ -126,6 +126,8 @@ class Hub:
             "forget": self._forget,
             "task_events": self._task_events,
             "profile": self._profile,
+            "observe_run": self._observe_run,
+            "predict_run": self._asking(questions.predict_run),
             "pin": self._pin,
         }
 
@@ -397,6 +399,14 @@ class Hub:
     def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
         engine = self.engine
         return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, params.model)
+
+    def _observe_run(self, connection: Connection, params: m.ObserveRun, msgid: int | None) -> dict[str, Any] | None:
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            return self._durably(connection, msgid, self.engine.observe_run(params.run), 1)
+        key = (params.producer, params.incarnation)
+        self._known(connection, key, params.sequence)
+        return self._durably(connection, msgid, self.engine.run_batch(*key, params.sequence, params.run), 1, key)
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         network, request = questions.allocation_asked(self.engine.advisor, params)

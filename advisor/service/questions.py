@@ -80,6 +80,13 @@ def choose_cores(advisor: Advisor, params: m.ChooseCores) -> dict[str, Any]:
     ).as_dict()
 
 
+def predict_run(advisor: Advisor, params: m.PredictRun) -> dict[str, Any]:
+    """Answer `predict_run`; raises as `Advisor.predict_run`."""
+    return advisor.predict_run(
+        params.program, size=params.size, workers=params.workers, level=params.level, model=params.model
+    ).as_dict()
+
+
 def suggest(advisor: Advisor, params: m.Suggest) -> list[dict[str, Any]]:
     """Answer `suggest`; raises as `Advisor.suggest`."""
     found = advisor.suggest(

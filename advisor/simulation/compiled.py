@@ -10,6 +10,7 @@ The running tasks stand in a binary heap ordered by (time, task). Everything is 
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numba import njit  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from advisor.domain.task_graphs import TaskGraph
-from advisor.simulation.stealing import execute
+from advisor.simulation import stealing
 
 Ints = NDArray[np.int64]
 compiled = njit(cache=True, nogil=True, boundscheck=False)
@@ -212,4 +213,14 @@ def _lists(ticks: Any, first: Any, children: Any, cores: Any, order: Any, owner:
     return most
 
 
-stolen = compiled(execute)  # the very source of `advisor.simulation.stealing`
+def _same_source() -> Any:
+    """Return the loop of `advisor.simulation.stealing` compiled, and what it calls: the same numbers, for the same source."""
+    namespace = dict(vars(stealing))
+    made: Any = None
+    for function in (*stealing.HELPERS, stealing.execute):
+        made = compiled(FunctionType(function.__code__, namespace, function.__name__))
+        namespace[function.__name__] = made
+    return made
+
+
+stolen = _same_source()

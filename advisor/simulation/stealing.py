@@ -1,15 +1,16 @@
 """Work stealing with what it costs: what a run of a task-parallel program would report, computed and not run.
 
-A task graph of strands (what a task does between two scheduling points) is executed by p workers. A strand's columns ``creates``
-and ``waits`` say how many tasks it creates and how many waits it ends with: their overhead comes after its work, and before its
-successors are ready. A worker goes on with the newest of its own ready strands; a worker that has none asks others at random,
-each time for `steal_ns`, and takes the oldest of the first that has some. While it does so a strand is ready and a worker is
-not working: that is delay, as the overheads are; what remains of p times the elapsed time is without work (paper 3, Eq. 8).
+A task graph of strands (what a task does between two scheduling points) is executed by p workers. A strand's columns
+``creates`` and ``waits`` say how many tasks it creates and how many waits it ends with: their overhead comes after its
+work, and before its successors are ready. A worker goes on with the newest of its own ready strands; a worker that has none
+asks others at random, each time for `steal_ns`, and takes the oldest of the first that has some. While it does so a strand
+is ready and a worker is not working: that is delay, as the overheads are; what remains of p times the elapsed time is
+without work (paper 3, Eq. 8).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from heapq import heappop, heappush
 from typing import Any
 
@@ -19,6 +20,8 @@ from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
 from advisor.simulation.analysis import COMPILED
 from advisor.simulation.program import Program
+
+Deque = tuple[list[int], list[int], list[int], list[int]]
 
 MODULUS, MULTIPLIER = 2_147_483_647, 48_271  # Park and Miller's minimal standard: the same in whole numbers of any kind
 
@@ -79,9 +82,10 @@ def run_stealing(graph: TaskGraph | Program, workers: int, costs: Costs, seed: i
         raise InvalidValue("graph.unit", graph.unit, "s, ms, us or ns", "costs are in ns")
     if not isinstance(workers, int) or workers < 1:
         raise InvalidValue("workers", workers, "a whole number from 1")
-    for name in ("create_ns", "wait_ns", "steal_ns", "crowding", "moved"):
-        if not np.isfinite(getattr(costs, name)) or getattr(costs, name) < 0:
-            raise InvalidValue(name, getattr(costs, name), "finite, at least 0")
+    for each in fields(costs):
+        value = getattr(costs, each.name)
+        if not np.isfinite(value) or value < 0:
+            raise InvalidValue(each.name, value, "finite, at least 0")
     if costs.crowding * (workers - 1) >= 1.0:
         raise InvalidValue("crowding", costs.crowding, f"below 1 / {workers - 1}: the machine stands still there")
     zeros = np.zeros(len(graph), np.int64)
@@ -90,10 +94,11 @@ def run_stealing(graph: TaskGraph | Program, workers: int, costs: Costs, seed: i
     overhead = np.rint(creates * costs.create_ns + waits * costs.wait_ns).astype(np.int64)
     roots = np.flatnonzero(graph.waits == 0)
     given: tuple[Any, ...] = (graph.ticks, overhead, graph.first, graph.children, graph.waits.copy(), roots)
+    kernel: Any = execute
     if COMPILED:
         kernel = COMPILED[0].stolen
     else:
-        kernel, given = execute, tuple(each.tolist() for each in given)
+        given = tuple(each.tolist() for each in given)
     elapsed, work, stealing, steals = kernel(
         *given, workers, float(costs.steal_ns), float(costs.crowding), float(costs.moved), seed % (MODULUS - 1) + 1
     )
@@ -105,70 +110,99 @@ def run_stealing(graph: TaskGraph | Program, workers: int, costs: Costs, seed: i
     )  # fmt: skip
 
 
+def append(deque: Deque, worker: int, strand: int) -> None:
+    """Put a strand at a worker's newer end."""
+    oldest, newest, older, newer = deque
+    older[strand], newer[strand] = newest[worker], -1
+    if newest[worker] >= 0:
+        newer[newest[worker]] = strand
+    else:
+        oldest[worker] = strand
+    newest[worker] = strand
+
+
+def take_newest(deque: Deque, worker: int) -> int:
+    """Take a worker's newest strand, of which there is one."""
+    oldest, newest, older, newer = deque
+    strand = newest[worker]
+    newest[worker] = older[strand]
+    if newest[worker] >= 0:
+        newer[newest[worker]] = -1
+    else:
+        oldest[worker] = -1
+    return strand
+
+
+def take_oldest(deque: Deque, worker: int) -> int:
+    """Take a worker's oldest strand, of which there is one."""
+    oldest, newest, older, newer = deque
+    strand = oldest[worker]
+    oldest[worker] = newer[strand]
+    if oldest[worker] >= 0:
+        older[oldest[worker]] = -1
+    else:
+        newest[worker] = -1
+    return strand
+
+
+def find_victim(deque: Deque, thief: int, workers: int, state: int) -> tuple[int, int, int]:
+    """Ask others at random until one has a strand; return it, how many were asked and where the random numbers are."""
+    oldest = deque[0]
+    tries, victim = 0, thief
+    while oldest[victim] < 0:
+        state = state * MULTIPLIER % MODULUS
+        victim = state % (workers - 1)
+        if victim >= thief:
+            victim += 1
+        tries += 1
+    return victim, tries, state
+
+
+def finish(deque: Deque, worker: int, strand: int, first: Any, children: Any, left: Any) -> int:
+    """End a strand; what becomes ready is its worker's. Return how many do."""
+    became = 0
+    for k in range(first[strand], first[strand + 1]):
+        child = children[k]
+        left[child] -= 1
+        if left[child] == 0:
+            append(deque, worker, child)
+            became += 1
+    return became
+
+
 def execute(
     ticks: Any, overhead: Any, first: Any, children: Any, left: Any, roots: Any,
     workers: int, steal_ns: float, crowding: float, moved: float, state: int,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Return (elapsed, work, stealing, steals), in ns: the loop, in the Python that numba compiles."""
-    count = len(ticks)
-    # A deque a worker: strands linked from the oldest to the newest.
-    older, newer = [-1] * count, [-1] * count
-    oldest, newest = [-1] * workers, [-1] * workers
+    # Oldest and newest of each worker; each strand's older and newer neighbour.
+    deque = ([-1] * workers, [-1] * workers, [-1] * len(ticks), [-1] * len(ticks))
     runs = [-1] * workers
-    busy = ready = 0
     for k in range(len(roots)):
-        strand = roots[k]
-        older[strand] = newest[0]
-        if newest[0] >= 0:
-            newer[newest[0]] = strand
-        else:
-            oldest[0] = strand
-        newest[0] = strand
-        ready += 1
+        append(deque, 0, roots[k])
+    busy, ready = 0, len(roots)
     now = work = stealing = steals = 0
     running = [(0, -1)]  # numba tells the type of a list by what is in it
     running.pop()
     while True:
-        # Owners first: nobody steals what its owner takes in the same instant.
-        for worker in range(workers):
-            strand = newest[worker]
-            if runs[worker] < 0 and strand >= 0:
-                newest[worker] = older[strand]
-                if newest[worker] < 0:
-                    oldest[worker] = -1
-                else:
-                    newer[newest[worker]] = -1
-                ready -= 1
-                busy += 1
-                runs[worker] = strand
-                took = round(ticks[strand] / (1.0 - crowding * (busy - 1)))
-                work += took
-                heappush(running, (now + took + overhead[strand], worker))
-        if ready > 0 and busy < workers:
+        for stage in range(2):  # owners first: nobody steals what its owner takes in the same instant
             for worker in range(workers):
-                if runs[worker] >= 0 or ready == 0:
+                own = deque[1][worker] >= 0
+                if runs[worker] >= 0 or ready == 0 or own != (stage == 0):
                     continue
-                tries = 0
-                victim = worker
-                while oldest[victim] < 0:
-                    state = state * MULTIPLIER % MODULUS
-                    victim = state % (workers - 1)
-                    if victim >= worker:
-                        victim += 1
-                    tries += 1
-                strand = oldest[victim]
-                oldest[victim] = newer[strand]
-                if oldest[victim] >= 0:
-                    older[oldest[victim]] = -1
+                asked, longer = 0, 1.0
+                if own:
+                    strand = take_newest(deque, worker)
                 else:
-                    newest[victim] = -1
+                    victim, tries, state = find_victim(deque, worker, workers, state)
+                    strand = take_oldest(deque, victim)
+                    asked, longer = round(tries * steal_ns), 1.0 + moved
+                    steals += 1
                 ready -= 1
                 busy += 1
                 runs[worker] = strand
-                asked = round(tries * steal_ns)
-                took = round(ticks[strand] * (1.0 + moved) / (1.0 - crowding * (busy - 1)))
+                took = round(ticks[strand] * longer / (1.0 - crowding * (busy - 1)))
                 stealing += asked
-                steals += 1
                 work += took
                 heappush(running, (now + asked + took + overhead[strand], worker))
         if len(running) == 0:
@@ -176,18 +210,9 @@ def execute(
         now = running[0][0]
         while len(running) > 0 and running[0][0] == now:
             worker = heappop(running)[1]
-            strand = runs[worker]
+            ready += finish(deque, worker, runs[worker], first, children, left)
             runs[worker] = -1
             busy -= 1
-            for k in range(first[strand], first[strand + 1]):
-                child = children[k]
-                left[child] -= 1
-                if left[child] == 0:
-                    older[child] = newest[worker]
-                    newer[child] = -1
-                    if newest[worker] >= 0:
-                        newer[newest[worker]] = child
-                    else:
-                        oldest[worker] = child
-                    newest[worker] = child
-                    ready += 1
+
+
+HELPERS = (append, take_newest, take_oldest, find_victim, finish)  # those that call come after those that are called

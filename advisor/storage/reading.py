@@ -102,8 +102,9 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         root["totals"],
         documents,
     )
-    # Slots of a profile's table are no components.
-    lost = {slot for table, slots in findings.slots.items() if not table.startswith("profile-") for slot in slots}
+    # Slots of the tables of profiles and programs are no components.
+    others = ("profile-", "program-")
+    lost = {slot for table, slots in findings.slots.items() if not table.startswith(others) for slot in slots}
     damage = Damage(
         tuple(names[slot] for slot in sorted(lost) if slot in names), findings.producers, tuple(findings.parts)
     )

@@ -25,7 +25,7 @@ from advisor.protocol.messages import METHODS, RESERVED, check_params
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 WORDS = {"nil": "None", "true": "True", "false": "False"}
 INCARNATION = bytes(range(16))
-UNSAID = ("observe", "forget", "pin", "task_events", "profile")  # not said by the session below
+UNSAID = ("observe", "forget", "pin", "task_events", "profile", "observe_run")  # not said by the session below
 
 
 def literal(text: str) -> object:
@@ -87,6 +87,7 @@ def sent_by_our_client() -> set[bytes]:
         (9, "status", as_params(components=True, limit=10)),
         (14, "define_network", network_params("read .. (small | large) .. write", "images")),
         (15, "flow", as_params(network="images")),
+        (17, "predict_run", as_params(program="sort", size=[1e6, 4e6], workers=36, model=None)),
         (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
         (14, "curves", as_params(components=["matmul"], watch=True, since=None)),
         (

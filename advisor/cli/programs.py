@@ -1,0 +1,101 @@
+"""Whole programs (paper 3): `observe-run` teaches their runs, `predict-run` predicts larger ones."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli import options, show
+from advisor.cli.source import asked, connected
+from advisor.domain.runs import TRANSFORMS, VARIANTS
+from advisor.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from advisor import Advisor, SyncClient
+
+NUMBERS = ("workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits", "serial_work_s", "span_s")
+transform = click.option(
+    "--transform", type=click.Choice(TRANSFORMS), help="What work grows with; a program's first run fixes it."
+)
+
+
+@click.command("observe-run", cls=options.Command)
+@click.argument("program")
+@click.option("--size", type=float, help="Size of the run's input.")
+@click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run.")
+@click.option("--workers", type=float, help="Workers that ran it.")
+@click.option("--elapsed-s", type=float, help="Seconds from its beginning to its end.")
+@click.option("--work-s", type=float, help="Seconds that workers worked, all together.")
+@click.option(
+    "--delay-s", type=float, help="Seconds that workers did not work though tasks were ready, or managed tasks."
+)
+@click.option("--no-work-s", type=float, help="Seconds that workers had no task.")
+@click.option("--creates", type=float, help="Tasks created.")
+@click.option("--waits", type=float, help="Waits for tasks.")
+@click.option("--serial-work-s", type=float, help="Seconds of work of the program in sequence.")
+@click.option("--span-s", type=float, help="Seconds of the longest path.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Take the runs of this CSV table instead.")
+@transform
+@options.service
+@options.as_json
+def observe_run_command(program: str, runs: Path | None, **given: Any) -> None:
+    """Teach a service a run of PROGRAM: by hand, from a profile that it has, or from a table."""
+    told: list[dict[str, Any]] = []
+    if runs is not None:
+        from advisor.files.runs import read_runs
+
+        told = [{"transform": given["transform"]} | run for run in read_runs(runs, program)]
+        if not told:
+            raise InvalidValue("runs", str(runs), f"a table with runs of {program}")
+    else:
+        if given["size"] is None:
+            raise click.UsageError("give --size, or --runs TABLE.csv")
+        run = {key: given[key] for key in ("size", "transform", *NUMBERS) if given[key] is not None}
+        told = [
+            {"program": program, **run} | ({"profile": {"producer": given["producer"]}} if given["producer"] else {})
+        ]
+    answer: Mapping[str, Any] = {}
+    with connected(given) as client:
+        for run in told:
+            answer = client.observe_run(**run)
+    show.runs_learned(program, len(told), answer, as_json=given["as_json"])
+
+
+@click.command("predict-run", cls=options.Command)
+@click.argument("program")
+@click.option("--size", type=options.Numbers(), required=True, help="Sizes of the inputs.")
+@click.option("--workers", type=options.Numbers(), required=True, help="Worker counts.")
+@click.option("--model", type=click.Choice(VARIANTS), help="extended, or as paper 3 printed it.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Learn the runs of this CSV table first, then ask.")
+@transform
+@options.level
+@options.learned
+@options.as_json
+def predict_run_command(program: str, size: list[float], workers: list[float], level: float, **source: Any) -> None:
+    """Predict a run of PROGRAM for every size on every number of workers, also beyond what was seen."""
+    sizes, counts = [n for n in size for _ in workers], workers * len(size)
+    with _taught(program, source) as advisor:
+        found = advisor.predict_run(program, size=sizes, workers=counts, level=level, model=source["model"])
+    show.run_prediction(program, sizes, counts, level, found, as_json=source["as_json"])
+
+
+@contextmanager
+def _taught(program: str, source: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
+    """Yield whom to ask: one that has learned --runs, or whom the other options name."""
+    if source["runs"] is None:
+        with asked(source) as advisor:
+            yield advisor
+        return
+    if any(source[key] for key in ("socket", "tcp", "state", "table")):
+        raise click.UsageError("--runs is learned on the spot: give no service, state or table beside")
+    from advisor import Advisor
+    from advisor.files.runs import read_runs
+
+    made = Advisor()
+    for run in read_runs(source["runs"], program):
+        made.observe_run(**({"transform": source["transform"]} | run))
+    yield made

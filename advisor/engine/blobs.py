@@ -1,0 +1,50 @@
+"""Things of any length kept in pages like a table's: bytes in slots of 512, of which the changed ones are written again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+
+Slots = NDArray[np.uint64]
+
+WORDS: Final = 64  # of a slot: 512 bytes; a changed number rewrites no more than that
+NO_SLOTS: Final[Slots] = np.zeros((0, WORDS), np.uint64)
+
+
+def slots_of(data: bytes) -> Slots:
+    """Return bytes as slots (n, WORDS), filled up with zeros."""
+    data += b"\0" * (-len(data) % (8 * WORDS))
+    return np.frombuffer(data, "<u8").astype(np.uint64, copy=False).reshape(-1, WORDS)
+
+
+def slots_in(pages: TablePages) -> Slots:
+    """Return the slots (n, WORDS) of the pages of a whole table."""
+    return np.ascontiguousarray(pages.words.transpose(0, 2, 1)).reshape(-1, WORDS)
+
+
+def bytes_in(slots: Slots) -> bytes:
+    """Return what `slots_of` was given, with the zeros behind it."""
+    return slots.astype("<u8", copy=False).tobytes()
+
+
+def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> TablePages | None:
+    """Return the pages with slots that differ from those of before; None where none does."""
+    before = before[: len(slots)]
+    changed = np.ones(len(slots), np.bool_)
+    changed[: len(before)] = (slots[: len(before)] != before).any(axis=1)
+    if not changed.any():
+        return None
+    padded = -(-len(slots) // PAGE_SLOTS) * PAGE_SLOTS
+    flags = np.zeros(padded, np.bool_)
+    flags[: len(slots)] = changed
+    flags = flags.reshape(-1, PAGE_SLOTS)
+    blocks = np.zeros((padded, WORDS), np.uint64)
+    blocks[: len(slots)] = slots
+    numbers = np.flatnonzero(flags.any(axis=1))
+    bits = np.packbits(flags[numbers], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
+    words = np.ascontiguousarray(blocks.reshape(-1, PAGE_SLOTS, WORDS)[numbers].transpose(0, 2, 1))
+    return TablePages(table, layout, numbers, words, bits)

@@ -1,0 +1,279 @@
+"""What was learned of whole programs: a record each, kept in pages; their runs in, predictions of runs out."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.names import normalised_name
+from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
+from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, slots_in, slots_of
+from advisor.engine.snapshot import TablePages
+from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateTooNew, TooLarge, UnknownProgram
+from advisor.models.lasso import Fit
+from advisor.models.program_model import WORDS, ProgramModel, RunRow
+from advisor.models.program_terms import TRANSFORMS as SIZE_OF
+
+TABLE: Final = re.compile(r"program-(\d+)")
+LAYOUT: Final = f"program-1-{WORDS}"
+RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
+FEW_RUNS: Final = 20
+NAME_BYTES: Final = 208  # of a record: a name of at most 200 bytes, then its transformation
+PARTS: Final = ("serial_work_s", "work_s", "delay_s", "no_work_s", "creates", "waits", "span_s")
+UNACCOUNTED: Final = (
+    0.05  # share of workers times elapsed from which on it is told that the parts of runs do not make it up
+)
+
+
+class Program:
+    """One program's record.
+
+    Attributes
+    ----------
+    transform : str
+    model : ProgramModel
+    fits : dict or None
+        Solved; None after a run.
+    """
+
+    __slots__ = ("changed", "fits", "model", "place", "taken", "transform")
+
+    def __init__(self, place: int, transform: str, model: ProgramModel) -> None:
+        self.place = place
+        self.transform = transform
+        self.model = model
+        self.fits: dict[str, Fit] | None = None
+        self.changed = True
+        self.taken: Slots = NO_SLOTS
+
+    def size_of(self, size: float) -> float:
+        """Return a size as the model takes it; raises InvalidValue where that is beyond its range."""
+        try:
+            found = SIZE_OF[self.transform](size)
+        except OverflowError:
+            found = math.inf
+        if not 2.0**-60 <= found <= limits.PROGRAM_SIZE_MAX:
+            raise InvalidValue("size", size, f"such that {self.transform} is at most 2^100")
+        return found
+
+
+class Programs:
+    """Programs by name.
+
+    Parameters
+    ----------
+    programs_max : int
+        Programs learned; runs of further ones are refused.
+    """
+
+    def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
+        self.programs_max = programs_max
+        self.programs: dict[str, Program] = {}
+
+    def observe(self, run: ProgramRun) -> dict[str, Any]:
+        """Learn a run; the first one of a program fixes its transformation.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+        """
+        known = self.programs.get(run.program)
+        if known is None:
+            if len(self.programs) >= self.programs_max:
+                raise TooLarge(
+                    "programs", len(self.programs) + 1, self.programs_max, "a program is one name, its inputs are sizes"
+                )
+            known = self._new(run.transform or "n")
+        elif run.transform not in (None, known.transform):
+            raise InvalidValue("transform", run.transform, f"{known.transform}, as the program's first run had")
+        row = RunRow(
+            known.size_of(run.size), run.workers, math.nan if run.serial_work_s is None else run.serial_work_s, run.work_s,
+            run.delay_s, run.no_work_s, run.creates, run.waits, run.elapsed_s,
+            math.nan if run.span_s is None else run.span_s,
+        )  # fmt: skip
+        known.model.learn(row)
+        known.fits, known.changed = None, True
+        self.programs[run.program] = known
+        return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
+
+    def predict(self, program: str, size: Any, workers: Any, level: float, model: str | None) -> RunPrediction:
+        """Predict runs; scalars, or lists that broadcast together.
+
+        Raises
+        ------
+        UnknownProgram, NotEnoughData, InvalidValue, TooLarge
+        """
+        known = self.programs.get(program)
+        if known is None:
+            raise UnknownProgram(
+                f"no runs of the program {program!r}", field="program", value=program,
+                bound=", ".join(sorted(self.programs)[:8]) or "none was observed", hint="observe_run teaches them",
+            )  # fmt: skip
+        if known.model.runs < RUNS_MIN:
+            raise NotEnoughData(
+                f"{known.model.runs} runs of {program!r}: a prediction needs {RUNS_MIN}", field="program", value=program,
+                bound=RUNS_MIN,
+            )  # fmt: skip
+        if model is not None and model not in VARIANTS:
+            raise InvalidValue("model", model, f"one of {', '.join(VARIANTS)}")
+        one = not (hasattr(size, "__len__") or hasattr(workers, "__len__"))
+        points = _points(size, workers)
+        if known.fits is None:
+            known.fits = known.model.fits()
+        found = [known.model.predict(known.fits, known.size_of(n), p, level, model or VARIANTS[0]) for n, p in points]
+
+        def told(name: str) -> Any:
+            values = [getattr(each, name) for each in found]
+            return values[0] if one else values
+
+        return RunPrediction(
+            told("elapsed_s"), told("low_s"), told("high_s"), model or VARIANTS[0],
+            _notes(known.model, any(each.floored for each in found)), known.model.runs, told("distance"),
+            {name: told(name) for name in PARTS},
+        )  # fmt: skip
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return what is known of each program, by name."""
+        return [
+            {
+                "program": name,
+                "runs": known.model.runs,
+                "transform": known.transform,
+                "workers": [known.model.number("p_low"), known.model.number("p_high")],
+            }
+            for name, known in sorted(self.programs.items())
+        ]
+
+    def check_merge(self, other: Programs) -> None:
+        """Refuse a merge that cannot be; raises Mismatch, TooLarge."""
+        for name, theirs in other.programs.items():
+            mine = self.programs.get(name)
+            if mine is not None and mine.transform != theirs.transform:
+                raise Mismatch(
+                    f"the sizes of {name!r} are {theirs.transform} there and {mine.transform} here", field="transform",
+                    value=theirs.transform, bound=mine.transform, hint="learn again with one transformation",
+                )  # fmt: skip
+        together = len(self.programs.keys() | other.programs.keys())
+        if together > self.programs_max:
+            raise TooLarge("programs", together, self.programs_max)
+
+    def merge(self, other: Programs) -> None:
+        """Add what another one has learned: exact to rounding.
+
+        Raises
+        ------
+        Mismatch, TooLarge
+            Nothing is changed then.
+        """
+        self.check_merge(other)
+        for name, theirs in sorted(other.programs.items()):
+            mine = self.programs.get(name) or self._new(theirs.transform)
+            self.programs[name] = mine
+            mine.model.merge(theirs.model)
+            mine.fits, mine.changed = None, True
+
+    def _new(self, transform: str) -> Program:
+        used = {known.place for known in self.programs.values()}
+        place = next(place for place in range(len(used) + 1) if place not in used)
+        return Program(place, transform, ProgramModel(np.zeros(WORDS)))
+
+    # -- as bytes ---------------------------------------------------------------------------------------------------------
+
+    def records(self) -> list[bytes]:
+        """Return the record of each program, by name."""
+        return [record_of(name, known) for name, known in sorted(self.programs.items())]
+
+    def put_record(self, data: bytes, place: int | None = None) -> Program:
+        """Take a program back from its record; raises ValueError where it is none."""
+        length, transform = data[0], data[NAME_BYTES - 1]
+        name = data[1 : 1 + length].decode()
+        if normalised_name(name) != name or transform >= len(TRANSFORMS) or len(data) < NAME_BYTES + 8 * WORDS:
+            raise ValueError("no record of a program")
+        words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
+        if not np.isfinite(words).all():
+            raise ValueError("a record of a program holds what is no number")
+        known = self._new(TRANSFORMS[transform])
+        known.model = ProgramModel(words)
+        known.place = known.place if place is None else place
+        self.programs[name] = known
+        return known
+
+    def pages(self) -> list[TablePages]:
+        """Return the changed pages of changed programs, and count them as taken."""
+        found: list[TablePages] = []
+        for name, known in self.programs.items():
+            if known.changed:
+                slots = slots_of(record_of(name, known))
+                pages = changed_pages(f"program-{known.place}", LAYOUT, known.taken, slots)
+                found += [pages] if pages is not None else []
+                known.taken, known.changed = slots, False
+        return found
+
+    def mark(self, pages: TablePages) -> None:
+        """Count pages as not taken."""
+        for known in self.programs.values():
+            if f"program-{known.place}" == pages.table:
+                known.changed, known.taken = True, NO_SLOTS
+
+    def put(self, pages: TablePages) -> None:
+        """Take a program back from its pages; one that is damaged is left out.
+
+        Raises
+        ------
+        StateTooNew
+            When a later version wrote it.
+        """
+        known = TABLE.fullmatch(pages.table)
+        if pages.layout != LAYOUT or known is None:
+            raise StateTooNew(
+                f"table {pages.table!r} of layout {pages.layout!r}; this version reads {LAYOUT!r}",
+                field="layout", value=pages.layout, bound=LAYOUT, hint="use the version that wrote it",
+            )  # fmt: skip
+        slots = slots_in(pages)
+        try:
+            self.put_record(bytes_in(slots), int(known[1])).taken = slots
+        except (ValueError, IndexError):
+            return  # the store has named what is damaged
+
+
+def record_of(name: str, known: Program) -> bytes:
+    """Return a program's record: its name and transformation, and the words of its model."""
+    text = name.encode()
+    head = bytes([len(text)]) + text
+    head += b"\0" * (NAME_BYTES - 1 - len(head)) + bytes([TRANSFORMS.index(known.transform)])
+    return head + known.model.words.astype("<f8", copy=False).tobytes()
+
+
+def _points(size: Any, workers: Any) -> list[tuple[float, float]]:
+    try:
+        sizes, counts = np.broadcast_arrays(np.asarray(size, np.float64), np.asarray(workers, np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidValue("size", size, "a number, or a list that goes with that of workers") from error
+    if sizes.ndim > 1 or not sizes.size:
+        raise InvalidValue("size", size, "a number, or a list of numbers")
+    if sizes.size > limits.STATUS_PAGE_MAX:
+        raise TooLarge("size", sizes.size, limits.STATUS_PAGE_MAX, "ask in parts")
+    return [
+        (checked_number("size", n, 2.0**-20, limits.PREDICTOR_MAX), checked_number("workers", p, 1.0, limits.CORES_MAX))
+        for n, p in zip(sizes.ravel().tolist(), counts.ravel().tolist(), strict=True)
+    ]
+
+
+def _notes(model: ProgramModel, floored: bool) -> tuple[str, ...]:
+    told: list[str] = []
+    if model.runs < FEW_RUNS:
+        told.append(f"{model.runs} runs only")
+    if model.number("p_high") == model.number("p_low"):
+        told.append(f"all runs on {model.number('p_low'):g} workers: what more do is a guess")
+    if not model.number("spans"):
+        told.append("no run told its span: what has no work is taken to grow with (workers - 1)^2, Eq. 15")
+    share = model.number("accounted") / max(model.number("elapsed"), 1e-300)
+    if abs(1.0 - share) > UNACCOUNTED:
+        told.append(f"work, delay and no_work make up {share:.0%} of workers * elapsed: predictions are off by as much")
+    if floored:
+        told.append("no run is shorter than max(work / workers, span): held there")
+    return tuple(told)

@@ -1,0 +1,271 @@
+"""What a task type's instances take, by their size (paper 2): support points, clusters, rates; a record of constant size.
+
+Support points as printed: an instance whose size is below 0.9 of the least or above 1.1 of the largest becomes one; others are
+predicted by linear interpolation, constant beyond the ends. Refined: means of cells of size stand as knots, where interpolating
+between the others errs. Each instance is predicted by either before it is learned; the error of the total is Eq. 1,
+
+    |1 - sum(predicted) / sum(measured)|.
+
+Clusters, and what is told of a type, are made of the cells at the question: see `type_verdict`. A fold is a strict left fold:
+cut the instances anywhere, the words are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.models.log_cells import RANGE_WORDS, absolute, halved, keys_of, places_of, widening
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+POINTS: Final = 128  # support points as printed: ranges up to 1.1^128, 200,000 to 1, before neighbours merge
+KNOTS: Final = 32
+CELLS: Final = 128
+RESOLUTION: Final = 16  # cells of size an octave, at first: 4 % wide
+RATE_CELLS: Final = 96
+RATE_RESOLUTION: Final = 16
+BUCKETS: Final = 10  # of running workers: 1, 2-3, 4-7, …, 512 and more
+BELOW, ABOVE = 0.9, 1.1  # of the range, from where on a size becomes a support point (the paper's)
+REFROZEN: Final = 1.25  # knots are made anew when there are so many times as many instances as before
+SIGNIFICANT: Final = 2.0  # standard errors by which a cell's mean must miss the interpolation to become a knot
+TOLERATED: Final = 0.02  # and share of it
+
+_HEAD = (
+    "count", "total", "squares", "first", "second", "sized", "sized_total", "sized_squares", "size_low", "size_high",
+    "points", "predicted_printed", "knots", "predicted_refined", "refreeze_at",
+)  # fmt: skip
+_AT: Final = {name: place for place, name in enumerate(_HEAD)}
+_PARTS: Final = {
+    "point_sizes": POINTS, "point_times": POINTS, "knot_sizes": KNOTS, "knot_times": KNOTS,
+    "range": RANGE_WORDS, "cells": 6 * CELLS, "rate_range": RANGE_WORDS, "rates": BUCKETS * RATE_CELLS,
+}  # fmt: skip
+_STARTS: Final = dict(zip(_PARTS, np.cumsum([len(_HEAD), *_PARTS.values()])[:-1].tolist(), strict=True))
+WORDS: Final = len(_HEAD) + sum(_PARTS.values())
+N, SIZE, TIME, TIME2, NEAR_SIZE, NEAR_TIME = range(6)  # of a cell: counts, sums, and the instance nearest to its centre
+
+
+class SizeTime:
+    """A view of a type's record.
+
+    Parameters
+    ----------
+    words : float64 array (WORDS,)
+        Changed by `fold`; zeros have learned nothing.
+    """
+
+    def __init__(self, words: Floats) -> None:
+        self.words = words
+
+    def number(self, name: str) -> float:
+        """Return a field of the head."""
+        return float(self.words[_AT[name]])
+
+    def part(self, name: str) -> Floats:
+        """Return an array of the record, a view."""
+        return self.words[_STARTS[name] : _STARTS[name] + _PARTS[name]]
+
+    @property
+    def cells(self) -> Floats:
+        """The cells in use with something in them (6, c), by size: n, sum of size, of time, of time squared, an instance."""
+        found = self.part("cells").reshape(6, CELLS)[:, absolute(self.part("range"), CELLS) % CELLS]
+        return found[:, found[N] > 0.0]
+
+    @property
+    def rates(self) -> tuple[Floats, Floats]:
+        """Rates size / time of the cells in use (c,), and how many instances had them by running workers (BUCKETS, c)."""
+        words = self.part("rate_range")
+        numbers = absolute(words, RATE_CELLS)
+        width = 2.0 ** words[0] / RATE_RESOLUTION
+        return 2.0 ** ((numbers + 0.5) * width), self.part("rates").reshape(BUCKETS, RATE_CELLS)[
+            :, numbers % RATE_CELLS
+        ]
+
+    @property
+    def points(self) -> tuple[Floats, Floats]:
+        """The support points as printed: sizes ascending, times."""
+        n = int(self.number("points"))
+        return self.part("point_sizes")[:n], self.part("point_times")[:n]
+
+    @property
+    def knots(self) -> tuple[Floats, Floats]:
+        """The refined ones."""
+        n = int(self.number("knots"))
+        return self.part("knot_sizes")[:n], self.part("knot_times")[:n]
+
+    # -- learning ---------------------------------------------------------------------------------------------------------
+
+    def fold(self, sizes: Floats, times: Floats, running: Ints) -> None:
+        """Learn instances in order: cost O(n), some hundred nanoseconds each.
+
+        Parameters
+        ----------
+        sizes, times : float64 arrays (n,)
+            Size 0: none was given. Seconds above 0.
+        running : int64 array (n,)
+            Workers that ran a task when the instance ended.
+        """
+        for place, name in enumerate(("first", "second")):
+            at = place - int(self.number("count"))
+            if 0 <= at < len(times):
+                self.words[_AT[name]] = times[at]
+        self._sums("count", "total", "squares", times)
+        self._fold_rates(np.where(sizes > 0.0, sizes, 1.0) / times, running)
+        sized = np.flatnonzero(sizes > 0.0)
+        if len(sized):
+            self._fold_points(sizes[sized], times[sized])
+            self._fold_refined(sizes[sized], times[sized])
+
+    def _sums(self, count: str, total: str, squares: str, times: Floats) -> None:
+        self.words[_AT[count]] += len(times)
+        self.words[_AT[total]] = _left_sum(self.number(total), times)
+        self.words[_AT[squares]] = _left_sum(self.number(squares), times * times)
+
+    def _fold_rates(self, rates: Floats, running: Ints) -> None:
+        words = self.part("rate_range")
+        counts = self.part("rates").reshape(BUCKETS, RATE_CELLS)
+        keys = keys_of(rates, RATE_RESOLUTION)
+        buckets = np.minimum(np.log2(np.maximum(running, 1)).astype(np.int64), BUCKETS - 1)
+        for part, wider in widening(words, keys, RATE_CELLS):
+            if wider:
+                old, places = halved(words, RATE_CELLS)
+                before = counts[:, old]
+                counts[:] = 0.0
+                np.add.at(counts.T, places, before.T)
+            else:
+                np.add.at(counts, (buckets[part], places_of(words, keys[part], RATE_CELLS)), 1.0)
+
+    def _fold_points(self, sizes: Floats, times: Floats) -> None:
+        """Predict each instance by the points as printed, or make it one."""
+        start = 0
+        while start < len(sizes):
+            known, at = self.points
+            outside = np.zeros(1, np.bool_)
+            if len(known):
+                rest = sizes[start:]
+                outside = (rest < BELOW * known[0]) | (rest > ABOVE * known[-1])
+                stop = start + (int(outside.argmax()) if outside.any() else len(rest))
+                self._predicted("printed", np.interp(sizes[start:stop], known, at))
+                start = stop
+            if start < len(sizes) and (not len(known) or outside.any()):
+                self._add_point(float(sizes[start]), float(times[start]))
+                self._predicted("printed", times[start : start + 1])
+                start += 1
+
+    def _add_point(self, size: float, time: float) -> None:
+        known, at = (each.copy() for each in self.points)
+        place = int(np.searchsorted(known, size))
+        known, at = np.insert(known, place, size), np.insert(at, place, time)
+        if len(known) > POINTS:  # the two nearest by ratio become one
+            near = int(np.argmin(known[1:] / known[:-1]))
+            known[near], at[near] = (known[near] + known[near + 1]) / 2.0, (at[near] + at[near + 1]) / 2.0
+            known, at = np.delete(known, near + 1), np.delete(at, near + 1)
+        self.words[_AT["points"]] = len(known)
+        self.part("point_sizes")[: len(known)], self.part("point_times")[: len(known)] = known, at
+
+    def _fold_refined(self, sizes: Floats, times: Floats) -> None:
+        """Predict each instance by the knots of those before, then learn it; knots are made anew at counts that grow."""
+        start = 0
+        while start < len(sizes):
+            if not self.number("sized"):
+                self.words[[_AT["size_low"], _AT["size_high"]]] = sizes[start]
+                stop, new = start + 1, True
+            else:
+                low, high = BELOW * self.number("size_low"), ABOVE * self.number("size_high")
+                stop = min(len(sizes), start + int(self.number("refreeze_at") - self.number("sized")))
+                outside = (sizes[start:stop] < low) | (sizes[start:stop] > high)
+                new = bool(outside.any())
+                stop = start + int(outside.argmax()) + 1 if new else stop
+            told = stop - 1 if new else stop  # one that nobody could have known is not predicted
+            self._predicted("refined", np.interp(sizes[start:told], *self.knots) if told > start else times[:0])
+            self._predicted("refined", times[told:stop])
+            self._learn_cells(sizes[start:stop], times[start:stop])
+            if new or self.number("sized") >= self.number("refreeze_at"):
+                self._freeze()
+            start = stop
+
+    def _predicted(self, how: str, times: Floats) -> None:
+        at = _AT[f"predicted_{how}"]
+        self.words[at] = _left_sum(float(self.words[at]), times)
+
+    def _learn_cells(self, sizes: Floats, times: Floats) -> None:
+        self._sums("sized", "sized_total", "sized_squares", times)
+        self.words[_AT["size_low"]] = min(self.number("size_low"), float(sizes.min()))
+        self.words[_AT["size_high"]] = max(self.number("size_high"), float(sizes.max()))
+        words, cells = self.part("range"), self.part("cells").reshape(6, CELLS)
+        keys = keys_of(sizes, RESOLUTION)
+        for part, wider in widening(words, keys, CELLS):
+            if wider:
+                old, places = halved(words, CELLS)
+                before = cells[:, old]
+                cells[:] = 0.0
+                for row in (N, SIZE, TIME, TIME2):
+                    np.add.at(cells[row], places, before[row])
+                there = before[N] > 0.0
+                level = int(words[0]) + 1
+                self._keep_nearest(cells, level, places[there], before[NEAR_SIZE][there], before[NEAR_TIME][there])
+                continue
+            places = places_of(words, keys[part], CELLS)
+            for row, values in ((N, 1.0), (SIZE, sizes[part]), (TIME, times[part]), (TIME2, times[part] ** 2)):
+                np.add.at(cells[row], places, values)
+            self._keep_nearest(cells, int(words[0]), places, sizes[part], times[part])
+
+    def _keep_nearest(self, cells: Floats, level: int, places: Ints, sizes: Floats, times: Floats) -> None:
+        """Keep of each cell the instance nearest to its centre, the first of those equally near."""
+        gaps = _off_centre(sizes, level)
+        least = np.full(CELLS, np.inf)
+        np.minimum.at(least, places, gaps)
+        nearest = np.flatnonzero(gaps == least[places])[::-1]
+        chosen = np.full(CELLS, -1)
+        # Of rows with one place the last assigned stays: the first of them, for they come backwards.
+        chosen[places[nearest]] = nearest
+        used = np.flatnonzero(chosen >= 0)
+        held = cells[NEAR_SIZE, used]
+        nearer = (held == 0.0) | (least[used] < _off_centre(np.where(held > 0.0, held, 1.0), level))
+        used = used[nearer]
+        cells[NEAR_SIZE, used], cells[NEAR_TIME, used] = sizes[chosen[used]], times[chosen[used]]
+
+    def _freeze(self) -> None:
+        """Make the knots anew: the ends, then, one by one, the cell whose mean interpolation misses most."""
+        cells = self.cells
+        n, x, y = cells[N], cells[SIZE] / cells[N], cells[TIME] / cells[N]
+        spread = within_cells(cells)
+        tolerated = np.maximum(SIGNIFICANT * spread * y / np.sqrt(n), TOLERATED * y)
+        chosen = np.zeros(len(x), np.bool_)
+        chosen[[0, -1]] = True
+        while chosen.sum() < min(KNOTS, len(x)):
+            missed = np.abs(np.interp(x, x[chosen], y[chosen]) - y)
+            missed[chosen | (missed <= tolerated)] = 0.0
+            worst = int((missed * n).argmax())
+            if missed[worst] <= 0.0:
+                break
+            chosen[worst] = True
+        knots = int(chosen.sum())
+        self.words[_AT["knots"]] = knots
+        self.part("knot_sizes")[:knots], self.part("knot_times")[:knots] = x[chosen], y[chosen]
+        self.words[_AT["refreeze_at"]] = np.floor(self.number("sized") * REFROZEN) + 1.0
+
+
+def within_cells(cells: Floats) -> float:
+    """Return the standard deviation of time within cells, relative to each cell's mean; 0 where no cell has two instances."""
+    n = cells[N]
+    several = n > 1.0
+    if not several.any():
+        return 0.0
+    mean = cells[TIME][several] / n[several]
+    squares = np.maximum(cells[TIME2][several] - n[several] * mean**2, 0.0) / mean**2
+    return float(np.sqrt(squares.sum() / (n[several] - 1.0).sum()))
+
+
+def _off_centre(sizes: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+    """Return how far sizes lie from the centre of their cell, in widths of a cell."""
+    at = np.log2(sizes) * RESOLUTION / 2.0**level
+    return np.abs(at - np.floor(at) - 0.5)
+
+
+def _left_sum(start: float, values: Floats) -> float:
+    """Return start + values[0] + values[1] + …, in that order."""
+    return float(np.add.accumulate(np.append(start, values))[-1])

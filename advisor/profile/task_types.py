@@ -1,0 +1,145 @@
+"""Ends of instances, gathered by task type for the models of paper 2, and handed on for those of components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.models.size_time import WORDS, SizeTime
+from advisor.models.type_verdict import TypeReport, report_of
+from advisor.profile import layout as at
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TYPES_MAX: Final = 256  # with models, of one run: 17 KB each; programs have some ten
+PENDING_MAX: Final = 32_768  # ends gathered before they are learned, for what a call of numpy costs
+NS: Final = 1e-9
+LEARNED_ALL: Final = 1_024  # instances of a type that are handed on each; then one in two, in four … stands for as many
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """Instances that ended, as rows for a component model.
+
+    Attributes
+    ----------
+    types : int64 array (n,)
+        Numbers of the strings that name their types.
+    sizes, times : float64 arrays (n,)
+        Size, 1 where none was given; seconds.
+    counts : int64 array (n,)
+        Instances that each stands for.
+    """
+
+    types: Ints
+    sizes: Floats
+    times: Floats
+    counts: Ints
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self.types)
+
+    def of(self, types: list[int]) -> Instances:
+        """Return those of some types."""
+        kept = np.isin(self.types, types)
+        return Instances(self.types[kept], self.sizes[kept], self.times[kept], self.counts[kept])
+
+
+class TaskTypes:
+    """Models of the task types of one run, in memory that does not grow with the instances."""
+
+    def __init__(self) -> None:
+        self.models: dict[int, SizeTime] = {}
+        self.ended: dict[int, int] = {}  # instances of each type that were looked at by `sample`
+        self.beyond = 0  # instances of types beyond the cap
+        self._pending: list[tuple[Ints, Floats, Floats, Ints]] = []
+        self._waiting = 0
+
+    def fold(self, ended: Ints, sizes: Floats) -> None:
+        """Take rows of ended instances, see `layout`, and their sizes; 0: none was given."""
+        if not len(ended):
+            return
+        # A size that is no number above 0 is none.
+        known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 0.0)
+        times = np.maximum(ended[:, at.ENDED_NS], 1) * NS
+        self._pending.append((ended[:, at.ENDED_TYPE].copy(), known, times, ended[:, at.ENDED_RUNNING].copy()))
+        self._waiting += len(ended)
+        if self._waiting >= PENDING_MAX:
+            self.settle()
+
+    def settle(self) -> None:
+        """Learn what was gathered."""
+        if not self._pending:
+            return
+        types, sizes, times, running = (np.concatenate(column) for column in zip(*self._pending, strict=True))
+        self._pending, self._waiting = [], 0
+        for number, rows in _by_type(types):
+            model = self.models.get(number)
+            if model is None:
+                if len(self.models) >= TYPES_MAX:
+                    self.beyond += len(rows)
+                    continue
+                model = self.models[number] = SizeTime(np.zeros(WORDS))
+            model.fold(sizes[rows], times[rows], running[rows])
+
+    def sample(self, ended: Ints, sizes: Floats) -> Instances:
+        """Return rows for component models: all of a type's first instances, then fewer and fewer, each for as many.
+
+        Which ones is decided by their count in the run: the same stream gives the same rows, however it is cut.
+        """
+        kinds = ended[:, at.ENDED_TYPE] if len(ended) else np.zeros(0, np.int64)
+        taken = np.zeros(len(ended), np.bool_)
+        stands = np.ones(len(ended), np.int64)
+        for number, rows in _by_type(kinds):
+            before = self.ended.get(number, 0)
+            if number not in self.ended and len(self.ended) >= TYPES_MAX:
+                continue
+            self.ended[number] = before + len(rows)
+            places = before + np.arange(len(rows))
+            stands[rows] = 2 ** np.maximum(np.log2(np.maximum(places / LEARNED_ALL, 1.0)).astype(np.int64), 0)
+            taken[rows] = places % stands[rows] == 0
+        known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 1.0)
+        times = np.maximum(ended[:, at.ENDED_NS], 1) * NS if len(ended) else np.zeros(0)
+        return Instances(kinds[taken], known[taken], times[taken], stands[taken])
+
+    def reports(self, name: Callable[[int], str]) -> dict[str, TypeReport]:
+        """Return what is known of each type, by its name, the one with most time first."""
+        self.settle()
+        found: dict[str, TypeReport] = {}
+        for number, model in self.models.items():
+            told = name(number)
+            found[told if told not in found else f"{told} #{number}"] = report_of(model)
+        return dict(sorted(found.items(), key=lambda each: -each[1].total_s))
+
+    def to_words(self) -> tuple[dict[str, Any], Floats]:
+        """Return a header and the records, one after the other: what a checkpoint keeps."""
+        self.settle()
+        header = {
+            "types": list(self.models),
+            "ended": [list(pair) for pair in self.ended.items()],
+            "beyond": self.beyond,
+        }
+        return header, np.concatenate([np.zeros(0), *(model.words for model in self.models.values())])
+
+    def take(self, header: dict[str, Any], words: Floats) -> None:
+        """Take back what `to_words` gave."""
+        records = words.reshape(len(header["types"]), WORDS)
+        self.models = {int(number): SizeTime(records[row].copy()) for row, number in enumerate(header["types"])}
+        self.ended = {int(number): int(count) for number, count in header["ended"]}
+        self.beyond = int(header["beyond"])
+
+
+def _by_type(types: Ints) -> list[tuple[int, Ints]]:
+    """Return the rows of each type in order, the type that came first first."""
+    if not len(types):
+        return []
+    order = np.argsort(types, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(types[order]) != 0))
+    groups = np.split(order, starts[1:])
+    return sorted(((int(types[rows[0]]), rows) for rows in groups), key=lambda group: int(group[1][0]))

@@ -32,6 +32,8 @@ GOOD = {
     "suggest": ([{"component": "a"}], m.Suggest("a")),
     "task_events": ([{"records": b""}], m.TaskEvents(b"")),
     "profile": ([{}], m.Profile()),
+    "observe_run": ([{"program": "sort", "size": 3}], m.ObserveRun("sort", 3)),
+    "predict_run": ([{"program": "sort", "size": 3, "workers": [1, 2]}], m.PredictRun("sort", 3, [1, 2])),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
     "watch": ([{"network": "a", "cores": 2}], m.Watch(network="a", cores=2)),

@@ -1,4 +1,4 @@
-"""The adapter for OpenMP: a tool in C that its runtime loads, see docs/openmp.md; here only how it is built and found."""
+"""The adapter for OpenMP: a tool in C that its runtime loads, see README.md beside it; here only how it is built and found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.errors import InvalidValue
 
 SOURCES: Final = Path(__file__).parent
 LIBRARY: Final = "libadvisor_openmp.so"
-PARTS: Final = ("advisor_openmp.c", "sending.h", "advisor_task.h", "Makefile")
+PARTS: Final = ("*.c", "*.h", "Makefile")
 BUILD_S: Final = 120.0  # a compiler that takes longer hangs
 
 
@@ -26,9 +26,10 @@ def tool_library() -> Path:
         Where there is no compiler, or it fails.
     """
     built = SOURCES / LIBRARY
-    if built.exists() and all(built.stat().st_mtime >= (SOURCES / part).stat().st_mtime for part in PARTS):
+    parts = sorted(path for part in PARTS for path in SOURCES.glob(part))
+    if built.exists() and all(built.stat().st_mtime >= part.stat().st_mtime for part in parts):
         return built
-    digest = hashlib.sha256(b"\0".join((SOURCES / part).read_bytes() for part in PARTS)).hexdigest()[:16]
+    digest = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "advisor" / f"openmp-{digest}"
     if not (cache / LIBRARY).exists():
         build_tool(cache)

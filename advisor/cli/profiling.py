@@ -36,12 +36,11 @@ COMPILED_BYTES_MIN = 2**27
 @click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")
 @click.option("--socket", type=click.Path(path_type=Path), help="Send a PROGRAM's events to the service there.")
+@click.option("--record", type=click.Path(path_type=Path), help="Write a PROGRAM's events into this file; no service.")
 @click.option(
     "--mode",
-    default="auto",
-    show_default=True,
     type=click.Choice(watching.MODES),
-    help="Send every event of a PROGRAM, or sums where tasks are many.",
+    help="Every event of a PROGRAM, or sums of most tasks; auto: where they are many. [default: auto; with --record full]",
 )
 @options.as_json
 @click.pass_context
@@ -55,12 +54,14 @@ def profile_command(
     flame: bool,
     trace: Path | None,
     socket: Path | None,
-    mode: str,
+    record: Path | None,
+    mode: str | None,
     as_json: bool,
 ) -> None:
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.
 
-    Behind -- runs a PROGRAM of OpenMP tasks, with a service started for it where none is named, and its status is the command's.
+    Behind -- runs a PROGRAM of OpenMP tasks, with a service started for it where none is named, or with --record into a file;
+    its status is the command's.
 
     Trees are those of paper 5: one for each task construct, one for each thread's implicit task, with stubs where tasks ran.
     """
@@ -71,13 +72,22 @@ def profile_command(
         raise InvalidValue("files", len(files), "one, for a picture or a trace")
     if not 0.0 <= window_s <= 60.0:
         raise InvalidValue("window", window_s, "from 0 to 60 seconds")
-    if program and trace:
-        raise InvalidValue("trace", str(trace), "given with a file of events: a program's go to the service")
+    if trace and program and not record:
+        raise InvalidValue(
+            "trace", str(trace), "given with --record, or with a file of events: a service does not keep them"
+        )
+    if record and (socket or not program):
+        raise InvalidValue(
+            "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
+        )
     status = 0
-    if program:
+    if program and not record:
         profile, status = watching.watched(program, socket, mode, quiet=as_json)
         found = [(Path(program[0]).name, profile)]
     else:
+        if record:
+            status = watching.recorded(program, record, mode, quiet=as_json)
+            files = (record,)
         found = [(path.name, _read(path, window_s, trace)) for path in files]
     if picture:
         from advisor.pictures.icicle import draw_profile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import subprocess
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 PROGRAM: Final = "program"  # where a command's context keeps it
 QUESTION_S: Final = 60.0
 MODES: Final = ("auto", "full", "sums")
+# Records of a thread that wait for the disk: 128 MiB, taken as they are used. A file shall hold every event.
+RECORDED_BUFFER: Final = 2**22
 
 
 class ProfileCommand(options.Command):
@@ -45,16 +48,16 @@ def program_of(ctx: click.Context) -> Sequence[str]:
     return ctx.meta.get(PROGRAM, ())
 
 
-def watched(program: Sequence[str], socket: Path | None, mode: str, *, quiet: bool) -> tuple[Profile, int]:
-    """Run a program under the tool and return its profile and its exit status.
+def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, quiet: bool) -> tuple[Profile, int]:
+    """Run a program under the tool, its events to a service, and return its profile and its exit status.
 
     Parameters
     ----------
     program : sequence of str
     socket : Path, optional
         Of a service; without it ADVISOR_SOCKET says which, and without that one is started for the run.
-    mode : str
-        One of `MODES`.
+    mode : str, optional
+        One of `MODES`; auto without.
     quiet : bool
         Keep standard output free: what the program prints goes to standard error.
 
@@ -63,30 +66,57 @@ def watched(program: Sequence[str], socket: Path | None, mode: str, *, quiet: bo
     AdvisorError
         Where the tool cannot be built, the program not be started, or nothing came of it.
     """
-    from adapters.openmp import tool_library
     from advisor.client import SyncClient
     from advisor.demo.service_process import serving
 
-    library = tool_library()
     at = socket or (Path(os.environ["ADVISOR_SOCKET"]) if os.environ.get("ADVISOR_SOCKET") else None)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="advisor-")))
+        environment = _tool(mode or "auto", folder)
         if at is None:
             at, _ = stack.enter_context(serving(folder))
         client = stack.enter_context(SyncClient(str(at), timeout_s=QUESTION_S))
         client.hello()  # a wrong address is told before the program runs
         incarnation = secrets.token_bytes(16)
-        environment = {
-            "OMP_TOOL": "enabled",
-            "OMP_TOOL_LIBRARIES": str(library),
+        environment |= {
             "ADVISOR_SOCKET": str(at.absolute()),
             "ADVISOR_PRODUCER": Path(program[0]).name,
             "ADVISOR_INCARNATION": incarnation.hex(),
-            "ADVISOR_OPENMP_MODE": mode,
-            "ADVISOR_OPENMP_SUMS": str(folder / "sums"),
         }
         status = _run(program, environment, quiet=quiet)
-        return _profile(client, environment["ADVISOR_PRODUCER"], incarnation, folder / "sums", status), status
+        said = _report(folder)
+        run = bytes.fromhex(said["incarnation"]) if said else incarnation  # another one if a service lost its state
+        return _fetched(client, environment["ADVISOR_PRODUCER"], run, status), status
+
+
+def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> int:
+    """Run a program under the tool, its events into a file, without any service; return its exit status.
+
+    Raises
+    ------
+    AdvisorError
+        As `watched`.
+    """
+    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
+        environment = _tool(mode or "full", Path(folder)) | {"ADVISOR_OPENMP_FILE": str(path.absolute())}
+        if "ADVISOR_OPENMP_BUFFER" not in os.environ:
+            environment["ADVISOR_OPENMP_BUFFER"] = str(RECORDED_BUFFER)
+        path.unlink(missing_ok=True)  # a file of an earlier run is not taken for this one's
+        status = _run(program, environment, quiet=quiet)
+    if not path.exists():
+        raise _nothing_came(Path(program[0]).name, status)
+    return status
+
+
+def _tool(mode: str, folder: Path) -> dict[str, str]:
+    from adapters.openmp import tool_library
+
+    return {
+        "OMP_TOOL": "enabled",
+        "OMP_TOOL_LIBRARIES": str(tool_library()),
+        "ADVISOR_OPENMP_MODE": mode,
+        "ADVISOR_OPENMP_REPORT": str(folder / "report"),
+    }
 
 
 def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool) -> int:
@@ -105,19 +135,23 @@ def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool)
         return status if status >= 0 else 128 - status  # as a shell reports a signal
 
 
-def _profile(client: SyncClient, producer: str, incarnation: bytes, path: Path, status: int) -> Profile:
-    from advisor.files.sums import read_sums, with_sums
+def _report(folder: Path) -> dict[str, Any] | None:
+    path = folder / "report"
+    return json.loads(path.read_bytes()) if path.exists() else None
+
+
+def _nothing_came(name: str, status: int) -> InvalidValue:
+    why = f"it ended with status {status}" if status else "does it use OpenMP, of LLVM's libomp?"
+    return InvalidValue("program", name, f"one that runs tasks of OpenMP: nothing came of it; {why}")
+
+
+def _fetched(client: SyncClient, producer: str, incarnation: bytes, status: int) -> Profile:
     from advisor.profile.tree import Profile
 
-    said = read_sums(path)
     try:
-        answer: Mapping[str, Any] = client.profile(
-            producer, incarnation=said.incarnation if said and said.incarnation else incarnation, diagnosis=False
-        )
+        answer: Mapping[str, Any] = client.profile(producer, incarnation=incarnation, diagnosis=False)
     except InvalidValue as error:
-        why = f"it ended with status {status}" if status else "does it use OpenMP, of LLVM's libomp?"
-        raise InvalidValue("program", producer, f"one that runs tasks of OpenMP: nothing came of it; {why}") from error
+        raise _nothing_came(producer, status) from error
     except AdvisorError as error:
         raise ConnectionFailed(f"the service was lost during the run: {error}", field="socket") from error
-    profile = Profile.from_dict(answer["profile"])
-    return with_sums(profile, said.sums) if said else profile
+    return Profile.from_dict(answer["profile"])

@@ -1,0 +1,190 @@
+"""Real OpenMP programs under the tool: what they did is told exactly, whatever the machine is busy with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omp_programs import MISSING, Programs, Ran, compiled_programs, records_of_the_program, tasks_by_depth
+
+from advisor.profile import layout as at
+from advisor.profile.diagnosis import Finding, diagnose
+from advisor.profile.tree import Profile
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+# N and CUT: tasks all the way down, and with a cut-off that leaves each enough to do. LU's tasks are blocks: never small.
+PROGRAMS = {
+    "fib": ((11,), (26, 5)),
+    "nqueens": ((6,), (9, 2)),
+    "sort": ((300,), (200_000, 4)),
+    "sparselu": ((5,), (12,)),
+    "strassen": ((128,), (256, 1)),
+    "fft": ((128,), (16_384, 3)),
+}
+UNACCOUNTED = 0.02  # of p * time
+# The clock stands for nobody: a thread that the machine takes away between two regions is unaccounted for as long. Noise only
+# adds, so the least of some runs is the tool's own.
+TRIES = 8
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return compiled_programs(tmp_path_factory.mktemp("openmp"))
+
+
+def exact(ran: Ran) -> Profile:
+    """Check that a run's profile has every task, and nothing was refused, dropped or repaired."""
+    profile, report = ran.profile(), ran.report()
+    m = profile.measures
+    assert ran.status == 0, ran.errors
+    assert (m.creates, m.begins, m.ends, m.cancels) == (ran.tasks, ran.tasks, ran.tasks, 0)
+    assert report["tasks"] == report["followed"] == ran.tasks
+    assert (report["unsent"], report["dropped"], report["summed"], report["extra"], report["ended"]) == (
+        0,
+        0,
+        0,
+        0,
+        True,
+    )
+    assert set(profile.notes) <= {"clock_drift_ns"}, profile.notes
+    assert sum(tasks_by_depth(profile).values()) == ran.tasks
+    assert sum(int(profile.count[root]) for root in profile.roots(at.TASK)) == ran.tasks
+    created = profile.role == at.CREATION
+    assert int(profile.count[created].sum()) == ran.tasks
+    return profile
+
+
+def least(runs: Callable[[], Profile], measured: Callable[[Profile], float], enough: float) -> float:
+    """The least of a measure over some runs, or the first that is small enough."""
+    found = measured(runs())
+    for _ in range(TRIES - 1):
+        if found < enough:
+            break
+        found = min(found, measured(runs()))
+    return found
+
+
+def unaccounted(profile: Profile) -> float:
+    return abs(profile.measures.unaccounted_s) / profile.measures.workers_s
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_task_is_told(programs: Programs, name: str, threads: int, tied: bool) -> None:
+    exact(programs.run(name, *PROGRAMS[name][0], threads=threads, tied=tied))
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_with_a_cut_off_all_time_is_accounted_for(programs: Programs, name: str, threads: int, tied: bool) -> None:
+    profiles: list[Profile] = []
+
+    def run() -> Profile:
+        profiles.append(exact(programs.run(name, *PROGRAMS[name][1], threads=threads, tied=tied)))
+        return profiles[-1]
+
+    assert least(run, unaccounted, UNACCOUNTED) < UNACCOUNTED
+    profile = profiles[-1]
+    assert profile.measures.workers_max == threads
+    if len(PROGRAMS[name][1]) > 1:
+        assert (
+            max(tasks_by_depth(profile)) == PROGRAMS[name][1][1] - 1
+        )  # the depth that the tool counts is the program's
+
+
+def test_types_are_named_by_function_module_and_offset(programs: Programs) -> None:
+    profile = exact(programs.run("nqueens", 6))
+    (root,) = profile.roots(at.TASK)
+    function, place = profile.names[root].split(" ")
+    module, offset = place.strip("()").split("+")
+    assert (function, module) == ("solve", "nqueens")
+    assert int(offset, 16) > 0
+    assert {profile.names[node] for node in profile.roots(at.THREAD)} == {"0"}
+    first = exact(programs.run("fft", 64))
+    assert len(first.roots(at.TASK)) == 2  # two constructs of one function, told apart by their offsets
+    assert len({first.names[root].split(" ")[0] for root in first.roots(at.TASK)}) == 1
+
+
+def test_sizes_and_parameters_of_the_header_arrive(programs: Programs) -> None:
+    ran = programs.run("sort", 300, 3)
+    exact(ran)
+    assert ran.kinds()["SIZE"] == ran.tasks
+    profile = exact(programs.run("fft", 64, 3))
+    told = {
+        int(profile.value[node])
+        for node in range(len(profile))
+        if profile.role[node] == at.PARAMETER and profile.names[node] == "n"
+    }
+    assert told == {32, 16, 8}
+
+
+def test_the_header_does_nothing_without_the_tool(programs: Programs) -> None:
+    assert programs.run("plain").output == "unharmed\n"
+    assert programs.run("sort", 300, 3, tool=False).tasks == programs.run("sort", 300, 3).tasks
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["fib", "nqueens", "strassen"])
+def test_sums_hold_what_the_events_would(programs: Programs, name: str, threads: int, tied: bool) -> None:
+    arguments = PROGRAMS[name][0]
+    full = exact(programs.run(name, *arguments, threads=threads, tied=tied))
+    ran = programs.run(name, *arguments, threads=threads, tied=tied, mode="sums")
+    summed, report, m = ran.profile(), ran.report(), ran.profile().measures
+    assert (m.creates, m.begins, m.ends) == (ran.tasks, ran.tasks, ran.tasks)
+    assert tasks_by_depth(summed) == tasks_by_depth(full)
+    assert 0 < report["followed"] < report["tasks"] == ran.tasks
+    assert report["dropped"] == 0
+    assert set(summed.notes) <= {"clock_drift_ns", "instances_summed"}, summed.notes
+    assert summed.notes["instances_summed"] == ran.tasks - report["followed"]
+    assert abs(m.unaccounted_s) <= 0.1 * m.workers_s + 1e-3  # a stub's edges, and the sums' own: some tens of ns a task
+
+
+@pytest.mark.parametrize("mode", ["full", "auto", "sums"])
+def test_what_does_not_fit_is_counted_exactly(programs: Programs, mode: str) -> None:
+    whole = records_of_the_program(programs.run("nqueens", 7).report())
+    ran = programs.run("nqueens", 7, mode=mode, buffer=1024)
+    report, m = ran.report(), ran.profile().measures
+    assert records_of_the_program(report) == whole
+    assert report["sent"] <= 1024 * 2
+    assert report["followed"] < report["tasks"] == ran.tasks
+    assert (report["dropped"] > 0, report["summed"] > 0) == (mode == "full", mode != "full") or mode == "auto"
+    assert (m.creates, m.begins, m.ends) == (
+        ran.tasks,
+        ran.tasks,
+        ran.tasks,
+    )  # those that were left out are in the sums
+
+
+@pytest.mark.parametrize("mode", ["full", "sums"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_diagnosis_of_queens_without_a_cut_off_names_the_depth(programs: Programs, threads: int, mode: str) -> None:
+    """Paper 5, section VI: tasks of the deep levels are too small, stop at depth 3 of an n of 14; here n is 9."""
+
+    def too_small() -> list[Finding]:
+        ran = programs.run("nqueens", 9, threads=threads, mode=mode)
+        return [found for found in diagnose(ran.profile()) if found.code == "tasks_too_small"]
+
+    found = next((found for found in (too_small() for _ in range(TRIES)) if found), [])
+    assert len(found) == 1, "no run says that the tasks are too small"
+    assert found[0].evidence["parameter"] == "depth"
+    assert found[0].evidence["cut_off"] in (3, 4)
+    assert f"stop at depth {found[0].evidence['cut_off']}" in found[0].text
+    assert found[0].gain > 1.0
+
+
+def test_a_file_that_cannot_be_written_does_not_stop_the_program(programs: Programs, tmp_path: Path) -> None:
+    free = programs.run("sort", 300, tool=False)
+    for file in (tmp_path / "no" / "such" / "folder", "/dev/full"):
+        ran = programs.run("sort", 300, file=file)
+        assert (ran.status, ran.tasks) == (0, free.tasks)
+        assert "cannot be written" in ran.errors
+    full = programs.run("sort", 300, file_kib=64)
+    report = full.report()
+    assert (full.status, full.tasks, report["sent"], report["ended"]) == (0, free.tasks, 0, False)
+    assert report["unsent"] == records_of_the_program(report) > free.tasks
+    assert "the file of task events is cut" in full.errors

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from advisor.files.graphs import GraphFile
     from advisor.simulation import Request
 
+TARGETS = {
+    "plot": (".png",),
+    "gantt": (".png", ".html"),
+    "chrome": (),
+}  # options that write, and what their names end in
 CHAIN_SHOWN = 12  # tasks of a critical path that are told
 COMPILED_FROM = 5_000_000  # tasks times analyses from which compiling, a few seconds, pays
 
@@ -110,6 +115,7 @@ def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
         raise InvalidValue(
             "component", dict(given["components"]), "with --socket, --tcp, --state or --table, which predict"
         )
+    _check_targets(given)
     source = _source(graph, timed=not predicted)
     request = _request(given)
     if predicted:
@@ -129,6 +135,18 @@ def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
         click.echo(json.dumps(result))
     else:
         show_result(result)
+
+
+def _check_targets(given: dict[str, Any]) -> None:
+    """Refuse what could not be written before anything is worked out."""
+    for kind, suffixes in TARGETS.items():
+        path: Path | None = given[kind]
+        if path is None:
+            continue
+        if suffixes and path.suffix.lower() not in suffixes:
+            raise InvalidValue(kind, path.name, f"a name that ends in {' or '.join(suffixes)}")
+        if not path.absolute().parent.is_dir():
+            raise InvalidValue(kind, str(path), "in a folder that is there")
 
 
 def _source(graph: str, *, timed: bool) -> GraphFile:

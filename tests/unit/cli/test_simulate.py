@@ -193,6 +193,8 @@ def test_contention_a_lock_and_speeds(graph: Path) -> None:
         (("--metric", "beauty"), "beauty"),
         (("--speeds", "1,-1"), "positive"),
         (("--gantt", "g.svg"), ".html"),
+        (("--plot", "g.pdf"), ".png"),
+        (("--chrome", "/no/such/folder/t.json"), "folder"),
     ],
 )
 def test_a_wrong_command_says_what_is_wrong(graph: Path, arguments: tuple[str, ...], says: str) -> None:

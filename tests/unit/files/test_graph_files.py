@@ -305,7 +305,7 @@ def test_json_that_is_no_graph_is_refused_by_its_field(data: object, says: str) 
         max_leaves=12,
     )
 )
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
 def test_any_json_is_a_graph_or_refused(data: object) -> None:
     with suppress(AdvisorError):
         graph_from_json(data)

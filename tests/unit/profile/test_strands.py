@@ -252,7 +252,7 @@ def test_dropped_events_are_refused_and_none_are_a_graph_of_nothing() -> None:
         max_size=25,
     )
 )  # fmt: skip
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_any_records_are_a_graph_or_refused(rows: list[tuple[int, ...]]) -> None:
     records = np.array(rows, RECORD)
     with suppress(AdvisorError):

@@ -237,7 +237,7 @@ class SizeTime:
         chosen = np.zeros(len(x), np.bool_)
         chosen[[0, -1]] = True
         while chosen.sum() < min(KNOTS, len(x)):
-            missed = np.abs(np.interp(x, x[chosen], y[chosen]) - y)
+            missed: Floats = np.abs(np.interp(x, x[chosen], y[chosen]) - y)
             missed[chosen | (missed <= tolerated)] = 0.0
             worst = int((missed * n).argmax())
             if missed[worst] <= 0.0:

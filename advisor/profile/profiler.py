@@ -24,8 +24,8 @@ from advisor.errors import InvalidValue, TooLarge
 from advisor.profile import layout as at
 from advisor.profile.reorder import WINDOW_NS, Reorder, joined
 from advisor.profile.state import CHUNK_EVENTS, PLAIN, Caps, Tables
-from advisor.profile.task_types import TaskTypes
 from advisor.profile.sums import fold_sums
+from advisor.profile.task_types import TaskTypes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, N, SizeTime, within_cells
+from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, TIME2, N, SizeTime
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -216,16 +216,25 @@ def _total(clusters: tuple[Cluster, ...]) -> float:
 
 
 def _by_size(learned: SizeTime) -> float:
-    """Return the share of the variance of time that sizes explain: what is left is that within cells."""
+    """Return the share of the variance of time that sizes explain: of each instance by the others, of its cell where there are
+    some, else of the neighbouring cells."""
     n, total = learned.number("sized"), learned.number("sized_total")
     variance = learned.number("sized_squares") - total**2 / n
     cells = learned.cells
-    if variance <= 0.0 or n < 2 or cells.shape[1] < 2:
+    if variance <= 0.0 or cells.shape[1] < 2:
         return 0.0
-    means = cells[TIME] / cells[N]
-    within = (within_cells(cells) * means) ** 2 * np.maximum(cells[N] - 1.0, 0.0)
-    lost = len(means) / n  # as many degrees of freedom as there are cells: means of one instance each explain nothing
-    return max(0.0, 1.0 - float(within.sum()) / variance) * max(0.0, 1.0 - lost)
+    counts, sizes, means = cells[N], cells[SIZE] / cells[N], cells[TIME] / cells[N]
+    single = np.flatnonzero(counts == 1.0)
+    several = counts > 1.0
+    within = np.maximum(cells[TIME2] - counts * means**2, 0.0)[several]
+    lost = float((within * (counts[several] / (counts[several] - 1.0)) ** 2).sum())
+    if len(single):
+        below, above = np.maximum(single - 1, 0), np.minimum(single + 1, len(sizes) - 1)
+        below, above = np.where(single == 0, above, below), np.where(single == len(sizes) - 1, below, above)
+        width = sizes[above] - sizes[below]
+        share = np.where(width > 0.0, (sizes[single] - sizes[below]) / np.where(width > 0.0, width, 1.0), 0.0)
+        lost += float(((means[below] + share * (means[above] - means[below]) - means[single]) ** 2).sum())
+    return max(0.0, 1.0 - lost / variance)
 
 
 def _judged(

@@ -309,7 +309,7 @@ class AsyncClient:
     ) -> dict[str, Any]:
         """Return the profile of a producer's newest run, or without producer which runs there are.
 
-        `asked` is `incarnation`, `nodes` and `diagnosis`.
+        `asked` is `incarnation`, `nodes`, `diagnosis` and `ended`: as if the run had ended.
         """
         return await self._ask("profile", requests.given(producer=producer, **asked), dict, timeout_s)
 

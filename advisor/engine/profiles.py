@@ -11,7 +11,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
-from advisor.domain.task_events import RECORD, TaskEvents
+from advisor.domain.task_events import EVENTS_BATCH_MAX, RECORD, TaskEvents
 from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, slots_in, slots_of
 from advisor.engine.snapshot import TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
@@ -95,9 +95,12 @@ class Profiles:
         return folded
 
     def answer(
-        self, producer: str | None, incarnation: bytes | None, *, nodes: bool, diagnosis: bool
+        self, producer: str | None, incarnation: bytes | None, *, nodes: bool, diagnosis: bool, ended: bool = False
     ) -> dict[str, Any]:
         """Return the profile of a producer's newest run, or of the one named; without producer, which runs there are.
+
+        With `ended`, what waits for other threads' events is in it, up to `EVENTS_BATCH_MAX` of them: a producer that was
+        killed could not say that its run is over. Nothing is changed by it.
 
         Raises
         ------
@@ -108,7 +111,8 @@ class Profiles:
             return {"runs": [self._told(key, run) for key, run in reversed(self.runs.items())]}
         key = self._key(producer, incarnation)
         run = self.runs[key]
-        profile = profile_of(run.profiler)
+        whole = ended and len(run.profiler.window) <= EVENTS_BATCH_MAX
+        profile = profile_of(run.profiler.as_if_ended() if whole else run.profiler)
         answer: dict[str, Any] = {**self._told(key, run), "measures": profile.measures.as_dict()}
         if nodes:
             answer["profile"] = profile.as_dict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final
@@ -159,6 +160,15 @@ class Profiler:
     def flush(self) -> Folded:
         """Fold what waits in the window: the stream has ended, or answers shall hold all of it."""
         return self._fold_records(*self.window.flush())
+
+    def as_if_ended(self) -> Profiler:
+        """Return a profiler in which what waits is folded; this one stays as it is. Cost O(state + events that wait)."""
+        if not len(self.window):
+            return self
+        made = copy(self)
+        made.tables, made.window = self.tables.whole_copy(), copy(self.window)
+        made.flush()
+        return made
 
     def compile(self) -> None:
         """Use the compiled fold from now on, where it is there; the numbers stay as they are."""

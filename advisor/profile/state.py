@@ -20,6 +20,9 @@ EVENT_NODES, EVENT_FRAMES, EVENT_CONTEXTS = 4, 3, 3  # that one event may take a
 RESERVED_SHARE = 8  # of the cap of instances, one part for those that begin
 SPARE = 8  # frames that are there beside, for events that look whether there are some before they take them
 
+FLOATS: Final = ("sizes", "moments", "metrics")
+NAMES: Final = ("g", "threads", "contexts", "frames", "nodes", "node_index", "task_index", "edges", *FLOATS)
+
 PLAIN: Final[Mapping[str, Callable[..., Any]]] = {
     name: getattr(module, name)
     for module, names in (
@@ -184,10 +187,17 @@ class Tables:
 
     def become_compiled(self, kernels: Mapping[str, Callable[..., Any]]) -> None:
         """Keep the tables in arrays from now on, for compiled kernels."""
-        floats = ("sizes", "moments", "metrics")
-        for name in ("g", "threads", "contexts", "frames", "nodes", "node_index", "task_index", "edges", *floats):
-            setattr(self, name, np.array(getattr(self, name), np.float64 if name in floats else np.int64))
+        for name in NAMES:
+            setattr(self, name, np.array(getattr(self, name), np.float64 if name in FLOATS else np.int64))
         self.kernels, self.plain = kernels, False
+
+    def whole_copy(self) -> Tables:
+        """Return a copy that shares nothing with this one."""
+        made = copy(self)
+        for name in NAMES:
+            part = getattr(self, name)
+            setattr(made, name, list(part) if self.plain else part.copy())
+        return made
 
     def closed_copy(self) -> Tables:
         """Return a copy whose open regions are closed as lost; only what a checkpoint keeps of it is whole."""

@@ -316,7 +316,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "profile": Method(
         Profile,
-        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean},
+        {"producer": f.name, "incarnation": f.binary(16), "diagnosis": f.boolean, "nodes": f.boolean, "ended": f.boolean},
     ),
     "observe_run": Method(
         ObserveRun,

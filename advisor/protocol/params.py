@@ -105,6 +105,7 @@ class Profile:
     incarnation: bytes | None = None
     diagnosis: bool = True
     nodes: bool = True
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

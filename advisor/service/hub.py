@@ -305,7 +305,7 @@ class Hub:
 
     def _profile(self, _: Connection, params: m.Profile, __: int | None) -> dict[str, Any]:
         return self.engine.profiles.answer(
-            params.producer, params.incarnation, nodes=params.nodes, diagnosis=params.diagnosis
+            params.producer, params.incarnation, nodes=params.nodes, diagnosis=params.diagnosis, ended=params.ended
         )
 
     def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:

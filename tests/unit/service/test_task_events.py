@@ -120,12 +120,18 @@ async def test_the_client_sends_events_exactly_once(tmp_path: Path) -> None:
     async with running(tmp_path), AsyncClient(f"unix:{tmp_path / 's'}", producer="mine") as client:
         answer = await client.task_events(events.records, strings=list(events.strings))
         assert answer["waiting"] == len(events)
-        answer = await client.profile("mine", nodes=False)
-        assert answer["notes"] == {"events_waiting": len(events)}
+        for _ in range(2):  # looking changes nothing
+            answer = await client.profile("mine", nodes=False)
+            assert answer["notes"] == {"events_waiting": len(events)}
+            assert answer["measures"]["ends"] == 0
+            whole = await client.profile("mine", ended=True)
+            assert whole["measures"]["ends"] == int((events.records["kind"] == Kind.END).sum())
+            assert whole["profile"]["notes"] == {}
         answer = await client.task_events(b"", ended=True)
         assert (answer["accepted"], answer["waiting"]) == (len(events), 0)
         answer = await client.profile("mine", nodes=False)
         assert answer["notes"] == {}
+        assert (await client.profile("mine"))["profile"] == whole["profile"]
 
 
 async def test_the_threaded_client_sends_events_exactly_once(tmp_path: Path) -> None:

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-from advisor.cli import options, show
+from advisor.cli import options, show_simulation
 from advisor.domain import limits
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from advisor.files.graphs import GraphFile
     from advisor.simulation import Request
 
-CHAIN_SHOWN = 12  # tasks of a critical path that are told
+RECORDED = 0  # stands for the number of cores that the graph was recorded on, until its file is read
+TARGETS = {
+    "plot": (".png",),
+    "gantt": (".png", ".html"),
+    "chrome": (),
+}  # options that write, and what their names end in
 COMPILED_FROM = 5_000_000  # tasks times analyses from which compiling, a few seconds, pays
 
 
@@ -37,9 +39,9 @@ class Words(click.ParamType[list[str]]):
 
 
 class Counts(click.ParamType[list[int]]):
-    """Numbers of cores: 4, 1..64, 1,2,4..8, or 2..64:2 in steps."""
+    """Numbers of cores: 4, 1..64, 1,2,4..8, or 2..64:2 in steps; RECORDED for those of the machines that the file names."""
 
-    name = "P[..Q[:STEP]][,…]"
+    name = "P[..Q[:STEP]][,…]|recorded"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
         """Return the numbers, each once, ascending."""
@@ -47,6 +49,9 @@ class Counts(click.ParamType[list[int]]):
             return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
         found = set[int]()
         for part in str(value).split(","):
+            if part.strip() == "recorded":
+                found.add(RECORDED)
+                continue
             try:
                 span, _, step = part.partition(":")
                 low, _, high = span.partition("..")
@@ -110,8 +115,9 @@ def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
         raise InvalidValue(
             "component", dict(given["components"]), "with --socket, --tcp, --state or --table, which predict"
         )
+    _check_targets(given)
     source = _source(graph, timed=not predicted)
-    request = _request(given)
+    request = _request(given, source)
     if predicted:
         source, request = _predicted(source, request, given)
     from advisor.simulation import answer, use_compiled
@@ -124,11 +130,25 @@ def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
         result["measured"] = source.measured
     if source.cores:
         result["machines"] = list(source.cores)
+    if source.cores and source.measured:
+        result |= _compared(source, result)
     result |= _drawn(source, request, result, given)
     if as_json:
         click.echo(json.dumps(result))
     else:
-        show_result(result)
+        show_simulation.result(result)
+
+
+def _check_targets(given: dict[str, Any]) -> None:
+    """Refuse what could not be written before anything is worked out."""
+    for kind, suffixes in TARGETS.items():
+        path: Path | None = given[kind]
+        if path is None:
+            continue
+        if suffixes and path.suffix.lower() not in suffixes:
+            raise InvalidValue(kind, path.name, f"a name that ends in {' or '.join(suffixes)}")
+        if not path.absolute().parent.is_dir():
+            raise InvalidValue(kind, str(path), "in a folder that is there")
 
 
 def _source(graph: str, *, timed: bool) -> GraphFile:
@@ -140,13 +160,17 @@ def _source(graph: str, *, timed: bool) -> GraphFile:
     return read_graph(graph, timed=timed)
 
 
-def _request(given: dict[str, Any]) -> Request:
+def _request(given: dict[str, Any], source: GraphFile) -> Request:
     from advisor.simulation import Request, contention_of_text
     from advisor.simulation.requests import PLAIN
 
-    speeds = given["speeds"]
+    speeds, cores = given["speeds"], given["cores"]
+    if RECORDED in cores:
+        if not source.cores:
+            raise InvalidValue("cores", "recorded", "numbers: the file does not tell on which machines it ran")
+        cores = sorted({count or sum(source.cores) for count in cores})
     return Request(
-        cores=[len(speeds)] if speeds else given["cores"],
+        cores=[len(speeds)] if speeds else cores,
         policies=given["policies"],
         contention=contention_of_text(given["contention"]) if given["contention"] else None,
         measured_alone=given["measured_alone"],
@@ -182,6 +206,21 @@ def _predicted(source: GraphFile, request: Request, given: dict[str, Any]) -> tu
     return replace(source, graph=graph.timed(found.times)), replace(request, uncertain=times, shared=given["shared"])
 
 
+def _compared(source: GraphFile, result: dict[str, Any]) -> dict[str, Any]:
+    """Return what the first policy is predicted to take on the machines that ran the graph, beside what was measured."""
+    cores = sum(source.cores)
+    predicted = next((row["makespan"] for row in result["results"] if row["cores"] == cores), None)
+    if predicted is None or not source.measured:
+        return {}
+    running = result["work"] / source.measured
+    return {
+        "recorded": {
+            "cores": cores, "predicted": predicted, "measured": source.measured, "error": predicted / source.measured - 1.0,
+            "mean_running": running,
+        }
+    }  # fmt: skip
+
+
 def _drawn(source: GraphFile, request: Request, result: dict[str, Any], given: dict[str, Any]) -> dict[str, str]:
     """Draw what was asked for; return the paths."""
     if not (given["plot"] or given["gantt"] or given["chrome"]):
@@ -204,72 +243,3 @@ def _drawn(source: GraphFile, request: Request, result: dict[str, Any], given: d
         if given["chrome"]:
             found["chrome"] = str(write_chrome(shown, given["chrome"]))
     return found
-
-
-def show_result(result: dict[str, Any]) -> None:
-    """Print a table of the analyses, and the advice."""
-    from advisor.simulation.words import told_time
-
-    def time(value: float | None) -> str:
-        return "" if value is None else told_time(value, result["unit"])
-
-    click.echo(
-        f"{result['graph']}: {show.several(result['tasks'], 'task')}, {show.several(result['edges'], 'edge')}, "
-        f"work {time(result['work'])}, longest path {time(result['span'])}"
-    )
-    if "measured" in result or "machines" in result:
-        took = f"took {time(result['measured'])}" if "measured" in result else "ran"
-        machines = result.get("machines", ())
-        where = (
-            f" on {show.several(sum(machines), 'core')} of {show.several(len(machines), 'machine')}" if machines else ""
-        )
-        click.echo(f"When it was recorded it {took}{where}.")
-    interval = ["interval"] if "makespan_low" in result["results"][0] else []
-    stochastic = ["Graham", "Kruskal–Weiss"] if "graham" in result["results"][0]["bounds"] else []
-    table = show.table("policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", *stochastic)
-    for row in result["results"]:
-        bound = row["bounds"]
-        table.add_row(
-            row["policy"], str(row["cores"]), time(row["makespan"]),
-            *(f"{time(row['makespan_low'])} to {time(row['makespan_high'])}" for _ in interval),
-            f"{row['speedup']:.2f}", show.percent(row["efficiency"]), time(max(bound["work"], bound["span"])),
-            *(time(bound[name]) for name in ("graham", "kruskal_weiss") if stochastic),
-        )  # fmt: skip
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(highlight=False, width=show.PIPE_COLUMNS)).print(table)
-    for row in result["results"]:
-        for name in (name for name in SHOWN if name in row):
-            told = SHOWN[name](row[name], time)
-            click.echo(f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {told}")
-    for sentence in result.get("advice", ()):
-        click.echo(sentence["text"])
-    for kind in ("plot", "gantt", "chrome"):
-        if kind in result:
-            click.echo(f"wrote {result[kind]}")
-
-
-def _chain(steps: Sequence[Mapping[str, Any]], time: Callable[[float], str]) -> str:
-    """Return the critical path in words: its tasks, those in the middle of a long one left out."""
-    told = [f"{step['task']} {time(step['start'])} ({step['why']})" for step in steps]
-    if len(told) > CHAIN_SHOWN:
-        half = CHAIN_SHOWN // 2
-        told[half:-half] = [f"… {len(told) - 2 * half} more …"]
-    return " → ".join(told) or "nothing"
-
-
-def _length(steps: Mapping[str, Any], time: Callable[[float], str]) -> str:
-    return f"{steps['mean']:.2f} on average, {steps['most']:g} at most"
-
-
-# How the table's command tells a metric that is no column of it; the rest of each is in the JSON.
-SHOWN: Mapping[str, Callable[[Any, Callable[[float], str]], str]] = {
-    "idle": lambda found, time: ", ".join(f"{cause.replace('_', ' ')} {time(value)}" for cause, value in found.items()),
-    "utilization": lambda found, time: show.percent(found),
-    "busy": lambda found, time: ", ".join(time(value) for value in found),
-    "critical_path": _chain,
-    "ready_length": _length,
-    "processes_per_queue": _length,
-    "timeline": lambda found, time: "; ".join(
-        f"{step['task']} on {step['processor']} from {time(step['start'])} to {time(step['finish'])}" for step in found
-    ),
-}

@@ -3,12 +3,16 @@ one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, cast
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
 from advisor.errors import InvalidValue
 
+NO_WORK = ("Alias", "DataNode")  # of a graph's nodes since 2024: another name of a key, and data
+# What makes a key the only one: a hash, or the groups of a UUID, some of which delayed functions have kept.
+TOKEN = re.compile(r"-(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[^-]{8,})$")
 Times = float | Mapping[Any, float] | Callable[[Any], float]
 
 
@@ -78,7 +82,7 @@ def _is_task(value: Any, tasks: Mapping[Any, Any]) -> bool:
     if isinstance(value, tuple):
         parts = cast("tuple[Any, ...]", value)
         return bool(parts) and callable(parts[0])
-    return type(value).__name__ == "Task" or callable(value)
+    return type(value).__name__ not in NO_WORK and callable(value)
 
 
 def _time(times: Times, key: Any, value: Any, tasks: Mapping[Any, Any]) -> float:
@@ -102,5 +106,4 @@ def _type(key: Any) -> str:
     """Return what Dask calls the prefix of a key: the function's name, without the token that follows it."""
     parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
     head = str(parts[0])
-    prefix, sign, token = head.rpartition("-")
-    return prefix if sign and len(token) >= 8 else head
+    return TOKEN.sub("", head) or head

@@ -92,7 +92,7 @@ def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
         layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.06),
     )
     FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=13, fontweight="bold")
+    figure.suptitle(literal(title), fontsize=13, fontweight="bold")
     for place, panel in enumerate(panels):
         _panel(figure.add_subplot(rows, columns, place + 1), panel)
     target = Path(path)
@@ -103,10 +103,16 @@ def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
     return target
 
 
+def literal(text: str) -> str:
+    """Return a text of the caller's as matplotlib shows it as it is: a $ begins no formula, an underscore hides no label."""
+    shown = text.replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
 def _panel(axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title, fontsize=11)
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    axes.set_title(literal(panel.title), fontsize=11)
+    axes.set_xlabel(literal(panel.x_label))
+    axes.set_ylabel(literal(panel.y_label))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, axis="y" if panel.bars else "both", color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)
@@ -121,7 +127,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
     for height, text in panel.marks_y.items():
         axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
-            text, (1.0, height), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
+            literal(text), (1.0, height), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
             ha="right", va="bottom", fontsize=8, color=GREY,
         )  # fmt: skip
     _ticks(axes, panel)
@@ -131,7 +137,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
 
 def _line(axes: Axes, series: Series) -> None:
     colour, marker = PALETTE[series.colour % len(PALETTE)], MARKERS[series.colour % len(MARKERS)]
-    style: dict[str, Any] = {"color": colour, "label": series.label or "_", "markersize": 4.5}
+    style: dict[str, Any] = {"color": colour, "label": literal(series.label) or "_", "markersize": 4.5}
     if series.style == "points":
         style["markersize"] = 4.5 if len(series.x) < DENSE_POINTS else 2.5
         axes.plot(series.x, series.y, linestyle="none", marker=marker, alpha=0.5, **style)
@@ -148,9 +154,11 @@ def _bars(axes: Axes, bars: Bars) -> None:
     places = np.arange(len(bars.groups))
     for number, (label, heights) in enumerate(bars.values.items()):
         offset = (number - (len(bars.values) - 1) / 2) * width
-        drawn = axes.bar(places + offset, heights, width * 0.92, label=label, color=PALETTE[number % len(PALETTE)])
+        drawn = axes.bar(
+            places + offset, heights, width * 0.92, label=literal(label), color=PALETTE[number % len(PALETTE)]
+        )
         axes.bar_label(drawn, [bars.text.format(height) for height in heights], fontsize=7.5, padding=2)
-    axes.set_xticks(places, bars.groups)
+    axes.set_xticks(places, [literal(group) for group in bars.groups])
     axes.margins(y=0.15)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue, Unsupported
-from advisor.pictures.charts import DOTS_PER_INCH, PALETTE, Panel, Series, draw
+from advisor.pictures.charts import DOTS_PER_INCH, PALETTE, Panel, Series, draw, literal
 from advisor.pictures.gantt_page import gantt_page
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import critical_path, ready_length, traced
@@ -19,7 +19,8 @@ from advisor.simulation.words import scaled, told_time
 COLUMNS = 1600  # of a PNG chart: more bars than that on one processor are drawn as how busy it is in each
 OTHER = "others"
 COLOURS = (*PALETTE[:6], "#9a9a9a")  # black is for the critical path
-SHORT_NAMES = 40  # tasks that get their name written on them, where there are no more
+NAMED_MAX = 500  # tasks that have their name written on them, where there are no more and it fits
+CHARACTERS = 180  # of that writing that fit across a PNG chart
 
 
 def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Path:
@@ -140,18 +141,26 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
         _critical(upper, execution, per_tick)
     else:
         _busy_shares(upper, execution, kinds, per_tick)
-    if 0 < len(graph) <= SHORT_NAMES:
+    if 0 < len(graph) <= NAMED_MAX:
         for task, (start, finish, who) in enumerate(zip(starts, finishes, trace.processors, strict=True)):
-            if finish > start:
+            if (finish - start) * CHARACTERS >= len(graph.name(task)) * execution.ticks * per_tick > 0:
                 upper.text(
-                    (start + finish) / 2, who, graph.name(task), ha="center", va="center", fontsize=8, color="white"
+                    (start + finish) / 2,
+                    who,
+                    literal(graph.name(task)),
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="white",
                 )
     upper.set_ylim(execution.cores - 0.4, -0.6)
     upper.set_ylabel("core")
     upper.yaxis.get_major_locator().set_params(integer=True)
-    upper.set_title(title, fontsize=12, fontweight="bold")
+    upper.set_title(literal(title), fontsize=12, fontweight="bold")
     if len(names) > 1:
-        handles = [Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=name) for place, name in enumerate(names)]
+        handles = [
+            Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=literal(name)) for place, name in enumerate(names)
+        ]
         upper.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
     ready = ready_length(execution)
     lower.fill_between(ready.times * per_tick, ready.values, step="post", color="#bbbbbb")

@@ -144,7 +144,7 @@ def _columns(found: Strands, ticks: Any) -> dict[str, Any]:
     totals = np.bincount(owner[held], ticks[held], minlength=len(found.number_of))
     tied = np.asarray([instance is not None and instance.tied for instance in found.of], bool)
     tied[held] &= strands[owner[held]] > 1
-    total, evenly = totals[owner], 1.0 / strands[owner]
+    total, evenly = totals[owner], 1.0 / np.maximum(strands, 1)[owner]
     numbers = [0 if instance is None else found.number_of[instance.index] for instance in found.of]
     return {
         "tied": np.where(tied, owner, NONE),

@@ -218,7 +218,12 @@ class Strands:
 
     def switch(self, on: _Thread, event: Event) -> None:
         """A suspended task goes on, or the thread's implicit one."""
-        on.current = self._known(event) if event.instance else on.implicit
+        goes_on = self._known(event) if event.instance else on.implicit
+        if goes_on.strand == NONE:
+            raise InvalidValue(
+                "events", f"switch to instance {event.instance} at {event.time} ns", "to one that has begun"
+            )
+        on.current = goes_on
 
     def depend(self, on: _Thread, event: Event) -> None:
         """A task that has not begun waits for another."""
@@ -312,7 +317,7 @@ class Strands:
             on.gap = 0
             return
         if sync == SyncKind.BARRIER:
-            self._leave_barrier(instance)
+            self._leave_barrier(instance, event)
         else:
             joined = instance.children
             if sync == SyncKind.TASKGROUP:
@@ -328,9 +333,11 @@ class Strands:
                 for child in instance.live:
                     child.waiters.append(instance.strand)
 
-    def _leave_barrier(self, instance: Instance) -> None:
+    def _leave_barrier(self, instance: Instance, event: Event) -> None:
         team, number = self._team(instance), instance.teams[-1] if instance.teams else 0
         k = instance.barriers[number]
+        if k not in team.barriers:
+            raise InvalidValue("events", f"end of a barrier at {event.time} ns", "in the region in which it was begun")
         at = team.barriers[k]
         instance.after.append(at)
         if k not in team.left:

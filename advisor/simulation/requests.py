@@ -110,10 +110,15 @@ def prepare(graph: TaskGraph, request: Request) -> Prepared:
     found = graph
     if request.measured_alone:
         found = alone(graph, contention, lock)
-    named = [policy_of(policy) for policy in request.policies]
-    policies = tuple(WorkStealing(request.seed) if policy == WorkStealing() else policy for policy in named)
+    policies = tuple(_seeded(policy, request.seed) for policy in request.policies)
     options = {"contention": contention, "lock": lock, "speeds": request.speeds}
     return Prepared(Program(found), request, policies, options)
+
+
+def _seeded(policy: Any, seed: int) -> Policy:
+    """Return a policy; one that draws, and was named only, with the request's seed."""
+    found = policy_of(policy)
+    return WorkStealing(seed) if isinstance(policy, str) and isinstance(found, WorkStealing) else found
 
 
 def request_of(given: Mapping[str, Any]) -> Request:

@@ -165,7 +165,7 @@ def test_compiled_loops_give_the_same_ticks(compiled):
     @given(
         graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "lifo", "lpt", "bottom_level", "static_cyclic"])
     )
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=200, deadline=None)
     def check(graph, cores, policy):
         assert simulate(graph, cores, policy).ticks == simulate(graph, cores, policy, trace=True).ticks
 

@@ -193,12 +193,35 @@ def test_contention_a_lock_and_speeds(graph: Path) -> None:
         (("--metric", "beauty"), "beauty"),
         (("--speeds", "1,-1"), "positive"),
         (("--gantt", "g.svg"), ".html"),
+        (("--plot", "g.pdf"), ".png"),
+        (("--chrome", "/no/such/folder/t.json"), "folder"),
     ],
 )
 def test_a_wrong_command_says_what_is_wrong(graph: Path, arguments: tuple[str, ...], says: str) -> None:
     result = invoke(graph, *arguments)
     assert result.exit_code == 2 or isinstance(result.exception, SystemExit)
     assert says in f"{result.stderr}{result.exception}"
+
+
+def test_a_recorded_workflow_is_set_beside_what_was_measured(tmp_path: Path, graph: Path) -> None:
+    path = tmp_path / "flow.json"
+    tasks = [{"name": name, "runtime": 4.0, "parents": []} for name in "abcdef"]
+    machines = [{"cpu": {"count": 2}}, {"cpu": {"count": 1}}]
+    path.write_text(json.dumps({"workflow": {"makespan": 10.0, "tasks": tasks, "machines": machines}}))
+    found = answer(path, "--cores", "1,recorded")
+    assert [row["cores"] for row in found["results"]] == [1, 3]
+    assert found["recorded"] == {
+        "cores": 3,
+        "predicted": 8.0,
+        "measured": 10.0,
+        "error": pytest.approx(-0.2),
+        "mean_running": 2.4,
+    }
+    told = invoke(path, "--cores", "recorded").stdout
+    assert "When it was recorded it took 10 s on 3 cores of 2 machines." in told
+    assert "On these 3 cores it is predicted to take 8 s: -20.0%. On average 2.40 tasks were running" in told
+    assert "recorded" not in answer(path, "--cores", "1")
+    assert "machines" in invoke(graph, "--cores", "recorded").stderr
 
 
 def test_a_missing_graph_and_an_unknown_suffix(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_json_that_is_no_graph_is_refused_by_its_field(data: object, says: str) 
         max_leaves=12,
     )
 )
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
 def test_any_json_is_a_graph_or_refused(data: object) -> None:
     with suppress(AdvisorError):
         graph_from_json(data)
@@ -379,6 +379,15 @@ def test_dask_graphs_read_in_both_forms() -> None:
     new = {"a": NewTask(), "b": NewTask("a"), "c": NewTask("a", "outside")}
     graph = graph_from_dask(new, {"a": 1.0, "b": 2.0, "c": 4.0})
     assert edges_of(graph) == {("a", "b"), ("a", "c")}
+    named = {
+        "inc-08a6fe41-a351-4dcd-847f-5d02e98750bd": NewTask(),
+        "sum-agg-" + "0f" * 16: NewTask(),
+        "short-1": NewTask(),
+    }
+    assert graph_from_dask(named, 1.0).types == ("inc", "short-1", "sum-agg")
+    alias = type("Alias", (NewTask,), {})("a")
+    data = type("DataNode", (NewTask,), {})()
+    assert graph_from_dask({"a": NewTask(), "b": alias, "c": data}, 2.0).times.tolist() == [2.0, 0.0, 0.0]
     with pytest.raises(InvalidValue, match="time for each task"):
         graph_from_dask(new, {"a": 1.0})
     with pytest.raises(InvalidValue, match="Dask"):

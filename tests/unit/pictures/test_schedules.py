@@ -52,6 +52,18 @@ def test_the_page_stands_alone_and_holds_the_schedule(tmp_path: Path) -> None:
     assert data["makespan"] == pytest.approx(4.5)
 
 
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    odd = task_graph(
+        [1.0, 2.0, 3.0],
+        names=("$a_{$", "_x", "\\$^"),
+        types=("$\\frac{$", "_hidden"),
+        columns={"type": [0, 1, 1], "size": [1.0] * 3},
+    )
+    assert draw_gantt(tmp_path / "g.png", "$m^{$", simulate(odd, 1, trace=True)).read_bytes().startswith(PNG)
+    result = answer(odd, Request(cores=[1, 2], policies=[lambda ready, processor: ready[0]]))
+    assert draw_speedups(tmp_path / "s.png", "_$m^{$", result).read_bytes().startswith(PNG)
+
+
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     execution = simulate(polyroots(), 2, trace=True)
     for name in ("g.svg", "g", "no/g.html", "no/g.png"):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from advisor.domain.task_events import EventWriter, Flag, Kind, RegionKind, SyncKind, TaskEvents
+from advisor.domain.task_events import ABSENT_TYPE, RECORD, EventWriter, Flag, Kind, RegionKind, SyncKind, TaskEvents
 from advisor.domain.task_graphs import TaskGraph
-from advisor.errors import InvalidValue
+from advisor.errors import AdvisorError, InvalidValue
 from advisor.profile.recorded import graph_of_events
 from advisor.simulation import simulate
 
@@ -201,7 +205,29 @@ def switch_to_nobody(out: EventWriter) -> None:
     out.add(5, K.SWITCH, instance=7)
 
 
-@pytest.mark.parametrize("illegal", [end_of_nothing, end_before_begin, wait_that_was_not_begun, switch_to_nobody])
+def switch_to_what_has_not_begun(out: EventWriter) -> None:
+    out.add(5, K.CREATE, instance=7, type="f")
+    out.add(5, K.SWITCH, instance=7)
+
+
+def begun_twice(out: EventWriter) -> None:
+    for _ in range(2):
+        out.add(5, K.BEGIN, instance=7, type="f")
+
+
+def barrier_of_another_region(out: EventWriter) -> None:
+    out.add(5, K.SYNC_BEGIN, other=S.BARRIER, type="barrier")
+    out.add(5, K.ENTER, instance=9, other=R.PARALLEL, type="parallel")
+    out.add(5, K.SYNC_END, other=S.BARRIER, type="barrier")
+
+
+ILLEGAL = [
+    end_of_nothing, end_before_begin, wait_that_was_not_begun, switch_to_nobody, switch_to_what_has_not_begun, begun_twice,
+    barrier_of_another_region,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("illegal", ILLEGAL)
 def test_a_stream_that_lacks_events_is_refused_with_its_moment(illegal: Callable[[EventWriter], None]) -> None:
     out = EventWriter()
     illegal(out)
@@ -215,3 +241,21 @@ def test_dropped_events_are_refused_and_none_are_a_graph_of_nothing() -> None:
         graph_of_events([dropped])
     assert len(graph_of_events([])) == 0
     assert simulate(graph_of_events([]), 4).makespan == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 30), st.integers(0, 3), st.integers(0, 3), st.sampled_from([0, 1, 9, ABSENT_TYPE]),
+            st.integers(0, 2), st.integers(0, 17), st.integers(0, 15),
+        ),
+        max_size=25,
+    )
+)  # fmt: skip
+@settings(max_examples=250, deadline=None)
+def test_any_records_are_a_graph_or_refused(rows: list[tuple[int, ...]]) -> None:
+    records = np.array(rows, RECORD)
+    with suppress(AdvisorError):
+        graph = graph_of_events([TaskEvents(records, ("f", "g"))])
+        for cores in (1, 2):
+            assert simulate(graph, cores, "work_stealing").ticks <= graph.ticks.sum()

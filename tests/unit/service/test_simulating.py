@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live import refused, running
+from task_program import Program as Run
+from task_program import recursive
 
 from advisor import Advisor
 from advisor.client import AsyncClient
 from advisor.domain import limits
 from advisor.domain.task_graphs import graph_as_flat, task_graph
 from advisor.errors import AdvisorError
+from advisor.profile.recorded import graph_of_events
 from advisor.simulation import simulate
 from advisor.simulation.shapes import polyroots
 
@@ -73,6 +76,13 @@ async def test_task_times_come_from_what_was_learned(tmp_path: Path) -> None:
         await refused("unknown_component", peer.call("simulate", {"graph": other, "cores": [1], "predict_times": True}))
         named = {"graph": other, "cores": [1, 5], "predict_times": True, "components": {"snip": "cut"}}
         assert (await peer.call("simulate", named))["results"] == answer["results"]
+
+
+async def test_a_recorded_graph_goes_over_the_wire(tmp_path: Path) -> None:
+    graph = graph_of_events([Run(3, recursive(3, 2, 500), seed=1).run()])
+    asked = {"policies": ["work_stealing", "fifo", "static_cyclic"], "metrics": ["makespan", "timeline"]}
+    async with running(tmp_path) as live, AsyncClient(str(live.bound.socket)) as client:
+        assert await client.simulate(graph, [1, 3], **asked) == Advisor().simulate(graph, cores=[1, 3], **asked)
 
 
 async def test_strands_share_the_time_of_the_instance_that_was_learned(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -188,3 +190,29 @@ def test_random_numbers_are_those_of_splitmix64() -> None:
     assert many.mean() == pytest.approx(0.5, abs=0.005)
     assert normals(3, 100_000).std() == pytest.approx(1.0, abs=0.01)
     assert abs(np.corrcoef(normals(3, 10_000), normals(4, 10_000))[0, 1]) < 0.03
+
+
+def test_strands_of_a_tied_task_wait_for_their_processor() -> None:
+    # A strand, a short and a long task that it lets go, and the strand that waits for the short one.
+    free = task_graph([1.0, 2.0, 10.0, 1.0], [(0, 1), (0, 2), (1, 3)])
+    tied = replace(free, columns={"tied": np.array([0, -1, -1, 0])})
+    assert simulate(free, 2, "lifo").makespan == 11.0  # the other processor goes on with it
+    execution = simulate(tied, 2, "lifo", trace=True)  # its own has the long one
+    assert execution.makespan == simulate(tied, 2, "lifo").makespan == 12.0
+    assert execution.trace is not None
+    assert execution.trace.processors.tolist() == [0, 1, 0, 0]
+    assert simulate(tied, 2, "fifo").makespan == 11.0
+    lists = simulate(tied, 2, "static_cyclic", trace=True)  # task 3 would be dealt to processor 1
+    assert lists.trace is not None
+    assert lists.trace.processors.tolist() == [0, 1, 0, 0]
+    own = simulate(tied, 2, Enumerated([[0, 2], [1, 3]]), trace=True)  # the caller's lists are the caller's
+    assert own.trace is not None
+    assert own.trace.processors.tolist() == [0, 1, 0, 1]
+
+
+def test_a_processor_goes_on_with_what_it_began_last() -> None:
+    # Two tied tasks on one processor, suspended one on top of the other; both could go on.
+    graph = task_graph([1.0, 1.0, 1.0, 5.0, 5.0], [(0, 2), (1, 2), (2, 3), (2, 4)], columns={"tied": [7, 9, -1, 7, 9]})
+    execution = simulate(graph, 1, "fifo", trace=True)
+    assert execution.trace is not None
+    assert execution.trace.starts.tolist() == [0, 10**9, 2 * 10**9, 8 * 10**9, 3 * 10**9]

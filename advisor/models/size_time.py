@@ -231,7 +231,9 @@ class SizeTime:
     def _freeze(self) -> None:
         """Make the knots anew: the ends, then, one by one, the cell whose mean interpolation misses most."""
         cells = self.cells
-        n, x, y = cells[N], cells[SIZE] / cells[N], cells[TIME] / cells[N]
+        n: Floats = cells[N]
+        x: Floats = cells[SIZE] / n
+        y: Floats = cells[TIME] / n
         spread = within_cells(cells)
         tolerated = np.maximum(SIGNIFICANT * spread * y / np.sqrt(n), TOLERATED * y)
         chosen = np.zeros(len(x), np.bool_)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, N, SizeTime, within_cells
+from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, TIME2, N, SizeTime
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,7 +30,8 @@ VERDICTS: Final = ("regular", "input-dependent", "several behaviours", "contende
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Instances of like size: how many, their mean size, and the one nearest to it, which stands for all."""
+    """Instances of like size: how many, their mean size, and what stands for all: the instance nearest to it, as the paper has
+    it, or the mean of the cell nearest to it, which no single measurement can spoil."""
 
     count: int
     size: float
@@ -59,7 +60,7 @@ class TypeReport:
         Sum and mean of their times; relative standard deviation.
     errors : mapping of str to float
         Of the total, |1 - predicted / measured| (Eq. 1): by the time of the first and of the second instance, and, of those
-        with a size, by support points as printed and refined, and by two clusters and as many as there seem to be.
+        with a size, by support points as printed and refined, by two clusters as printed, and by as many as there seem to be.
     points, knots : int
         Support points as printed, refined.
     clusters : tuple of Cluster
@@ -107,7 +108,7 @@ def report_of(learned: SizeTime) -> TypeReport:
     if sized:
         errors["support_points"] = abs(1.0 - learned.number("predicted_printed") / sized_total)
         errors["refined_points"] = abs(1.0 - learned.number("predicted_refined") / sized_total)
-        errors["two_clusters"] = abs(1.0 - _total(clustered(learned.cells, 2)) / sized_total)
+        errors["two_clusters"] = abs(1.0 - _total(clustered(learned.cells, 2, single=True)) / sized_total)
         clusters, _ = chosen_clusters(learned.cells)
         errors["clusters"] = abs(1.0 - _total(clusters) / sized_total)
     rates = rates_of(learned)
@@ -132,18 +133,24 @@ def predicted(learned: SizeTime, report: TypeReport, sizes: Floats) -> Floats:
     return np.full(len(sizes), report.mean_s)
 
 
-def clustered(cells: Floats, k: int) -> tuple[Cluster, ...]:
+def clustered(cells: Floats, k: int, *, single: bool = False) -> tuple[Cluster, ...]:
     """Return the best k clusters of size: k-means on the cells' means, exact in one dimension. Cost O(k c^2).
 
     Against k-means on the instances themselves only the border may move, by less than a cell.
+
+    Parameters
+    ----------
+    single : bool
+        One instance stands for a cluster, as the paper has it.
     """
     n, x = cells[N], cells[SIZE] / cells[N]
     found: list[Cluster] = []
     for first, last in _parts(n, x, min(k, len(x)))[0]:
         part = slice(first, last)
         centroid = float(cells[SIZE, part].sum() / n[part].sum())
-        nearest = first + int(np.abs(cells[NEAR_SIZE, part] - centroid).argmin())
-        found.append(Cluster(int(n[part].sum()), centroid, float(cells[NEAR_TIME, nearest])))
+        nearest = first + int(np.abs((cells[NEAR_SIZE, part] if single else x[part]) - centroid).argmin())
+        time = cells[NEAR_TIME, nearest] if single else cells[TIME, nearest] / n[nearest]
+        found.append(Cluster(int(n[part].sum()), centroid, float(time)))
     return tuple(found)
 
 
@@ -209,16 +216,25 @@ def _total(clusters: tuple[Cluster, ...]) -> float:
 
 
 def _by_size(learned: SizeTime) -> float:
-    """Return the share of the variance of time that sizes explain: what is left is that within cells."""
+    """Return the share of the variance of time that sizes explain: of each instance by the others, of its cell where there are
+    some, else of the neighbouring cells."""
     n, total = learned.number("sized"), learned.number("sized_total")
     variance = learned.number("sized_squares") - total**2 / n
     cells = learned.cells
-    if variance <= 0.0 or n < 2 or cells.shape[1] < 2:
+    if variance <= 0.0 or cells.shape[1] < 2:
         return 0.0
-    means = cells[TIME] / cells[N]
-    within = (within_cells(cells) * means) ** 2 * np.maximum(cells[N] - 1.0, 0.0)
-    lost = len(means) / n  # as many degrees of freedom as there are cells: means of one instance each explain nothing
-    return max(0.0, 1.0 - float(within.sum()) / variance) * max(0.0, 1.0 - lost)
+    counts, sizes, means = cells[N], cells[SIZE] / cells[N], cells[TIME] / cells[N]
+    single = np.flatnonzero(counts == 1.0)
+    several = counts > 1.0
+    within = np.maximum(cells[TIME2] - counts * means**2, 0.0)[several]
+    lost = float((within * (counts[several] / (counts[several] - 1.0)) ** 2).sum())
+    if len(single):
+        below, above = np.maximum(single - 1, 0), np.minimum(single + 1, len(sizes) - 1)
+        below, above = np.where(single == 0, above, below), np.where(single == len(sizes) - 1, below, above)
+        width = sizes[above] - sizes[below]
+        share = np.where(width > 0.0, (sizes[single] - sizes[below]) / np.where(width > 0.0, width, 1.0), 0.0)
+        lost += float(((means[below] + share * (means[above] - means[below]) - means[single]) ** 2).sum())
+    return max(0.0, 1.0 - lost / variance)
 
 
 def _judged(

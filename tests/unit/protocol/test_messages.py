@@ -35,6 +35,8 @@ GOOD = {
     "observe_run": ([{"program": "sort", "size": 3}], m.ObserveRun("sort", 3)),
     "predict_run": ([{"program": "sort", "size": 3, "workers": [1, 2]}], m.PredictRun("sort", 3, [1, 2])),
     "forget": ([{"component": "a"}], m.Forget("a")),
+    "observe_run": ([{"program": "sort", "size": 3}], m.ObserveRun("sort", 3)),
+    "predict_run": ([{"program": "sort", "size": 3, "workers": [1, 2]}], m.PredictRun("sort", 3, [1, 2])),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
     "watch": ([{"network": "a", "cores": 2}], m.Watch(network="a", cores=2)),
     "unwatch": ([{"watch": 1}], m.Unwatch(1)),
@@ -213,6 +215,17 @@ REFUSED = {
     "forget": [
         ([{"component": "a", "keep": 1}], "keep", "a number from 0 to below 1"),
         ([{"component": "a", "keep": False}], "keep", "a number from 0 to below 1"),
+    ],
+    "observe_run": [
+        ([{"program": "sort"}], "size", "given"),
+        ([{"program": "sort", "size": "x"}], "size", "a number"),
+        ([{"program": "sort", "size": 1, "transform": "n^9"}], "transform", "n or 2^n or n^2 or n^3 or sqrt n or n!"),
+        ([{"program": "sort", "size": 1, "sequence": 1}], "producer", "given where sequence is"),
+    ],
+    "predict_run": [
+        ([{"program": "sort", "size": 1}], "workers", "given"),
+        ([{"program": "sort", "size": 1, "workers": 1, "model": "best"}], "model", "extended or printed"),
+        ([{"program": "sort", "size": 1, "workers": 1, "level": 2}], "level", "a number from 0.01 to 0.9999"),
     ],
     "pin": [
         ([{"component": "a"}], "model", "given"),

@@ -1,0 +1,132 @@
+"""The record of a task type: the same words however instances are cut, counts kept, bounds held."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.models.size_time import ABOVE, BELOW, CELLS, POINTS, WORDS, SizeTime
+from advisor.models.type_verdict import VERDICTS, report_of
+from advisor.profile import layout as at
+from advisor.profile.task_types import LEARNED_ALL, TYPES_MAX, TaskTypes
+
+
+def instances(seed, n, spread):
+    rng = np.random.default_rng(seed)
+    sizes = np.exp(rng.normal(5.0, spread, n))
+    sizes[rng.random(n) < 0.1] = 0.0
+    return sizes, np.maximum(1e-9 * (sizes + 10.0) * rng.lognormal(0.0, 0.2, n), 1e-9), rng.integers(0, 70, n)
+
+
+def fresh():
+    return SizeTime(np.zeros(WORDS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 60), max_size=12), st.sampled_from([0.0, 0.3, 3.0, 12.0]))
+def test_cuts_do_not_matter(seed, cuts, spread):
+    columns = instances(seed, 200, spread)
+    whole, parts = fresh(), fresh()
+    whole.fold(*columns)
+    edges = [0, *sorted({min(sum(cuts[:i]), 200) for i in range(1, len(cuts) + 1)}), 200]
+    for start, stop in pairwise(edges):
+        if start < stop:
+            parts.fold(*(column[start:stop] for column in columns))
+    assert whole.words.tobytes() == parts.words.tobytes()
+    assert np.isfinite(whole.words).all()
+    sized = columns[0] > 0.0
+    assert (whole.number("count"), whole.number("sized")) == (200, sized.sum())
+    assert whole.rates[1].sum() == 200
+    if sized.any():
+        assert whole.cells[0].sum() == sized.sum()
+        assert whole.cells[1].sum() == pytest.approx(columns[0][sized].sum())
+        assert whole.cells[2].sum() == pytest.approx(columns[1][sized].sum())
+    report = report_of(whole)
+    assert report.verdict in VERDICTS
+    assert sum(each.count for each in report.clusters) == sized.sum()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 1.0, 3.0]))
+def test_support_points_are_those_of_the_paper(seed, spread):
+    sizes, times, running = instances(seed, 150, spread)
+    made = fresh()
+    made.fold(sizes, times, running)
+    points: dict[float, float] = {}
+    total = 0.0
+    for size, time in zip(sizes.tolist(), times.tolist(), strict=True):
+        if not size:
+            continue
+        if not points or size < BELOW * min(points) or size > ABOVE * max(points):
+            points[size] = time
+            total += time
+        else:
+            known = sorted(points)
+            total += float(np.interp(size, known, [points[each] for each in known]))
+    known, at_them = made.points
+    assert known.tolist() == sorted(points)
+    assert at_them.tolist() == [points[each] for each in sorted(points)]
+    assert made.number("predicted_printed") == pytest.approx(total)
+
+
+def test_points_and_cells_are_bounded_over_the_widest_range():
+    sizes = 2.0 ** np.linspace(-60, 60, 4_000)
+    made = fresh()
+    made.fold(sizes, np.full(4_000, 1e-6), np.ones(4_000, np.int64))
+    assert made.number("points") == POINTS
+    assert made.cells.shape[1] <= CELLS
+    assert made.words[len(made.words) - 1] >= 0.0
+    known = made.points[0]
+    assert (np.diff(known) > 0.0).all()
+    assert known[-1] == pytest.approx(sizes[-1], rel=0.3)
+
+
+def test_two_instances_are_the_two_guesses():
+    made = fresh()
+    for size, time in ((5.0, 1e-3), (9.0, 3e-3), (5.0, 2e-3)):
+        made.fold(np.array([size]), np.array([time]), np.array([1]))
+    report = report_of(made)
+    assert report.errors["first"] == pytest.approx(0.5)
+    assert report.errors["second"] == pytest.approx(0.5)
+    assert report.mean_s == pytest.approx(2e-3)
+
+
+def ended(types, ns):
+    rows = np.zeros((len(types), at.ENDED_FIELDS), np.int64)
+    rows[:, at.ENDED_TYPE], rows[:, at.ENDED_NS], rows[:, at.ENDED_RUNNING] = types, ns, 1
+    return rows
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(50, 5_000))
+def test_what_components_learn_does_not_depend_on_cuts_and_stands_for_all(seed, cut):
+    rng = np.random.default_rng(seed)
+    rows, sizes = ended(rng.integers(0, 3, 9_000), rng.integers(1, 10**6, 9_000)), rng.random(9_000)
+    whole = TaskTypes().sample(rows, sizes)
+    again = TaskTypes()
+    parts = [again.sample(rows[start : start + cut], sizes[start : start + cut]) for start in range(0, 9_000, cut)]
+    for name in ("types", "sizes", "times", "counts"):
+        assert np.array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts]))
+    for kind in range(3):
+        n = int((rows[:, at.ENDED_TYPE] == kind).sum())
+        mine = whole.types == kind
+        assert mine.sum() <= LEARNED_ALL * (2 + np.log2(n / LEARNED_ALL))
+        assert whole.counts[mine].sum() == pytest.approx(n, abs=4)
+
+
+def test_hostile_sizes_are_none_and_types_beyond_the_cap_are_counted():
+    types = TaskTypes()
+    types.fold(ended([0] * 5, [0, 1, -5, 2**60, 7]), np.array([np.nan, np.inf, -3.0, 1e-300, 0.0]))
+    report = types.reports(str)["0"]
+    assert (report.count, report.sized) == (5, 1)
+    many = TaskTypes()
+    many.fold(ended(np.arange(TYPES_MAX + 7), [10] * (TYPES_MAX + 7)), np.zeros(TYPES_MAX + 7))
+    assert len(many.reports(str)) == TYPES_MAX
+    assert many.beyond == 7
+    back = TaskTypes()
+    back.take(*many.to_words())
+    assert back.reports(str) == many.reports(str)

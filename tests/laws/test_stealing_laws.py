@@ -1,0 +1,75 @@
+"""Work stealing with costs: accounts that add up, the bounds of the work and the span, one source compiled or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.domain.task_graphs import task_graph
+from advisor.errors import InvalidValue
+from advisor.simulation.stealing import Costs, execute, run_stealing
+
+
+@st.composite
+def graphs(draw):
+    n = draw(st.integers(1, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    edges = [(i, j) for j in range(1, n) for i in rng.integers(0, j, rng.integers(0, 3)).tolist()]
+    columns = {"creates": rng.integers(0, 4, n), "waits": rng.integers(0, 2, n)}
+    return task_graph(rng.integers(0, 1000, n).astype(float), sorted(set(edges)), unit="ns", columns=columns)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(), st.integers(1, 9), st.integers(0, 2**40), st.floats(0, 500), st.floats(0, 0.1), st.floats(0, 2))
+def test_accounts_add_up_and_no_bound_is_beaten(graph, workers, seed, steal_ns, crowding, moved):
+    costs = Costs(30.0, 20.0, steal_ns, crowding, moved)
+    run = run_stealing(graph, workers, costs, seed)
+    assert run == run_stealing(graph, workers, costs, seed)
+    there = workers * run.elapsed_s
+    assert run.work_s + run.delay_s + run.no_work_s == pytest.approx(there, abs=1e-12)
+    assert min(run.no_work_s, run.delay_s) >= -1e-15
+    assert run.work_s >= run.serial_work_s - len(graph) * 1e-9
+    assert run.elapsed_s >= run.span_s - 1e-12
+    assert (run.creates, run.waits) == (graph.columns["creates"].sum(), graph.columns["waits"].sum())
+    if workers == 1:
+        assert run.no_work_s == pytest.approx(0.0, abs=1e-15)
+        assert (run.steals, run.work_s) == (0, pytest.approx(run.serial_work_s))
+    if not steal_ns and not crowding and not moved:
+        # Greedy: Graham's bound, of strands with their overhead.
+        free = run_stealing(graph, workers, Costs(), seed)
+        assert free.elapsed_s <= free.work_s / workers + free.span_s + 1e-12
+
+
+@settings(max_examples=25, deadline=None)
+@given(graphs(), st.integers(1, 6), st.integers(1, 2**31 - 2))
+def test_the_compiled_loop_is_the_plain_one(graph, workers, state):
+    compiled = pytest.importorskip("advisor.simulation.compiled").stolen
+    overhead = graph.columns["creates"].astype(np.int64) * 30
+    roots = np.flatnonzero(graph.waits == 0)
+    arrays = (graph.ticks, overhead, graph.first, graph.children, graph.waits.copy(), roots)
+    plain = execute(*(each.tolist() for each in arrays), workers, 50.0, 0.01, 0.5, state)
+    assert compiled(*arrays[:4], graph.waits.copy(), roots, workers, 50.0, 0.01, 0.5, state) == plain
+
+
+def test_independent_tasks_share_out_evenly():
+    graph = task_graph(np.full(64, 1000.0), np.zeros((0, 2), np.int64), unit="ns")
+    run = run_stealing(graph, 8, Costs())
+    assert (run.elapsed_s, run.no_work_s) == (pytest.approx(8e-6), pytest.approx(0.0))
+    crowded = run_stealing(graph, 8, Costs(crowding=0.05))
+    assert 1.0 < crowded.work_s / run.work_s <= 1.0 / (1.0 - 0.05 * 7)
+
+
+@pytest.mark.parametrize(
+    ("workers", "costs", "field"),
+    [
+        (0, Costs(), "workers"), (2.0, Costs(), "workers"), (2, Costs(steal_ns=-1.0), "steal_ns"),
+        (2, Costs(moved=float("nan")), "moved"), (11, Costs(crowding=0.1), "crowding"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(workers, costs, field):
+    graph = task_graph([1.0], np.zeros((0, 2), np.int64), unit="ns")
+    with pytest.raises(InvalidValue) as caught:
+        run_stealing(graph, workers, costs)
+    assert caught.value.field == field

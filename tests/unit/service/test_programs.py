@@ -1,0 +1,114 @@
+"""Whole programs and task types over a real socket: exactly once, durable, filled from a profile; types are components."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import anyio
+import pytest
+from live import refused, running
+from program_runs import run, runs
+from task_program import Program, recursive
+
+from advisor.client import AsyncClient, SyncClient
+from advisor.domain.task_events import EventWriter, Kind
+
+
+async def test_runs_are_learned_once_and_outlive_the_service(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        await refused("unknown_program", peer.call("predict_run", {"program": "law", "size": 1, "workers": 1}))
+        for number, each in enumerate(runs(), 1):
+            told = {"program": "law", **each, "producer": "p", "sequence": number}
+            assert (await peer.call("observe_run", told))["runs"] == number
+        assert (await peer.call("observe_run", told))["replayed"]
+        await refused("sequence_gap", peer.call("observe_run", told | {"sequence": 99}))
+        missing = await refused("invalid", peer.call("observe_run", {"program": "law", "size": 5}))
+        assert missing.field == "workers"
+        question = {"program": "law", "size": [800.0, 6400.0], "workers": [4, 36]}
+        before = await peer.call("predict_run", question)
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 72
+        assert await peer.call("predict_run", question) == before
+        assert (await peer.call("status", {}))["programs"][0]["runs"] == 72
+    assert before["elapsed_s"][1] == pytest.approx(run(6400.0, 36)["elapsed_s"], rel=0.05)
+
+
+async def test_both_clients_teach_and_ask(tmp_path: Path) -> None:
+    async with running(tmp_path):
+        address = str(tmp_path / "s")
+        async with AsyncClient(address, producer="a") as client:
+            for each in runs()[:40]:
+                await client.observe_run("law", **each)
+            found = await client.predict_run("law", size=400.0, workers=[2, 4])
+
+        def ask() -> object:
+            with SyncClient(address, producer="b") as sync:
+                assert sync.observe_run("law", **run(400.0, 4))["runs"] == 41
+                return sync.predict_run("law", size=400.0, workers=[2, 4], level=0.5)
+
+        again = await anyio.to_thread.run_sync(ask)
+        assert (found.observations, again.observations) == (40, 41)  # type: ignore[attr-defined]
+        assert found.elapsed_s == pytest.approx(again.elapsed_s, rel=0.01)  # type: ignore[attr-defined]
+
+
+async def test_a_profile_fills_a_run_and_its_types_are_components(tmp_path: Path) -> None:
+    events = Program(2, recursive(4, 2, 1000)).run()
+    late = EventWriter()
+    late.add(10**12, Kind.IDLE_BEGIN, thread=7)
+    records = events.records[events.records["time"].argsort(kind="stable")]
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call(
+            "task_events",
+            {"records": records.tobytes(), "strings": list(events.strings), "producer": "fib", "sequence": 1},
+        )
+        await peer.call("task_events", {"records": late.batch().records.tobytes(), "producer": "fib", "sequence": 2})
+        profile = await peer.call("profile", {"producer": "fib"})
+        answer = await peer.call("observe_run", {"program": "fib", "size": 4, "profile": {"producer": "fib"}})
+        assert answer["runs"] == 1
+        types = profile["profile"]["types"]
+        (name,) = types
+        measures = profile["measures"]
+        assert types[name]["count"] == measures["ends"]
+        prediction = await peer.call("predict", name, None, 1)
+        assert prediction["observations"] == measures["ends"]
+        assert prediction["elapsed_s"] == pytest.approx(types[name]["mean_s"], rel=0.02)
+        allocation = await peer.call("allocate", {"network": "solve", "cores": 2, "components": {"solve": name}})
+        assert allocation["cores"]["solve"] >= 1
+        status = await peer.call("status", {})
+        assert status["totals"]["tasks_learned"] == measures["ends"]
+        await refused(
+            "invalid", peer.call("observe_run", {"program": "x", "size": 4, "profile": {"producer": "nobody"}})
+        )
+
+
+async def test_task_types_outlive_the_service(tmp_path: Path) -> None:
+    out = EventWriter()
+    time = 0
+    for number in range(1, 41):
+        size = 100.0 * number
+        out.add(time, Kind.BEGIN, instance=number, type="merge")
+        out.add(time, Kind.SIZE, instance=number, other=struct.unpack("<q", struct.pack("<d", size))[0])
+        time += int(size)
+        out.add(time, Kind.END, instance=number)
+    out.add(10**12, Kind.IDLE_BEGIN, thread=7)
+    batch = out.batch()
+    state = tmp_path / "state"
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        await peer.call(
+            "task_events",
+            {"records": batch.records.tobytes(), "strings": list(batch.strings), "producer": "p", "sequence": 1},
+        )
+        before = (await peer.call("profile", {"producer": "p"}))["profile"]["types"]
+        assert (before["merge"]["count"], before["merge"]["sized"]) == (40, 40)
+        assert before["merge"]["verdict"] == "input-dependent"
+        found = await peer.call("predict", "merge", 2000.0, 1)
+        assert found["elapsed_s"] == pytest.approx(2e-6, rel=0.05)
+    async with running(tmp_path, state=state) as live:
+        peer = await live.peer()
+        assert (await peer.call("profile", {"producer": "p"}))["profile"]["types"] == before

@@ -25,6 +25,7 @@ from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, S
 from advisor.domain.flows import Flow
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.domain.runs import RunPrediction
+from advisor.domain.sharing import Together
 from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of, body_of_events
 from advisor.protocol.params import PROTOCOL_VERSION
@@ -268,6 +269,19 @@ class AsyncClient:
         """
         params = requests.given(network=network, cores=cores, objective=objective, target=target, **more)
         return await self._ask("allocate", params, requests.read_allocation, timeout_s)
+
+    async def allocate_together(
+        self, networks: Sequence[Mapping[str, Any]], cores: int, *, objective: str | None = None,
+        timeout_s: float | None = None, **more: Any,
+    ) -> Together:  # fmt: skip
+        """Return what each of several networks gets of one machine's cores.
+
+        Each of `networks` is a map with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` and
+        ``priority``, and what `allocate` takes about one network. `more` is of the machine: `nodes`, `memory_bytes`,
+        `level`, `quantile`, `work_max`, `deadline_s`: see `docs/protocol.md`.
+        """
+        params = requests.given(networks=networks, cores=cores, objective=objective, **more)
+        return await self._ask("allocate_together", params, requests.read_together, timeout_s)
 
     async def watch(
         self, network: Any, cores: int | None = None, *, objective: str | None = None, target: Any = None,

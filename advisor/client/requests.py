@@ -22,6 +22,7 @@ from advisor.domain.answers import (
 )
 from advisor.domain.flows import Flow
 from advisor.domain.runs import RunPrediction
+from advisor.domain.sharing import Part, Together
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
@@ -158,6 +159,23 @@ def read_allocation(result: Any) -> Allocation:
         answer["placement"] = {key: tuple(nodes) for key, nodes in answer["placement"].items()}
     answer["evidence"] = {key: _part(Evidence, each) for key, each in answer.get("evidence", {}).items()}
     return Allocation(**answer)
+
+
+def read_together(result: Any) -> Together:
+    """Return the answer to `allocate_together`."""
+    answer = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    if not isinstance(answer.get("networks"), list) or "spare" not in answer:
+        raise MalformedMessage("an answer without networks or spare", field=Together.__name__)
+    parts: list[Part] = []
+    for each in cast("list[Any]", answer["networks"]):
+        allocation = read_allocation(each)
+        own = {"name": "", "weight": 1.0, "priority": 0, "guaranteed_per_s": allocation.throughput_per_s}
+        parts.append(_part(Part, {**own, **each, "allocation": allocation}))
+    return Together(
+        tuple(parts), answer["spare"], answer.get("gap"),
+        tuple((str(network), str(key)) for network, key in answer.get("bottleneck", ())),
+        tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ())), str(answer.get("id") or ""),
+    )  # fmt: skip
 
 
 def _part(shape: type[Any], given: Any) -> Any:

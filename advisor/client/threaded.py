@@ -9,7 +9,7 @@ import queue
 import threading
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
@@ -25,6 +25,7 @@ from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
 from advisor.domain.runs import RunPrediction
+from advisor.domain.sharing import Together
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
@@ -201,6 +202,12 @@ class SyncClient:
                 network, cores, objective=objective, target=target, timeout_s=timeout_s, **more
             )
         )
+
+    def allocate_together(
+        self, networks: Sequence[Mapping[str, Any]], cores: int, *, timeout_s: float | None = None, **asked: Any
+    ) -> Together:
+        """Return what each of several networks gets of one machine's cores. As `AsyncClient.allocate_together`."""
+        return self._run(lambda client: client.allocate_together(networks, cores, timeout_s=timeout_s, **asked))
 
     def watch(
         self, network: Any, cores: int | None = None, *, told: Callable[[Advice], None] | None = None,

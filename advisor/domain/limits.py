@@ -21,7 +21,7 @@ LEVEL_MIN, LEVEL_MAX = 0.01, 0.9999  # of an interval: beyond, its quantile rest
 # What one message may hold.
 MESSAGE_BYTES_MAX = 8 * 2**20  # a batch of 200,000 rows in columns; a reader holds one per connection
 STRUCTURE_BYTES_MAX = 2**20  # outside `bin` payloads: decoded Python objects take up to 30 times their wire bytes
-DEPTH_MAX = 8  # the deepest legal message is an allocate with a flat node list
+DEPTH_MAX = 10  # the deepest legal message is an allocate_together with the mappings of a flat node list
 ARRAY_ITEMS_MAX = 131_072  # elements of one array: the largest legal one is a list of component names
 MAP_ITEMS_MAX = 100_000  # a map by component, at the default limit of components
 STRING_BYTES_MAX = 2**20  # a network's text
@@ -53,6 +53,7 @@ NETWORK_TOKENS_MAX = 500_000  # twice NETWORK_COMPONENTS_MAX joined by operators
 NETWORK_DEPTH_MAX = 200  # of brackets and nested nets: recursion stays far below Python's limit
 NETWORK_COMPONENTS_MAX = 100_000  # boxes in one network
 NETWORK_NODES_MAX = 2 * NETWORK_COMPONENTS_MAX  # a tree whose inner nodes have two children or more has fewer
+NETWORKS_TOGETHER_MAX = 64  # that share one machine: as many as are kept by id; each may be planned once for each
 ALLOCATE_CORES_MAX = 2**20  # as CORES_MAX
 NETWORKS_MAX = 64  # defined, or named by rows: 20 KB of counts each, half a megabyte with thousands of keys
 DEFINITION_BYTES_MAX = 16 * 2**20  # of all definitions together, as JSON: sixteen of the largest text

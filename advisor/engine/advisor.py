@@ -27,6 +27,7 @@ from advisor.domain.observations import (
     bound_text,
     columns_of,
 )
+from advisor.domain.sharing import Together
 from advisor.domain.task_graphs import TaskGraph
 from advisor.engine import state_bytes
 from advisor.engine.asking import Asking
@@ -41,6 +42,7 @@ from advisor.engine.pending import Pending, more_of, point_of
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
 from advisor.engine.run_face import RunFace
+from advisor.engine.sharing import allocate_together
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
 from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
@@ -461,6 +463,31 @@ class Advisor(RunFace):
         level = LEVEL if request.level is None else request.level
         curves = self.tables_of(structure.components, components, load, cores_max=reach, level=level)
         return plan(structure, curves, request)
+
+    def allocate_together(
+        self, networks: Sequence[Mapping[str, Any]], *, cores: int, objective: str = "throughput", **options: Any
+    ) -> Together:
+        """Allocate the cores of one machine to several networks that run at the same time.
+
+        Parameters
+        ----------
+        networks : list of maps
+            Each with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` (1), ``priority`` (0; higher
+            ones are planned first, the others keep their minimum) and options of `allocate` about this network.
+        cores : int
+        objective : str
+            ``throughput`` (within a priority in proportion to the weights, then whatever more each can) or ``latency``
+            (the mean by weight).
+        **options
+            Of the whole machine: `nodes`, `memory_bytes`, `level`, `quantile`, `work_max`.
+
+        Raises
+        ------
+        NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, UnknownNetwork, NotEnoughData
+        InvalidValue, TooLarge, UnknownKey, Unsupported
+            What is about one network has a `field` that begins with ``networks[i]``.
+        """
+        return allocate_together(self, networks, cores, objective, options)
 
     def define_network(
         self,

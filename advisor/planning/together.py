@@ -1,79 +1,46 @@
-"""Several networks on one machine: by weights within a priority, and by priorities one after the other.
-
-Networks of one priority are planned as one: their records are those of a choice between the networks, network i taking
-the share w_i. Then the shortest period of the whole is the largest throughput X with w_i X for every network (weighted
-max-min fairness), and its mean latency is the mean of theirs by weight. With arrival rates these are the weights.
-"""
+"""Several networks on one machine: by weights within a priority, and by priorities one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
-from advisor.domain.flows import Flow
-from advisor.domain.networks import CHOICE, Network, Node
-from advisor.errors import InvalidValue
-from advisor.planning.options import counts_of
+from advisor.domain.answers import Allocation, Reason
+from advisor.domain.sharing import Part, Together
+from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
+from advisor.planning.combining import Share, combined, key_of, own, weights_of
 from advisor.planning.plans import plan
-from advisor.planning.requests import Request, by_key, limits_of, number, pins_of, whole
-from advisor.planning.sweeping import evaluate
+from advisor.planning.reasons import amount, plural
+from advisor.planning.requests import allowed_of, is_allowed, limits_of, number, pins_of, scales_of, whole
+from advisor.planning.sweeping import evaluate, sweep
 from advisor.planning.visits import visits_of
 
-WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9
-BY_KEY = ("minimum", "maximum", "scale", "pinned")
-OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "arrival_variation", "work_max")
+OBJECTIVES = ("throughput", "latency")
+WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
+PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
+NAMES_TOLD = 8  # networks named in one reason
+# Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
+TOLD = (
+    "maximum", "minimum", "pinned", "unvisited", "skew", "curve_end", "contention", "level", "thinned", "work", "gap", "nodes",
+)  # fmt: skip
+STEP = 1e-9  # of a rate: a smaller gain is none
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A network that shares the machine.
+class _Group:
+    """What networks of one priority get: by their keys together, ``name:key``."""
 
-    Attributes
-    ----------
-    network : Network
-    curves : AmdahlCurves or TabulatedCurves
-    request : Request
-        Its routing and limits; its objective and cores are those of the whole machine.
-    weight : float
-        How its throughput (or latency) counts against others of the same priority.
-    priority : int
-        Higher ones are planned first, others keep their minimum.
-    flow : Flow, optional
-    """
+    shares: Sequence[Share]
+    cores: Mapping[str, int]
+    instances: Mapping[str, int]
+    whole: Allocation
 
-    network: Network
-    curves: AmdahlCurves | TabulatedCurves
-    request: Request
-    weight: float = 1.0
-    priority: int = 0
-    flow: Flow | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """What each network gets.
-
-    Attributes
-    ----------
-    allocations : tuple of Allocation
-        In the order given: what each could do alone on its cores.
-    guaranteed_per_s : tuple of float
-        Throughput of each when all of one priority run in proportion to their weights.
-    spare : int
-    gap : float or None
-        The largest of the priorities' gaps.
-    """
-
-    allocations: tuple[Allocation, ...]
-    guaranteed_per_s: tuple[float, ...]
-    spare: int
-    gap: float | None
+    def used(self, share: Share) -> int:
+        return sum(self.cores[name] * self.instances[name] for name in (key_of(share, k) for k in share.network.keys))
 
 
 def plan_together(shares: Sequence[Share], cores: int, objective: str = "throughput") -> Together:
@@ -87,154 +54,207 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     objective : str
         ``throughput`` or ``latency``.
 
+    Returns
+    -------
+    Together
+        Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
+        of the cores goes to networks that gain from it without another's loss, those that come furthest first, and after
+        them to the next priority. For ``latency`` the least mean by weight. Where rates of arrivals are given they are
+        the weights.
+
     Raises
     ------
-    InvalidValue
-        When there are no networks, weights are out of bounds, or the minima do not fit.
+    InvalidValue, TooLarge
+        When there are no networks or too many, values are out of bounds, or the minima do not fit. `field` begins with
+        ``networks[i]``.
     MissingShares, ImpossibleTarget
         As `plan`.
+    Unsupported
+        For nodes or memory with several priorities: what one has of them is not told to the next.
+
+    Notes
+    -----
+    Contention is planned with within a priority. Cost: that of `plan` for all together, and, where cores are left, for
+    each network once for each that falls out of their sharing.
     """
     total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
-    if not shares:
-        raise InvalidValue("shares", 0, "at least one network")
-    if objective not in ("throughput", "latency"):
-        raise InvalidValue("objective", objective, "throughput or latency")
-    for order, share in enumerate(shares):
-        if not WEIGHT_MIN <= number(f"shares[{order}].weight", share.weight) <= WEIGHT_MAX:
-            raise InvalidValue(f"shares[{order}].weight", share.weight, f"from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
-    least = [_least(share) for share in shares]
+    if objective not in OBJECTIVES:
+        raise InvalidValue("objective", objective, " or ".join(OBJECTIVES), "of several networks")
+    shares, least = _checked(shares)
     if sum(least) > total:
         raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
-    found: dict[int, tuple[Allocation, float]] = {}
-    left, gaps = total, list[float | None]()
+    found: dict[str, Part] = {}
+    left, gaps, groups = total, list[float | None](), list[_Group]()
     for priority in sorted({share.priority for share in shares}, reverse=True):
-        group = [order for order, share in enumerate(shares) if share.priority == priority]
         kept = sum(least[order] for order, share in enumerate(shares) if share.priority < priority)
-        some = [shares[order] for order in group]
-        whole_answer = _planned(some, left - kept, objective)
-        gaps.append(whole_answer.gap)
-        left -= sum(whole_answer.cores[key] * whole_answer.instances[key] for key in whole_answer.cores)
-        weights = _weights(some)
-        for place, order in enumerate(group):
-            own, many = (
-                _parts(some[place], place, whole_answer.cores),
-                _parts(some[place], place, whole_answer.instances),
-            )
-            alone = replace(some[place].request, cores=None, objective="fewest_cores", target={"latency_s": 1e30})
-            judged = evaluate(some[place].network, some[place].curves, alone, own, many, some[place].flow)
-            found[order] = judged, whole_answer.throughput_per_s * weights[place]
+        group = _planned([share for share in shares if share.priority == priority], left - kept, objective)
+        groups.append(group)
+        gaps.append(group.whole.gap)
+        for share, weight in zip(group.shares, weights_of(group.shares), strict=True):
+            left -= group.used(share)
+            found[share.name] = Part(
+                share.name, share.request.arrival_per_s or share.weight, priority, group.whole.throughput_per_s * weight,
+                _alone(share, group),
+            )  # fmt: skip
     known = [gap for gap in gaps if gap is not None]
     return Together(
-        tuple(found[order][0] for order in range(len(shares))), tuple(found[order][1] for order in range(len(shares))),
-        left, max(known) if len(known) == len(gaps) else None,
+        tuple(found[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
+        tuple(_split(group, key) for group in groups for key in group.whole.bottleneck),
+        tuple(_reasons(groups, found, left, total)),
     )  # fmt: skip
+
+
+@contextmanager
+def about(place: int, name: str) -> Iterator[None]:
+    """Let an error of the caller's tell which network it is about."""
+    try:
+        yield
+    except CallerError as error:
+        error.message = f"network {name}: {error.message}"
+        error.field = f"networks[{place}]" + (f".{error.field}" if error.field else "")
+        raise
+
+
+def _checked(shares: Sequence[Share]) -> tuple[list[Share], list[int]]:
+    """Return the networks with a name each, and the fewest cores of each, after what can be wrong with one alone."""
+    if not shares:
+        raise InvalidValue("networks", 0, "at least one network")
+    if len(shares) > limits.NETWORKS_TOGETHER_MAX:
+        raise TooLarge("networks", len(shares), limits.NETWORKS_TOGETHER_MAX)
+    found, least = list[Share](), list[int]()
+    for place, share in enumerate(shares):
+        name = share.name or str(place + 1)
+        weight, priority = share.weight, share.priority
+        with about(place, name):
+            if any(name == other.name for other in found):
+                raise InvalidValue("name", name, "no other network's", "give each network a name of its own")
+            if not WEIGHT_MIN <= number("weight", weight) <= WEIGHT_MAX:
+                raise InvalidValue("weight", weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
+            if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > PRIORITY_MAX:
+                raise InvalidValue("priority", priority, f"a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
+            if share.request.arrival_per_s is not None and weight != 1.0:
+                raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
+            visits_of(share.network, share.request, share.flow)
+            scales_of(share.network, share.request)
+            least.append(_least(share))
+        found.append(replace(share, name=name))
+    _check_machine(found)
+    return found, least
+
+
+def _check_machine(shares: Sequence[Share]) -> None:
+    request = shares[0].request
+    if len({share.priority for share in shares}) > 1:
+        for field in ("nodes", "memory_bytes"):
+            if getattr(request, field) is not None:
+                raise Unsupported(
+                    f"{field} is planned for networks of one priority", field=field, value=getattr(request, field),
+                    hint="use weights",
+                )  # fmt: skip
+    keys = sum(len(share.network.keys) for share in shares)
+    if keys > limits.NETWORK_COMPONENTS_MAX:
+        raise TooLarge("network components", keys, limits.NETWORK_COMPONENTS_MAX)
 
 
 def _least(share: Share) -> int:
-    low, _, _ = limits_of(share.network, share.request)
+    """Return the fewest cores that a network may have."""
+    network, request = share.network, share.request
+    low, _, _ = limits_of(network, request)
     least = low.copy()
-    for row, (cores, instances) in pins_of(share.network, share.request).items():
-        least[row] = (cores or low[row]) * (instances or 1)
+    for row, rule in allowed_of(network, request).items():
+        counts = np.arange(low[row], 2 * low[row]) if rule[0] == "powers_of_two" else rule[1]
+        if rule[0] == "multiples_of":
+            counts = np.array([-(-low[row] // rule[1]) * rule[1]])  # type: ignore[operator]
+        fits = [count for count in np.asarray(counts).tolist() if count >= low[row]]
+        fits = [count for count in fits if is_allowed(rule, np.array([count]))[0]]
+        least[row] = min(fits, default=low[row])
+    for row, (cores, instances) in pins_of(network, request).items():
+        least[row] = (cores or least[row]) * (instances or 1)
     return int(least.sum())
 
 
-def _weights(shares: Sequence[Share]) -> list[float]:
-    """Return the share of all records that are of each network, of sum 1."""
-    rates = [share.request.arrival_per_s for share in shares]
-    if any(rate is not None for rate in rates):
-        if not all(rate is not None for rate in rates):
-            raise InvalidValue("arrival_per_s", None, "given for all networks of a priority, or for none")
-        given = [float(rate or 0.0) for rate in rates]
-    else:
-        given = [float(share.weight) for share in shares]
-    return [value / sum(given) for value in given]
+def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
+    found = plan(*combined(shares, cores, objective))
+    group = _Group(shares, found.cores, found.instances, found)
+    request = shares[0].request
+    if objective == "throughput" and len(shares) > 1 and found.spare and not (request.nodes or request.memory_bytes):
+        return _filled(group, cores)
+    return group
 
 
-def _name(place: int, key: str) -> str:
-    return f"{place}:{key}"
+def _filled(group: _Group, cores: int) -> _Group:
+    """Hand out what is left of the cores to networks that gain from it; X stays as it is."""
+    weights = dict(zip((share.name for share in group.shares), weights_of(group.shares), strict=True))
+    own_cores, own_instances = dict(group.cores), dict(group.instances)
+    now, sharing, level = group, list(group.shares), group.whole.throughput_per_s
+    while sharing:
+        spare = cores - sum(own_cores[key] * own_instances[key] for key in own_cores)
+        if spare <= 0:
+            break
+        alone = {share.name: _alone_on(share, now.used(share) + spare) for share in sharing}
+        if sum(used for _, used in alone.values()) <= spare + sum(now.used(share) for share in sharing):
+            for share in sharing:  # enough for whatever each can use
+                found, _ = alone[share.name]
+                own_cores |= {key_of(share, key): n for key, n in found.cores.items()}
+                own_instances |= {key_of(share, key): n for key, n in found.instances.items()}
+            break
+        further = {name: found.throughput_per_s / weights[name] for name, (found, _) in alone.items()}
+        stays = [share for share in sharing if further[share.name] > level * (1 + STEP)]
+        if len(stays) == len(sharing):  # each could come further, not all: the one that would come least far does not
+            stays.remove(min(reversed(stays), key=lambda share: further[share.name]))
+        sharing = stays
+        if not sharing:
+            break
+        found = plan(*combined(sharing, sum(now.used(share) for share in sharing) + spare, "throughput"))
+        reached = found.throughput_per_s / sum(weights[share.name] for share in sharing)
+        if reached > level * (1 + STEP):
+            now, level = _Group(sharing, found.cores, found.instances, found), reached
+            own_cores |= found.cores
+            own_instances |= found.instances
+    if own_cores == group.cores and own_instances == group.instances:
+        return group
+    judged = evaluate(*combined(group.shares, cores, "throughput"), own_cores, own_instances)
+    return _Group(group.shares, own_cores, own_instances, replace(judged, gap=group.whole.gap, why=group.whole.why))
 
 
-def _parts(share: Share, place: int, values: Mapping[str, int]) -> dict[str, int]:
-    return {key: values[_name(place, key)] for key in share.network.keys}
+def _alone_on(share: Share, cores: int) -> tuple[Allocation, int]:
+    """Return the allocation of a network that had so many cores for itself, and how many of them it takes."""
+    asked = replace(share.request, cores=cores, objective="throughput", arrival_per_s=None, quantile=None)
+    found = sweep(share.network, share.curves, asked, [cores], share.flow)[0]
+    return found, cores - found.spare
 
 
-def _planned(shares: Sequence[Share], cores: int, objective: str) -> Allocation:
-    network, curves, request = _combined(shares, cores, objective)
-    return plan(network, curves, request)
+def _alone(share: Share, group: _Group) -> Allocation:
+    """Return what a network does alone on its cores; where its instances lie is as it is with the others."""
+    asked = replace(share.request, cores=group.used(share), objective="throughput", nodes=None, memory_bytes=None)
+    given = own(share, group.cores), own(share, group.instances)
+    judged = evaluate(share.network, share.curves, asked, *given, share.flow)
+    placement = None if group.whole.placement is None else own(share, group.whole.placement)
+    # To judge it all of it was pinned, and nothing was left to search: neither was asked for.
+    why = tuple(
+        reason for reason in judged.why if reason.code != "pinned" or reason.component in (share.request.pinned or {})
+    )
+    return replace(judged, objective=group.whole.objective, placement=placement, why=why, gap=None, steps=0)
 
 
-def _combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Network, TabulatedCurves, Request]:
-    """Return the choice between the networks, with curves and request; keys are ``i:key``."""
-    nodes: list[Node] = []
-    roots: list[int] = []
-    visits: dict[str, float] = {}
-    for place, share in enumerate(shares):
-        offset = len(nodes)
-        order = {index: row for row, index in enumerate(share.network.boxes)}
-        for index, node in enumerate(share.network.nodes):
-            name = _name(place, share.network.keys[order[index]]) if index in order else node.name
-            nodes.append(replace(node, name=name, children=tuple(child + offset for child in node.children)))
-        roots.append(len(nodes) - 1)
-    weights = _weights(shares)
-    root = [Node(CHOICE, children=tuple(roots))] if len(roots) > 1 else []
-    network = Network((*nodes, *root))
-    given: dict[str, Any] = {name: {} for name in BY_KEY}
-    lists: dict[str, list[Any]] = {"shares": [weights] if root else [], "depths": [], "fan_outs": [], "returns": []}
-    instances: dict[str, int] = {}
-    for place, share in enumerate(shares):
-        known = visits_of(share.network, share.request, share.flow)
-        for name, kind in (
-            ("shares", "choices"),
-            ("depths", "replications"),
-            ("fan_outs", "splits"),
-            ("returns", "feedbacks"),
-        ):
-            lists[name] += [getattr(known.routing, name).get(index) for index in getattr(share.network, kind)]
-        for row in known.routing.visits:
-            visits[_name(place, share.network.keys[row])] = weights[place] * float(known.per_record[row])
-        for name in BY_KEY:
-            for row, (_, value) in by_key(name, getattr(share.request, name), share.network).items():
-                given[name][_name(place, share.network.keys[row])] = value
-        _, _, most = limits_of(share.network, share.request)
-        instances |= {_name(place, key): int(n) for key, n in zip(share.network.keys, most, strict=True)}
-        if share.request.allowed is not None:
-            allowed = given.setdefault("allowed", {})
-            whole_rule = not isinstance(share.request.allowed, dict) or set(share.request.allowed) == {"multiples_of"}
-            for key in share.network.keys:
-                rule = share.request.allowed if whole_rule else share.request.allowed.get(key)  # type: ignore[union-attr]
-                if rule is not None:
-                    allowed[_name(place, key)] = rule
-    rates = [share.request.arrival_per_s for share in shares]
-    first = shares[0].request
-    single = all(n == 1 for n in instances.values())
-    request = Request(
-        cores=cores, objective=objective, visits=visits or None,
-        arrival_per_s=None if rates[0] is None else sum(float(rate or 0.0) for rate in rates),
-        instances_max=1 if single else instances,
-        **{name: value or None for name, value in given.items()}, **{name: some or None for name, some in lists.items()},
-        **{name: getattr(first, name) for name in OF_MACHINE},
-    )  # fmt: skip
-    return network, _tables(shares, cores), request
+def _split(group: _Group, key: str) -> tuple[str, str]:
+    """Return the network and its own key of one of ``name:key``."""
+    return next(
+        (share.name, key.removeprefix(f"{share.name}:"))
+        for share in group.shares
+        if key in (key_of(share, each) for each in share.network.keys)
+    )
 
 
-def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:
-    """Return the curves of all networks at the counts of all their tables; Amdahl's at every count that matters."""
-    ends = [int(share.curves.cores[-1]) for share in shares if isinstance(share.curves, TabulatedCurves)]
-    knots = [share.curves.cores for share in shares if isinstance(share.curves, TabulatedCurves)]
-    rows = sum(len(share.curves) for share in shares)
-    if len(ends) < len(shares):
-        knots.append(counts_of(cores, rows, np.zeros(0, np.int64))[0])
-    grid = np.unique(np.concatenate(knots))
-    parts: list[tuple[Any, ...]] = []
-    for share in shares:
-        curves = share.curves
-        if isinstance(curves, AmdahlCurves):
-            seconds = curves.serial_s[:, None] + curves.parallel_s[:, None] / grid
-            zero = np.zeros(len(curves))
-            parts.append((seconds, seconds, zero, zero, zero))
-        else:
-            parts.append(
-                (curves.at(grid), curves.at(grid, upper=True), curves.variation, curves.contention, curves.peak_bytes)
-            )
-    joined = [np.concatenate([part[column] for part in parts]) for column in range(5)]
-    return TabulatedCurves(grid, joined[0], np.maximum(joined[0], joined[1]), *joined[2:])
+def _reasons(groups: Sequence[_Group], parts: Mapping[str, Part], spare: int, cores: int) -> Iterator[Reason]:
+    for group in groups:
+        of_all = "" if len(groups) == 1 else f" of priority {group.shares[0].priority}"
+        rates = [f"{share.name} {amount(parts[share.name].guaranteed_per_s)}" for share in group.shares[:NAMES_TOLD]]
+        more = ", …" if len(group.shares) > NAMES_TOLD else ""
+        for key in group.whole.bottleneck[:1]:
+            text = f"{key} bounds what the networks{of_all} reach together, in records/s: {', '.join(rates)}{more}"
+            yield Reason("bottleneck", key, parts[_split(group, key)[0]].guaranteed_per_s, text)
+        yield from (reason for reason in group.whole.why if reason.code in TOLD)
+    if spare > 0:
+        text = f"{spare} of {plural(cores, 'core')} stay free: no network gains from them"
+        yield Reason("spare", None, float(spare), text)

@@ -15,6 +15,7 @@ from advisor.protocol.params import (
     NO_INCARNATION,
     TIME,
     Allocate,
+    AllocateTogether,
     ChooseCores,
     Curves,
     DefineNetwork,
@@ -43,6 +44,7 @@ SEQUENCE_MAX = 2**63 - 1  # kept as int64
 RUN_NUMBERS = (
     "size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits", "serial_work_s", "span_s",
 )  # fmt: skip
+PRIORITY_MAX = 1000  # either side of 0, of a network among several: ranks for far more than NETWORKS_TOGETHER_MAX
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 ANSWER_ID_BYTES_MAX = 64  # of the id of a kept answer: ours have 12
 ALLOWED_COUNTS_MAX = (
@@ -64,6 +66,7 @@ Params = (
     | ChooseCores
     | Suggest
     | Allocate
+    | AllocateTogether
     | Watch
     | Unwatch
     | Explain
@@ -258,6 +261,15 @@ _PLAN: Mapping[str, f.Check] = {
     "work_max": f.integer(1, 10**9),
     "deadline_s": _seconds,
 }
+# Of a plan, what is of the whole machine where several networks share it.
+_OF_MACHINE = ("cores", "level", "nodes", "memory_bytes", "quantile", "work_max", "deadline_s")
+_OF_ONE: Mapping[str, f.Check] = {
+    key: f.or_nil(check) for key, check in _PLAN.items() if key not in (*_OF_MACHINE, "objective", "target", "weights")
+} | {
+    "name": f.or_nil(f.name),
+    "weight": f.or_nil(f.number),
+    "priority": f.or_nil(f.integer(-PRIORITY_MAX, PRIORITY_MAX)),
+}  # fmt: skip
 
 METHODS: Mapping[str, Method] = {
     "hello": Method(
@@ -353,6 +365,14 @@ METHODS: Mapping[str, Method] = {
         rule=_for_a_point,
     ),
     "allocate": Method(Allocate, _PLAN),
+    "allocate_together": Method(
+        AllocateTogether,
+        {
+            "networks": f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX),
+            "objective": f.one_of("throughput", "latency"),
+            **{key: _PLAN[key] for key in _OF_MACHINE},
+        },
+    ),
     "watch": Method(
         Watch,
         {

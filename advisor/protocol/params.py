@@ -202,6 +202,21 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocateTogether:
+    """Cores of one machine for several networks asked for; each of `networks` has some of the keys of `Allocate`."""
+
+    networks: list[dict[str, Any]]
+    cores: int
+    objective: str = "throughput"
+    level: float | None = None
+    nodes: int | None = None
+    memory_bytes: float | None = None
+    quantile: float | None = None
+    work_max: int | None = None
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Watch(Allocate):
     """To be told of better allocations of a network, or, with `watch`, what was done about them."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from advisor.errors import InvalidValue
-from advisor.service.heavy import Curves, Spec
+from advisor.service.heavy import Curves, Spec, Wanted
 
 ANSWERS_MAX = 512  # kept at a time: a scheduler that asks once a second can look back for eight minutes
 ANSWERS_BYTES_MAX = 32 * 2**20  # of all of them: 80 answers about 1000 components, or one about 100,000
@@ -53,6 +53,23 @@ class Kept:
         return arrays + text + KEY_BYTES * len(self.curves)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTogether:
+    """One answer about several networks; `networks` as they were handed to the planner, all else as of `Kept`."""
+
+    id: str
+    at: float
+    networks: Sequence[Wanted]
+    cores: int
+    objective: str
+    allocation: Mapping[str, Any]
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes."""
+        return sum(Kept("", 0.0, one.network, one.request, one.curves, {}).bytes for one in self.networks)
+
+
 class Answers:
     """The answers of one run of the service, the oldest dropped first. Their ids are of this run alone."""
 
@@ -64,7 +81,7 @@ class Answers:
         self._clock = clock
         self._run = secrets.token_hex(2)  # so that an id of before a restart names no answer of after it
         self._given = 0
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, Kept | KeptTogether] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -78,17 +95,27 @@ class Answers:
         allocation: Mapping[str, Any],
     ) -> str:
         """Keep an answer and return its id. One that exceeds the bound alone has an id, and is not kept."""
+        return self._add(Kept(self._number(), self._clock(), network, request, curves, allocation))
+
+    def keep_together(
+        self, networks: Sequence[Wanted], cores: int, objective: str, allocation: Mapping[str, Any]
+    ) -> str:
+        """Keep an answer about several networks; as `keep`."""
+        return self._add(KeptTogether(self._number(), self._clock(), networks, cores, objective, allocation))
+
+    def _number(self) -> str:
         self._given += 1
-        number = f"{self._run}-{self._given}"
-        kept = Kept(number, self._clock(), network, request, curves, allocation)
-        self._kept[number] = kept
+        return f"{self._run}-{self._given}"
+
+    def _add(self, kept: Kept | KeptTogether) -> str:
+        self._kept[kept.id] = kept
         self.bytes += kept.bytes
         while len(self._kept) > self._answers_max or self.bytes > self._bytes_max:
             _, oldest = self._kept.popitem(last=False)
             self.bytes -= oldest.bytes
-        return number
+        return kept.id
 
-    def find(self, number: str) -> Kept:
+    def find(self, number: str) -> Kept | KeptTogether:
         """Return a kept answer.
 
         Raises

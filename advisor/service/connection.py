@@ -28,6 +28,7 @@ OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its r
 OUT_BYTES_LOW = 2**16
 MEASURED_WHEN_ANSWERED = (
     "allocate",
+    "allocate_together",
     "curves",
     "explain",
     "predict",

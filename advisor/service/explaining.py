@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from advisor.service.answers import Kept
+from advisor.service.answers import Kept, KeptTogether
 
 TEXT_SHOWN = 200  # characters of a network's text in a sentence
 FEW_RUNS = 30  # observations below which a curve is said to rest on few
@@ -26,15 +26,53 @@ def explained(kept: Kept) -> dict[str, Any]:
     }
 
 
+def explained_together(kept: KeptTogether) -> dict[str, Any]:
+    """Return the structure of an explanation of an answer about several networks, as `explained`. Cost O(n)."""
+    return {
+        "id": kept.id,
+        "at": kept.at,
+        "network": [one.network for one in kept.networks],
+        "request": {
+            "cores": kept.cores, "objective": kept.objective,
+            "networks": [{"name": one.name, **one.request, "weight": one.weight, "priority": one.priority}
+                         for one in kept.networks],
+        },
+        "allocation": dict(kept.allocation),
+        "sentences": list(_sentences_together(kept)),
+    }  # fmt: skip
+
+
+def _sentences_together(kept: KeptTogether) -> Iterator[str]:
+    answer = kept.allocation
+    yield (
+        f"Answer {kept.id} of {_when(kept.at)}: {kept.objective} of {_several(len(kept.networks), 'network')} that share"
+        f" {kept.cores:,} cores; {_several(answer['spare'], 'core')} to spare."
+    )
+    for reason in answer["why"]:
+        yield _sentence(reason["text"])
+    yield from _gap(answer)
+    for part in answer["networks"]:
+        yield (
+            f"Network {part['name']} (weight {part['weight']:g}, priority {part['priority']}) has"
+            f" {_figure(part['guaranteed_per_s'])} records/s while the others run beside it,"
+            f" {_figure(part['throughput_per_s'])} at most; a record takes {_figure(part['latency_s'])} s."
+        )
+        yield _given(part)
+        yield from _evidence(part)
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def _sentences(kept: Kept) -> Iterator[str]:
     allocation, request = kept.allocation, kept.request
     cores = request.get("cores")
     on = "as many cores as it takes" if cores is None else f"{cores:,} cores"
-    when = datetime.fromtimestamp(kept.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     n = len(allocation["cores"])
     yield (
-        f"Answer {kept.id} of {when}: {request.get('objective', 'throughput')} of a network of {_several(n, 'component')}"
-        f" on {on}."
+        f"Answer {kept.id} of {_when(kept.at)}: {request.get('objective', 'throughput')} of a network of"
+        f" {_several(n, 'component')} on {on}."
     )
     if isinstance(kept.network, str):
         text = " ".join(kept.network.split())

@@ -32,9 +32,11 @@ from advisor.service.worker import (
     Frozen,
     Job,
     Plan,
+    PlanTogether,
     Read,
     Reconsider,
     Simulate,
+    Wanted,
     Whole,
     framed,
 )  # fmt: skip
@@ -143,6 +145,16 @@ class Heavy:
         Raises as `shape_of` and `advisor.planning.plan`.
         """
         return await self._run(Plan(_frozen(network), curves, dict(request), deadline_s))
+
+    async def plan_together(
+        self, networks: Sequence[Wanted], cores: int, objective: str, deadline_s: float | None = None
+    ) -> tuple[dict[str, Any], int | None]:
+        """Return the allocation of one machine to several networks, and the steps that a deadline left it.
+
+        Raises as `shape_of` and `advisor.planning.plan_together`.
+        """
+        frozen = tuple(one._replace(network=_frozen(one.network)) for one in networks)
+        return await self._run(PlanTogether(frozen, cores, objective, deadline_s))
 
     async def reconsider(
         self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: Question

@@ -115,6 +115,7 @@ class Hub:
             "choose_cores": self._asking(questions.choose_cores),
             "suggest": self._asking(questions.suggest),
             "allocate": self._allocate,
+            "allocate_together": self._allocate_together,
             "watch": self._watch,
             "explain": self._explain,
             "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
@@ -411,6 +412,16 @@ class Hub:
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         network, request = questions.allocation_asked(self.engine.advisor, params)
         return self._apart("allocate", connection, msgid, self.planner.allocate, network, request, params.deadline_s)
+
+    def _allocate_together(
+        self, connection: Connection, params: m.AllocateTogether, msgid: int | None
+    ) -> dict[str, Any] | None:
+        advisor, planner = self.engine.advisor, self.planner
+        asked, of_all = questions.together_asked(advisor, params), questions.of_all_asked(params)
+        return self._apart(
+            "allocate_together", connection, msgid, planner.allocate_together, asked, of_all, params.objective,
+            params.deadline_s,
+        )  # fmt: skip
 
     def _explain(self, connection: Connection, params: m.Explain, msgid: int | None) -> dict[str, Any] | None:
         return self._apart("explain", connection, msgid, partial(self.planner.explain, replay=params.replay), params.id)

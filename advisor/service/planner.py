@@ -11,15 +11,18 @@ from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
+from advisor.engine.sharing import Asked
 from advisor.errors import AdvisorError, InvalidValue
 from advisor.planning.fares import LEVEL
 from advisor.planning.stability import Look, Question
-from advisor.service.answers import Answers, Kept
-from advisor.service.explaining import explained
-from advisor.service.heavy import Curves, Heavy, Spec
+from advisor.planning.together import about
+from advisor.service.answers import Answers, Kept, KeptTogether
+from advisor.service.explaining import explained, explained_together
+from advisor.service.heavy import Curves, Heavy, Spec, Wanted
 from advisor.service.questions import is_small
 from advisor.service.tables import tables_of
 
+ADDED = ("id", "evidence")  # to what the planner answers
 EVIDENCE_MAX = 64  # components of an answer of which is told what their curves rest on, those that bound it first
 
 
@@ -78,6 +81,42 @@ class Planner:
         allocation["id"] = self.answers.keep(network, request, curves, allocation)
         return allocation
 
+    async def allocate_together(
+        self, asked: Sequence[Asked], of_all: Mapping[str, Any], objective: str, deadline_s: float | None = None
+    ) -> dict[str, Any]:
+        """Return the allocation of one machine to several networks, with its id; the answer is kept.
+
+        Parameters
+        ----------
+        asked : sequence of Asked
+            Each with the text or the nodes of its network.
+        of_all : mapping
+            What the requests of all have alike, their cores among it.
+
+        Raises
+        ------
+        AdvisorError
+            As `Advisor.allocate_together` and `Heavy`.
+        """
+        began = time.monotonic()
+        wanted: list[Wanted] = []
+        shapes: list[Shape] = []
+        requests: list[dict[str, Any]] = []
+        for place, one in enumerate(asked):
+            with about(place, one.name):
+                shapes.append(await self.read(one.network))
+                requests.append({**one.options, "components": one.components, "load": one.load, **of_all})
+                curves, rest = await self._curves(shapes[-1], requests[-1])
+                wanted.append(Wanted(one.name, one.network, curves, rest, one.weight, one.priority))
+        left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
+        found, steps = await self._heavy.plan_together(wanted, of_all["cores"], objective, left)
+        if steps is not None:
+            wanted = [one._replace(request={**one.request, "work_max": steps}) for one in wanted]
+        for shape, request, part in zip(shapes, requests, found["networks"], strict=True):
+            part["evidence"] = self._evidence(shape, request, part, EVIDENCE_MAX // len(shapes))
+        found["id"] = self.answers.keep_together(wanted, of_all["cores"], objective, found)
+        return found
+
     async def reconsider(
         self, network: Spec, request: Mapping[str, Any], question: Question
     ) -> tuple[Look, TabulatedCurves]:
@@ -85,8 +124,11 @@ class Planner:
         curves, rest = await self._curves(await self.read(network), request)
         return await self._heavy.reconsider(network, curves, rest, question), curves
 
-    async def replay(self, kept: Kept) -> dict[str, Any]:
+    async def replay(self, kept: Kept | KeptTogether) -> dict[str, Any]:
         """Return an answer worked out again from what was kept of it; raises as `allocate`."""
+        if isinstance(kept, KeptTogether):
+            again, _ = await self._heavy.plan_together(kept.networks, kept.cores, kept.objective)
+            return again
         _, _, rest = _split(kept.request, None)
         again, _ = await self._heavy.plan(kept.network, kept.curves, rest)
         return again
@@ -100,12 +142,10 @@ class Planner:
             When it is not kept.
         """
         kept = self.answers.find(number)
-        found = explained(kept)
+        found = explained_together(kept) if isinstance(kept, KeptTogether) else explained(kept)
         if replay:
             again = await self.replay(kept)
-            added = ("id", "evidence")
-            same = again == {key: value for key, value in kept.allocation.items() if key not in added}
-            found["replayed"] = {"same": same, "allocation": again}
+            found["replayed"] = {"same": again == _bare(kept.allocation), "allocation": again}
         return found
 
     def keep(self, network: Spec, request: Mapping[str, Any], curves: Curves, allocation: dict[str, Any]) -> str:
@@ -119,11 +159,11 @@ class Planner:
         return await tables_of(self._advisor, shape.components, names, load, cores_max, level), rest
 
     def _evidence(
-        self, shape: Shape, request: Mapping[str, Any], allocation: Mapping[str, Any]
+        self, shape: Shape, request: Mapping[str, Any], allocation: Mapping[str, Any], most: int = EVIDENCE_MAX
     ) -> dict[str, dict[str, Any]]:
         """Return what the curves rest on, at the cores given: of the components that bound the answer first."""
         names, boxes = request.get("components", {}), dict(zip(shape.keys, shape.components, strict=True))
-        chosen = list(dict.fromkeys([*allocation["bottleneck"], *shape.keys]))[:EVIDENCE_MAX]
+        chosen = list(dict.fromkeys([*allocation["bottleneck"], *shape.keys]))[:most]
         components = [names.get(boxes[key], boxes[key]) for key in chosen]
         try:
             models = self._advisor.models(components)
@@ -141,6 +181,14 @@ class Planner:
                 "cores_range": [low, high],
             }
         return found
+
+
+def _bare(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer as the planner gives it."""
+    found = {key: value for key, value in answer.items() if key not in ADDED}
+    if "networks" in found:
+        found["networks"] = [_bare(part) for part in found["networks"]]
+    return found
 
 
 def _split(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import prod
 from typing import Any, cast
 
@@ -13,7 +13,10 @@ from advisor.domain import limits
 from advisor.engine import Advisor
 from advisor.engine.components import TIME
 from advisor.engine.flows import filled
+from advisor.engine.sharing import Asked, asked_of, of_machine
 from advisor.errors import InvalidValue, UnknownNetwork
+from advisor.planning.combining import OF_MACHINE
+from advisor.planning.together import about
 from advisor.protocol import messages as m
 from advisor.service.heavy import Spec
 
@@ -114,16 +117,33 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
     ------
     UnknownNetwork
     """
-    network: Spec | int = params.network
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
+    if advisor.keeps(params.network):
+        request = filled(request, advisor.flow(cast("int | str", params.network)))
+    return _spec_of(advisor, params.network), request
+
+
+def together_asked(advisor: Advisor, params: m.AllocateTogether) -> list[Asked]:
+    """Return what an `allocate_together` asks about each network, each by its text or nodes; raises as `asked_of`."""
+    found: list[Asked] = []
+    for place, asked in enumerate(asked_of(advisor, params.networks)):
+        with about(place, asked.name):
+            found.append(replace(asked, network=_spec_of(advisor, asked.network)))
+    return found
+
+
+def of_all_asked(params: m.AllocateTogether) -> dict[str, Any]:
+    """Return what an `allocate_together` asks of the machine; raises as `of_machine`."""
+    return of_machine(params.cores, {key: getattr(params, key) for key in OF_MACHINE})
+
+
+def _spec_of(advisor: Advisor, network: Spec | int) -> Spec:
+    """Return what a network was defined by where it is meant by its id."""
     if advisor.keeps(network):
-        flows = advisor.components.flows
-        kept = cast("int | str", network)
-        request = filled(request, advisor.flow(kept))
-        network = flows.definition(kept)
-    elif isinstance(network, int):  # for the checker: every number is an id
+        return advisor.components.flows.definition(cast("int | str", network))
+    if isinstance(network, int):  # for the checker: every number is an id
         raise UnknownNetwork(network)
-    return network, request
+    return network
 
 
 def is_small(network: Spec) -> bool:

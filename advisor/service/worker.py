@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,10 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
-from advisor.planning import Request, plan
+from advisor.planning import Request, Share, Together, plan, plan_together
 from advisor.planning.requests import WORK_MAX
 from advisor.planning.stability import Question, reconsider
+from advisor.planning.together import about
 
 Curves = AmdahlCurves | TabulatedCurves
 
@@ -39,6 +40,7 @@ NICE = 10  # where cores are scarce, who answers pings goes first
 READY = b"."  # said first: what comes before is the start, and no part of a job
 LENGTH_BYTES = 8  # before each job and each answer, little-endian
 
+Found = TypeVar("Found")
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
 
 
@@ -70,6 +72,26 @@ class Plan(NamedTuple):
     deadline_s: float | None = None
 
 
+class Wanted(NamedTuple):
+    """One of several networks, as the planner is asked about it; `network` is frozen where it comes to a worker."""
+
+    name: str
+    network: Any
+    curves: Curves
+    request: Mapping[str, Any]
+    weight: float
+    priority: int
+
+
+class PlanTogether(NamedTuple):
+    """The job to plan several networks on one machine."""
+
+    networks: tuple[Wanted, ...]
+    cores: int
+    objective: str
+    deadline_s: float | None = None
+
+
 class Reconsider(NamedTuple):
     """The job to plan a network again, and to judge whether that is worth telling."""
 
@@ -88,7 +110,7 @@ class Simulate(NamedTuple):
     level: float
 
 
-Job = Read | Whole | Plan | Reconsider | Simulate
+Job = Read | Whole | Plan | PlanTogether | Reconsider | Simulate
 
 
 def framed(value: object) -> bytes:
@@ -107,6 +129,9 @@ def done(job: Job) -> Answer:
     try:
         if isinstance(job, Simulate):
             return True, _simulated(job)
+        if isinstance(job, PlanTogether):
+            together, steps = _together(job)
+            return True, (together.as_dict(), steps)
         network = _network(job.network)
         if isinstance(job, Read):
             return True, (network.keys, network.components)
@@ -134,14 +159,37 @@ def planned(
     A search counts steps and sees no clock. One of few steps tells what a step takes here; each further one may take `GROWTH`
     times the steps of the last, as far as the time left holds them by what the last one took.
     """
+    asked = Request(**request)
+    return _anytime(
+        lambda steps: plan(network, curves, replace(asked, work_max=steps)), asked.work_max, deadline_s, clock
+    )
+
+
+def _together(job: PlanTogether) -> tuple[Together, int | None]:
+    shares: list[Share] = []
+    for place, one in enumerate(job.networks):
+        with about(place, one.name):
+            request = Request(**one.request)
+            shares.append(Share(_network(one.network), one.curves, request, one.weight, one.priority, name=one.name))
+
+    def search(steps: int | None) -> Together:
+        limited = [replace(share, request=replace(share.request, work_max=steps)) for share in shares]
+        return plan_together(limited, job.cores, job.objective)
+
+    return _anytime(search, shares[0].request.work_max, job.deadline_s, time.perf_counter)
+
+
+def _anytime(
+    search: Callable[[int | None], Found], most: int | None, deadline_s: float | None, clock: Callable[[], float]
+) -> tuple[Found, int | None]:
+    """Return what the longest search finds that ends about at the deadline, and its steps."""
     if deadline_s is None:
-        return plan(network, curves, Request(**request)), None
-    began, asked = clock(), Request(**request)
-    most = request.get("work_max") or WORK_MAX
+        return search(most), None
+    began, most = clock(), most or WORK_MAX
     steps = min(STEPS_FIRST, most)
     while True:
         last = clock()
-        found = plan(network, curves, replace(asked, work_max=steps))
+        found = search(steps)
         now = clock()
         left = deadline_s - (now - began)
         affordable = int(steps * left / max(now - last, CLOCK_LEAST_S) * MARGIN)

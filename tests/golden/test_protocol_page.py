@@ -12,7 +12,7 @@ import pytest
 from advisor import errors
 from advisor.client.outcomes import Answered
 from advisor.client.requests import given as as_params
-from advisor.client.requests import network_params, predict_params, read_suggestions, simulate_params
+from advisor.client.requests import network_params, predict_params, read_suggestions, read_together, simulate_params
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.observations import BOUNDS, bound_text
@@ -84,6 +84,18 @@ def sent_by_our_client() -> set[bytes]:
     for msgid, method, params in (
         (7, "choose_cores", as_params(component="matmul", predictor=2048, cores_max=16)),
         (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
+        (
+            18,
+            "allocate_together",
+            as_params(
+                networks=[
+                    {"network": "images", "weight": 2.0},
+                    {"network": "matmul .. sort", "name": "batch", "priority": -1},
+                ],
+                cores=12,
+                objective=None,
+            ),
+        ),
         (9, "status", as_params(components=True, limit=10)),
         (14, "define_network", network_params("read .. (small | large) .. write", "images")),
         (15, "flow", as_params(network="images")),
@@ -135,6 +147,9 @@ def test_our_client_understands_what_the_page_answers() -> None:
     session.receive(answers[4][1])
     stats = session.stats
     assert (stats.rows_acknowledged, stats.rows_accepted, stats.rows_refused) == (4, 3, 1)
+    together = read_together(answers[18][0][3])
+    assert [(part.name, part.priority, part.used) for part in together.networks] == [("images", 0, 6), ("batch", -1, 6)]
+    assert together.bottleneck == (("images", "read"), ("batch", "matmul"))
     (suggestion,) = read_suggestions(answers[11][0][3])
     assert (suggestion.predictor, suggestion.cores, suggestion.cost_core_s) == (2048.0, 16.0, 4.0)
     assert session.receive(answers[5][1]) == []  # a gap is no failure: sent again
@@ -146,7 +161,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 21
+    assert len(stated) == 22
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
 

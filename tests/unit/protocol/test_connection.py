@@ -69,7 +69,7 @@ VIOLATIONS = {
     "an extension type": (pack([0, 7, "status", [msgpack.ExtType(5, b"x")]]), 7, "malformed"),
     "an extension type without data": (pack([0, 7, "status", [msgpack.ExtType(5, b"")]]), 7, "malformed"),
     "a timestamp": (pack([0, 7, "status", [msgpack.Timestamp(1)]]), 7, "malformed"),
-    "nine levels": (deep(8), 7, "too_large"),
+    "eleven levels": (deep(10), 7, "too_large"),
     "six hundred levels": (deep(600), 7, "too_large"),
     "an array beyond its limit": (
         b"\x94\x00\x07\xa7predict\xdd" + (limits.ARRAY_ITEMS_MAX + 1).to_bytes(4) + b"\xc0" * 2**18, 7, "too_large"

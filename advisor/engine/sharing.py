@@ -1,0 +1,145 @@
+"""Several networks that share one machine: what is asked about each, and the allocation of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, cast
+
+from advisor.domain import limits
+from advisor.domain.names import checked_name
+from advisor.domain.sharing import Together
+from advisor.engine.checks import checked_cores, checked_level
+from advisor.engine.flows import NetworkId, filled, name_of
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.models.prediction import LEVEL
+from advisor.planning import Request, Share, plan_together
+from advisor.planning.combining import OF_MACHINE
+from advisor.planning.together import about
+
+if TYPE_CHECKING:
+    from advisor.engine.advisor import Advisor
+
+# Of a request, what is of the whole machine and its objective, and not of one network.
+NOT_OF_ONE = ("cores", "objective", "target", "weights", *OF_MACHINE)
+OPTIONS = tuple(each.name for each in fields(Request) if each.name not in (*NOT_OF_ONE, "load"))
+KEYS = ("network", "name", "weight", "priority", "components", "load", *OPTIONS)
+EVEN = {"weight": 1.0, "priority": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked about one of several networks.
+
+    Attributes
+    ----------
+    name : str
+    network : str, int, Network or list of maps
+        As `Advisor.allocate` takes it.
+    options : mapping
+        Of `OPTIONS`, with what was learned of the flow of a network that is kept by id.
+    components, load : mapping
+        As `Advisor.allocate` takes them.
+    weight, priority
+        Unchecked, as `Share` takes them.
+    """
+
+    name: str
+    network: Any
+    options: Mapping[str, Any]
+    components: Mapping[str, str]
+    load: Mapping[str, float]
+    weight: float
+    priority: int
+
+    def share(self, network: Any, curves: Any, of_all: Mapping[str, Any]) -> Share:
+        """Return what the planner takes: with the network as it was read, its curves, and what is of the machine."""
+        return Share(
+            network, curves, Request(**self.options, **of_all), self.weight, self.priority, name=self.name
+        )  # fmt: skip
+
+
+def asked_of(advisor: Advisor, networks: object) -> list[Asked]:
+    """Return what is asked about each network, by a list of maps with some of `KEYS`.
+
+    Raises
+    ------
+    InvalidValue, TooLarge, UnknownKey, UnknownNetwork
+        `field` begins with ``networks[i]``.
+    """
+    if not isinstance(networks, (list, tuple)) or not networks:
+        raise InvalidValue("networks", cast("object", networks), "a list of at least one map with a network")
+    given = cast("Sequence[Any]", networks)
+    if len(given) > limits.NETWORKS_TOGETHER_MAX:
+        raise TooLarge("networks", len(given), limits.NETWORKS_TOGETHER_MAX)
+    found: list[Asked] = []
+    for place, one in enumerate(given):
+        name = _name(advisor, place, one)
+        with about(place, name):
+            found.append(_asked(advisor, name, one))
+    return found
+
+
+def _name(advisor: Advisor, place: int, given: Any) -> str:
+    """Return what a network is called: as it is given, else by the id that it is kept by, else by its place."""
+    if not isinstance(given, Mapping) or given.get("network") is None:
+        raise InvalidValue(
+            f"networks[{place}]", cast("object", given), "a map with a network", "S-Net text, nodes or an id"
+        )
+    one = cast("Mapping[str, Any]", given)
+    if one.get("name") is not None:
+        with about(place, str(place + 1)):
+            return checked_name("name", one["name"])
+    if advisor.keeps(one["network"]):
+        with about(place, str(place + 1)):
+            return name_of(one["network"])
+    return str(place + 1)
+
+
+def _asked(advisor: Advisor, name: str, given: Mapping[Any, Any]) -> Asked:
+    for key in given:
+        if key not in KEYS:
+            raise UnknownKey(f"a network among several has no key {str(key)[:40]!r}", field=str(key)[:40], value=key,
+                             bound=", ".join(KEYS), hint="what is of the whole machine stands beside networks")  # fmt: skip
+    there = {key: value for key, value in given.items() if value is not None}
+    maps: dict[str, Mapping[str, Any]] = {key: there.get(key, {}) for key in ("components", "load")}
+    for key, value in maps.items():
+        if not isinstance(value, Mapping):
+            raise InvalidValue(key, value, "a map by box name")
+    options = {key: there[key] for key in OPTIONS if key in there}
+    if advisor.keeps(given["network"]):
+        options = filled(options, advisor.flow(cast("NetworkId", given["network"])))
+    options = {key: value for key, value in options.items() if value is not None}
+    rank = {key: there.get(key, default) for key, default in EVEN.items()}
+    return Asked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]
+
+
+def of_machine(cores: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the request of every network has alike.
+
+    Raises
+    ------
+    InvalidValue, UnknownKey
+    """
+    for key in options:
+        if key not in OF_MACHINE:
+            raise UnknownKey(f"several networks together have no option {key[:40]!r}", field=key[:40], value=key,
+                             bound=", ".join(OF_MACHINE), hint="what is of one network stands in its map")  # fmt: skip
+    return {"cores": checked_cores("cores", cores)} | {
+        key: value for key, value in options.items() if value is not None
+    }
+
+
+def allocate_together(
+    advisor: Advisor, networks: object, cores: int, objective: str, options: Mapping[str, Any]
+) -> Together:
+    """Return the allocation of one machine to several networks; see `Advisor.allocate_together`."""
+    of_all = of_machine(cores, options)
+    level = checked_level(of_all.get("level", LEVEL))
+    shares: list[Share] = []
+    for place, asked in enumerate(asked_of(advisor, networks)):
+        with about(place, asked.name):
+            network = advisor.network(asked.network)
+            curves = advisor.tables_of(network.components, asked.components, asked.load, cores_max=cores, level=level)
+            shares.append(asked.share(network, curves, of_all))
+    return plan_together(shares, cores, objective)

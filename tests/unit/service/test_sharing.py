@@ -1,0 +1,129 @@
+"""`allocate_together` through real sockets: as the advisor answers it, kept, explained and replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import Live, Peer, refused, running
+
+from advisor import Advisor, AsyncClient
+from advisor.domain.sharing import Together
+
+WORK = {"a": (1.0, 0.1), "b": (2.0, 0.1), "c": (3.0, 0.05), "slow": (1.0, 0.9)}
+ROWS = [
+    [name, float(x), float(p), work * x * (serial + (1 - serial) / p)]
+    for name, (work, serial) in WORK.items()
+    for x in (1, 2, 3, 4)
+    for p in (1, 2, 4, 8, 16)
+]
+LONG = " // " + "-" * 2000  # read by a worker
+
+
+async def taught(live: Live) -> Peer:
+    peer = await live.peer()
+    await peer.call("observe_rows", {"rows": ROWS})
+    return peer
+
+
+def here() -> Advisor:
+    advisor = Advisor()
+    for name, x, p, t in ROWS:
+        advisor.observe(name, predictor=x, cores=p, elapsed_s=t)
+    return advisor
+
+
+def bare(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer as the advisor gives it, without what the service adds."""
+    found = {key: value for key, value in answer.items() if key not in ("id", "evidence")}
+    return found | {"networks": [bare(part) for part in found["networks"]]} if "networks" in found else found
+
+
+async def test_the_service_answers_as_the_advisor_does(tmp_path: Path) -> None:
+    asks: list[dict[str, Any]] = [
+        {"networks": [{"network": "a .. b", "weight": 2}, {"network": "c" + LONG, "name": "other"}], "cores": 24},
+        {"networks": [{"network": "a .. b"}, {"network": "slow", "maximum": {"slow": 2}, "priority": 1}], "cores": 20},
+        {
+            "networks": [{"network": "a | x", "components": {"x": "c"}, "shares": [[3, 1]], "load": {"a": 4.0}},
+                         {"network": [{"kind": "box", "name": "b"}], "instances_max": 3, "scale": {"b": 0.5}}],
+            "cores": 16, "objective": "latency", "level": 0.95,
+        },
+        {
+            "networks": [{"network": "a", "arrival_per_s": 0.5, "arrival_variation": 0.5},
+                         {"network": "b", "arrival_per_s": 0.25}],
+            "cores": 16, "objective": "latency", "quantile": 0.9,
+        },
+        {"networks": [{"network": "a .. b", "instances_max": 2}, {"network": "c"}], "cores": 24, "nodes": 8},
+    ]  # fmt: skip
+    advisor = here()
+    async with running(tmp_path) as live:
+        peer = await taught(live)
+        for ask in asks:
+            found = await peer.call("allocate_together", ask)
+            own = advisor.allocate_together(**ask).as_dict()
+            assert bare(found) == own
+            keys = [set(part["cores"]) for part in found["networks"]]
+            assert [set(part["evidence"]) for part in found["networks"]] == keys
+
+
+async def test_a_client_asks_and_is_told_why(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        await taught(live)
+        async with AsyncClient(f"unix:{live.bound.socket}") as client:
+            await client.define_network("a | b", id="ab")
+            for record in range(8):
+                box = "a" if record % 4 else "b"
+                client.observe(box, 1.0, 1, 1.0, network="ab", record=record, entered=True)
+            await client.flush()
+            found = await client.allocate_together([{"network": "ab", "weight": 3}, {"network": "c"}], 24)
+            assert isinstance(found, Together)
+            assert [part.name for part in found.networks] == ["ab", "2"]
+            assert found.guaranteed_per_s[0] == pytest.approx(3 * found.guaranteed_per_s[1])
+            assert sum(part.used for part in found.networks) + found.spare == 24
+            why = await client.explain(found.id, replay=True)
+            assert why["replayed"]["same"]
+            assert why["request"]["networks"][0]["shares"] == [[0.75, 0.25]]  # the slice of state it stands on
+            said = " ".join(why["sentences"])
+            assert "2 networks that share 24 cores" in said
+            assert "Network ab (weight 3, priority 0)" in said
+
+
+async def test_a_deadline_leaves_an_answer_that_replays(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await taught(live)
+        ask = {"networks": [{"network": "a .. b", "instances_max": 4}, {"network": "c .. slow", "instances_max": 4}],
+               "cores": 60, "objective": "latency", "deadline_s": 0.01}  # fmt: skip
+        found = await peer.call("allocate_together", ask)
+        again = await peer.call("explain", {"id": found["id"], "replay": True})
+        assert again["replayed"]["same"]
+        assert all("work_max" in network for network in again["request"]["networks"])
+
+
+async def test_what_is_wrong_names_its_network(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await taught(live)
+        good: dict[str, Any] = {"network": "a .. b"}
+
+        async def error(code: str, *networks: dict[str, Any], **more: Any) -> str | None:
+            ask = {"networks": [good, *networks], "cores": 12, **more}
+            return (await refused(code, peer.call("allocate_together", ask))).field
+
+        assert await error("unknown_network", {"network": 7}) == "networks[1].network"
+        assert await error("network_syntax", {"network": "a .. .. b"}) == "networks[1].network"
+        assert await error("network_syntax", {"network": "a .. .. b" + LONG}) == "networks[1].network"
+        assert await error("unknown_component", {"network": "nobody"}) == "networks[1].component"
+        assert await error("missing_shares", {"network": "a | b"}) == "networks[1].shares[0]"
+        assert await error("invalid", {"network": "a", "weight": -1}) == "networks[1].weight"
+        assert await error("invalid", {"network": "a", "minimum": {"z": 1}}) == "networks[1].minimum"
+        assert await error("invalid", {"network": "a", "load": {"z": 1}}) == "networks[1].load"
+        assert await error("invalid", {"network": "a", "name": "1"}) == "networks[1].name"
+        assert await error("invalid", {"weight": 1}) == "networks[1]"
+        assert await error("unknown_key", {"network": "a", "cores": 2}) == "networks[1]"
+        assert await error("unsupported", {"network": "a", "priority": 1}, nodes=4) == "nodes"
+        assert await error("invalid", {"network": "a"}, cores=2) == "cores"
+        assert await error("too_large", *[good] * 64) == "length of networks"
+        deepest = [
+            {"kind": "box", "name": "a", "consumes": ["x"], "produces": [["y"], ["z"]], "mappings": [[["x"], ["y"], ["z"]]]}
+        ]
+        assert (await peer.call("allocate_together", {"networks": [good, {"network": deepest}], "cores": 12}))["networks"]

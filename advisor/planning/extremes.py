@@ -38,6 +38,20 @@ class Tails:
         over = np.maximum(x[:, None, :] - self.shift_s[:, :, None], 0.0)
         return under + self._phases(over, integrated=True)
 
+    def residual(self, x: Floats, rates: Floats) -> Floats:
+        """Return E[1 - exp(-L (X - x)+)], L of shape (c,): that an arrival finds the one before it still inside at x."""
+        rate = rates[None, :, None]
+        under = np.maximum(self.shift_s[:, :, None] - x[:, None, :], 0.0)
+        over = np.maximum(x[:, None, :] - self.shift_s[:, :, None], 0.0)
+        total = np.zeros(over.shape)
+        for share, mean in ((self.share, self.first_s), (1 - self.share, self.second_s)):
+            wide = np.broadcast_to(mean[:, :, None], over.shape)
+            with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+                left = np.where(wide > 0, np.exp(-over / wide), 0.0)
+            total += share[:, :, None] * left * rate * wide / (1 + rate * wide)
+        waits = np.exp(-rate * under)
+        return 1 - waits + waits * total
+
     def _phases(self, over: Floats, *, integrated: bool) -> Floats:
         total = np.zeros(over.shape)
         for share, mean in ((self.share, self.first_s), (1 - self.share, self.second_s)):
@@ -71,38 +85,64 @@ def latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     return _moments(start, x, weight, left)
 
 
-def in_order(mean: Floats, variance: Floats, rates: Floats, overtakes: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of the time until a record leaves after all that entered before it.
+def overtaken(mean: Floats, variance: Floats, rate: float) -> tuple[Floats, Floats]:
+    """Return mean and variance of the time until all earlier records of a stream that overtake have left, (K,) -> (K,).
+
+    Parameters
+    ----------
+    mean, variance : (K,)
+        Of a record's time, the variance without what neighbours have in common: records overtake only by that.
+    rate : float
+        Records per second: Poisson.
+
+    Notes
+    -----
+    Earlier records still inside at time x are Poisson with mean L times the integral of the tail from x on, as in an
+    M/G/inf queue: P(left by x) = F(x) exp(-L integral). Cost O(K).
+    """
+    tails = tails_of(mean[:, None], variance[:, None])
+    x, weight = _rule(_edges(tails))
+    left = 1 - (1 - tails.tail(x)[:, 0]) * np.exp(-rate * tails.beyond(x)[:, 0])
+    return _moments(np.zeros(len(mean)), x, weight, left)
+
+
+def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of the time until a record leaves after all that entered other branches before it.
 
     Parameters
     ----------
     mean, variance : (K, c)
-        Of a record's time in each of the c branches.
+        Of a record's time in each of the c branches, each of which keeps the order of its records.
     rates : (c,)
         Records per second into each branch: Poisson.
-    overtakes : (K, c)
-        1 where records of one branch overtake each other, 0 where it keeps their order.
     shares : (c,)
         Of records, of sum 1.
 
     Notes
     -----
-    Earlier records still inside at time x are Poisson with mean L_j times the integral of branch j's tail from x on, so
-    P(left by x) = F_i(x) exp(-sum_j L_j integral) for a record of branch i, over the other branches and, where records
-    overtake, its own. Times are taken as independent. Cost O(K c^2).
+    Of a branch that keeps order only the last earlier record matters. Its age is exponential and independent of its
+    time T_j, so all of branch j are gone by x with probability E[exp(-L_j (T_j - x)+)]; a record of branch i has left by
+    x with probability F_i(x) times those of the other branches. Exact for the distributions taken. Cost O(K c^2).
     """
     tails = tails_of(mean, variance)
+    x, weight = _rule(_edges(tails))
+    gone, here = 1 - tails.residual(x, rates), 1 - tails.tail(x)
+    left = np.ones(x.shape)
+    for branch, share in enumerate(shares.tolist()):
+        others = np.prod(np.delete(gone, branch, axis=1), axis=1)
+        left -= share * here[:, branch] * others
+    return _moments(np.zeros(len(mean)), x, weight, left)
+
+
+def _edges(tails: Tails) -> Floats:
+    """Return the edges of panels that follow all shifts and reach out to the slowest tail, (K, e)."""
     shifts = np.sort(tails.shift_s, axis=1)
     ends = np.linspace(0, float(shifts.shape[1] - 1), BREAKS_MAX)
     places = np.unique(ends.astype(np.int64))
     breaks = shifts[:, places]
     scale = np.maximum(tails.first_s, tails.second_s).max(axis=1) + tails.shift_s.max(axis=1) / 8
-    edges = np.sort(np.concatenate([np.zeros((len(mean), 1)), breaks, shifts[:, -1:] + scale[:, None] * EDGES], axis=1))
-    x, weight = _rule(edges)
-    tail, inside = tails.tail(x), rates[None, :, None] * tails.beyond(x)
-    others = inside.sum(axis=1, keepdims=True) - inside * (1 - overtakes[:, :, None])
-    left = 1 - ((1 - tail) * np.exp(-others) * shares[None, :, None]).sum(axis=1)
-    return _moments(np.zeros(len(mean)), x, weight, left)
+    far = shifts[:, -1:] + scale[:, None] * EDGES
+    return np.sort(np.concatenate([np.zeros((len(shifts), 1)), breaks, far], axis=1))
 
 
 def _rule(edges: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from advisor.planning.demand import Floats, Ints
 from advisor.planning.options import Curves, Options, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Request
-from advisor.planning.structure import Structure, arrivals, through
+from advisor.planning.structure import Structure, arrivals, loops, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which the fixed point is reached
@@ -108,9 +108,8 @@ class Model:
         mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
         unstable = (rho >= FULL).any(axis=1)
         mean[unstable], variance[unstable] = 1.0, 0.0
-        latency, latency_variance = through(
-            self.structure, mean, variance, instances, arrival, (loaded, loaded**2 * self.curves.variation)
-        )
+        own = loaded**2 * self.curves.variation
+        latency, latency_variance = through(self.structure, mean, variance, instances, arrival, own)
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
@@ -154,7 +153,8 @@ class Model:
         self, instances: Ints, seconds_s: Floats, rho: Floats, streams: Floats | None = None
     ) -> tuple[Floats, Floats]:
         """Return mean and variance of one visit's wait; each instance of a split component has a queue of its own."""
-        structure, variation = self.structure, self.curves.variation
+        structure = self.structure
+        variation = self.repeated(rho)
         arrival = float(self.request.arrival_per_s or 0.0)
         stream = self.streams(instances, rho) if streams is None else streams
         rates = np.broadcast_to(arrival * self.visits, seconds_s.shape)
@@ -167,7 +167,7 @@ class Model:
                 mean, second = np.zeros(len(rows)), np.zeros(len(rows))
                 for share in heaviest_share(replicas, int(number))[1]:
                     ones = np.ones(len(rows), np.int64)
-                    w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], np.full(len(rows), variation[row]),
+                    w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], variation[rows, row],
                                    ones, 1 + share * (stream[rows, row] - 1))  # fmt: skip
                     mean, second = mean + share * w, second + share * (v + w**2)
                 wait[rows, row], spread[rows, row] = (
@@ -175,6 +175,21 @@ class Model:
                     np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0),
                 )
         return wait, spread
+
+    def repeated(self, rho: Floats) -> Floats:
+        """Return c_s^2 as queues see it, (K, n): at the busiest box of a loop a record's visits count together.
+
+        A record that comes again after a share r of its visits holds the queue up as one with a geometric sum of services
+        (Takacs 1963, feedback to the end of the queue): r + (1 - r) c_s^2. Boxes after the busiest get what it lets go.
+        """
+        variation = np.broadcast_to(self.curves.variation, rho.shape)
+        for rows, again in loops(self.structure):
+            busiest = np.asarray(rows)[rho[:, rows].argmax(axis=1)] if rows else np.zeros(0, np.int64)
+            if len(busiest):
+                variation = variation.copy()
+                each = np.arange(len(rho))
+                variation[each, busiest] = again + (1 - again) * variation[each, busiest]
+        return variation
 
     @property
     def shaped(self) -> bool:

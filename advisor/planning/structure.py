@@ -2,8 +2,8 @@
 
 Every node has a mean and a variance of the time that a record which enters it spends there: sums along a series,
 mixtures over a choice, the last of all at a join, random sums over replicas and returns. Times of parts are taken as
-independent. At a synchrocell after a choice a record meets its partner from the other branches: that choice counts as a
-join. Where order is kept (`||`, `**`, `!!`) a record waits for those before it, once records arrive at a rate.
+independent. At replicated synchrocells after a choice a record meets its partner from the other branches: that choice
+counts as a join; a bare synchrocell joins once, and is then the identity. Where order is kept (`||`, `**`, `!!`) a record waits for those before it, once records arrive at a rate.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
 from advisor.planning.demand import Floats, Ints
-from advisor.planning.extremes import in_order, latest
+from advisor.planning.extremes import in_order, latest, overtaken
 from advisor.planning.queueing import departures, merged
 from advisor.planning.routing import mean_depth
 from advisor.planning.visits import Visits
@@ -29,7 +30,7 @@ class Structure:
     ratios : float64 array (n,)
         Visits per record over the entries that structure gives each box: 1 unless visits were given.
     joins : frozenset of int
-        Nodes whose parts a record passes all at once: joins, and choices before a synchrocell.
+        Nodes whose parts a record passes all at once: joins, and choices before replicated synchrocells.
     rows : mapping
         Node of a box -> its row in ``network.keys``.
     """
@@ -77,10 +78,17 @@ def structure_of(network: Network, visits: Visits) -> Structure:
             inner = _inside(network, child)
             if network.nodes[inner].kind == CHOICE:
                 last = inner
-            elif network.nodes[inner].kind == SYNC and last >= 0:
+            elif network.nodes[inner].kind == SYNC and last >= 0 and _joins_on(network, child):
                 joins.add(last)
                 last = -1
     return Structure(network, visits, ratios, frozenset(joins), {index: row for row, index in enumerate(network.boxes)})
+
+
+def _joins_on(network: Network, index: int) -> bool:
+    """Return whether synchrocells join record after record: those in a replication; a bare one joins once, and never again."""
+    while network.nodes[index].kind == PLACEMENT:
+        index = network.nodes[index].children[0]
+    return network.nodes[index].kind == REPLICATION
 
 
 def _inside(network: Network, index: int) -> int:
@@ -98,7 +106,7 @@ def through(
     variance: Floats,
     instances: Ints,
     arrival_per_s: float = 0.0,
-    service: tuple[Floats, Floats] | None = None,
+    own_variance: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
 
@@ -110,26 +118,18 @@ def through(
         Where a component has several, records overtake each other there.
     arrival_per_s : float
         Records that enter per second; 0: one record alone, which waits for nobody's order.
-    service : (mean, variance), optional
-        Of one visit without waiting: how far records of one queue overtake each other.
+    own_variance : (K, n), optional
+        The part of the variance in which neighbouring records differ: of services. Waits are common to neighbours, so
+        records do not overtake each other by them. Absent: all of it.
 
     Notes
     -----
     Cost O(K nodes), with joins and order O(K children^2 of them).
     """
-    bare: list[Moments] = []
-    if arrival_per_s > 0 and structure.keeps_order:
-        bare = _all(structure, *(service or (mean, variance)), instances, 0.0, [])
-    return _all(structure, mean, variance, instances, arrival_per_s, bare)[-1]
-
-
-Moments = tuple[Floats, Floats]
-
-
-def _all(
-    structure: Structure, mean: Floats, variance: Floats, instances: Ints, arrival_per_s: float, bare: list[Moments]
-) -> list[Moments]:
-    """Return mean and variance of a record's time in each node."""
+    halves = arrival_per_s > 0 and structure.keeps_order
+    if halves:  # the second half of all rows has the same means, and the variances by which records overtake
+        own = variance if own_variance is None else own_variance
+        mean, variance, instances = np.tile(mean, (2, 1)), np.concatenate([variance, own]), np.tile(instances, (2, 1))
     nodes, parts = structure.network.nodes, len(mean)
     moments: list[Moments] = []
     unordered: list[Floats] = []
@@ -137,30 +137,34 @@ def _all(
     for index, node in enumerate(nodes):
         children = [moments[child] for child in node.children]
         mixed = [unordered[child] for child in node.children]
-        overtaken = np.maximum.reduce(mixed) if mixed else zero
+        overtakes = np.maximum.reduce(mixed) if mixed else zero
         if index in structure.rows:
             row = structure.rows[index]
             ratio = structure.ratios[row]
             found = ratio * mean[:, row], ratio * variance[:, row]
-            overtaken = (instances[:, row] > 1).astype(np.float64)
+            overtakes = (instances[:, row] > 1).astype(np.float64)
         elif index in structure.joins:
             found = _joined(structure, index, children)
         elif node.kind == SERIES:
             found = sum((m for m, _ in children), zero), sum((v for _, v in children), zero)
         elif node.kind == CHOICE:
             found = _mixture(structure.shares(index), children)
-            overtaken = np.ones(parts)
+            overtakes = np.ones(parts)
         elif node.kind in (REPLICATION, FEEDBACK):
-            found, overtaken = _repeated(structure, index, children[0]), np.ones(parts)
+            child = _between(structure.factor(index), children[0]) if halves else children[0]
+            found, overtakes = _repeated(structure, index, child), np.ones(parts)
         else:
             found = children[0] if children else (zero, zero)
         rate = arrival_per_s * structure.visits.entries[index]
         if node.ordered and rate > 0:
-            own = [bare[child] for child in node.children]
-            found, overtaken = _ordered(structure, index, found, children, own, mixed, rate), zero
+            found, overtakes = _ordered(structure, index, found, children, mixed, rate), zero
         moments.append(found)
-        unordered.append(overtaken)
-    return moments
+        unordered.append(overtakes)
+    whole, spread = moments[-1]
+    return (whole[: parts // 2], spread[: parts // 2]) if halves else (whole, spread)
+
+
+Moments = tuple[Floats, Floats]
 
 
 def _joined(structure: Structure, index: int, children: list[Moments]) -> Moments:
@@ -186,6 +190,15 @@ def _mixture(shares: list[float], children: list[Moments]) -> Moments:
     return mean, _positive(second - np.where(np.isfinite(mean), mean, 0.0) ** 2)
 
 
+def _between(times: float, child: Moments) -> Moments:
+    """Return the moments of one pass of a loop, in halves: only the first pass's wait is common to neighbours."""
+    mean, variance = child
+    half = len(mean) // 2
+    later = max(times - 1, 0.0) / max(times, 1.0)
+    own = variance[half:] + later * (variance[:half] - variance[half:])
+    return mean, np.concatenate([variance[:half], own])
+
+
 def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
     """Return the sum over N passes: E[N] m, E[N] v + Var[N] m^2."""
     routing = structure.visits.routing
@@ -203,44 +216,74 @@ def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
 
 
 def _ordered(
-    structure: Structure, index: int, found: Moments, children: list[Moments], bare: list[Moments],
-    mixed: list[Floats], rate: float,
-) -> Moments:  # fmt: skip
-    """Return the time until a record may leave in order.
+    structure: Structure, index: int, found: Moments, children: list[Moments], mixed: list[Floats], rate: float
+) -> Moments:
+    """Return the time until a record may leave in order: of its own branch first, then of the others.
 
-    Branches of a choice overtake each other by their whole times. Records of one branch stand in the same queues: they
-    overtake each other by their services only, `bare`. Replicas of different depths, or of a split, are other queues.
+    Rows come in halves, as `through` makes them: the whole variances, and those by which records overtake.
     """
-    mean, variance = found
-    stable = np.isfinite(mean) & np.isfinite(variance)
+    stable = np.isfinite(found[0]) & np.isfinite(found[1])
+    half = len(stable) // 2
+    stable[:half] &= stable[half:]
+    stable[half:] = stable[:half]
     if not stable.any():
         return found
-    results = mean.copy(), variance.copy()
     if structure.network.nodes[index].kind == CHOICE and index not in structure.joins:
         shares = np.array(structure.shares(index))
         chosen = np.flatnonzero(shares > 0)
+        branches = [(children[branch], mixed[branch]) for branch in chosen]
         shares = shares[chosen]
-        means, variances = (np.stack([children[b][part] for b in chosen], axis=1)[stable] for part in (0, 1))
-        ordered = in_order(means, variances, rate * shares, np.zeros_like(means), shares)
-        extra = np.zeros(len(means))
-        for place, branch in enumerate(chosen.tolist()):
-            flag = mixed[branch][stable]
-            if flag.any():
-                own, spread = (part[stable][:, None] for part in bare[branch])
-                late, _ = in_order(own, spread, rate * shares[place : place + 1], np.ones_like(own), np.ones(1))
-                extra = extra + shares[place] * flag * (late - own[:, 0])
-        ordered = ordered[0] + extra, ordered[1]
     else:
-        own_order = mixed[0] if structure.network.nodes[index].kind == SPLIT else np.ones(len(mean))
-        means, variances, overtakes = (some[stable][:, None] for some in (mean, variance, own_order))
-        ordered = in_order(means, variances, np.array([rate]), overtakes, np.ones(1))
+        own = mixed[0] if structure.network.nodes[index].kind == SPLIT else np.ones(len(stable))
+        branches, shares = [(found, own)], np.ones(1)
+    kept = [_within(moments, overtakes, rate * share, stable)
+            for (moments, overtakes), share in zip(branches, shares.tolist(), strict=True)]  # fmt: skip
+    means, variances = (np.stack(some, axis=1) for some in zip(*kept, strict=True))
+    ordered = (means[:, 0], variances[:, 0]) if len(kept) == 1 else in_order(means, variances, rate * shares, shares)
+    results = found[0].copy(), found[1].copy()
     for result, value in zip(results, ordered, strict=True):
         result[stable] = value
-    return np.maximum(results[0], mean), results[1]
+    return np.maximum(results[0], found[0]), results[1]
+
+
+def _within(moments: Moments, overtakes: Floats, rate: float, stable: NDArray[np.bool_]) -> Moments:
+    """Return a branch's moments once its own records are in order, for the stable rows."""
+    mean, variance = moments[0][stable], moments[1][stable]
+    passed = overtakes[stable] > 0
+    half = len(mean) // 2
+    if not passed.any():
+        return mean, variance
+    waits, spread = overtaken(mean[half:], variance[half:], rate)
+    more = np.where(passed[half:], np.maximum(waits - mean[half:], 0.0), 0.0)
+    wider = np.where(passed[half:], np.maximum(spread - variance[half:], 0.0), 0.0)
+    return mean + np.tile(more, 2), variance + np.tile(wider, 2)
 
 
 def _positive(values: Floats) -> Floats:
     return np.maximum(values, 0.0)
+
+
+def loops(structure: Structure) -> list[tuple[list[int], float]]:
+    """Return the boxes of each outermost loop, by row, and the share of its visits after which a record comes again.
+
+    A record that passes a loop N times on average comes again after 1 - 1/N of its visits. Cost O(nodes).
+    """
+    nodes = structure.network.nodes
+    found: list[tuple[list[int], float]] = []
+
+    def walk(index: int, rows: list[int] | None) -> None:
+        node = nodes[index]
+        if index in structure.rows and rows is not None:
+            rows.append(structure.rows[index])
+        inside = rows
+        if rows is None and node.kind in (REPLICATION, FEEDBACK) and structure.factor(index) > 1:
+            inside = []
+            found.append((inside, 1 - 1 / structure.factor(index)))
+        for child in node.children:
+            walk(child, inside)
+
+    walk(len(nodes) - 1, None)
+    return found
 
 
 def arrivals(structure: Structure, rho: Floats, variation: Floats, instances: Ints, entering: float) -> Floats:

@@ -84,7 +84,9 @@ class Standing:
             if not isinstance(entry, Mapping):
                 parts = {"cores": entry}
             if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
-                raise InvalidValue(f"{field}.{key}", entry, "a number of cores, or a map of cores and instances")
+                raise InvalidValue(
+                    f"{field}.{key}", cast("object", entry), "a number of cores, or a map of cores and instances"
+                )
             cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)
             instances[key] = whole(f"{field}.{key}.instances", parts.get("instances", 1), INSTANCES_MAX)
         return cls(cores, instances)

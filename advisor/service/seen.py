@@ -39,7 +39,7 @@ class Tally:
         for key, place in enumerate(places.tolist()):
             table = next((each for each in self._tables if place not in each), None)
             if table is None:
-                table = {}
+                table = dict[int, int]()
                 self._tables.append(table)
             table[place] = key
 

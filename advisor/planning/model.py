@@ -15,7 +15,8 @@ from advisor.planning.demand import Floats, Ints
 from advisor.planning.options import Curves, Options, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Request
-from advisor.planning.structure import Structure, arrivals, loops, through
+from advisor.planning.streams import Felt, felt
+from advisor.planning.structure import Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which the fixed point is reached
@@ -104,7 +105,7 @@ class Model:
             )
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
-        wait, wait_variance = self.waits(instances, loaded, rho)
+        wait, wait_variance = self.waits(instances, loaded)
         mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
         unstable = (rho >= FULL).any(axis=1)
         mean[unstable], variance[unstable] = 1.0, 0.0
@@ -134,29 +135,23 @@ class Model:
             slowed = (new + slowed) / 2
         return slowed
 
-    def streams(self, instances: Ints, rho: Floats) -> Floats:
-        """Return c_a^2 of the stream into each component, (K, n)."""
+    def streams(self, instances: Ints, seconds_s: Floats) -> Felt:
+        """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
-            return np.ones_like(rho)
-        entering = self.request.arrival_variation
-        return np.maximum(arrivals(self.structure, rho, self.curves.variation, instances, entering), 0.0)
-
-    @property
-    def calmest(self) -> float:
-        """c_a^2 that no stream falls below: departures lie between what comes in and what services vary."""
-        if not self.shaped:
-            return 1.0
-        variation = self.curves.variation[self.visits > 0]
-        return min(1.0, self.request.arrival_variation, max(float(variation.min(initial=1.0)), 0.2))
+            return Felt(np.ones(seconds_s.shape), np.zeros(seconds_s.shape))
+        return felt(
+            self.structure, seconds_s, self.curves.variation, instances, float(self.request.arrival_per_s or 0.0),
+            self.request.arrival_variation,
+        )  # fmt: skip
 
     def waits(
-        self, instances: Ints, seconds_s: Floats, rho: Floats, streams: Floats | None = None
+        self, instances: Ints, seconds_s: Floats, streams: Felt | None = None
     ) -> tuple[Floats, Floats]:
         """Return mean and variance of one visit's wait; each instance of a split component has a queue of its own."""
         structure = self.structure
-        variation = self.repeated(rho)
         arrival = float(self.request.arrival_per_s or 0.0)
-        stream = self.streams(instances, rho) if streams is None else streams
+        known = self.streams(instances, seconds_s) if streams is None else streams
+        stream, variation = known.streams, known.again + (1 - known.again) * self.curves.variation
         rates = np.broadcast_to(arrival * self.visits, seconds_s.shape)
         wait, spread = waiting(rates, seconds_s, variation, instances, stream)
         for row, replicas in structure.visits.replicas.items():
@@ -176,32 +171,17 @@ class Model:
                 )
         return wait, spread
 
-    def repeated(self, rho: Floats) -> Floats:
-        """Return c_s^2 as queues see it, (K, n): at the busiest box of a loop a record's visits count together.
-
-        A record that comes again after a share r of its visits holds the queue up as one with a geometric sum of services
-        (Takacs 1963, feedback to the end of the queue): r + (1 - r) c_s^2. Boxes after the busiest get what it lets go.
-        """
-        variation = np.broadcast_to(self.curves.variation, rho.shape)
-        for rows, again in loops(self.structure):
-            busiest = np.asarray(rows)[rho[:, rows].argmax(axis=1)] if rows else np.zeros(0, np.int64)
-            if len(busiest):
-                variation = variation.copy()
-                each = np.arange(len(rho))
-                variation[each, busiest] = again + (1 - again) * variation[each, busiest]
-        return variation
-
     @property
     def shaped(self) -> bool:
         """True when streams inside the network are other than Poisson."""
         uneven = bool((self.curves.variation[self.visits > 0] != 1).any())
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
-    def stays(self, options: Options, others: Floats, streams: Floats | float) -> tuple[Floats, Floats]:
+    def stays(self, options: Options, others: Floats, streams: Felt | None) -> tuple[Floats, Floats]:
         """Return period and mean stay of each shape with the coupling held still, (n, shapes) each.
 
-        `others` are the cores busy beside each component, (n,), `streams` the variation of what arrives, (n,) or one
-        for all. A stay is the service without arrivals, infinite where the shape cannot keep up with them.
+        `others` are the cores busy beside each component, (n,), `streams` what its queue feels, (n,), or None: the
+        calmest that it can. A stay is the service without arrivals, infinite where the shape cannot keep up with them.
         """
         cores, instances, heaviest = options.cores.T, options.instances.T, options.heaviest.T
         seconds = np.where(np.isfinite(options.seconds_s), options.seconds_s, 1.0).T
@@ -212,14 +192,30 @@ class Model:
         if self.request.arrival_per_s is None:
             return period, np.where(valid, seconds.T, np.inf)
         rho = np.minimum(self.request.arrival_per_s * load * slowed, 1.0)
-        stream = np.broadcast_to(np.asarray(streams, np.float64), cores.shape)
-        wait, _ = self.waits(instances, slowed, rho, stream)
+        held = self._calmest(rho) if streams is None else streams
+        wide = Felt(np.broadcast_to(held.streams, cores.shape), np.broadcast_to(held.again, cores.shape))
+        wait, _ = self.waits(instances, slowed, wide)
         return period, np.where(valid & (rho < FULL).T, (wait + slowed).T, np.inf)
 
-    def coupling(self, judged: Judged, chosen_cores: Ints, instances: Ints) -> tuple[Floats, Floats]:
+    def _calmest(self, rho: Floats) -> Felt:
+        """Return what queues of these utilizations feel at least.
+
+        No stream's I falls below i, the least of what enters, of all services and of a Poisson stream: departures lie
+        between, splits and merges bring it nearer to 1. So Z >= that of I = i, which makes c_a^2 >= 1 - (1 - i) / rho.
+        """
+        if not self.shaped:
+            return Felt(np.ones(rho.shape), np.zeros(rho.shape))
+        variation = self.curves.variation
+        least = min(1.0, self.request.arrival_variation, float(variation[self.visits > 0].min(initial=1.0)))
+        with np.errstate(divide="ignore"):
+            streams = 1 - (1 - least) / rho
+        # Visits that count together vary as one: c_s^2 comes nearer to 1.
+        return Felt(np.where(rho > 0, streams, 1.0), np.broadcast_to((variation > 1).astype(np.float64), rho.shape))
+
+    def coupling(self, judged: Judged, chosen_cores: Ints, instances: Ints) -> tuple[Floats, Felt]:
         """Return others (K, n) and streams (K, n) as they are in judged allocations, for `stays`."""
         flow = self.request.arrival_per_s or 1 / judged.period_s
         each = np.reshape(flow, (-1, 1)) * self.visits * judged.seconds_s * chosen_cores
         own = np.minimum(judged.utilization, 1.0) * chosen_cores
         others = np.maximum(each.sum(axis=1, keepdims=True) - own, 0.0) if self.contended else np.zeros_like(each)
-        return others, self.streams(instances, judged.utilization)
+        return others, self.streams(instances, judged.seconds_s)

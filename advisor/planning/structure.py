@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
 from advisor.planning.demand import Floats, Ints
 from advisor.planning.extremes import in_order, latest, overtaken
-from advisor.planning.queueing import departures, merged
 from advisor.planning.routing import mean_depth
 from advisor.planning.visits import Visits
 
@@ -261,73 +260,3 @@ def _within(moments: Moments, overtakes: Floats, rate: float, stable: NDArray[np
 
 def _positive(values: Floats) -> Floats:
     return np.maximum(values, 0.0)
-
-
-def loops(structure: Structure) -> list[tuple[list[int], float]]:
-    """Return the boxes of each outermost loop, by row, and the share of its visits after which a record comes again.
-
-    A record that passes a loop N times on average comes again after 1 - 1/N of its visits. Cost O(nodes).
-    """
-    nodes = structure.network.nodes
-    found: list[tuple[list[int], float]] = []
-
-    def walk(index: int, rows: list[int] | None) -> None:
-        node = nodes[index]
-        if index in structure.rows and rows is not None:
-            rows.append(structure.rows[index])
-        inside = rows
-        if rows is None and node.kind in (REPLICATION, FEEDBACK) and structure.factor(index) > 1:
-            inside = []
-            found.append((inside, 1 - 1 / structure.factor(index)))
-        for child in node.children:
-            walk(child, inside)
-
-    walk(len(nodes) - 1, None)
-    return found
-
-
-def arrivals(structure: Structure, rho: Floats, variation: Floats, instances: Ints, entering: float) -> Floats:
-    """Return c_a^2 of the stream into each component, (K, n): split, merged and smoothed on its way (Whitt's QNA).
-
-    `rho` and `instances` are (K, n), `variation` (n,) of the services, `entering` c_a^2 of the network's arrivals.
-    Streams that return are taken as Poisson. Cost O(K nodes).
-    """
-    nodes = structure.network.nodes
-    incoming: list[Floats] = [np.zeros(0)] * len(nodes)
-    incoming[-1] = np.full(len(rho), entering)
-    found = np.ones(rho.shape)
-    _walk(structure, len(nodes) - 1, incoming[-1], rho, variation, instances, found)
-    return found
-
-
-def _walk(
-    structure: Structure, index: int, into: Floats, rho: Floats, variation: Floats, instances: Ints, found: Floats
-) -> Floats:
-    """Fill in c_a^2 below a node and return c_d^2 of what leaves it; as deep as networks nest."""
-    node = structure.network.nodes[index]
-    if index in structure.rows:
-        row = structure.rows[index]
-        found[:, row] = into
-        return departures(rho[:, row], variation[row], instances[:, row], into)
-
-    def down(child: int, stream: Floats) -> Floats:
-        return _walk(structure, child, stream, rho, variation, instances, found)
-
-    one = np.ones_like(into)
-    if node.kind == SERIES:
-        for child in node.children:
-            into = down(child, into)
-        return into
-    if node.kind == CHOICE:
-        shares = structure.shares(index)
-        leaving = [down(child, 1 + share * (into - 1)) for child, share in zip(node.children, shares, strict=True)]
-        taken = [(share, out) for share, out in zip(shares, leaving, strict=True) if share > 0]
-        return merged(np.full(len(into), 0.5), tuple(s * one for s, _ in taken), tuple(out for _, out in taken))
-    if node.kind in (REPLICATION, FEEDBACK):
-        times = structure.factor(index)
-        if times <= 1:
-            return down(node.children[0], 1 + times * (into - 1))
-        mixed = merged(np.full(len(into), 0.5), (one / times, one - one / times), (into, one))
-        return 1 + (down(node.children[0], mixed) - 1) / times
-    leaving = [down(child, into) for child in node.children]
-    return sum(leaving, np.zeros_like(into)) / len(leaving) if leaving else into

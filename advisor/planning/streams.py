@@ -1,0 +1,248 @@
+"""How bursty streams are on their way through a network, at every time scale, and what that does to waits.
+
+A stream is described by its index of dispersion I(t): the variance over the mean of the records in a window of t
+seconds; 1 for a Poisson stream. A queue feels it at its own time scale (robust queueing, Whitt and You 2018), so that a
+busy box after a regular one still feels how irregular the arrivals were before it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
+from advisor.planning.demand import Floats, Ints
+from advisor.planning.structure import Structure
+
+WINDOWS = 20  # windows of time, evenly in log t, between the scales of the fastest and of the slowest queue
+NEVER = 1e-12  # utilizations below count as no stream at all
+BUSY = 1 - 1e-6  # utilizations above are taken as this: no window reaches further
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """What the queues of K allocations feel, (K, n) each.
+
+    Attributes
+    ----------
+    streams
+        c_a^2 of the renewal stream that would make a record wait as long as the stream that there is.
+    again
+        The share of its visits after which a record comes again before it meets a busier queue.
+    """
+
+    streams: Floats
+    again: Floats
+
+    def first(self) -> Felt:
+        """Return that of the first allocation, (n,) each."""
+        return Felt(self.streams[0], self.again[0])
+
+    def near(self, other: Felt) -> bool:
+        """Return whether nothing differs but by rounding."""
+        return np.allclose(self.streams, other.streams, rtol=1e-6) and np.allclose(self.again, other.again, rtol=1e-6)
+
+
+def felt(
+    structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float, entering: float
+) -> Felt:
+    """Return what queues feel of the streams that reach them.
+
+    Parameters
+    ----------
+    seconds_s, instances : (K, n)
+    variation : (n,)
+        c_s^2 of services.
+    arrival_per_s, entering : float
+        Rate of the network's arrivals, and c_a^2 of their gaps.
+
+    Notes
+    -----
+    Cost O(K nodes WINDOWS).
+    """
+    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s)
+    stream = renewal(flow.windows_s * arrival_per_s, entering)
+    flow.walk(len(structure.network.nodes) - 1, stream, 1.0)
+    return Felt(flow.streams, flow.again)
+
+
+def renewal(counts: Floats, variation: float | Floats) -> Floats:
+    """Return I - 1 of a renewal stream over windows of so many records on average, its gaps of c^2 `variation`.
+
+    I = c^2 + (1 - c^2) (1 - exp(-g x)) / (g x) is that of a stream whose correlation dies exponentially, with g =
+    6 / (1 + c^2) from the asymptote of gamma gaps, Var N(x) = c^2 x + (1 - c^4) / 6. Exact for exponential and Erlang-2.
+    """
+    scaled = 6 * counts / (1 + variation)
+    return (1 - variation) * (-np.expm1(-scaled) / scaled - 1)
+
+
+def _kept(scaled: Floats) -> Floats:
+    """Return w(t), the share of the arrivals' dispersion in that of departures (Whitt and You 2018, eq. 31).
+
+    Departures are services while a queue lasts and arrivals in the long run; w follows from the autocorrelation of
+    reflected Brownian motion, t in units of its relaxation.
+    """
+    t = np.asarray(scaled)
+    root = np.sqrt(t)
+    normal = np.array([math.erf(each / math.sqrt(2)) for each in root])  # 2 Phi - 1
+    density = np.exp(-t / 2) / math.sqrt(2 * math.pi)
+    return ((t * t + 2 * t - 1) * normal + 2 * root * density * (1 + t) - t * t) / (2 * t)
+
+
+_SCALES = np.linspace(math.log(1e-6), math.log(40.0), 400)
+_KEPT = _kept(np.exp(_SCALES))
+
+
+def kept_of(scaled: Floats) -> Floats:
+    """Return w of times in units of a queue's relaxation; beyond the table its asymptote 1 - 1 / (2 t)."""
+    inside = np.interp(np.log(scaled), _SCALES, _KEPT, left=0.0)
+    return np.where(scaled > 40.0, 1 - 0.5 / scaled, inside)
+
+
+Passed = tuple[Floats, Floats]  # a stream after a part, and the share of what it was before that is still in it
+
+
+def _split(into: Floats, ways: list[tuple[float, Passed]]) -> Passed:
+    """Return streams of one stream's shares put together again: what is still in two of them they have in common."""
+    own = sum(share * (out - share * kept * into) for share, (out, kept) in ways)
+    common = sum(share * kept for share, (_, kept) in ways)
+    apart = sum(share**2 * kept * (1 - kept) for share, (_, kept) in ways)
+    still = common**2 + apart
+    return own + still * into, still
+
+
+class _Flow:
+    """Streams on their way through the structure of K allocations."""
+
+    def __init__(
+        self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float
+    ) -> None:
+        self.structure, self.instances = structure, instances
+        self.seconds_s = seconds_s
+        self.rates = arrival_per_s * structure.visits.per_record
+        self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
+        self.again = returning(structure, self.rho)
+        self.variation = self.again + (1 - self.again) * variation
+        self.streams = np.ones(self.rho.shape)
+        # A queue feels windows about rho s I / (2 (1 - rho)^2): those of all queues, and some more on either side.
+        visited = self.rates > 0
+        scale = (self.rho * seconds_s / (1 - self.rho) ** 2 / instances / (1 - self.again))[:, visited]
+        low, high = scale.min(axis=1) / 4, scale.max(axis=1) * 4
+        steps = np.linspace(0, 1, WINDOWS)
+        self.windows_s: Floats = low[:, None] * (high / low)[:, None] ** steps
+        ratio = ((high / low) ** (0.5 / (WINDOWS - 1)))[:, None]
+        self.lowest, self.highest = self.windows_s / ratio, self.windows_s * ratio
+        self.lowest[:, 0], self.highest[:, -1] = 0.0, np.inf
+
+    def walk(self, index: int, into: Floats, passes: float) -> Passed:
+        """Return what leaves a node that a stream enters, (K, WINDOWS): of the records new to all loops around it.
+
+        Streams are given as I - 1, what they have beyond a Poisson stream.
+        """
+        structure = self.structure
+        node = structure.network.nodes[index]
+        if index in structure.rows:
+            return self.box(structure.rows[index], into, passes)
+        children = node.children
+        if node.kind == CHOICE:
+            shares = structure.shares(index)
+            return _split(into, [(share, self.walk(child, share * into, passes))
+                                 for child, share in zip(children, shares, strict=True) if share > 0])  # fmt: skip
+        if node.kind in (REPLICATION, FEEDBACK):
+            enters, times = passes_of(structure, index)
+            past = 1 - enters
+            ways = [(past, (past * into, np.ones_like(into)))] if past > 0 else []
+            if enters > 0:
+                ways.append((enters, self.walk(children[0], enters * into, passes * times)))
+            return _split(into, ways)
+        if node.kind == SERIES or len(children) < 2:
+            kept = np.ones_like(into)
+            for child in children:
+                into, more = self.walk(child, into, passes)
+                kept = kept * more
+            return into, kept
+        parts = [self.walk(child, into, passes) for child in children]
+        return sum(out for out, _ in parts) / len(parts), sum(kept for _, kept in parts) / len(parts)
+
+    def box(self, row: int, fresh: Floats, passes: float) -> Passed:
+        """Note what a box feels, and return the stream after it."""
+        if self.rates[row] <= 0:
+            return fresh, np.ones_like(fresh)
+        rho, variation, again = (some[:, row][:, None] for some in (self.rho, self.variation, self.again))
+        share = np.minimum(1.0, 1 / (passes * (1 - again)))  # of what queues here, new to all loops; the rest is Poisson
+        into = share * fresh
+        rate = self.rates[row] * (1 - again)
+        self.streams[:, row] = self._as_renewal(rho, variation, into, rate)
+        relaxed = (1 - rho) ** 2 * rate * self.windows_s / (rho * (1 + into[:, -1:] + variation))
+        lost = share * (1 - kept_of(relaxed)) / np.sqrt(self.instances[:, row][:, None])
+        serving = renewal(rate / rho * self.windows_s, variation)
+        return (1 - lost) * fresh + lost * serving, 1 - lost
+
+    def _as_renewal(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> Floats:
+        """Return c_a^2 of the renewal stream with the same wait, by robust queueing (Whitt and You 2018).
+
+        The mean work waiting is Z = sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t }, exact for Poisson streams;
+        a record finds Z / rho - (1 + c_s^2) s / 2 of it before itself (Brumelle 1971). I is constant in each window.
+        """
+        mixed = 1 + into + variation
+        best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
+        at = np.clip(best, self.lowest, self.highest)
+        work = (rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at).max(axis=1, keepdims=True)
+        dispersion = work * 2 * (1 - rho) * rate / rho**2
+        return ((dispersion - (1 - rho) * (1 + variation)) / rho - variation)[:, 0]
+
+
+def passes_of(structure: Structure, index: int) -> tuple[float, float]:
+    """Return the share of records that pass a loop at all, and how often those do on average."""
+    times = structure.factor(index)
+    if structure.network.nodes[index].kind == FEEDBACK:
+        return 1.0, times
+    enters = 1 - structure.visits.routing.depths[index][0]
+    return (enters, times / enters) if enters > 0 else (0.0, 1.0)
+
+
+def returning(structure: Structure, rho: Floats) -> Floats:
+    """Return the share of each component's visits after which a record comes again before it meets a busier one, (K, n).
+
+    Such visits hold the queue up together, as one service (Whitt and You 2022, near-immediate feedback). A pass of a loop
+    with return probability r = 1 - 1 / E[passes] comes to the component with probability p, to nobody busier instead with
+    probability b, and is otherwise lost: r p / (1 - r b). Cost O(K nodes depth).
+    """
+    nodes = structure.network.nodes
+    busiest: list[Floats] = []
+    none = np.zeros(len(rho))
+    for index, node in enumerate(nodes):
+        if index in structure.rows:
+            busiest.append(rho[:, structure.rows[index]])
+        else:
+            busiest.append(np.maximum.reduce([none, *(busiest[child] for child in node.children)]))
+    once = np.ones(rho.shape)  # the share that does not come again
+    for index, node in enumerate(nodes):
+        if node.kind not in (REPLICATION, FEEDBACK):
+            continue
+        back = 1 - 1 / max(passes_of(structure, index)[1], 1.0)
+        if back <= 0:
+            continue
+        todo: list[tuple[int, Floats, float, tuple[tuple[float, Floats], ...]]] = [(node.children[0], none, 1.0, ())]
+        while todo:
+            at, beside, reached, elsewhere = todo.pop()
+            inner = nodes[at]
+            if at in structure.rows:
+                row = structure.rows[at]
+                own = rho[:, row]
+                other = sum((share * (most <= own) for share, most in elsewhere), none)
+                soon = back * reached / (1 - back * other)
+                once[:, row] *= np.where(beside <= own, 1 - soon, 1.0)
+                continue
+            for place, child in enumerate(inner.children):
+                rest = [busiest[some] for some in inner.children[:place] + inner.children[place + 1 :]]
+                if inner.kind == CHOICE and at not in structure.joins:
+                    shares = structure.shares(at)
+                    others = [reached * share for share in shares[:place] + shares[place + 1 :]]
+                    here = elsewhere + tuple(zip(others, rest, strict=True))
+                    todo.append((child, beside, reached * shares[place], here))
+                else:
+                    todo.append((child, np.maximum.reduce([beside, *rest]), reached, elsewhere))
+    return 1 - once

@@ -15,6 +15,7 @@ from advisor.planning.demand import Floats
 # Panels of a Gauss-Legendre rule, in means of the slowest tail: dense where fast tails bend, out to exp(-40).
 EDGES = np.array([0.0, 0.02, 0.1, 0.35, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0])
 ABSCISSAS, WEIGHTS = np.polynomial.legendre.leggauss(8)
+LAGUERRE, LAGUERRE_WEIGHTS = np.polynomial.laguerre.laggauss(4)  # means over an exponential: smooth ones need few
 BREAKS_MAX = 12  # shifts of tails that get panels of their own
 
 
@@ -75,8 +76,23 @@ def tails_of(mean: Floats, variance: Floats) -> Tails:
     return Tails(np.where(wild, 0.0, mean - spread), share, first, second)
 
 
-def latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of the maximum of independent times, (K, c) -> (K,) each. Cost O(K c)."""
+def latest(mean: Floats, variance: Floats, common: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return mean and variance of the maximum of times, (K, c) -> (K,) each.
+
+    `common` is the part of each variance, (K, c), that all have in common: it moves them together, by the same multiple
+    of an exponential variable; the rest is independent. Cost O(K c).
+    """
+    if common is None or not common.any():
+        return _latest(mean, variance)
+    own, scale = np.maximum(variance - common, 0.0), np.sqrt(np.minimum(common, variance))
+    first, second = np.zeros(len(mean)), np.zeros(len(mean))
+    for size, weight in zip(LAGUERRE, LAGUERRE_WEIGHTS, strict=True):
+        some, spread = _latest(np.maximum(mean + (size - 1) * scale, 0.0), own)
+        first, second = first + weight * some, second + weight * (spread + some**2)
+    return first, np.maximum(second - first**2, 0.0)
+
+
+def _latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     tails = tails_of(mean, variance)
     start = tails.shift_s.max(axis=1)
     scale = np.maximum(tails.first_s, tails.second_s).max(axis=1)

@@ -105,12 +105,14 @@ class Model:
             )
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
-        wait, wait_variance = self.waits(instances, loaded)
+        streams = self.streams(instances, loaded)
+        wait, wait_variance = self.waits(instances, loaded, streams)
         mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
         unstable = (rho >= FULL).any(axis=1)
         mean[unstable], variance[unstable] = 1.0, 0.0
+        common = np.where(unstable[:, None], 0.0, streams.common * wait_variance)
         own = loaded**2 * self.curves.variation
-        latency, latency_variance = through(self.structure, mean, variance, instances, arrival, own)
+        latency, latency_variance = through(self.structure, mean, variance, instances, arrival, own, common)
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
@@ -138,20 +140,19 @@ class Model:
     def streams(self, instances: Ints, seconds_s: Floats) -> Felt:
         """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
-            return Felt(np.ones(seconds_s.shape), np.zeros(seconds_s.shape))
+            return Felt(np.ones(seconds_s.shape), np.zeros(seconds_s.shape), np.zeros(seconds_s.shape))
         return felt(
             self.structure, seconds_s, self.curves.variation, instances, float(self.request.arrival_per_s or 0.0),
             self.request.arrival_variation,
         )  # fmt: skip
 
     def waits(
-        self, instances: Ints, seconds_s: Floats, streams: Felt | None = None
+        self, instances: Ints, seconds_s: Floats, streams: Felt
     ) -> tuple[Floats, Floats]:
         """Return mean and variance of one visit's wait; each instance of a split component has a queue of its own."""
         structure = self.structure
         arrival = float(self.request.arrival_per_s or 0.0)
-        known = self.streams(instances, seconds_s) if streams is None else streams
-        stream, variation = known.streams, known.again + (1 - known.again) * self.curves.variation
+        stream, variation = streams.streams, streams.again + (1 - streams.again) * self.curves.variation
         rates = np.broadcast_to(arrival * self.visits, seconds_s.shape)
         wait, spread = waiting(rates, seconds_s, variation, instances, stream)
         for row, replicas in structure.visits.replicas.items():
@@ -173,8 +174,8 @@ class Model:
 
     @property
     def shaped(self) -> bool:
-        """True when streams inside the network are other than Poisson."""
-        uneven = bool((self.curves.variation[self.visits > 0] != 1).any())
+        """True when streams inside the network are other than Poisson, or meet again."""
+        uneven = bool((self.curves.variation[self.visits > 0] != 1).any()) or bool(self.structure.joins)
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
     def stays(self, options: Options, others: Floats, streams: Felt | None) -> tuple[Floats, Floats]:
@@ -193,24 +194,22 @@ class Model:
             return period, np.where(valid, seconds.T, np.inf)
         rho = np.minimum(self.request.arrival_per_s * load * slowed, 1.0)
         held = self._calmest(rho) if streams is None else streams
-        wide = Felt(np.broadcast_to(held.streams, cores.shape), np.broadcast_to(held.again, cores.shape))
+        wide = Felt(*(np.broadcast_to(some, cores.shape) for some in (held.streams, held.again, held.common)))
         wait, _ = self.waits(instances, slowed, wide)
         return period, np.where(valid & (rho < FULL).T, (wait + slowed).T, np.inf)
 
     def _calmest(self, rho: Floats) -> Felt:
-        """Return what queues of these utilizations feel at least.
+        """Return what queues feel at least.
 
-        No stream's I falls below i, the least of what enters, of all services and of a Poisson stream: departures lie
-        between, splits and merges bring it nearer to 1. So Z >= that of I = i, which makes c_a^2 >= 1 - (1 - i) / rho.
+        No stream's I falls below the least of what enters, of all services and of a Poisson stream: departures lie
+        between, splits and merges bring it nearer to 1. Visits that count together vary as one: c_s^2 comes nearer to 1.
         """
         if not self.shaped:
-            return Felt(np.ones(rho.shape), np.zeros(rho.shape))
+            return Felt(np.ones(rho.shape), np.zeros(rho.shape), np.zeros(rho.shape))
         variation = self.curves.variation
         least = min(1.0, self.request.arrival_variation, float(variation[self.visits > 0].min(initial=1.0)))
-        with np.errstate(divide="ignore"):
-            streams = 1 - (1 - least) / rho
-        # Visits that count together vary as one: c_s^2 comes nearer to 1.
-        return Felt(np.where(rho > 0, streams, 1.0), np.broadcast_to((variation > 1).astype(np.float64), rho.shape))
+        again = np.broadcast_to((variation > 1).astype(np.float64), rho.shape)
+        return Felt(np.full(rho.shape, least), again, np.zeros(rho.shape))
 
     def coupling(self, judged: Judged, chosen_cores: Ints, instances: Ints) -> tuple[Floats, Felt]:
         """Return others (K, n) and streams (K, n) as they are in judged allocations, for `stays`."""

@@ -5,8 +5,8 @@ Formulas, for arrival rate L, mean service time s, n servers, offered load a = L
 - Poisson arrivals: Kimura's interpolation (1986) between exact M/M/n (Erlang C) and Cosmetatos' M/D/n (1976):
   W(M/G/n) = (1 + c_s^2) / (2 c_s^2 / W(M/M/n) + (1 - c_s^2) / W(M/D/n)), with
   W(M/D/n) = W(M/M/n)/2 (1 + (1 - rho)(n - 1)(sqrt(4 + 5n) - 2) / (16 n rho)). Exact for n = 1.
-- Other arrivals: times (c_a^2 + c_s^2)/(1 + c_s^2), as Allen and Cunneen; c_a^2 is what the queue feels of the stream at
-  its own time scale (`streams`), and may be below 0 where a regular stream hardly ever queues: the wait is 0 at least.
+- Other arrivals, c_a^2 being the dispersion that the queue feels (`streams`): times (c_a^2 + c_s^2)/(1 + c_s^2), as Allen and Cunneen, and below c_a^2 = 1 times the correction of
+  Kraemer and Langenbach-Belz, exp(-2 (1 - rho)(1 - c_a^2)^2 / (3 rho (c_a^2 + c_s^2))).
 - The wait is 0 with probability 1 - C (Erlang C); else its squared variation is Whitt's (QNA, 1983, eq. 50-53).
 """
 
@@ -61,8 +61,10 @@ def waiting(
     steady = markov / 2 * (1 + np.minimum((1 - safe) * (n - 1) * (np.sqrt(4 + 5 * n) - 2) / (16 * n * safe), 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         poisson = (1 + variation) / (2 * variation / markov + (1 - variation) / steady)
-    mix = np.maximum(arrival_variation + variation, 0.0)
-    mean = np.where(markov > 0, poisson, 0.0) * mix / (1 + variation)
+        mix = arrival_variation + variation
+        calm = np.exp(-2 * (1 - safe) * (1 - arrival_variation) ** 2 / (3 * safe * mix))
+    calm = np.where(arrival_variation < 1, np.where(mix > 0, calm, 0.0), 1.0)
+    mean = np.where(markov > 0, poisson, 0.0) * mix / (1 + variation) * calm
     third = np.where(variation >= 1, 3 * variation * (1 + variation), (2 * variation + 1) * (variation + 1))
     delayed = 2 * safe - 1 + 4 * (1 - safe) * third / (3 * (variation + 1) ** 2)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -31,14 +31,17 @@ class Felt:
         c_a^2 of the renewal stream that would make a record wait as long as the stream that there is.
     again
         The share of its visits after which a record comes again before it meets a busier queue.
+    common
+        The share of a wait's variance that a join's other branches have in common with it.
     """
 
     streams: Floats
     again: Floats
+    common: Floats
 
     def first(self) -> Felt:
         """Return that of the first allocation, (n,) each."""
-        return Felt(self.streams[0], self.again[0])
+        return Felt(self.streams[0], self.again[0], self.common[0])
 
     def near(self, other: Felt) -> bool:
         """Return whether nothing differs but by rounding."""
@@ -64,8 +67,8 @@ def felt(
     """
     flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s)
     stream = renewal(flow.windows_s * arrival_per_s, entering)
-    flow.walk(len(structure.network.nodes) - 1, stream, 1.0)
-    return Felt(flow.streams, flow.again)
+    flow.walk(len(structure.network.nodes) - 1, stream, Way(1.0, 1.0, 0 * stream))
+    return Felt(flow.streams, flow.again, flow.common)
 
 
 def renewal(counts: Floats, variation: float | Floats) -> Floats:
@@ -101,6 +104,29 @@ def kept_of(scaled: Floats) -> Floats:
     return np.where(scaled > 40.0, 1 - 0.5 / scaled, inside)
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How records have come to a node.
+
+    Attributes
+    ----------
+    passes : float
+        How often each record passes here, once it does.
+    share : float
+        Of the records of the innermost join around it.
+    common : (K, WINDOWS)
+        What is left of the join's stream, as dispersion; 0 where there is no join.
+    """
+
+    passes: float
+    share: float
+    common: Floats
+
+    def part(self, share: float, passes: float = 1.0) -> Way:
+        """Return the way into a part that so many of the records take, so often."""
+        return Way(self.passes * passes, self.share * share, self.common * share)
+
+
 Passed = tuple[Floats, Floats]  # a stream after a part, and the share of what it was before that is still in it
 
 
@@ -125,7 +151,7 @@ class _Flow:
         self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
         self.again = returning(structure, self.rho)
         self.variation = self.again + (1 - self.again) * variation
-        self.streams = np.ones(self.rho.shape)
+        self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
         # A queue feels windows about rho s I / (2 (1 - rho)^2): those of all queues, and some more on either side.
         visited = self.rates > 0
         scale = (self.rho * seconds_s / (1 - self.rho) ** 2 / instances / (1 - self.again))[:, visited]
@@ -136,7 +162,7 @@ class _Flow:
         self.lowest, self.highest = self.windows_s / ratio, self.windows_s * ratio
         self.lowest[:, 0], self.highest[:, -1] = 0.0, np.inf
 
-    def walk(self, index: int, into: Floats, passes: float) -> Passed:
+    def walk(self, index: int, into: Floats, way: Way) -> Passed:
         """Return what leaves a node that a stream enters, (K, WINDOWS): of the records new to all loops around it.
 
         Streams are given as I - 1, what they have beyond a Poisson stream.
@@ -144,54 +170,83 @@ class _Flow:
         structure = self.structure
         node = structure.network.nodes[index]
         if index in structure.rows:
-            return self.box(structure.rows[index], into, passes)
+            return self.box(structure.rows[index], into, way)
         children = node.children
+        if index in structure.joins:
+            way = Way(way.passes, 1.0, 1 + into)
         if node.kind == CHOICE:
             shares = structure.shares(index)
-            return _split(into, [(share, self.walk(child, share * into, passes))
+            return _split(into, [(share, self.walk(child, share * into, way.part(share)))
                                  for child, share in zip(children, shares, strict=True) if share > 0])  # fmt: skip
         if node.kind in (REPLICATION, FEEDBACK):
             enters, times = passes_of(structure, index)
             past = 1 - enters
             ways = [(past, (past * into, np.ones_like(into)))] if past > 0 else []
             if enters > 0:
-                ways.append((enters, self.walk(children[0], enters * into, passes * times)))
+                ways.append((enters, self.walk(children[0], enters * into, way.part(enters, times))))
             return _split(into, ways)
         if node.kind == SERIES or len(children) < 2:
             kept = np.ones_like(into)
             for child in children:
-                into, more = self.walk(child, into, passes)
+                into, more = self.walk(child, into, Way(way.passes, way.share, way.common * kept))
                 kept = kept * more
             return into, kept
-        parts = [self.walk(child, into, passes) for child in children]
+        parts = [self.walk(child, into, way) for child in children]
         return sum(out for out, _ in parts) / len(parts), sum(kept for _, kept in parts) / len(parts)
 
-    def box(self, row: int, fresh: Floats, passes: float) -> Passed:
+    def box(self, row: int, fresh: Floats, way: Way) -> Passed:
         """Note what a box feels, and return the stream after it."""
         if self.rates[row] <= 0:
             return fresh, np.ones_like(fresh)
         rho, variation, again = (some[:, row][:, None] for some in (self.rho, self.variation, self.again))
-        share = np.minimum(1.0, 1 / (passes * (1 - again)))  # of what queues here, new to all loops; the rest is Poisson
+        share = np.minimum(1.0, 1 / (way.passes * (1 - again)))  # of what queues here, new to all loops; the rest is Poisson
         into = share * fresh
         rate = self.rates[row] * (1 - again)
-        self.streams[:, row] = self._as_renewal(rho, variation, into, rate)
+        felt, at = self._as_renewal(rho, variation, into, rate)
+        self.streams[:, row] = felt
+        left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0] / np.maximum(felt + variation[:, 0], NEVER)
+        self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, np.minimum(left, 1.0))
         relaxed = (1 - rho) ** 2 * rate * self.windows_s / (rho * (1 + into[:, -1:] + variation))
         lost = share * (1 - kept_of(relaxed)) / np.sqrt(self.instances[:, row][:, None])
         serving = renewal(rate / rho * self.windows_s, variation)
         return (1 - lost) * fresh + lost * serving, 1 - lost
 
-    def _as_renewal(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> Floats:
-        """Return c_a^2 of the renewal stream with the same wait, by robust queueing (Whitt and You 2018).
+    def _as_renewal(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> tuple[Floats, Ints]:
+        """Return c_a^2 of the renewal stream with the same wait, (K,), and the window felt, (K, 1), by robust queueing (Whitt and You 2018).
 
-        The mean work waiting is Z = sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t }, exact for Poisson streams;
-        a record finds Z / rho - (1 + c_s^2) s / 2 of it before itself (Brumelle 1971). I is constant in each window.
+        Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, exact for Poisson streams;
+        c_a^2 is the constant I for which that comes out the same. I is constant in each window.
         """
         mixed = 1 + into + variation
         best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
         at = np.clip(best, self.lowest, self.highest)
-        work = (rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at).max(axis=1, keepdims=True)
-        dispersion = work * 2 * (1 - rho) * rate / rho**2
-        return ((dispersion - (1 - rho) * (1 + variation)) / rho - variation)[:, 0]
+        work = rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at
+        window = work.argmax(axis=1, keepdims=True)
+        dispersion = np.take_along_axis(work, window, axis=1) * 2 * (1 - rho) * rate / rho**2
+        return (dispersion - variation)[:, 0], window
+
+
+def in_common(rho: Floats, variation: Floats, share: float, left: Floats) -> Floats:
+    """Return the share of a wait's variance that it has in common with those in other branches of a join.
+
+    Parameters
+    ----------
+    share : float
+        Of the join's records that come here.
+    left
+        r: the share of what varies in this queue, arrivals and services, that the join's own stream brought.
+
+    Notes
+    -----
+    At low load two waits both come from the record before: for services d + X, E[W W'] / E[W^2] =
+    (1 + c^3 / 2) / (1 + 3 c^2 + 2 c^3). At full load they are Brownian motions of correlation r: 3 r / 4 + r^2 / 4 makes
+    the maximum of two right for r = 0, for two M/M/1 (r = 1/2, Flatto and Hahn 1984), and for r = 1. Between, rho /
+    (2 - rho) of the way: two M/M/1 are then Nelson and Tantawi's (1988) (12 - rho) / 8 of one at every load.
+    """
+    c = np.sqrt(np.minimum(variation, 1.0))
+    low = (1 + c**3 / 2) / (1 + 3 * c**2 + 2 * c**3)
+    high = left * (3 + left) / 4
+    return np.where(left > 0, share * low + (high - share * low) * rho / (2 - rho), 0.0)
 
 
 def passes_of(structure: Structure, index: int) -> tuple[float, float]:

@@ -106,6 +106,7 @@ def through(
     instances: Ints,
     arrival_per_s: float = 0.0,
     own_variance: Floats | None = None,
+    common: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
 
@@ -120,6 +121,8 @@ def through(
     own_variance : (K, n), optional
         The part of the variance in which neighbouring records differ: of services. Waits are common to neighbours, so
         records do not overtake each other by them. Absent: all of it.
+    common : (K, n), optional
+        The part of the variance that branches of a join around it have in common. Absent: none.
 
     Notes
     -----
@@ -129,10 +132,12 @@ def through(
     if halves:  # the second half of all rows has the same means, and the variances by which records overtake
         own = variance if own_variance is None else own_variance
         mean, variance, instances = np.tile(mean, (2, 1)), np.concatenate([variance, own]), np.tile(instances, (2, 1))
+        common = None if common is None else np.concatenate([common, np.zeros_like(common)])
     nodes, parts = structure.network.nodes, len(mean)
     moments: list[Moments] = []
     unordered: list[Floats] = []
     zero = np.zeros(parts)
+    shared = [zero] * len(nodes)
     for index, node in enumerate(nodes):
         children = [moments[child] for child in node.children]
         mixed = [unordered[child] for child in node.children]
@@ -143,7 +148,7 @@ def through(
             found = ratio * mean[:, row], ratio * variance[:, row]
             overtakes = (instances[:, row] > 1).astype(np.float64)
         elif index in structure.joins:
-            found = _joined(structure, index, children)
+            found = _joined(structure, index, children, [shared[child] for child in node.children])
         elif node.kind == SERIES:
             found = sum((m for m, _ in children), zero), sum((v for _, v in children), zero)
         elif node.kind == CHOICE:
@@ -157,6 +162,8 @@ def through(
         rate = arrival_per_s * structure.visits.entries[index]
         if node.ordered and rate > 0:
             found, overtakes = _ordered(structure, index, found, children, mixed, rate), zero
+        if common is not None and structure.joins:
+            shared[index] = _in_common(structure, index, common, [shared[child] for child in node.children], found[1])
         moments.append(found)
         unordered.append(overtakes)
     whole, spread = moments[-1]
@@ -166,18 +173,38 @@ def through(
 Moments = tuple[Floats, Floats]
 
 
-def _joined(structure: Structure, index: int, children: list[Moments]) -> Moments:
+def _in_common(structure: Structure, index: int, common: Floats, parts: list[Floats], variance: Floats) -> Floats:
+    """Return the variance of a node's time that the other branches of a join around it have too."""
+    if index in structure.rows:
+        row = structure.rows[index]
+        return structure.ratios[row] * common[:, row]
+    if not parts:
+        return np.zeros(len(common))
+    if index in structure.joins:
+        found: Floats = np.maximum.reduce(parts)
+    else:
+        kind = structure.network.nodes[index].kind
+        weights = structure.shares(index) if kind == CHOICE else [structure.factor(index)] * len(parts)
+        found = sum((weight * part for weight, part in zip(weights, parts, strict=True)), np.zeros(len(common)))
+    return np.minimum(found, variance)
+
+
+def _joined(structure: Structure, index: int, children: list[Moments], common: list[Floats]) -> Moments:
     """Return the last of the parts; of a choice before a synchrocell, of the branches that records take."""
-    taken = children
+    taken = np.arange(len(children))
     if structure.network.nodes[index].kind == CHOICE:
-        taken = [child for child, share in zip(children, structure.shares(index), strict=True) if share > 0]
-    means: Floats = np.stack([mean for mean, _ in taken], axis=1)
-    variances: Floats = np.stack([variance for _, variance in taken], axis=1)
+        taken = np.flatnonzero(np.array(structure.shares(index)) > 0)
+    means: Floats = np.stack([children[some][0] for some in taken], axis=1)
+    variances: Floats = np.stack([children[some][1] for some in taken], axis=1)
+    together: Floats = np.stack([common[some] for some in taken], axis=1)
     if not variances.any():
         return means.max(axis=1), np.zeros(len(means))
     infinite = np.isinf(np.asarray(means.max(axis=1), np.float64))
-    mean, variance = latest(np.where(infinite[:, None], 1.0, means), np.where(infinite[:, None], 0.0, variances))
-    return np.where(infinite, np.inf, mean), np.where(infinite, np.inf, variance)
+    some = ~infinite
+    mean, variance = np.full(len(means), np.inf), np.full(len(means), np.inf)
+    if some.any():
+        mean[some], variance[some] = latest(means[some], variances[some], together[some])
+    return mean, variance
 
 
 def _mixture(shares: list[float], children: list[Moments]) -> Moments:

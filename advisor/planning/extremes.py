@@ -101,8 +101,10 @@ def _latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     return _moments(start, x, weight, left)
 
 
-def overtaken(mean: Floats, variance: Floats, rate: float) -> tuple[Floats, Floats]:
-    """Return mean and variance of the time until all earlier records of a stream that overtake have left, (K,) -> (K,).
+def overtaken(mean: Floats, variance: Floats, rate: float) -> tuple[Floats, Floats, Floats]:
+    """Return mean and variance of the time until all earlier records of a stream that overtake have left, (K,) each.
+
+    The third is the share of records that are done before an earlier one is, and wait.
 
     Parameters
     ----------
@@ -118,12 +120,14 @@ def overtaken(mean: Floats, variance: Floats, rate: float) -> tuple[Floats, Floa
     """
     tails = tails_of(mean[:, None], variance[:, None])
     x, weight = _rule(_edges(tails))
-    left = 1 - (1 - tails.tail(x)[:, 0]) * np.exp(-rate * tails.beyond(x)[:, 0])
-    return _moments(np.zeros(len(mean)), x, weight, left)
+    done, gone = 1 - tails.tail(x)[:, 0], np.exp(-rate * tails.beyond(x)[:, 0])
+    return *_moments(np.zeros(len(mean)), x, weight, 1 - done * gone), 1 - _at_ends(done, gone)
 
 
-def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> tuple[Floats, Floats]:
+def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> tuple[Floats, Floats, Floats]:
     """Return mean and variance of the time until a record leaves after all that entered other branches before it.
+
+    The third is the share of records that are done before an earlier one is, and wait.
 
     Parameters
     ----------
@@ -143,11 +147,18 @@ def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> t
     tails = tails_of(mean, variance)
     x, weight = _rule(_edges(tails))
     gone, here = 1 - tails.residual(x, rates), 1 - tails.tail(x)
-    left = np.ones(x.shape)
+    left, held = np.ones(x.shape), np.ones(len(mean))
     for branch, share in enumerate(shares.tolist()):
         others = np.prod(np.delete(gone, branch, axis=1), axis=1)
         left -= share * here[:, branch] * others
-    return _moments(np.zeros(len(mean)), x, weight, left)
+        held -= share * _at_ends(here[:, branch], others)
+    return *_moments(np.zeros(len(mean)), x, weight, left), np.maximum(held, 0.0)
+
+
+def _at_ends(done: Floats, gone: Floats) -> Floats:
+    """Return the integral of `gone` over the distribution `done`, both (K, q) at the same points."""
+    between = (np.diff(done, axis=1) * (gone[:, 1:] + gone[:, :-1]) / 2).sum(axis=1)
+    return between + done[:, 0] * gone[:, 0] + (1 - done[:, -1])
 
 
 def _edges(tails: Tails) -> Floats:

@@ -7,6 +7,7 @@ fixed point, found by iteration; without contention nothing iterates.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from advisor.planning.options import Curves, Options, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Request
 from advisor.planning.streams import Felt, felt
-from advisor.planning.structure import Structure, through
+from advisor.planning.structure import Held, Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which the fixed point is reached
@@ -105,14 +106,16 @@ class Model:
             )
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
-        streams = self.streams(instances, loaded)
-        wait, wait_variance = self.waits(instances, loaded, streams)
-        mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
         unstable = (rho >= FULL).any(axis=1)
-        mean[unstable], variance[unstable] = 1.0, 0.0
-        common = np.where(unstable[:, None], 0.0, streams.common * wait_variance)
-        own = loaded**2 * self.curves.variation
-        latency, latency_variance = through(self.structure, mean, variance, instances, arrival, own, common)
+        own, held = loaded**2 * self.curves.variation, dict[int, Held]()
+        # Who waits for order leaves in batches, which later queues feel: first without, then with what that came to.
+        for _ in range(2 if self.structure.keeps_order else 1):
+            streams = self.streams(instances, loaded, held)
+            wait, wait_variance = self.waits(instances, loaded, streams)
+            mean, variance = wait + loaded, wait_variance + own
+            mean[unstable], variance[unstable] = 1.0, 0.0
+            common = np.where(unstable[:, None], 0.0, streams.common * wait_variance)
+            latency, latency_variance = through(self.structure, mean, variance, instances, arrival, own, common, held)
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
@@ -137,13 +140,13 @@ class Model:
             slowed = (new + slowed) / 2
         return slowed
 
-    def streams(self, instances: Ints, seconds_s: Floats) -> Felt:
+    def streams(self, instances: Ints, seconds_s: Floats, held: Mapping[int, Held] | None = None) -> Felt:
         """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
             return Felt(np.ones(seconds_s.shape), np.zeros(seconds_s.shape), np.zeros(seconds_s.shape))
         return felt(
             self.structure, seconds_s, self.curves.variation, instances, float(self.request.arrival_per_s or 0.0),
-            self.request.arrival_variation,
+            self.request.arrival_variation, held,
         )  # fmt: skip
 
     def waits(
@@ -175,7 +178,7 @@ class Model:
     @property
     def shaped(self) -> bool:
         """True when streams inside the network are other than Poisson, or meet again."""
-        uneven = bool((self.curves.variation[self.visits > 0] != 1).any()) or bool(self.structure.joins)
+        uneven = bool((self.curves.variation[self.visits > 0] != 1).any()) or bool(self.structure.joins) or self.structure.keeps_order
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
     def stays(self, options: Options, others: Floats, streams: Felt | None) -> tuple[Floats, Floats]:

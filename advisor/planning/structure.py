@@ -107,6 +107,7 @@ def through(
     arrival_per_s: float = 0.0,
     own_variance: Floats | None = None,
     common: Floats | None = None,
+    held: dict[int, Held] | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
 
@@ -123,6 +124,8 @@ def through(
         records do not overtake each other by them. Absent: all of it.
     common : (K, n), optional
         The part of the variance that branches of a join around it have in common. Absent: none.
+    held : dict, optional
+        Takes what waiting for order comes to at each node that keeps order.
 
     Notes
     -----
@@ -161,7 +164,11 @@ def through(
             found = children[0] if children else (zero, zero)
         rate = arrival_per_s * structure.visits.entries[index]
         if node.ordered and rate > 0:
-            found, overtakes = _ordered(structure, index, found, children, mixed, rate), zero
+            before = found[0]
+            found, late = _ordered(structure, index, found, children, mixed, rate)
+            overtakes = zero
+            if held is not None:
+                held[index] = Held((found[0] - before)[: parts // 2], late[: parts // 2])
         if common is not None and structure.joins:
             shared[index] = _in_common(structure, index, common, [shared[child] for child in node.children], found[1])
         moments.append(found)
@@ -171,6 +178,14 @@ def through(
 
 
 Moments = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Waiting for order at a node: the mean wait of all its records, and the share of them that wait, (K,) each."""
+
+    wait_s: Floats
+    share: Floats
 
 
 def _in_common(structure: Structure, index: int, common: Floats, parts: list[Floats], variance: Floats) -> Floats:
@@ -243,8 +258,10 @@ def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
 
 def _ordered(
     structure: Structure, index: int, found: Moments, children: list[Moments], mixed: list[Floats], rate: float
-) -> Moments:
-    """Return the time until a record may leave in order: of its own branch first, then of the others.
+) -> tuple[Moments, Floats]:
+    """Return the time until a record may leave in order, and the share of records that wait for it.
+
+    Those of its own branch come first, then the others.
 
     Rows come in halves, as `through` makes them: the whole variances, and those by which records overtake.
     """
@@ -252,8 +269,9 @@ def _ordered(
     half = len(stable) // 2
     stable[:half] &= stable[half:]
     stable[half:] = stable[:half]
+    late = np.zeros(len(stable))
     if not stable.any():
-        return found
+        return found, late
     if structure.network.nodes[index].kind == CHOICE and index not in structure.joins:
         shares = np.array(structure.shares(index))
         chosen = np.flatnonzero(shares > 0)
@@ -264,25 +282,30 @@ def _ordered(
         branches, shares = [(found, own)], np.ones(1)
     kept = [_within(moments, overtakes, rate * share, stable)
             for (moments, overtakes), share in zip(branches, shares.tolist(), strict=True)]  # fmt: skip
-    means, variances = (np.stack(some, axis=1) for some in zip(*kept, strict=True))
-    ordered = (means[:, 0], variances[:, 0]) if len(kept) == 1 else in_order(means, variances, rate * shares, shares)
+    means, variances, own = (np.stack(some, axis=1) for some in zip(*kept, strict=True))
+    ordered, across = (means[:, 0], variances[:, 0]), np.zeros(len(means))
+    if len(kept) > 1:
+        *ordered, across = in_order(means, variances, rate * shares, shares)
     results = found[0].copy(), found[1].copy()
     for result, value in zip(results, ordered, strict=True):
         result[stable] = value
-    return np.maximum(results[0], found[0]), results[1]
+    late[stable] = 1 - (1 - across) * (1 - own @ shares)
+    return (np.maximum(results[0], found[0]), results[1]), late
 
 
-def _within(moments: Moments, overtakes: Floats, rate: float, stable: NDArray[np.bool_]) -> Moments:
-    """Return a branch's moments once its own records are in order, for the stable rows."""
+def _within(
+    moments: Moments, overtakes: Floats, rate: float, stable: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
+    """Return a branch's moments once its own records are in order, and who waits for that, for the stable rows."""
     mean, variance = moments[0][stable], moments[1][stable]
     passed = overtakes[stable] > 0
     half = len(mean) // 2
     if not passed.any():
-        return mean, variance
-    waits, spread = overtaken(mean[half:], variance[half:], rate)
+        return mean, variance, np.zeros(len(mean))
+    waits, spread, late = overtaken(mean[half:], variance[half:], rate)
     more = np.where(passed[half:], np.maximum(waits - mean[half:], 0.0), 0.0)
     wider = np.where(passed[half:], np.maximum(spread - variance[half:], 0.0), 0.0)
-    return mean + np.tile(more, 2), variance + np.tile(wider, 2)
+    return mean + np.tile(more, 2), variance + np.tile(wider, 2), np.tile(np.where(passed[half:], late, 0.0), 2)
 
 
 def _positive(values: Floats) -> Floats:

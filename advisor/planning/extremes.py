@@ -101,26 +101,30 @@ def _latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     return _moments(start, x, weight, left)
 
 
-def overtaken(mean: Floats, variance: Floats, rate: float) -> tuple[Floats, Floats, Floats]:
+def overtaken(mean: Floats, variance: Floats, rate: float, shares: Floats) -> tuple[Floats, Floats, Floats]:
     """Return mean and variance of the time until all earlier records of a stream that overtake have left, (K,) each.
 
     The third is the share of records that are done before an earlier one is, and wait.
 
     Parameters
     ----------
-    mean, variance : (K,)
-        Of a record's time, the variance without what neighbours have in common: records overtake only by that.
+    mean, variance : (K, c)
+        Of a record's time in each of c cases, the variance without what neighbours have in common: records overtake
+        only by that.
     rate : float
         Records per second: Poisson.
+    shares : (c,)
+        Of records in each case, of sum 1.
 
     Notes
     -----
     Earlier records still inside at time x are Poisson with mean L times the integral of the tail from x on, as in an
-    M/G/inf queue: P(left by x) = F(x) exp(-L integral). Cost O(K).
+    M/G/inf queue: P(left by x) = F(x) exp(-L integral). Cost O(K c).
     """
-    tails = tails_of(mean[:, None], variance[:, None])
+    tails = tails_of(mean, variance)
     x, weight = _rule(_edges(tails))
-    done, gone = 1 - tails.tail(x)[:, 0], np.exp(-rate * tails.beyond(x)[:, 0])
+    done = 1 - np.einsum("c,kcq->kq", shares, tails.tail(x))
+    gone = np.exp(-rate * np.einsum("c,kcq->kq", shares, tails.beyond(x)))
     return *_moments(np.zeros(len(mean)), x, weight, 1 - done * gone), 1 - _at_ends(done, gone)
 
 

@@ -8,6 +8,7 @@ counts as a join; a bare synchrocell joins once, and is then the identity. Where
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,14 +159,13 @@ def through(
             found = _mixture(structure.shares(index), children)
             overtakes = np.ones(parts)
         elif node.kind in (REPLICATION, FEEDBACK):
-            child = _between(structure.factor(index), children[0]) if halves else children[0]
-            found, overtakes = _repeated(structure, index, child), np.ones(parts)
+            found, overtakes = _repeated(structure, index, children[0]), np.ones(parts)
         else:
             found = children[0] if children else (zero, zero)
         rate = arrival_per_s * structure.visits.entries[index]
         if node.ordered and rate > 0:
             before = found[0]
-            found, late = _ordered(structure, index, found, children, mixed, rate)
+            found, late = _ordered(structure, index, found, [*moments, found], mixed, rate)
             overtakes = zero
             if held is not None:
                 held[index] = Held((found[0] - before)[: parts // 2], late[: parts // 2])
@@ -178,6 +178,8 @@ def through(
 
 
 Moments = tuple[Floats, Floats]
+RARE = 1e-3  # of records: how many pass a feedback more often than is told apart
+PASSES_MAX = 16  # told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,33 +233,50 @@ def _mixture(shares: list[float], children: list[Moments]) -> Moments:
     return mean, _positive(second - np.where(np.isfinite(mean), mean, 0.0) ** 2)
 
 
-def _between(times: float, child: Moments) -> Moments:
-    """Return the moments of one pass of a loop, in halves: only the first pass's wait is common to neighbours."""
-    mean, variance = child
-    half = len(mean) // 2
-    later = max(times - 1, 0.0) / max(times, 1.0)
-    own = variance[half:] + later * (variance[:half] - variance[half:])
-    return mean, np.concatenate([variance[:half], own])
-
-
 def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
     """Return the sum over N passes: E[N] m, E[N] v + Var[N] m^2."""
-    routing = structure.visits.routing
     if structure.network.nodes[index].kind == FEEDBACK:
-        back = routing.returns[index]
+        back = structure.visits.routing.returns[index]
         times, spread = 1 / (1 - back), back / (1 - back) ** 2
     else:
-        depths = np.asarray(routing.depths[index])
-        passes = np.arange(len(depths))
-        times = float(depths @ passes)
-        spread = max(float(depths @ passes**2) - times**2, 0.0)
+        numbers, shares = _passes(structure, index)
+        times = float(numbers @ shares)
+        spread = max(float(numbers**2 @ shares) - times**2, 0.0)
     if times == 0:
         return np.zeros_like(child[0]), np.zeros_like(child[0])
     return times * child[0], times * child[1] + spread * child[0] ** 2
 
 
+def _passes(structure: Structure, index: int) -> tuple[Floats, Floats]:
+    """Return numbers of passes through a loop and their shares; of a feedback up to what hardly any record reaches."""
+    routing = structure.visits.routing
+    if structure.network.nodes[index].kind == REPLICATION:
+        depths = np.asarray(routing.depths[index])
+        return np.arange(len(depths), dtype=np.float64), depths
+    back = routing.returns[index]
+    most = 1 if back <= 0 else math.ceil(math.log(RARE) / math.log(back)) + 1
+    numbers = np.arange(1, min(most, PASSES_MAX) + 1, dtype=np.float64)
+    shares = (1 - back) * back ** (numbers - 1)
+    # The rest passes as often as keeps the mean right.
+    shares[-1] = 1 - shares[:-1].sum()
+    numbers[-1] += back / (1 - back)
+    return numbers, shares
+
+
+def _cases(structure: Structure, index: int, moments: list[Moments]) -> tuple[list[Moments], Floats]:
+    """Return the times of a node's records by the passes that they take, where the node is a loop and nothing else."""
+    nodes, at = structure.network.nodes, index
+    while nodes[at].kind in (SPLIT, PLACEMENT) and nodes[at].children:
+        at = nodes[at].children[0]
+    if nodes[at].kind not in (REPLICATION, FEEDBACK):
+        return [moments[index]], np.ones(1)
+    numbers, shares = _passes(structure, at)
+    mean, variance = moments[nodes[at].children[0]]
+    return [(number * mean, number * variance) for number in numbers.tolist()], shares
+
+
 def _ordered(
-    structure: Structure, index: int, found: Moments, children: list[Moments], mixed: list[Floats], rate: float
+    structure: Structure, index: int, found: Moments, moments: list[Moments], mixed: list[Floats], rate: float
 ) -> tuple[Moments, Floats]:
     """Return the time until a record may leave in order, and the share of records that wait for it.
 
@@ -275,13 +294,13 @@ def _ordered(
     if structure.network.nodes[index].kind == CHOICE and index not in structure.joins:
         shares = np.array(structure.shares(index))
         chosen = np.flatnonzero(shares > 0)
-        branches = [(children[branch], mixed[branch]) for branch in chosen]
-        shares = shares[chosen]
+        places = [structure.network.nodes[index].children[branch] for branch in chosen]
+        branches, shares = list(zip(places, [mixed[branch] for branch in chosen], strict=True)), shares[chosen]
     else:
         own = mixed[0] if structure.network.nodes[index].kind == SPLIT else np.ones(len(stable))
-        branches, shares = [(found, own)], np.ones(1)
-    kept = [_within(moments, overtakes, rate * share, stable)
-            for (moments, overtakes), share in zip(branches, shares.tolist(), strict=True)]  # fmt: skip
+        branches, shares = [(index, own)], np.ones(1)
+    kept = [_within(moments[place], _cases(structure, place, moments), overtakes, rate * share, stable)
+            for (place, overtakes), share in zip(branches, shares.tolist(), strict=True)]  # fmt: skip
     means, variances, own = (np.stack(some, axis=1) for some in zip(*kept, strict=True))
     ordered, across = (means[:, 0], variances[:, 0]), np.zeros(len(means))
     if len(kept) > 1:
@@ -294,15 +313,16 @@ def _ordered(
 
 
 def _within(
-    moments: Moments, overtakes: Floats, rate: float, stable: NDArray[np.bool_]
+    whole: Moments, cases: tuple[list[Moments], Floats], overtakes: Floats, rate: float, stable: NDArray[np.bool_]
 ) -> tuple[Floats, Floats, Floats]:
     """Return a branch's moments once its own records are in order, and who waits for that, for the stable rows."""
-    mean, variance = moments[0][stable], moments[1][stable]
+    mean, variance = whole[0][stable], whole[1][stable]
     passed = overtakes[stable] > 0
     half = len(mean) // 2
     if not passed.any():
         return mean, variance, np.zeros(len(mean))
-    waits, spread, late = overtaken(mean[half:], variance[half:], rate)
+    means, variances = (np.stack([some[which][stable][half:] for some in cases[0]], axis=1) for which in (0, 1))
+    waits, spread, late = overtaken(means, variances, rate, cases[1])
     more = np.where(passed[half:], np.maximum(waits - mean[half:], 0.0), 0.0)
     wider = np.where(passed[half:], np.maximum(spread - variance[half:], 0.0), 0.0)
     return mean + np.tile(more, 2), variance + np.tile(wider, 2), np.tile(np.where(passed[half:], late, 0.0), 2)

@@ -71,7 +71,7 @@ def felt(
     """
     flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, held or {})
     stream = renewal(flow.windows_s * arrival_per_s, entering)
-    flow.walk(len(structure.network.nodes) - 1, stream, Way(1.0, 1.0, 0 * stream))
+    flow.walk(len(structure.network.nodes) - 1, np.stack([stream, stream]), Way(1.0, 1.0, 0 * stream))
     return Felt(flow.streams, flow.again, flow.common)
 
 
@@ -131,10 +131,13 @@ class Way:
         return Way(self.passes * passes, self.share * share, self.common * share)
 
 
-Passed = tuple[Floats, Floats]  # a stream after a part, and the share of what it was before that is still in it
+# A stream, (2, K, WINDOWS): of the records new to all loops around it, and of all that come; outside loops they are one.
+# What they have beyond a Poisson stream: I - 1.
+Stream = Floats
+Passed = tuple[Stream, Floats]  # after a part, and the share of what it was before that is still in it, (K, WINDOWS)
 
 
-def _split(into: Floats, ways: list[tuple[float, Passed]]) -> Passed:
+def _split(into: Stream, ways: list[tuple[float, Passed]]) -> Passed:
     """Return streams of one stream's shares put together again: what is still in two of them they have in common."""
     own = sum(share * (out - share * kept * into) for share, (out, kept) in ways)
     common = sum(share * kept for share, (_, kept) in ways)
@@ -155,6 +158,7 @@ class _Flow:
         self.rates = arrival_per_s * structure.visits.per_record
         self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
         self.again = returning(structure, self.rho)
+        self.single = variation
         self.variation = self.again + (1 - self.again) * variation
         self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
         # A queue feels windows about rho s I / (2 (1 - rho)^2): those of all queues, and some more on either side.
@@ -167,25 +171,23 @@ class _Flow:
         self.lowest, self.highest = self.windows_s / ratio, self.windows_s * ratio
         self.lowest[:, 0], self.highest[:, -1] = 0.0, np.inf
 
-    def walk(self, index: int, into: Floats, way: Way) -> Passed:
+    def walk(self, index: int, into: Stream, way: Way) -> Passed:
         """Return what leaves a node: as `inside`, and where order is kept in batches."""
         out, kept = self.inside(index, into, way)
         if index in self.held:
-            out = out + in_batches(self.held[index], self.windows_s) / way.passes
+            batches = in_batches(self.held[index], self.windows_s)
+            out = out + np.stack([batches / way.passes, batches])
         return out, kept
 
-    def inside(self, index: int, into: Floats, way: Way) -> Passed:
-        """Return what leaves a node that a stream enters, (K, WINDOWS): of the records new to all loops around it.
-
-        Streams are given as I - 1, what they have beyond a Poisson stream.
-        """
+    def inside(self, index: int, into: Stream, way: Way) -> Passed:
+        """Return what leaves a node that a stream enters, before it is put in order."""
         structure = self.structure
         node = structure.network.nodes[index]
         if index in structure.rows:
             return self.box(structure.rows[index], into, way)
         children = node.children
         if index in structure.joins:
-            way = Way(way.passes, 1.0, 1 + into)
+            way = Way(way.passes, 1.0, 1 + into[0])
         if node.kind == CHOICE:
             shares = structure.shares(index)
             return _split(into, [(share, self.walk(child, share * into, way.part(share)))
@@ -193,12 +195,15 @@ class _Flow:
         if node.kind in (REPLICATION, FEEDBACK):
             enters, times = passes_of(structure, index)
             past = 1 - enters
-            ways = [(past, (past * into, np.ones_like(into)))] if past > 0 else []
+            ways = [(past, (past * into, np.ones_like(into[0])))] if past > 0 else []
             if enters > 0:
-                ways.append((enters, self.walk(children[0], enters * into, way.part(enters, times))))
+                # What comes again is taken as Poisson on its way in.
+                inner = np.stack([enters * into[0], enters * into[1] / times])
+                (fresh, _), kept = self.walk(children[0], inner, way.part(enters, times))
+                ways.append((enters, (np.stack([fresh, fresh + kept * enters * (into[1] - into[0])]), kept)))
             return _split(into, ways)
         if node.kind == SERIES or len(children) < 2:
-            kept = np.ones_like(into)
+            kept = np.ones_like(into[0])
             for child in children:
                 into, more = self.walk(child, into, Way(way.passes, way.share, way.common * kept))
                 kept = kept * more
@@ -206,22 +211,30 @@ class _Flow:
         parts = [self.walk(child, into, way) for child in children]
         return sum(out for out, _ in parts) / len(parts), sum(kept for _, kept in parts) / len(parts)
 
-    def box(self, row: int, fresh: Floats, way: Way) -> Passed:
+    def box(self, row: int, stream: Stream, way: Way) -> Passed:
         """Note what a box feels, and return the stream after it."""
         if self.rates[row] <= 0:
-            return fresh, np.ones_like(fresh)
+            return stream, np.ones_like(stream[0])
         rho, variation, again = (some[:, row][:, None] for some in (self.rho, self.variation, self.again))
-        share = np.minimum(1.0, 1 / (way.passes * (1 - again)))  # of what queues here, new to all loops; the rest is Poisson
-        into = share * fresh
+        # Of what queues here: new to all loops. A share 1 where all that comes again counts as one service.
+        share = np.minimum(1.0, 1 / (way.passes * (1 - again)))
+        fresh = (share - 1 / way.passes) / (1 - 1 / way.passes) if way.passes > 1 else np.ones_like(share)
+        into = fresh * stream[0] + (1 - fresh) * stream[1]
         rate = self.rates[row] * (1 - again)
         felt, at = self._as_renewal(rho, variation, into, rate)
         self.streams[:, row] = felt
         left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0] / np.maximum(felt + variation[:, 0], NEVER)
         self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, np.minimum(left, 1.0))
+        servers = np.sqrt(self.instances[:, row][:, None])
         relaxed = (1 - rho) ** 2 * rate * self.windows_s / (rho * (1 + into[:, -1:] + variation))
-        lost = share * (1 - kept_of(relaxed)) / np.sqrt(self.instances[:, row][:, None])
+        gone = (1 - kept_of(relaxed)) / servers
+        lost = share * gone
         serving = renewal(rate / rho * self.windows_s, variation)
-        return (1 - lost) * fresh + lost * serving, 1 - lost
+        every = renewal(self.rates[row] / rho * self.windows_s, self.single[row])
+        out = np.stack([(1 - lost) * stream[0] + lost * serving, (1 - gone) * stream[1] + gone * every])
+        if way.passes == 1:
+            out[1] = out[0]
+        return out, 1 - lost
 
     def _as_renewal(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> tuple[Floats, Ints]:
         """Return c_a^2 of the renewal stream with the same wait, (K,), and the window felt, (K, 1), by robust queueing (Whitt and You 2018).

@@ -16,7 +16,24 @@ from advisor.planning.demand import Floats
 EDGES = np.array([0.0, 0.02, 0.1, 0.35, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0])
 ABSCISSAS, WEIGHTS = np.polynomial.legendre.leggauss(8)
 LAGUERRE, LAGUERRE_WEIGHTS = np.polynomial.laguerre.laggauss(4)  # means over an exponential: smooth ones need few
+TINY = 1e-12  # shares nearer to 0 or 1 are taken as this
 BREAKS_MAX = 12  # shifts of tails that get panels of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Batches in which records leave that wait for order, (K,) each.
+
+    Attributes
+    ----------
+    behind
+        Records that leave at once with a record, and behind it, on average.
+    lasts_s
+        Mean wait of those who wait.
+    """
+
+    behind: Floats
+    lasts_s: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +118,10 @@ def _latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     return _moments(start, x, weight, left)
 
 
-def overtaken(mean: Floats, variance: Floats, rate: float, shares: Floats) -> tuple[Floats, Floats, Floats]:
+def overtaken(mean: Floats, variance: Floats, rate: float, shares: Floats) -> tuple[Floats, Floats, Held]:
     """Return mean and variance of the time until all earlier records of a stream that overtake have left, (K,) each.
 
-    The third is the share of records that are done before an earlier one is, and wait.
+    The third is what waiting does to the stream that leaves, `Held`.
 
     Parameters
     ----------
@@ -119,19 +136,23 @@ def overtaken(mean: Floats, variance: Floats, rate: float, shares: Floats) -> tu
     Notes
     -----
     Earlier records still inside at time x are Poisson with mean L times the integral of the tail from x on, as in an
-    M/G/inf queue: P(left by x) = F(x) exp(-L integral). Cost O(K c).
+    M/G/inf queue: P(left by x) = F(x) exp(-L integral). A batch begins with each record that does not wait, so that
+    batches are 1 / (1 - p) on average where p wait; taken as geometric, a record has p / (1 - p) others of its batch
+    behind it: for M/M/inf within 17 %. They last as long as those who wait do. Cost O(K c).
     """
     tails = tails_of(mean, variance)
     x, weight = _rule(_edges(tails))
     done = 1 - np.einsum("c,kcq->kq", shares, tails.tail(x))
     gone = np.exp(-rate * np.einsum("c,kcq->kq", shares, tails.beyond(x)))
-    return *_moments(np.zeros(len(mean)), x, weight, 1 - done * gone), 1 - _at_ends(done, gone)
+    first, spread = _moments(np.zeros(len(mean)), x, weight, 1 - done * gone)
+    waits = np.clip(1 - _at_ends(done, gone), TINY, 1 - TINY)
+    return first, spread, Held(waits / (1 - waits), np.maximum(first - mean @ shares, 0.0) / waits)
 
 
-def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> tuple[Floats, Floats, Floats]:
+def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> tuple[Floats, Floats, Held]:
     """Return mean and variance of the time until a record leaves after all that entered other branches before it.
 
-    The third is the share of records that are done before an earlier one is, and wait.
+    The third is what waiting does to the stream that leaves, `Held`.
 
     Parameters
     ----------
@@ -151,12 +172,23 @@ def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> t
     tails = tails_of(mean, variance)
     x, weight = _rule(_edges(tails))
     gone, here = 1 - tails.residual(x, rates), 1 - tails.tail(x)
-    left, held = np.ones(x.shape), np.ones(len(mean))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Of those who come to a branch within x, the share that is done by then.
+        by_then = np.where(x[:, None] > 0, 1 - (mean[:, :, None] - tails.beyond(x)) / x[:, None], 0.0)
+    left, leading, followed, squared = np.ones(x.shape), *np.zeros((3, len(mean)))
     for branch, share in enumerate(shares.tolist()):
         others = np.prod(np.delete(gone, branch, axis=1), axis=1)
         left -= share * here[:, branch] * others
-        held -= share * _at_ends(here[:, branch], others)
-    return *_moments(np.zeros(len(mean)), x, weight, left), np.maximum(held, 0.0)
+        done = np.einsum("c,kcq->kq", np.delete(shares, branch), np.delete(by_then, branch, axis=1))
+        done = np.clip(done, 0.0, 1 - TINY)
+        behind = done / (1 - done) * -np.expm1(-rates.sum() * (1 - done) * x)
+        leading += share * _at_ends(here[:, branch], others)
+        followed += share * _at_ends(here[:, branch], others * behind)
+        squared += share * _at_ends(here[:, branch], others * behind**2)
+    first, spread = _moments(np.zeros(len(mean)), x, weight, left)
+    waits = np.clip(1 - leading, TINY, 1 - TINY)
+    scale = waits / np.maximum(followed, TINY)
+    return first, spread, Held(waits + scale**2 * squared, np.maximum(first - mean @ shares, 0.0) / waits)
 
 
 def _at_ends(done: Floats, gone: Floats) -> Floats:

@@ -17,7 +17,7 @@ from advisor.planning.options import Curves, Options, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Request
 from advisor.planning.streams import Felt, felt
-from advisor.planning.structure import Held, Structure, through
+from advisor.planning.structure import Batches, Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which the fixed point is reached
@@ -107,7 +107,7 @@ class Model:
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
         unstable = (rho >= FULL).any(axis=1)
-        own, held = loaded**2 * self.curves.variation, dict[int, Held]()
+        own, held = loaded**2 * self.curves.variation, dict[int, Batches]()
         # Who waits for order leaves in batches, which later queues feel: first without, then with what that came to.
         for _ in range(2 if self.structure.keeps_order else 1):
             streams = self.streams(instances, loaded, held)
@@ -140,7 +140,7 @@ class Model:
             slowed = (new + slowed) / 2
         return slowed
 
-    def streams(self, instances: Ints, seconds_s: Floats, held: Mapping[int, Held] | None = None) -> Felt:
+    def streams(self, instances: Ints, seconds_s: Floats, held: Mapping[int, Batches] | None = None) -> Felt:
         """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
             return Felt(np.ones(seconds_s.shape), np.zeros(seconds_s.shape), np.zeros(seconds_s.shape))

@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.demand import Floats, Ints
-from advisor.planning.structure import Held, Structure
+from advisor.planning.structure import Batches, Structure
 
 WINDOWS = 20  # windows of time, evenly in log t, between the scales of the fastest and of the slowest queue
 NEVER = 1e-12  # utilizations below count as no stream at all
@@ -51,7 +51,7 @@ class Felt:
 
 def felt(
     structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float, entering: float,
-    held: Mapping[int, Held] | None = None,
+    held: Mapping[int, Batches] | None = None,
 ) -> Felt:
     """Return what queues feel of the streams that reach them.
 
@@ -151,13 +151,14 @@ class _Flow:
 
     def __init__(
         self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float,
-        held: Mapping[int, Held],
+        held: Mapping[int, Batches],
     ) -> None:  # fmt: skip
         self.structure, self.instances, self.arrival_per_s, self.held = structure, instances, arrival_per_s, held
         self.seconds_s = seconds_s
         self.rates = arrival_per_s * structure.visits.per_record
         self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
-        self.again = returning(structure, self.rho)
+        self.busiest = busiest_of(structure, self.rho)
+        self.again = returning(structure, self.rho, self.busiest)
         self.single = variation
         self.variation = self.again + (1 - self.again) * variation
         self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
@@ -175,7 +176,7 @@ class _Flow:
         """Return what leaves a node: as `inside`, and where order is kept in batches."""
         out, kept = self.inside(index, into, way)
         if index in self.held:
-            batches = in_batches(self.held[index], self.windows_s)
+            batches = in_batches(self.held[index], self.busiest[index], self.windows_s)
             out = out + np.stack([batches / way.passes, batches])
         return out, kept
 
@@ -251,17 +252,18 @@ class _Flow:
         return (dispersion - variation)[:, 0], window
 
 
-def in_batches(held: Held, windows_s: Floats) -> Floats:
+def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
     """Return what waiting for order adds to the dispersion of a stream, (K, W).
 
-    A batch begins with each record that does not wait, so that batches are 1 / (1 - p) on average where p wait. Taken as
-    geometric, they give I(0) - 1 = 2 p / (1 - p); in the long run as many leave as enter. Between, the correlation dies
-    exponentially with the time that those who wait do. For records that overtake freely (M/M/inf) I(0) is within 15 %.
+    I(0) - 1 is twice the records behind one in its batch. In the long run as many leave as enter; between, the correlation
+    dies exponentially with the time for which somebody is late: among records that overtake each other as long as those
+    who wait do, w; of a branch that keeps order, as long as its queue needs to be w shorter, w / (1 - rho).
     """
-    share = np.clip(held.share, NEVER, 1 - NEVER)[:, None]
-    lasts = np.maximum(held.wait_s[:, None] / share, NEVER * windows_s[:, :1])
-    batches = 2 * share / (1 - share) * -np.expm1(-windows_s / lasts) / (windows_s / lasts)
-    return np.where(np.isfinite(batches), batches, 0.0)
+    total = np.zeros(windows_s.shape)
+    for batches, drains in ((held[0], 1.0), (held[1], 1 - rho)):
+        lasts = np.maximum((batches.lasts_s / drains)[:, None], NEVER * windows_s[:, :1])
+        total += 2 * batches.behind[:, None] * -np.expm1(-windows_s / lasts) / (windows_s / lasts)
+    return total
 
 
 def in_common(rho: Floats, variation: Floats, share: float, left: Floats) -> Floats:
@@ -296,7 +298,18 @@ def passes_of(structure: Structure, index: int) -> tuple[float, float]:
     return (enters, times / enters) if enters > 0 else (0.0, 1.0)
 
 
-def returning(structure: Structure, rho: Floats) -> Floats:
+def busiest_of(structure: Structure, rho: Floats) -> list[Floats]:
+    """Return the highest utilization inside each node, (K,) each."""
+    busiest: list[Floats] = []
+    for index, node in enumerate(structure.network.nodes):
+        if index in structure.rows:
+            busiest.append(rho[:, structure.rows[index]])
+        else:
+            busiest.append(np.maximum.reduce([np.zeros(len(rho)), *(busiest[child] for child in node.children)]))
+    return busiest
+
+
+def returning(structure: Structure, rho: Floats, busiest: list[Floats]) -> Floats:
     """Return the share of each component's visits after which a record comes again before it meets a busier one, (K, n).
 
     Such visits hold the queue up together, as one service (Whitt and You 2022, near-immediate feedback). A pass of a loop
@@ -304,13 +317,7 @@ def returning(structure: Structure, rho: Floats) -> Floats:
     probability b, and is otherwise lost: r p / (1 - r b). Cost O(K nodes depth).
     """
     nodes = structure.network.nodes
-    busiest: list[Floats] = []
     none = np.zeros(len(rho))
-    for index, node in enumerate(nodes):
-        if index in structure.rows:
-            busiest.append(rho[:, structure.rows[index]])
-        else:
-            busiest.append(np.maximum.reduce([none, *(busiest[child] for child in node.children)]))
     once = np.ones(rho.shape)  # the share that does not come again
     for index, node in enumerate(nodes):
         if node.kind not in (REPLICATION, FEEDBACK):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
 from advisor.planning.demand import Floats, Ints
-from advisor.planning.extremes import in_order, latest, overtaken
+from advisor.planning.extremes import TINY, Held, in_order, latest, overtaken
 from advisor.planning.routing import mean_depth
 from advisor.planning.visits import Visits
 
@@ -108,7 +108,7 @@ def through(
     arrival_per_s: float = 0.0,
     own_variance: Floats | None = None,
     common: Floats | None = None,
-    held: dict[int, Held] | None = None,
+    held: dict[int, Batches] | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
 
@@ -164,11 +164,10 @@ def through(
             found = children[0] if children else (zero, zero)
         rate = arrival_per_s * structure.visits.entries[index]
         if node.ordered and rate > 0:
-            before = found[0]
-            found, late = _ordered(structure, index, found, [*moments, found], mixed, rate)
+            found, batches = _ordered(structure, index, found, [*moments, found], mixed, rate)
             overtakes = zero
             if held is not None:
-                held[index] = Held((found[0] - before)[: parts // 2], late[: parts // 2])
+                held[index] = batches
         if common is not None and structure.joins:
             shared[index] = _in_common(structure, index, common, [shared[child] for child in node.children], found[1])
         moments.append(found)
@@ -182,12 +181,7 @@ RARE = 1e-3  # of records: how many pass a feedback more often than is told apar
 PASSES_MAX = 16  # told apart
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Waiting for order at a node: the mean wait of all its records, and the share of them that wait, (K,) each."""
-
-    wait_s: Floats
-    share: Floats
+Batches = tuple[Held, Held]  # of records that overtake within a branch, and across branches
 
 
 def _in_common(structure: Structure, index: int, common: Floats, parts: list[Floats], variance: Floats) -> Floats:
@@ -277,8 +271,8 @@ def _cases(structure: Structure, index: int, moments: list[Moments]) -> tuple[li
 
 def _ordered(
     structure: Structure, index: int, found: Moments, moments: list[Moments], mixed: list[Floats], rate: float
-) -> tuple[Moments, Floats]:
-    """Return the time until a record may leave in order, and the share of records that wait for it.
+) -> tuple[Moments, Batches]:
+    """Return the time until a record may leave in order, and in what batches records leave, of the first half of rows.
 
     Those of its own branch come first, then the others.
 
@@ -288,9 +282,8 @@ def _ordered(
     half = len(stable) // 2
     stable[:half] &= stable[half:]
     stable[half:] = stable[:half]
-    late = np.zeros(len(stable))
     if not stable.any():
-        return found, late
+        return found, (_none(half), _none(half))
     if structure.network.nodes[index].kind == CHOICE and index not in structure.joins:
         shares = np.array(structure.shares(index))
         chosen = np.flatnonzero(shares > 0)
@@ -301,31 +294,42 @@ def _ordered(
         branches, shares = [(index, own)], np.ones(1)
     kept = [_within(moments[place], _cases(structure, place, moments), overtakes, rate * share, stable)
             for (place, overtakes), share in zip(branches, shares.tolist(), strict=True)]  # fmt: skip
-    means, variances, own = (np.stack(some, axis=1) for some in zip(*kept, strict=True))
-    ordered, across = (means[:, 0], variances[:, 0]), np.zeros(len(means))
+    means, variances = (np.stack([some[which] for some in kept], axis=1) for which in (0, 1))
+    ordered, across = (means[:, 0], variances[:, 0]), _none(len(means))
     if len(kept) > 1:
         *ordered, across = in_order(means, variances, rate * shares, shares)
     results = found[0].copy(), found[1].copy()
     for result, value in zip(results, ordered, strict=True):
         result[stable] = value
-    late[stable] = 1 - (1 - across) * (1 - own @ shares)
-    return (np.maximum(results[0], found[0]), results[1]), late
+    first = stable[:half]
+    batches = _none(half), _none(half)
+    for share, (_, _, one) in zip(shares.tolist(), kept, strict=True):
+        batches[0].behind[first] += share * one.behind
+        batches[0].lasts_s[first] += share * one.behind * one.lasts_s
+    batches[0].lasts_s[:] /= np.maximum(batches[0].behind, TINY)
+    batches[1].behind[first], batches[1].lasts_s[first] = (some[: first.sum()] for some in (across.behind, across.lasts_s))
+    return (np.maximum(results[0], found[0]), results[1]), batches
+
+
+def _none(rows: int) -> Held:
+    return Held(np.zeros(rows), np.zeros(rows))
 
 
 def _within(
     whole: Moments, cases: tuple[list[Moments], Floats], overtakes: Floats, rate: float, stable: NDArray[np.bool_]
-) -> tuple[Floats, Floats, Floats]:
-    """Return a branch's moments once its own records are in order, and who waits for that, for the stable rows."""
+) -> tuple[Floats, Floats, Held]:
+    """Return a branch's moments once its own records are in order, and in what batches they leave, for stable rows."""
     mean, variance = whole[0][stable], whole[1][stable]
     passed = overtakes[stable] > 0
     half = len(mean) // 2
     if not passed.any():
-        return mean, variance, np.zeros(len(mean))
+        return mean, variance, _none(half)
     means, variances = (np.stack([some[which][stable][half:] for some in cases[0]], axis=1) for which in (0, 1))
-    waits, spread, late = overtaken(means, variances, rate, cases[1])
+    waits, spread, batches = overtaken(means, variances, rate, cases[1])
     more = np.where(passed[half:], np.maximum(waits - mean[half:], 0.0), 0.0)
     wider = np.where(passed[half:], np.maximum(spread - variance[half:], 0.0), 0.0)
-    return mean + np.tile(more, 2), variance + np.tile(wider, 2), np.tile(np.where(passed[half:], late, 0.0), 2)
+    batches = Held(np.where(passed[half:], batches.behind, 0.0), batches.lasts_s)
+    return mean + np.tile(more, 2), variance + np.tile(wider, 2), batches
 
 
 def _positive(values: Floats) -> Floats:

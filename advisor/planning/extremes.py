@@ -6,7 +6,7 @@ balanced means (v > m^2). Both have the right mean and variance, and closed inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -100,17 +100,16 @@ def latest(mean: Floats, variance: Floats, common: Floats | None = None) -> tupl
     of an exponential variable; the rest is independent. Cost O(K c).
     """
     if common is None or not common.any():
-        return _latest(mean, variance)
-    own, scale = np.maximum(variance - common, 0.0), np.sqrt(np.minimum(common, variance))
+        return _latest(tails_of(mean, variance))
+    own, scale = tails_of(mean, np.maximum(variance - common, 0.0)), np.sqrt(np.minimum(common, variance))
     first, second = np.zeros(len(mean)), np.zeros(len(mean))
     for size, weight in zip(LAGUERRE, LAGUERRE_WEIGHTS, strict=True):
-        some, spread = _latest(np.maximum(mean + (size - 1) * scale, 0.0), own)
+        some, spread = _latest(replace(own, shift_s=own.shift_s + (size - 1) * scale))
         first, second = first + weight * some, second + weight * (spread + some**2)
     return first, np.maximum(second - first**2, 0.0)
 
 
-def _latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    tails = tails_of(mean, variance)
+def _latest(tails: Tails) -> tuple[Floats, Floats]:
     start = tails.shift_s.max(axis=1)
     scale = np.maximum(tails.first_s, tails.second_s).max(axis=1)
     x, weight = _rule(start[:, None] + scale[:, None] * EDGES)

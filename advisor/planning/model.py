@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.planning.demand import Floats, Ints
 from advisor.planning.options import Curves, Options, heaviest_share
@@ -46,6 +47,8 @@ class Judged:
         Of the busiest instance of each component, at the arrival rate or else at the highest throughput.
     active : (K,)
         Expected busy cores under that load.
+    felt : Felt
+        What queues feel of their streams.
     """
 
     period_s: Floats
@@ -58,6 +61,7 @@ class Judged:
     wait_s: Floats
     utilization: Floats
     active: Floats
+    felt: Felt
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +106,37 @@ class Model:
             zero = np.zeros_like(seconds_s)
             steady = seconds_s**2 * self.curves.variation
             return Judged(
-                period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active
-            )
+                period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active,
+                _poisson(seconds_s),
+            )  # fmt: skip
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
-        unstable = (rho >= FULL).any(axis=1)
-        own, held = loaded**2 * self.curves.variation, dict[int, Batches]()
-        # Who waits for order leaves in batches, which later queues feel: first without, then with what that came to.
-        for _ in range(2 if self.structure.keeps_order else 1):
-            streams = self.streams(instances, loaded, held)
-            wait, wait_variance = self.waits(instances, loaded, streams)
-            mean, variance = wait + loaded, wait_variance + own
-            mean[unstable], variance[unstable] = 1.0, 0.0
-            common = np.where(unstable[:, None], 0.0, streams.common * wait_variance)
-            latency, latency_variance = through(self.structure, mean, variance, instances, arrival, own, common, held)
+        unstable: NDArray[np.bool_] = np.any(rho >= FULL, axis=1)
+        held: dict[int, Batches] = {}
+        if self.structure.keeps_order:
+            # Who waits for order leaves in batches, which later queues feel: first without, then with what that came to.
+            self._queued(instances, loaded, unstable, held)
+        (latency, latency_variance), wait, variance, streams = self._queued(instances, loaded, unstable, held)
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
-        return Judged(period, latency, latency_variance, unloaded, loaded, seconds_s, variance, wait, rho, active)
+        return Judged(
+            period, latency, latency_variance, unloaded, loaded, seconds_s, variance, wait, rho, active, streams
+        )
+
+    def _queued(
+        self, instances: Ints, seconds_s: Floats, unstable: NDArray[np.bool_], held: dict[int, Batches]
+    ) -> tuple[tuple[Floats, Floats], Floats, Floats, Felt]:
+        """Return latency and its variance, waits, variances of stays, and streams; `held` is used and renewed."""
+        streams = self.streams(instances, seconds_s, held)
+        wait, spread = self.waits(instances, seconds_s, streams)
+        own = seconds_s**2 * self.curves.variation
+        mean, variance = wait + seconds_s, spread + own
+        mean[unstable], variance[unstable] = 1.0, 0.0
+        common = streams.common * np.where(unstable[:, None], 0.0, spread)
+        arrival = float(self.request.arrival_per_s or 0.0)
+        latency = through(self.structure, mean, variance, instances, arrival, own, common, held)
+        return latency, wait, variance, streams
 
     def _slowed(self, cores: Ints, seconds_s: Floats, load: Floats, rate: float | None) -> Floats:
         """Return the times under contention at a rate, or at the highest throughput where None is given."""
@@ -143,15 +160,13 @@ class Model:
     def streams(self, instances: Ints, seconds_s: Floats, held: Mapping[int, Batches] | None = None) -> Felt:
         """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
-            return Felt(np.ones(seconds_s.shape), np.zeros(seconds_s.shape), np.zeros(seconds_s.shape))
+            return _poisson(seconds_s)
         return felt(
             self.structure, seconds_s, self.curves.variation, instances, float(self.request.arrival_per_s or 0.0),
             self.request.arrival_variation, held,
         )  # fmt: skip
 
-    def waits(
-        self, instances: Ints, seconds_s: Floats, streams: Felt
-    ) -> tuple[Floats, Floats]:
+    def waits(self, instances: Ints, seconds_s: Floats, streams: Felt) -> tuple[Floats, Floats]:
         """Return mean and variance of one visit's wait; each instance of a split component has a queue of its own."""
         structure = self.structure
         arrival = float(self.request.arrival_per_s or 0.0)
@@ -178,7 +193,11 @@ class Model:
     @property
     def shaped(self) -> bool:
         """True when streams inside the network are other than Poisson, or meet again."""
-        uneven = bool((self.curves.variation[self.visits > 0] != 1).any()) or bool(self.structure.joins) or self.structure.keeps_order
+        uneven = (
+            bool((self.curves.variation[self.visits > 0] != 1).any())
+            or bool(self.structure.joins)
+            or self.structure.keeps_order
+        )
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
     def stays(self, options: Options, others: Floats, streams: Felt | None) -> tuple[Floats, Floats]:
@@ -208,16 +227,21 @@ class Model:
         between, splits and merges bring it nearer to 1. Visits that count together vary as one: c_s^2 comes nearer to 1.
         """
         if not self.shaped:
-            return Felt(np.ones(rho.shape), np.zeros(rho.shape), np.zeros(rho.shape))
+            return _poisson(rho)
         variation = self.curves.variation
         least = min(1.0, self.request.arrival_variation, float(variation[self.visits > 0].min(initial=1.0)))
         again = np.broadcast_to((variation > 1).astype(np.float64), rho.shape)
         return Felt(np.full(rho.shape, least), again, np.zeros(rho.shape))
 
-    def coupling(self, judged: Judged, chosen_cores: Ints, instances: Ints) -> tuple[Floats, Felt]:
+    def coupling(self, judged: Judged, chosen_cores: Ints) -> tuple[Floats, Felt]:
         """Return others (K, n) and streams (K, n) as they are in judged allocations, for `stays`."""
         flow = self.request.arrival_per_s or 1 / judged.period_s
         each = np.reshape(flow, (-1, 1)) * self.visits * judged.seconds_s * chosen_cores
         own = np.minimum(judged.utilization, 1.0) * chosen_cores
         others = np.maximum(each.sum(axis=1, keepdims=True) - own, 0.0) if self.contended else np.zeros_like(each)
-        return others, self.streams(instances, judged.seconds_s)
+        return others, judged.felt
+
+
+def _poisson(like: Floats) -> Felt:
+    """Return Poisson streams for as many queues."""
+    return Felt(np.ones(like.shape), np.zeros(like.shape), np.zeros(like.shape))

@@ -5,8 +5,9 @@ Formulas, for arrival rate L, mean service time s, n servers, offered load a = L
 - Poisson arrivals: Kimura's interpolation (1986) between exact M/M/n (Erlang C) and Cosmetatos' M/D/n (1976):
   W(M/G/n) = (1 + c_s^2) / (2 c_s^2 / W(M/M/n) + (1 - c_s^2) / W(M/D/n)), with
   W(M/D/n) = W(M/M/n)/2 (1 + (1 - rho)(n - 1)(sqrt(4 + 5n) - 2) / (16 n rho)). Exact for n = 1.
-- Other arrivals, c_a^2 being the dispersion that the queue feels (`streams`): times (c_a^2 + c_s^2)/(1 + c_s^2), as Allen and Cunneen, and below c_a^2 = 1 times the correction of
-  Kraemer and Langenbach-Belz, exp(-2 (1 - rho)(1 - c_a^2)^2 / (3 rho (c_a^2 + c_s^2))).
+- Other arrivals, c_a^2 being the dispersion that the queue feels (`streams`): times (c_a^2 + c_s^2)/(1 + c_s^2), as Allen
+  and Cunneen, and below c_a^2 = 1 times the correction of Kraemer and Langenbach-Belz,
+  exp(-2 (1 - rho)(1 - c_a^2)^2 / (3 rho (c_a^2 + c_s^2))).
 - The wait is 0 with probability 1 - C (Erlang C); else its squared variation is Whitt's (QNA, 1983, eq. 50-53).
 """
 

@@ -152,7 +152,7 @@ def _linear_rounds(problem: Problem) -> float:
         cores, instances, _, _ = options.pick(chosen[None])
         here = weights_of(model, judged, instances)
         weights = here if turn == 0 else weights + (here - weights) / (1 + turn / 2)
-        others, streams = model.coupling(judged, cores, instances)
+        others, streams = model.coupling(judged, cores)
         _, stays = model.stays(options, others[0], streams.first())
         program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
         if certain and program.unit == 1:
@@ -199,8 +199,8 @@ def _rounds(problem: Problem) -> None:
             return
         better = problem.offer(np.stack(chosen))
         judged = model.judge(problem.options, chosen[-1][None])
-        cores, instances, _, _ = problem.options.pick(chosen[-1][None])
-        beside, shaped = model.coupling(judged, cores, instances)
+        cores, _, _, _ = problem.options.pick(chosen[-1][None])
+        beside, shaped = model.coupling(judged, cores)
         felt = shaped.first()
         settled = np.allclose(beside[0], others, rtol=1e-6) and held is not None and felt.near(held)
         others, held = beside[0], felt

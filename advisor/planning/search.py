@@ -261,7 +261,7 @@ def climb(problem: Problem) -> None:
         chosen = problem.best[None]
         judged = model.judge(options, chosen)
         cores, instances, _, _ = options.pick(chosen)
-        others, streams = model.coupling(judged, cores, instances)
+        others, streams = model.coupling(judged, cores)
         periods, stays = model.stays(options, others[0], streams.first())
         if about_latency(model.request) or model.request.objective == "cost":
             weights = weights_of(model, judged, instances)[:, None]

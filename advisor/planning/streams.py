@@ -29,7 +29,7 @@ class Felt:
     Attributes
     ----------
     streams
-        c_a^2 of the renewal stream that would make a record wait as long as the stream that there is.
+        The dispersion that a queue feels at its own time scale, for c_a^2.
     again
         The share of its visits after which a record comes again before it meets a busier queue.
     common
@@ -50,7 +50,12 @@ class Felt:
 
 
 def felt(
-    structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float, entering: float,
+    structure: Structure,
+    seconds_s: Floats,
+    variation: Floats,
+    instances: Ints,
+    arrival_per_s: float,
+    entering: float,
     held: Mapping[int, Batches] | None = None,
 ) -> Felt:
     """Return what queues feel of the streams that reach them.
@@ -71,7 +76,7 @@ def felt(
     """
     flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, held or {})
     stream = renewal(flow.windows_s * arrival_per_s, entering)
-    flow.walk(len(structure.network.nodes) - 1, np.stack([stream, stream]), Way(1.0, 1.0, 0 * stream))
+    flow.walk(len(structure.network.nodes) - 1, np.stack([stream, stream]), Way(1.0, 1.0, None))
     return Felt(flow.streams, flow.again, flow.common)
 
 
@@ -118,17 +123,21 @@ class Way:
         How often each record passes here, once it does.
     share : float
         Of the records of the innermost join around it.
-    common : (K, WINDOWS)
-        What is left of the join's stream, as dispersion; 0 where there is no join.
+    common : (K, WINDOWS), optional
+        What is left of the join's stream, as dispersion; None where there is no join.
     """
 
     passes: float
     share: float
-    common: Floats
+    common: Floats | None
 
     def part(self, share: float, passes: float = 1.0) -> Way:
         """Return the way into a part that so many of the records take, so often."""
-        return Way(self.passes * passes, self.share * share, self.common * share)
+        return Way(self.passes * passes, self.share * share, None if self.common is None else self.common * share)
+
+    def after(self, kept: Floats) -> Way:
+        """Return the way after parts that keep so much of a stream."""
+        return self if self.common is None else Way(self.passes, self.share, self.common * kept)
 
 
 # A stream, (2, K, WINDOWS): of the records new to all loops around it, and of all that come; outside loops they are one.
@@ -139,9 +148,12 @@ Passed = tuple[Stream, Floats]  # after a part, and the share of what it was bef
 
 def _split(into: Stream, ways: list[tuple[float, Passed]]) -> Passed:
     """Return streams of one stream's shares put together again: what is still in two of them they have in common."""
-    own = sum(share * (out - share * kept * into) for share, (out, kept) in ways)
-    common = sum(share * kept for share, (_, kept) in ways)
-    apart = sum(share**2 * kept * (1 - kept) for share, (_, kept) in ways)
+    if not ways:
+        return into, np.ones_like(into[0])
+    own, common, apart = np.zeros_like(into), np.zeros_like(into[0]), np.zeros_like(into[0])
+    for share, (out, kept) in ways:
+        own = own + share * (out - share * kept * into)
+        common, apart = common + share * kept, apart + share**2 * kept * (1 - kept)
     still = common**2 + apart
     return own + still * into, still
 
@@ -206,42 +218,44 @@ class _Flow:
         if node.kind == SERIES or len(children) < 2:
             kept = np.ones_like(into[0])
             for child in children:
-                into, more = self.walk(child, into, Way(way.passes, way.share, way.common * kept))
+                into, more = self.walk(child, into, way.after(kept))
                 kept = kept * more
             return into, kept
         parts = [self.walk(child, into, way) for child in children]
-        return sum(out for out, _ in parts) / len(parts), sum(kept for _, kept in parts) / len(parts)
+        return np.mean([out for out, _ in parts], axis=0), np.mean([kept for _, kept in parts], axis=0)
 
     def box(self, row: int, stream: Stream, way: Way) -> Passed:
         """Note what a box feels, and return the stream after it."""
         if self.rates[row] <= 0:
             return stream, np.ones_like(stream[0])
         rho, variation, again = (some[:, row][:, None] for some in (self.rho, self.variation, self.again))
-        # Of what queues here: new to all loops. A share 1 where all that comes again counts as one service.
+        # Of what queues here, the share that is new to all loops: 1 where all that comes again counts as one service.
         share = np.minimum(1.0, 1 / (way.passes * (1 - again)))
         fresh = (share - 1 / way.passes) / (1 - 1 / way.passes) if way.passes > 1 else np.ones_like(share)
         into = fresh * stream[0] + (1 - fresh) * stream[1]
         rate = self.rates[row] * (1 - again)
-        felt, at = self._as_renewal(rho, variation, into, rate)
+        felt, at = self._felt(rho, variation, into, rate)
         self.streams[:, row] = felt
-        left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0] / np.maximum(felt + variation[:, 0], NEVER)
-        self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, np.minimum(left, 1.0))
+        if way.common is not None:
+            left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0]
+            left = np.minimum(left / np.maximum(felt + variation[:, 0], NEVER), 1.0)
+            self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, left)
         servers = np.sqrt(self.instances[:, row][:, None])
         relaxed = (1 - rho) ** 2 * rate * self.windows_s / (rho * (1 + into[:, -1:] + variation))
         gone = (1 - kept_of(relaxed)) / servers
         lost = share * gone
-        serving = renewal(rate / rho * self.windows_s, variation)
-        every = renewal(self.rates[row] / rho * self.windows_s, self.single[row])
-        out = np.stack([(1 - lost) * stream[0] + lost * serving, (1 - gone) * stream[1] + gone * every])
+        out = (1 - lost) * stream[0] + lost * renewal(rate / rho * self.windows_s, variation)
         if way.passes == 1:
-            out[1] = out[0]
-        return out, 1 - lost
+            return np.stack([out, out]), 1 - lost
+        every = renewal(self.rates[row] / rho * self.windows_s, self.single[row])
+        return np.stack([out, (1 - gone) * stream[1] + gone * every]), 1 - lost
 
-    def _as_renewal(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> tuple[Floats, Ints]:
-        """Return c_a^2 of the renewal stream with the same wait, (K,), and the window felt, (K, 1), by robust queueing (Whitt and You 2018).
+    def _felt(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> tuple[Floats, Ints]:
+        """Return the dispersion that the queue feels, (K,), and the window in which it does, (K, 1).
 
-        Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, exact for Poisson streams;
-        c_a^2 is the constant I for which that comes out the same. I is constant in each window.
+        Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and
+        You 2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in
+        each window.
         """
         mixed = 1 + into + variation
         best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)

@@ -2,8 +2,10 @@
 
 Every node has a mean and a variance of the time that a record which enters it spends there: sums along a series,
 mixtures over a choice, the last of all at a join, random sums over replicas and returns. Times of parts are taken as
-independent. At replicated synchrocells after a choice a record meets its partner from the other branches: that choice
-counts as a join; a bare synchrocell joins once, and is then the identity. Where order is kept (`||`, `**`, `!!`) a record waits for those before it, once records arrive at a rate.
+independent, but for the waits in branches of a join, which the same arrivals cause. At replicated synchrocells after a
+choice a record meets its partner from the other branches: that choice counts as a join; a bare synchrocell joins once,
+and is then the identity. Where order is kept (`||`, `**`, `!!`) a record waits for those before it, once records arrive
+at a rate.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def structure_of(network: Network, visits: Visits) -> Structure:
 
 
 def _joins_on(network: Network, index: int) -> bool:
-    """Return whether synchrocells join record after record: those in a replication; a bare one joins once, and never again."""
+    """Return whether synchrocells join record after record: in a replication they do, a bare one joins once."""
     while network.nodes[index].kind == PLACEMENT:
         index = network.nodes[index].children[0]
     return network.nodes[index].kind == REPLICATION
@@ -126,7 +128,7 @@ def through(
     common : (K, n), optional
         The part of the variance that branches of a join around it have in common. Absent: none.
     held : dict, optional
-        Takes what waiting for order comes to at each node that keeps order.
+        Takes the batches in which records leave each node that keeps order.
 
     Notes
     -----
@@ -162,8 +164,7 @@ def through(
             found, overtakes = _repeated(structure, index, children[0]), np.ones(parts)
         else:
             found = children[0] if children else (zero, zero)
-        rate = arrival_per_s * structure.visits.entries[index]
-        if node.ordered and rate > 0:
+        if node.ordered and (rate := arrival_per_s * structure.visits.entries[index]) > 0:
             found, batches = _ordered(structure, index, found, [*moments, found], mixed, rate)
             overtakes = zero
             if held is not None:
@@ -294,10 +295,12 @@ def _ordered(
         branches, shares = [(index, own)], np.ones(1)
     kept = [_within(moments[place], _cases(structure, place, moments), overtakes, rate * share, stable)
             for (place, overtakes), share in zip(branches, shares.tolist(), strict=True)]  # fmt: skip
-    means, variances = (np.stack([some[which] for some in kept], axis=1) for which in (0, 1))
+    means: Floats = np.stack([mean for mean, _, _ in kept], axis=1)
+    variances: Floats = np.stack([variance for _, variance, _ in kept], axis=1)
     ordered, across = (means[:, 0], variances[:, 0]), _none(len(means))
     if len(kept) > 1:
-        *ordered, across = in_order(means, variances, rate * shares, shares)
+        mean, variance, across = in_order(means, variances, rate * shares, shares)
+        ordered = mean, variance
     results = found[0].copy(), found[1].copy()
     for result, value in zip(results, ordered, strict=True):
         result[stable] = value
@@ -307,7 +310,9 @@ def _ordered(
         batches[0].behind[first] += share * one.behind
         batches[0].lasts_s[first] += share * one.behind * one.lasts_s
     batches[0].lasts_s[:] /= np.maximum(batches[0].behind, TINY)
-    batches[1].behind[first], batches[1].lasts_s[first] = (some[: first.sum()] for some in (across.behind, across.lasts_s))
+    batches[1].behind[first], batches[1].lasts_s[first] = (
+        some[: first.sum()] for some in (across.behind, across.lasts_s)
+    )
     return (np.maximum(results[0], found[0]), results[1]), batches
 
 

@@ -281,9 +281,9 @@ def _nodes(times: Floats, work: Floats) -> tuple[Ints, Floats]:
     logs = np.log(times)
     total = np.cumsum(work[order]) / work.sum()
     span = logs[order[-1]] - logs[order[0]]
-    total = 0.5 * total + 0.5 * (logs[order] - logs[order[0]]) / (span if span > 0 else 1.0)
-    inner: list[int] = np.searchsorted(total, np.arange(1, NODES - 1) / (NODES - 1) * total[-1]).tolist()
-    places = np.array(sorted({0, *inner, len(times) - 1}), np.int64)
+    total: Floats = 0.5 * total + 0.5 * (logs[order] - logs[order[0]]) / (span if span > 0 else 1.0)
+    places: Ints = np.searchsorted(total, np.linspace(0, float(total[-1]), NODES))
+    places = np.unique(places.clip(0, len(times) - 1))
     ends = logs[order[places]]
     keep = np.concatenate([[True], np.diff(ends) > LOG_LEAST])
     nodes, ends = order[places[keep]], ends[keep]

@@ -25,6 +25,8 @@ from advisor.network import parse
 FORMAT = 1  # of a document
 DOCUMENT = "network:"  # before a network's name, the name of its document
 # A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
+ROUTES = ("shares", "depths", "fan_outs", "returns")  # of a flow and of a request alike: lists, an entry a node
+STEERING = ("shares", "depths", "returns")  # say how often boxes are visited; a fan-out does not
 UNREADABLE = ("invalid_row", "unknown_key", "invalid_name", "invalid_network", "invalid_count")
 
 Definition = str | list[dict[str, Any]]
@@ -323,14 +325,20 @@ def from_document(name: str, data: bytes) -> Kept:
 
 
 def filled(options: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
-    """Return a request's options with what `flow` knows in the place of what they do not say.
+    """Return a request's options with what `flow` knows in the place of what they do not say, number by number.
 
-    Visits that are given stay; shares that are given say how records travel, so that learned visits are left out.
+    Learned visits are left out where the options say how records travel: "what if the shares were others" must not be
+    answered by the visits of the old ones.
     """
     found = dict(options)
-    given = cast("Sequence[Any] | None", found.get("shares"))
-    if given is None:
-        found["visits"] = {**flow.visits, **cast("Mapping[str, float]", found.get("visits") or {})} or None
-        if any(part is not None for part in flow.shares):
-            found["shares"] = list(flow.shares)
+    for field in ROUTES:
+        learned: Sequence[Any] = getattr(flow, field)
+        given: object = options.get(field)
+        if given is None:
+            if any(part is not None for part in learned):
+                found[field] = list(learned)
+        elif isinstance(given, (list, tuple)) and len(said := cast("Sequence[Any]", given)) == len(learned):
+            found[field] = [below if own is None else own for own, below in zip(said, learned, strict=True)]
+    if all(options.get(field) is None for field in STEERING):
+        found["visits"] = {**flow.visits, **cast("Mapping[str, float]", options.get("visits") or {})} or None
     return found

@@ -50,7 +50,8 @@ class Worker:
         """Start a process that finds the packages this one has found."""
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-c", "from advisor.service.worker import main; main()"]
-        worker = cls(await anyio.open_process(command, stderr=None, env=environment))
+        with anyio.CancelScope(shield=True):  # a process half begun would be nobody's: milliseconds
+            worker = cls(await anyio.open_process(command, stderr=None, env=environment))
         try:
             with anyio.fail_after(START_S):
                 await worker._answers.receive_exactly(len(READY))

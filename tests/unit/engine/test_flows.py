@@ -563,11 +563,11 @@ def test_allocate_takes_what_was_learned_where_the_query_is_silent() -> None:
     advisor = learned(stream(3000, 25))
     learned_plan = advisor.allocate("net", cores=12)
     flow = advisor.flow("net")
-    by_hand = advisor.allocate(NODES, cores=12, visits=flow.visits)
-    assert learned_plan == by_hand
+    routes = {name: list(getattr(flow, name)) for name in ("shares", "depths", "fan_outs", "returns")}
+    assert learned_plan == advisor.allocate(NODES, cores=12, visits=flow.visits, **routes)
     assert advisor.allocate("net", cores=12, visits={"e": 50.0}).bottleneck == ("e",)
     given = advisor.allocate("net", cores=12, shares=[[0.0, 1.0]])
-    assert given == advisor.allocate(NODES, cores=12, shares=[[0.0, 1.0]])
+    assert given == advisor.allocate(NODES, cores=12, **{**routes, "shares": [[0.0, 1.0]]})
 
 
 def test_a_text_that_is_an_id_is_the_id() -> None:

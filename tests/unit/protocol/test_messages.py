@@ -34,7 +34,6 @@ GOOD = {
     "watch": ([{"network": "a", "cores": 2}], m.Watch(network="a", cores=2)),
     "unwatch": ([{"watch": 1}], m.Unwatch(1)),
     "explain": ([{"id": "a-1"}], m.Explain("a-1")),
-    "curves": ([{}], m.Curves()),
 }
 
 

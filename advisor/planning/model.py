@@ -7,7 +7,6 @@ fixed point, found by iteration; without contention nothing iterates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from advisor.planning.options import Curves, Options, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Request
 from advisor.planning.streams import Felt, felt
-from advisor.planning.structure import Batches, Structure, through
+from advisor.planning.structure import Seen, Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which the fixed point is reached
@@ -112,11 +111,11 @@ class Model:
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
         unstable: NDArray[np.bool_] = np.any(rho >= FULL, axis=1)
-        held: dict[int, Batches] = {}
-        if self.structure.keeps_order:
-            # Who waits for order leaves in batches, which later queues feel: first without, then with what that came to.
-            self._queued(instances, loaded, unstable, held)
-        (latency, latency_variance), wait, variance, streams = self._queued(instances, loaded, unstable, held)
+        seen = Seen({}, {})
+        if self.structure.keeps_order or self.structure.loops:
+            # Who waits for order leaves in batches, and who is long away comes again as somebody else: first without.
+            self._queued(instances, loaded, unstable, seen)
+        (latency, latency_variance), wait, variance, streams = self._queued(instances, loaded, unstable, seen)
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
@@ -125,17 +124,18 @@ class Model:
         )
 
     def _queued(
-        self, instances: Ints, seconds_s: Floats, unstable: NDArray[np.bool_], held: dict[int, Batches]
+        self, instances: Ints, seconds_s: Floats, unstable: NDArray[np.bool_], seen: Seen
     ) -> tuple[tuple[Floats, Floats], Floats, Floats, Felt]:
-        """Return latency and its variance, waits, variances of stays, and streams; `held` is used and renewed."""
-        streams = self.streams(instances, seconds_s, held)
+        """Return latency and its variance, waits, variances of stays, and streams; `seen` is used and renewed."""
+        streams = self.streams(instances, seconds_s, seen)
         wait, spread = self.waits(instances, seconds_s, streams)
         own = seconds_s**2 * self.curves.variation
         mean, variance = wait + seconds_s, spread + own
         mean[unstable], variance[unstable] = 1.0, 0.0
         common = streams.common * np.where(unstable[:, None], 0.0, spread)
         arrival = float(self.request.arrival_per_s or 0.0)
-        latency = through(self.structure, mean, variance, instances, arrival, own, common, held)
+        latency = through(self.structure, mean, variance, instances, arrival, own, common, seen)
+        seen.stays_s = mean
         return latency, wait, variance, streams
 
     def _slowed(self, cores: Ints, seconds_s: Floats, load: Floats, rate: float | None) -> Floats:
@@ -157,13 +157,13 @@ class Model:
             slowed = (new + slowed) / 2
         return slowed
 
-    def streams(self, instances: Ints, seconds_s: Floats, held: Mapping[int, Batches] | None = None) -> Felt:
+    def streams(self, instances: Ints, seconds_s: Floats, seen: Seen | None = None) -> Felt:
         """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
             return _poisson(seconds_s)
         return felt(
             self.structure, seconds_s, self.curves.variation, instances, float(self.request.arrival_per_s or 0.0),
-            self.request.arrival_variation, held,
+            self.request.arrival_variation, seen,
         )  # fmt: skip
 
     def waits(self, instances: Ints, seconds_s: Floats, streams: Felt) -> tuple[Floats, Floats]:

@@ -8,14 +8,13 @@ busy box after a regular one still feels how irregular the arrivals were before 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.demand import Floats, Ints
-from advisor.planning.structure import Batches, Structure
+from advisor.planning.structure import Batches, Seen, Structure
 
 WINDOWS = 20  # windows of time, evenly in log t, between the scales of the fastest and of the slowest queue
 NEVER = 1e-12  # utilizations below count as no stream at all
@@ -56,7 +55,7 @@ def felt(
     instances: Ints,
     arrival_per_s: float,
     entering: float,
-    held: Mapping[int, Batches] | None = None,
+    seen: Seen | None = None,
 ) -> Felt:
     """Return what queues feel of the streams that reach them.
 
@@ -67,14 +66,15 @@ def felt(
         c_s^2 of services.
     arrival_per_s, entering : float
         Rate of the network's arrivals, and c_a^2 of their gaps.
-    held : mapping, optional
-        Nodes that keep order to what records wait there: who is waited for lets several go at once.
+    seen : Seen, optional
+        Batches in which records leave where order is kept, and how long they are away before they come again; absent:
+        one by one, and at once.
 
     Notes
     -----
     Cost O(K nodes WINDOWS).
     """
-    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, held or {})
+    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}))
     stream = renewal(flow.windows_s * arrival_per_s, entering)
     flow.walk(len(structure.network.nodes) - 1, np.stack([stream, stream]), Way(1.0, 1.0, None))
     return Felt(flow.streams, flow.again, flow.common)
@@ -163,14 +163,16 @@ class _Flow:
 
     def __init__(
         self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float,
-        held: Mapping[int, Batches],
+        seen: Seen,
     ) -> None:  # fmt: skip
-        self.structure, self.instances, self.arrival_per_s, self.held = structure, instances, arrival_per_s, held
+        self.structure, self.instances, self.seen = structure, instances, seen
         self.seconds_s = seconds_s
         self.rates = arrival_per_s * structure.visits.per_record
         self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
         self.busiest = busiest_of(structure, self.rho)
-        self.again = returning(structure, self.rho, self.busiest)
+        # The window in which a queue feels its stream, of M/G/n: rho s (1 + c_s^2) / (2 (1 - rho)^2).
+        feels = self.rho * seconds_s / instances * (1 + variation) / 2 / (1 - self.rho) ** 2
+        self.again = returning(structure, self.rho, self.busiest, feels, seen)
         self.single = variation
         self.variation = self.again + (1 - self.again) * variation
         self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
@@ -187,8 +189,8 @@ class _Flow:
     def walk(self, index: int, into: Stream, way: Way) -> Passed:
         """Return what leaves a node: as `inside`, and where order is kept in batches."""
         out, kept = self.inside(index, into, way)
-        if index in self.held:
-            batches = in_batches(self.held[index], self.busiest[index], self.windows_s)
+        if index in self.seen.batches:
+            batches = in_batches(self.seen.batches[index], self.busiest[index], self.windows_s)
             out = out + np.stack([batches / way.passes, batches])
         return out, kept
 
@@ -323,12 +325,14 @@ def busiest_of(structure: Structure, rho: Floats) -> list[Floats]:
     return busiest
 
 
-def returning(structure: Structure, rho: Floats, busiest: list[Floats]) -> Floats:
+def returning(structure: Structure, rho: Floats, busiest: list[Floats], feels_s: Floats, seen: Seen) -> Floats:
     """Return the share of each component's visits after which a record comes again before it meets a busier one, (K, n).
 
     Such visits hold the queue up together, as one service (Whitt and You 2022, near-immediate feedback). A pass of a loop
     with return probability r = 1 - 1 / E[passes] comes to the component with probability p, to nobody busier instead with
-    probability b, and is otherwise lost: r p / (1 - r b). Cost O(K nodes depth).
+    probability b, and is otherwise lost: q = r p / (1 - r b). Visits that are L apart are together in windows of t to the
+    share E[(1 - L / t)+], which is all that they add to its dispersion: 1 - (1 - exp(-t / L)) L / t for exponential L of
+    that mean, with t the window that the queue feels (`feels_s`, over 1 - q). Cost O(K nodes depth).
     """
     nodes = structure.network.nodes
     none = np.zeros(len(rho))
@@ -348,6 +352,10 @@ def returning(structure: Structure, rho: Floats, busiest: list[Floats]) -> Float
                 own = rho[:, row]
                 other = sum((share * (most <= own) for share, most in elsewhere), none)
                 soon = back * reached / (1 - back * other)
+                if index in seen.passes_s and seen.stays_s is not None:
+                    away = np.maximum(seen.passes_s[index] - reached * seen.stays_s[:, row], 0.0) / (1 - back * other)
+                    ratio = np.maximum(feels_s[:, row] / (1 - soon) / np.maximum(away, NEVER), NEVER)
+                    soon = soon * (1 + np.expm1(-ratio) / ratio)
                 once[:, row] *= np.where(beside <= own, 1 - soon, 1.0)
                 continue
             for place, child in enumerate(inner.children):

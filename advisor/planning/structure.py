@@ -53,6 +53,11 @@ class Structure:
         """True when a part hands its records on in order."""
         return any(node.ordered for node in self.network.nodes)
 
+    @property
+    def loops(self) -> bool:
+        """True when records may pass a part again."""
+        return any(node.kind in (REPLICATION, FEEDBACK) for node in self.network.nodes)
+
     def factor(self, index: int) -> float:
         """Return how often a record passes the node's only part."""
         kind = self.network.nodes[index].kind
@@ -110,7 +115,7 @@ def through(
     arrival_per_s: float = 0.0,
     own_variance: Floats | None = None,
     common: Floats | None = None,
-    held: dict[int, Batches] | None = None,
+    seen: Seen | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
 
@@ -127,8 +132,8 @@ def through(
         records do not overtake each other by them. Absent: all of it.
     common : (K, n), optional
         The part of the variance that branches of a join around it have in common. Absent: none.
-    held : dict, optional
-        Takes the batches in which records leave each node that keeps order.
+    seen : Seen, optional
+        Takes batches and times of passes.
 
     Notes
     -----
@@ -167,14 +172,26 @@ def through(
         if node.ordered and (rate := arrival_per_s * structure.visits.entries[index]) > 0:
             found, batches = _ordered(structure, index, found, [*moments, found], mixed, rate)
             overtakes = zero
-            if held is not None:
-                held[index] = batches
+            _note(seen, index, batches)
         if common is not None and structure.joins:
             shared[index] = _in_common(structure, index, common, [shared[child] for child in node.children], found[1])
         moments.append(found)
         unordered.append(overtakes)
+    _note_passes(seen, structure, moments, parts // 2 if halves else parts)
     whole, spread = moments[-1]
     return (whole[: parts // 2], spread[: parts // 2]) if halves else (whole, spread)
+
+
+def _note(seen: Seen | None, index: int, batches: Batches) -> None:
+    if seen is not None:
+        seen.batches[index] = batches
+
+
+def _note_passes(seen: Seen | None, structure: Structure, moments: list[Moments], rows: int) -> None:
+    if seen is not None:
+        nodes = enumerate(structure.network.nodes)
+        loops = ((index, node.children[0]) for index, node in nodes if node.kind in (REPLICATION, FEEDBACK))
+        seen.passes_s.update((index, moments[child][0][:rows]) for index, child in loops)
 
 
 Moments = tuple[Floats, Floats]
@@ -182,7 +199,26 @@ RARE = 1e-3  # of records: how many pass a feedback more often than is told apar
 PASSES_MAX = 16  # told apart
 
 
-Batches = tuple[Held, Held]  # of records that overtake within a branch, and across branches
+@dataclass(slots=True)
+class Seen:
+    """What records meet in an allocation, from one round of its streams to the next, (K,) or (K, n) each.
+
+    Attributes
+    ----------
+    batches : dict
+        Node that keeps order -> batches in which records leave it, of those that overtake within a branch and across.
+    passes_s : dict
+        Loop -> mean time of one pass of its part.
+    stays_s : (K, n), optional
+        Mean time of a visit.
+    """
+
+    batches: dict[int, Batches]
+    passes_s: dict[int, Floats]
+    stays_s: Floats | None = None
+
+
+Batches = tuple[Held, Held]
 
 
 def _in_common(structure: Structure, index: int, common: Floats, parts: list[Floats], variance: Floats) -> Floats:

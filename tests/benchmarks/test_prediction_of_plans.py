@@ -35,7 +35,9 @@ def planned(case: Case, load: float) -> tuple[dict[str, int], float, float]:
 def test_mean_latency_is_that_of_the_simulator(seed: int) -> None:
     case = random_case(seed)
     cores, rate, told = planned(case, 0.6)
-    found = simulate(case.network, case.boxes(cores), case.flow, arrival_per_s=rate, records=20_000, seed=seed).latency_s
+    found = simulate(
+        case.network, case.boxes(cores), case.flow, arrival_per_s=rate, records=20_000, seed=seed
+    ).latency_s
     assert told == pytest.approx(found.mean, rel=0.10 + found.relative)
 
 

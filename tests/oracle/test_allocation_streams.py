@@ -14,7 +14,7 @@ from advisor.domain.networks import network_from_nodes
 from advisor.planning import Request, evaluate
 from advisor.planning.extremes import in_order, overtaken
 from advisor.planning.streams import busiest_of, kept_of, renewal, returning
-from advisor.planning.structure import structure_of
+from advisor.planning.structure import Seen, structure_of
 from advisor.planning.visits import visits_of
 
 RECORDS = 400_000
@@ -86,11 +86,13 @@ def test_a_box_in_a_feedback_is_takacs(variation: float, rho: float) -> None:
     assert found == pytest.approx(rho + rho * rho * (1 + whole) / 2 / (1 - rho), rel=1e-9)
 
 
-def returned(nodes: Sequence[dict[str, Any]], rho: Sequence[float], **request: Any) -> list[float]:
+def returned(
+    nodes: Sequence[dict[str, Any]], rho: Sequence[float], seen: Seen | None = None, **request: Any
+) -> list[float]:
     network = network_from_nodes(list(nodes))
     structure = structure_of(network, visits_of(network, Request(cores=9, **request)))
     used = np.array([rho])
-    return returning(structure, used, busiest_of(structure, used))[0].tolist()
+    return returning(structure, used, busiest_of(structure, used), np.ones_like(used), seen or Seen({}, {}))[0].tolist()
 
 
 def test_only_visits_that_meet_nobody_busier_count_together() -> None:
@@ -110,6 +112,21 @@ def test_only_visits_that_meet_nobody_busier_count_together() -> None:
     ]
     assert returned(nested, [0.5, 0.8], returns=[0.3, 0.2]) == pytest.approx([0.2, 0.3])
     assert returned(nested, [0.8, 0.5], returns=[0.3, 0.2]) == pytest.approx([1 - 0.8 * 0.7, 0.0])
+
+
+def test_visits_count_together_as_far_as_the_queue_still_remembers() -> None:
+    nodes = [box("a"), box("b"), {"kind": "series", "children": [0, 1]},
+             {"kind": "feedback", "children": [2], "patterns": ["{again}"]}]  # fmt: skip
+
+    def after(away_s: float) -> float:
+        seen = Seen({}, {3: np.array([away_s + 2.0])}, np.array([[1.0, 2.0]]))
+        return returned(nodes, [0.5, 0.8], seen, returns=[0.3])[1]
+
+    assert after(0.0) == pytest.approx(0.3)
+    assert 0.3 > after(0.1) > after(1.0) > after(10.0) > 0
+    assert after(1e6) == pytest.approx(0.0, abs=1e-5)
+    window = 1 / 0.7  # 1 s felt with single visits, longer with a geometric sum of them
+    assert after(1.0) == pytest.approx(0.3 * (1 - (1 - math.exp(-window)) / window), rel=1e-12)
 
 
 def joined(boxes: int) -> list[dict[str, Any]]:

@@ -161,8 +161,8 @@ def _latency_knee(solved: Solved, latency_s: float) -> Knee | None:
     if cells(options, solved.used) > KNEE_CELLS_MAX:
         return None
     chosen = solved.found.chosen[None]
-    others, streams = problem.model.coupling(solved.judged, solved.cores[None], solved.instances[None])
-    _, stays = problem.model.stays(options, others[0], streams[0])
+    others, streams = problem.model.coupling(solved.judged, solved.cores[None])
+    _, stays = problem.model.stays(options, others[0], streams.first())
     weights = weights_of(problem.model, solved.judged, solved.instances[None])
     program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), solved.used)
     now = float((weights * stays[np.arange(len(weights)), chosen[0]]).sum())

@@ -26,8 +26,8 @@ def front_of(solved: Solved) -> tuple[FrontPoint, ...]:
     options = problem.options
     if cells(options, problem.cores) > PROGRAM_CELLS_MAX:
         return ()
-    others, streams = problem.model.coupling(solved.judged, solved.cores[None], solved.instances[None])
-    periods, stays = problem.model.stays(options, others[0], streams[0])
+    others, streams = problem.model.coupling(solved.judged, solved.cores[None])
+    periods, stays = problem.model.stays(options, others[0], streams.first())
     limits = thresholds(problem, periods)
     if len(limits) > PERIODS_MAX:
         limits = limits[np.unique(np.linspace(0, len(limits) - 1, PERIODS_MAX).astype(int))]

@@ -23,12 +23,14 @@ def weights_of(model: Model, judged: Judged, instances: Ints) -> Floats:
     """Return g_c = dL/dt_c at the first of judged allocations, (n,): at least 0. Cost O(n nodes)."""
     mean = judged.seconds_s[:1] + judged.wait_s[:1] if model.request.arrival_per_s is not None else judged.alone_s[:1]
     variance = judged.stay_variance[:1]
+    own = judged.seconds_s[:1] ** 2 * model.curves.variation
+    common = judged.felt.common[:1] * np.maximum(variance - own, 0.0)
     n = mean.shape[1]
     scale = np.ones((n + 1, n))
     scale[np.arange(1, n + 1), np.arange(n)] += STEP
     latency, spread = through(
         model.structure, mean * scale, variance * scale**2, np.broadcast_to(instances[:1], scale.shape),
-        model.request.arrival_per_s or 0.0,
+        model.request.arrival_per_s or 0.0, own * scale**2, common * scale**2,
     )  # fmt: skip
     if model.request.quantile is not None:
         latency = quantile_of(latency, spread, model.request.quantile)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.planning.demand import Floats, Ints
 from advisor.planning.options import Curves, Options, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Request
-from advisor.planning.structure import Structure, arrivals, through
+from advisor.planning.streams import Felt, felt
+from advisor.planning.structure import Seen, Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which the fixed point is reached
@@ -44,6 +46,8 @@ class Judged:
         Of the busiest instance of each component, at the arrival rate or else at the highest throughput.
     active : (K,)
         Expected busy cores under that load.
+    felt : Felt
+        What queues feel of their streams.
     """
 
     period_s: Floats
@@ -56,6 +60,7 @@ class Judged:
     wait_s: Floats
     utilization: Floats
     active: Floats
+    felt: Felt
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +105,38 @@ class Model:
             zero = np.zeros_like(seconds_s)
             steady = seconds_s**2 * self.curves.variation
             return Judged(
-                period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active
-            )
+                period, unloaded, spread, unloaded, full, seconds_s, steady, zero, rate[:, None] * load * full, active,
+                _poisson(seconds_s),
+            )  # fmt: skip
         loaded = self._slowed(cores, seconds_s, load, arrival) if self.contended else seconds_s
         rho = np.minimum(arrival * load * loaded, 1.0)
-        wait, wait_variance = self.waits(instances, loaded, rho)
-        mean, variance = wait + loaded, wait_variance + loaded**2 * self.curves.variation
-        unstable = (rho >= FULL).any(axis=1)
-        mean[unstable], variance[unstable] = 1.0, 0.0
-        latency, latency_variance = through(
-            self.structure, mean, variance, instances, arrival, (loaded, loaded**2 * self.curves.variation)
-        )
+        unstable: NDArray[np.bool_] = np.any(rho >= FULL, axis=1)
+        seen = Seen({}, {})
+        if self.structure.keeps_order or self.structure.loops:
+            # Who waits for order leaves in batches, and who is long away comes again as somebody else: first without.
+            self._queued(instances, loaded, unstable, seen)
+        (latency, latency_variance), wait, variance, streams = self._queued(instances, loaded, unstable, seen)
         active = (arrival * self.visits * loaded * cores).sum(axis=1)
         latency, latency_variance = (np.where(unstable, np.inf, some) for some in (latency, latency_variance))
         wait[unstable] = np.inf
-        return Judged(period, latency, latency_variance, unloaded, loaded, seconds_s, variance, wait, rho, active)
+        return Judged(
+            period, latency, latency_variance, unloaded, loaded, seconds_s, variance, wait, rho, active, streams
+        )
+
+    def _queued(
+        self, instances: Ints, seconds_s: Floats, unstable: NDArray[np.bool_], seen: Seen
+    ) -> tuple[tuple[Floats, Floats], Floats, Floats, Felt]:
+        """Return latency and its variance, waits, variances of stays, and streams; `seen` is used and renewed."""
+        streams = self.streams(instances, seconds_s, seen)
+        wait, spread = self.waits(instances, seconds_s, streams)
+        own = seconds_s**2 * self.curves.variation
+        mean, variance = wait + seconds_s, spread + own
+        mean[unstable], variance[unstable] = 1.0, 0.0
+        common = streams.common * np.where(unstable[:, None], 0.0, spread)
+        arrival = float(self.request.arrival_per_s or 0.0)
+        latency = through(self.structure, mean, variance, instances, arrival, own, common, seen)
+        seen.stays_s = mean
+        return latency, wait, variance, streams
 
     def _slowed(self, cores: Ints, seconds_s: Floats, load: Floats, rate: float | None) -> Floats:
         """Return the times under contention at a rate, or at the highest throughput where None is given."""
@@ -135,28 +157,20 @@ class Model:
             slowed = (new + slowed) / 2
         return slowed
 
-    def streams(self, instances: Ints, rho: Floats) -> Floats:
-        """Return c_a^2 of the stream into each component, (K, n)."""
+    def streams(self, instances: Ints, seconds_s: Floats, seen: Seen | None = None) -> Felt:
+        """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
-            return np.ones_like(rho)
-        entering = self.request.arrival_variation
-        return np.maximum(arrivals(self.structure, rho, self.curves.variation, instances, entering), 0.0)
+            return _poisson(seconds_s)
+        return felt(
+            self.structure, seconds_s, self.curves.variation, instances, float(self.request.arrival_per_s or 0.0),
+            self.request.arrival_variation, seen,
+        )  # fmt: skip
 
-    @property
-    def calmest(self) -> float:
-        """c_a^2 that no stream falls below: departures lie between what comes in and what services vary."""
-        if not self.shaped:
-            return 1.0
-        variation = self.curves.variation[self.visits > 0]
-        return min(1.0, self.request.arrival_variation, max(float(variation.min(initial=1.0)), 0.2))
-
-    def waits(
-        self, instances: Ints, seconds_s: Floats, rho: Floats, streams: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def waits(self, instances: Ints, seconds_s: Floats, streams: Felt) -> tuple[Floats, Floats]:
         """Return mean and variance of one visit's wait; each instance of a split component has a queue of its own."""
-        structure, variation = self.structure, self.curves.variation
+        structure = self.structure
         arrival = float(self.request.arrival_per_s or 0.0)
-        stream = self.streams(instances, rho) if streams is None else streams
+        stream, variation = streams.streams, streams.again + (1 - streams.again) * self.curves.variation
         rates = np.broadcast_to(arrival * self.visits, seconds_s.shape)
         wait, spread = waiting(rates, seconds_s, variation, instances, stream)
         for row, replicas in structure.visits.replicas.items():
@@ -167,7 +181,7 @@ class Model:
                 mean, second = np.zeros(len(rows)), np.zeros(len(rows))
                 for share in heaviest_share(replicas, int(number))[1]:
                     ones = np.ones(len(rows), np.int64)
-                    w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], np.full(len(rows), variation[row]),
+                    w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], variation[rows, row],
                                    ones, 1 + share * (stream[rows, row] - 1))  # fmt: skip
                     mean, second = mean + share * w, second + share * (v + w**2)
                 wait[rows, row], spread[rows, row] = (
@@ -178,15 +192,19 @@ class Model:
 
     @property
     def shaped(self) -> bool:
-        """True when streams inside the network are other than Poisson."""
-        uneven = bool((self.curves.variation[self.visits > 0] != 1).any())
+        """True when streams inside the network are other than Poisson, or meet again."""
+        uneven = (
+            bool((self.curves.variation[self.visits > 0] != 1).any())
+            or bool(self.structure.joins)
+            or self.structure.keeps_order
+        )
         return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
 
-    def stays(self, options: Options, others: Floats, streams: Floats | float) -> tuple[Floats, Floats]:
+    def stays(self, options: Options, others: Floats, streams: Felt | None) -> tuple[Floats, Floats]:
         """Return period and mean stay of each shape with the coupling held still, (n, shapes) each.
 
-        `others` are the cores busy beside each component, (n,), `streams` the variation of what arrives, (n,) or one
-        for all. A stay is the service without arrivals, infinite where the shape cannot keep up with them.
+        `others` are the cores busy beside each component, (n,), `streams` what its queue feels, (n,), or None: the
+        calmest that it can. A stay is the service without arrivals, infinite where the shape cannot keep up with them.
         """
         cores, instances, heaviest = options.cores.T, options.instances.T, options.heaviest.T
         seconds = np.where(np.isfinite(options.seconds_s), options.seconds_s, 1.0).T
@@ -197,14 +215,33 @@ class Model:
         if self.request.arrival_per_s is None:
             return period, np.where(valid, seconds.T, np.inf)
         rho = np.minimum(self.request.arrival_per_s * load * slowed, 1.0)
-        stream = np.broadcast_to(np.asarray(streams, np.float64), cores.shape)
-        wait, _ = self.waits(instances, slowed, rho, stream)
+        held = self._calmest(rho) if streams is None else streams
+        wide = Felt(*(np.broadcast_to(some, cores.shape) for some in (held.streams, held.again, held.common)))
+        wait, _ = self.waits(instances, slowed, wide)
         return period, np.where(valid & (rho < FULL).T, (wait + slowed).T, np.inf)
 
-    def coupling(self, judged: Judged, chosen_cores: Ints, instances: Ints) -> tuple[Floats, Floats]:
+    def _calmest(self, rho: Floats) -> Felt:
+        """Return what queues feel at least.
+
+        No stream's I falls below the least of what enters, of all services and of a Poisson stream: departures lie
+        between, splits and merges bring it nearer to 1. Visits that count together vary as one: c_s^2 comes nearer to 1.
+        """
+        if not self.shaped:
+            return _poisson(rho)
+        variation = self.curves.variation
+        least = min(1.0, self.request.arrival_variation, float(variation[self.visits > 0].min(initial=1.0)))
+        again = np.broadcast_to((variation > 1).astype(np.float64), rho.shape)
+        return Felt(np.full(rho.shape, least), again, np.zeros(rho.shape))
+
+    def coupling(self, judged: Judged, chosen_cores: Ints) -> tuple[Floats, Felt]:
         """Return others (K, n) and streams (K, n) as they are in judged allocations, for `stays`."""
         flow = self.request.arrival_per_s or 1 / judged.period_s
         each = np.reshape(flow, (-1, 1)) * self.visits * judged.seconds_s * chosen_cores
         own = np.minimum(judged.utilization, 1.0) * chosen_cores
         others = np.maximum(each.sum(axis=1, keepdims=True) - own, 0.0) if self.contended else np.zeros_like(each)
-        return others, self.streams(instances, judged.utilization)
+        return others, judged.felt
+
+
+def _poisson(like: Floats) -> Felt:
+    """Return Poisson streams for as many queues."""
+    return Felt(np.ones(like.shape), np.zeros(like.shape), np.zeros(like.shape))

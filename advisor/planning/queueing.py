@@ -5,8 +5,9 @@ Formulas, for arrival rate L, mean service time s, n servers, offered load a = L
 - Poisson arrivals: Kimura's interpolation (1986) between exact M/M/n (Erlang C) and Cosmetatos' M/D/n (1976):
   W(M/G/n) = (1 + c_s^2) / (2 c_s^2 / W(M/M/n) + (1 - c_s^2) / W(M/D/n)), with
   W(M/D/n) = W(M/M/n)/2 (1 + (1 - rho)(n - 1)(sqrt(4 + 5n) - 2) / (16 n rho)). Exact for n = 1.
-- Other arrivals: times (c_a^2 + c_s^2)/(1 + c_s^2), as Allen and Cunneen, and below c_a^2 = 1 times the correction of
-  Kraemer and Langenbach-Belz, exp(-2 (1 - rho)(1 - c_a^2)^2 / (3 rho (c_a^2 + c_s^2))).
+- Other arrivals, c_a^2 being the dispersion that the queue feels (`streams`): times (c_a^2 + c_s^2)/(1 + c_s^2), as Allen
+  and Cunneen, and below c_a^2 = 1 times the correction of Kraemer and Langenbach-Belz,
+  exp(-2 (1 - rho)(1 - c_a^2)^2 / (3 rho (c_a^2 + c_s^2))).
 - The wait is 0 with probability 1 - C (Erlang C); else its squared variation is Whitt's (QNA, 1983, eq. 50-53).
 """
 
@@ -73,17 +74,3 @@ def waiting(
     idle = arrivals_per_s <= 0
     mean, spread = np.where(idle, 0.0, mean), np.where(idle, 0.0, spread)
     return np.where(stable | idle, mean, np.inf), np.where(stable | idle, spread, np.inf)
-
-
-def departures(rho: Floats, variation: Floats, servers: Ints, arrival_variation: Floats) -> Floats:
-    """Return c_d^2 of the stream that leaves a queue (Whitt, QNA, eq. 39): near services when full, arrivals when idle."""
-    rho = np.clip(rho, 0.0, 1.0)
-    return 1 + (1 - rho**2) * (arrival_variation - 1) + rho**2 / np.sqrt(servers) * (np.maximum(variation, 0.2) - 1)
-
-
-def merged(rho: Floats, shares: tuple[Floats, ...], variations: tuple[Floats, ...]) -> Floats:
-    """Return c_a^2 of merged streams at a queue of utilization rho (Whitt, QNA, eq. 29-33), the shares of sum 1."""
-    squares = sum(share**2 for share in shares)
-    weight = 1 / (1 + 4 * (1 - np.clip(rho, 0.0, 1.0)) ** 2 * (1 / squares - 1))
-    mixed = sum(share * each for share, each in zip(shares, variations, strict=True))
-    return weight * mixed + 1 - weight

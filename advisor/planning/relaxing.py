@@ -21,6 +21,7 @@ from advisor.planning.search import (
     search_all,
     within,
 )
+from advisor.planning.streams import Felt
 from advisor.planning.tree_program import PROGRAM_CELLS_MAX, TreeProgram, cells, sum_program, tree_program
 
 ROUNDS = 8  # of solving with the coupling of the last solution
@@ -77,9 +78,9 @@ LINEAR_ROUNDS = 12  # of solving for the latency's weighted sum
 PROVED = 1e-9  # a score this near its bound counts as the best
 
 
-def _still(problem: Problem) -> tuple[Floats, float]:
+def _still(problem: Problem) -> tuple[Floats, None]:
     """Return the coupling that flatters every allocation: nobody else busy, streams as calm as they can be."""
-    return np.zeros(len(problem.options.number)), problem.model.calmest
+    return np.zeros(len(problem.options.number)), None
 
 
 def _bound(problem: Problem) -> float:
@@ -151,8 +152,8 @@ def _linear_rounds(problem: Problem) -> float:
         cores, instances, _, _ = options.pick(chosen[None])
         here = weights_of(model, judged, instances)
         weights = here if turn == 0 else weights + (here - weights) / (1 + turn / 2)
-        others, streams = model.coupling(judged, cores, instances)
-        _, stays = model.stays(options, others[0], streams[0])
+        others, streams = model.coupling(judged, cores)
+        _, stays = model.stays(options, others[0], streams.first())
         program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
         if certain and program.unit == 1:
             bound = max(bound, program.on(problem.cores) * (1 - STEP))
@@ -188,8 +189,8 @@ def _latencies(problem: Problem, stays: Floats, *, bound: bool = False) -> TreeP
 def _rounds(problem: Problem) -> None:
     """Solve with the coupling held still, take the coupling of the solution, and again; offer each solution."""
     model = problem.model
-    others, streams = _still(problem)
-    held: Floats | float = streams
+    others, _ = _still(problem)
+    held: Felt | None = None
     for _ in range(ROUNDS if model.contended or model.shaped or model.structure.joins else 1):
         if problem.out_of_work:
             return
@@ -198,10 +199,11 @@ def _rounds(problem: Problem) -> None:
             return
         better = problem.offer(np.stack(chosen))
         judged = model.judge(problem.options, chosen[-1][None])
-        cores, instances, _, _ = problem.options.pick(chosen[-1][None])
-        beside, shaped = model.coupling(judged, cores, instances)
-        settled = np.allclose(beside[0], others, rtol=1e-6) and np.allclose(shaped[0], held, rtol=1e-6)
-        others, held = beside[0], shaped[0]
+        cores, _, _, _ = problem.options.pick(chosen[-1][None])
+        beside, shaped = model.coupling(judged, cores)
+        felt = shaped.first()
+        settled = np.allclose(beside[0], others, rtol=1e-6) and held is not None and felt.near(held)
+        others, held = beside[0], felt
         if settled and not better:
             return
 

@@ -261,8 +261,8 @@ def climb(problem: Problem) -> None:
         chosen = problem.best[None]
         judged = model.judge(options, chosen)
         cores, instances, _, _ = options.pick(chosen)
-        others, streams = model.coupling(judged, cores, instances)
-        periods, stays = model.stays(options, others[0], streams[0])
+        others, streams = model.coupling(judged, cores)
+        periods, stays = model.stays(options, others[0], streams.first())
         if about_latency(model.request) or model.request.objective == "cost":
             weights = weights_of(model, judged, instances)[:, None]
             values, takers = (

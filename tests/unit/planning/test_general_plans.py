@@ -63,13 +63,19 @@ class TestRouting:
         assert plan(joined("a", "b", "c"), curves, Request(cores=3)).latency_s == pytest.approx(3.0)
         assert plan(joined("a", "b", "c"), curves, Request(cores=3)).throughput_per_s == pytest.approx(1 / 3)
 
-    def test_partners_at_a_synchrocell_are_waited_for(self) -> None:
-        network = network_from_nodes([
+    def test_partners_at_a_synchrocell_are_waited_for_where_it_joins_again_and_again(self) -> None:
+        parts = [
             {"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}, {"kind": "choice", "children": [0, 1]},
-            {"kind": "sync", "patterns": ["{a}", "{b}"]}, {"kind": "series", "children": [2, 3]},
-        ])  # fmt: skip
+            {"kind": "sync", "patterns": ["{a}", "{b}"]},
+        ]  # fmt: skip
         curves = AmdahlCurves(np.array([1.0, 3.0]), np.zeros(2))
-        assert plan(network, curves, Request(cores=2, shares=[[1, 1]])).latency_s == pytest.approx(3.0)
+        # A bare one joins a single pair in its life: after that a record passes one branch, and on.
+        bare = network_from_nodes([*parts, {"kind": "series", "children": [2, 3]}])
+        assert plan(bare, curves, Request(cores=2, shares=[[1, 1]])).latency_s == pytest.approx(2.0)
+        again = {"kind": "replication", "children": [3], "patterns": ["{c}"]}
+        always = network_from_nodes([*parts, again, {"kind": "series", "children": [2, 4]}])
+        request = Request(cores=2, shares=[[1, 1]], depths=[[0.0, 1.0]])
+        assert plan(always, curves, request).latency_s == pytest.approx(3.0)
 
     @pytest.mark.parametrize(
         ("kind", "extra", "request_", "field"),

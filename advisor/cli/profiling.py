@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import live_profile, options, show_profile, watching
+from advisor.cli import live_profile, options, running, show_profile
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """The whole state as bytes: a header in JSON, the table's words, a checksum over both.
 
-Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents, programs,
-u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals, words,
-slots, model_memory_bytes, supports, documents, programs}; supports lists [name, layout, words, records] of each support table, whose
-records follow the base table's words; documents lists [name, bytes] of each document; programs, where there are some, is
-[layout, bytes, records] of those of whole programs.
+Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents,
+programs, u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals,
+words, slots, model_memory_bytes, supports, documents, programs}; supports lists [name, layout, words, records] of each support
+table, whose records follow the base table's words; documents lists [name, bytes] of each document; programs, where there are
+some, is [layout, bytes, records] of those of whole programs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -105,7 +105,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
 
 
 @contextmanager
-def about(place: int, name: str) -> Iterator[None]:
+def about(place: int, name: str) -> Generator[None]:
     """Let an error of the caller's tell which network it is about."""
     try:
         yield
@@ -162,10 +162,15 @@ def _least(share: Share) -> int:
     low, _, _ = limits_of(network, request)
     least = low.copy()
     for row, rule in allowed_of(network, request).items():
-        counts = np.arange(low[row], 2 * low[row]) if rule[0] == "powers_of_two" else rule[1]
-        if rule[0] == "multiples_of":
-            counts = np.array([-(-low[row] // rule[1]) * rule[1]])  # type: ignore[operator]
-        fits = [count for count in np.asarray(counts).tolist() if count >= low[row]]
+        match rule[0]:
+            case "powers_of_two":
+                counts = range(int(low[row]), 2 * int(low[row]))
+            case "multiples_of":
+                step = cast("int", rule[1])
+                counts = [-(-int(low[row]) // step) * step]
+            case _:
+                counts = cast("Sequence[int]", np.asarray(rule[1]).tolist())
+        fits = [count for count in counts if count >= low[row]]
         fits = [count for count in fits if is_allowed(rule, np.array([count]))[0]]
         least[row] = min(fits, default=low[row])
     for row, (cores, instances) in pins_of(network, request).items():

@@ -124,6 +124,14 @@ async def test_what_is_wrong_names_its_network(tmp_path: Path) -> None:
         assert await error("invalid", {"network": "a"}, cores=2) == "cores"
         assert await error("too_large", *[good] * 64) == "length of networks"
         deepest = [
-            {"kind": "box", "name": "a", "consumes": ["x"], "produces": [["y"], ["z"]], "mappings": [[["x"], ["y"], ["z"]]]}
+            {
+                "kind": "box",
+                "name": "a",
+                "consumes": ["x"],
+                "produces": [["y"], ["z"]],
+                "mappings": [[["x"], ["y"], ["z"]]],
+            }
         ]
-        assert (await peer.call("allocate_together", {"networks": [good, {"network": deepest}], "cores": 12}))["networks"]
+        assert (await peer.call("allocate_together", {"networks": [good, {"network": deepest}], "cores": 12}))[
+            "networks"
+        ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import options, show_profile, watching
+from advisor.cli import live_profile, options, show_profile, watching
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 COMPILED_BYTES_MIN = 2**27
 
 
-@click.command("profile", cls=watching.ProfileCommand, options_metavar="[OPTIONS] [FILE… | -- PROGRAM…]")
+@click.command(
+    "profile",
+    cls=watching.ProfileCommand,
+    options_metavar="[OPTIONS] [FILE… | -- PROGRAM… | --socket PATH [--producer NAME]]",
+)
 @click.argument("files", nargs=-1, metavar="", type=click.Path(path_type=Path))
 @click.option(
     "--depth", type=click.IntRange(min=0), default=6, show_default=True, help="Levels of the tree to show; 0 shows all."
@@ -35,7 +39,8 @@ COMPILED_BYTES_MIN = 2**27
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the profile into this SVG.")
 @click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")
-@click.option("--socket", type=click.Path(path_type=Path), help="Send a PROGRAM's events to the service there.")
+@click.option("--socket", type=click.Path(path_type=Path), help="Ask the service there, or send it a PROGRAM's events.")
+@click.option("--producer", help="Show the newest run of this producer, of the service at --socket.")
 @click.option("--record", type=click.Path(path_type=Path), help="Write a PROGRAM's events into this file; no service.")
 @click.option(
     "--mode",
@@ -54,11 +59,14 @@ def profile_command(
     flame: bool,
     trace: Path | None,
     socket: Path | None,
+    producer: str | None,
     record: Path | None,
     mode: str | None,
     as_json: bool,
 ) -> None:
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.
+
+    With --socket alone shows which runs a service has, with --producer what it knows of one by now.
 
     Behind -- runs a PROGRAM of OpenMP tasks, with a service started for it where none is named, or with --record into a file;
     its status is the command's.
@@ -66,13 +74,19 @@ def profile_command(
     Trees are those of paper 5: one for each task construct, one for each thread's implicit task, with stubs where tasks ran.
     """
     program = watching.program_of(ctx)
-    if bool(files) == bool(program):
-        raise click.UsageError("give files, or -- and a program with its arguments", ctx)
+    asks = bool(socket and not files and not program)
+    if bool(files) + bool(program) + asks != 1 or (producer is not None and not asks):
+        raise click.UsageError(
+            "give files, or -- and a program with its arguments, or --socket and perhaps --producer", ctx
+        )
+    if asks and producer is None:
+        live_profile.runs(socket, as_json=as_json)
+        return
     if len(files) > 1 and (picture or trace):
         raise InvalidValue("files", len(files), "one, for a picture or a trace")
     if not 0.0 <= window_s <= 60.0:
         raise InvalidValue("window", window_s, "from 0 to 60 seconds")
-    if trace and program and not record:
+    if trace and not files and not record:
         raise InvalidValue(
             "trace", str(trace), "given with --record, or with a file of events: a service does not keep them"
         )
@@ -81,7 +95,9 @@ def profile_command(
             "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
         )
     status = 0
-    if program and not record:
+    if producer is not None:
+        found = [(producer, live_profile.profile_now(socket, producer))]
+    elif program and not record:
         profile, status = watching.watched(program, socket, mode, quiet=as_json)
         found = [(Path(program[0]).name, profile)]
     else:

@@ -19,9 +19,9 @@ from zlib import crc32
 from numba import njit  # type: ignore[import-not-found]
 from numba.extending import intrinsic  # type: ignore[import-not-found]
 
-from advisor.profile import events, layout, stacks, tables, tasks
+from advisor.profile import events, layout, regions, stacks, tables, tasks
 
-MODULES = (tables, stacks, tasks, events)  # those that call come after those that are called
+MODULES = (tables, stacks, tasks, regions, events)  # those that call come after those that are called
 
 
 def _functions(module: ModuleType) -> dict[str, FunctionType]:

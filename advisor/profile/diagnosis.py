@@ -18,6 +18,7 @@ TASKS_A_WORKER: Final = 250
 WAITING: Final = 0.2  # of p * time, below which idle workers are not worth a sentence
 LOSS: Final = 0.05  # of p * time, below which a loss is not worth one
 TOO_LARGE: Final = 0.25  # one instance against the work that each worker has
+PLENTY: Final = 2.0  # times the workers: with so much parallelism it is not for want of it that they wait
 ONE_CREATOR: Final = 0.9  # of all creation in the implicit task of one thread
 SPREAD: Final = 1.0  # standard deviation against mean, beyond which one time does not stand for a type
 # Of its instances that must be far off, at least: fewer are accidents, a worker that the system took away and the like.
@@ -313,17 +314,23 @@ def _idle_workers(profile: Profile) -> Finding | None:
     enough = max(measures.parallelism, 1.0)
     ready = measures.delay_s > measures.no_work_s
     why = "though tasks were ready" if ready else "with no task ready"
-    advice = (
-        "hand tasks out faster: fewer, larger ones"
-        if ready
-        else f"the tasks keep {enough:.3g} cores busy at most: give no more, or shorten the longest path"
-    )
+    if ready:
+        advice = "hand tasks out faster: fewer, larger ones"
+    elif enough >= PLENTY * measures.workers_max:
+        advice = f"there is work for {_cores(enough)}: make tasks earlier, and fewer, larger ones"
+    else:
+        advice = f"the tasks keep {_cores(enough)} busy at most: give no more, or shorten the longest path"
     text = (
         f"workers wait {measures.waiting_s / measures.workers_s:.0%} of their time, "
         f"{seconds(max(measures.delay_s, measures.no_work_s))} of {seconds(measures.waiting_s)} {why}; {advice}"
     )
     evidence = {"delay_s": measures.delay_s, "no_work_s": measures.no_work_s, "parallelism": enough}
     return Finding("idle_workers", "workers", measures.waiting_s, 1.0, advice, text, evidence)
+
+
+def _cores(parallelism: float) -> str:
+    told = f"{parallelism:.3g}"
+    return f"{told} core" if told == "1" else f"{told} cores"
 
 
 _OF_THE_WHOLE: tuple[Callable[[Profile], Finding | None], ...] = (_creation_bottleneck, _idle_workers)

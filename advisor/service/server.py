@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import socket
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,7 @@ SWEEP_MAX_S = 5.0
 # each 700, costs more than to decode them (coalesced singles 1.4 instead of 3.4 times the per-row service).
 GC_OBJECTS = 100_000
 DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
+_COMPILING = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +148,25 @@ def _hub(config: Config, store: Store | None) -> Hub:
     return Hub(config, engine, committer, Producers(engine.producers), heavy, measures)
 
 
+def compiling() -> bool:
+    """Return whether a compiler still runs in this process, for a service that has stopped: Python would wait for it."""
+    return _COMPILING.is_set()
+
+
+def _compile_all() -> bool:
+    _COMPILING.set()
+    try:
+        if not use_compiled():
+            return False
+        warm_up()
+        return True
+    finally:
+        _COMPILING.clear()
+
+
 async def _compile() -> None:
     """Load or compile the compiled folds beside the loop, seconds on a new machine; until then numpy folds."""
-    if await to_thread.run_sync(use_compiled, abandon_on_cancel=True):
-        await to_thread.run_sync(warm_up, abandon_on_cancel=True)
+    if await to_thread.run_sync(_compile_all, abandon_on_cancel=True):
         event(logging.INFO, "folds are compiled")
 
 

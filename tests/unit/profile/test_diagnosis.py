@@ -128,7 +128,15 @@ def test_workers_without_tasks_are_told_how_many_would_do() -> None:
     finding = found(profile(4, chain(30)))["idle_workers"]
     assert finding.evidence["parallelism"] == pytest.approx(1.0, rel=0.01)
     assert "with no task ready" in finding.text
-    assert "keep 1 cores busy at most" in finding.advice
+    assert "keep 1 core busy at most" in finding.advice
+
+
+def test_workers_that_wait_beside_plenty_of_parallelism_are_not_too_many() -> None:
+    of = profile(4, flat([10_000] * 100), create_ns=9000)  # creation is no work: the path through it is short
+    assert of.measures.parallelism >= 8
+    finding = found(of)["idle_workers"]
+    assert "with no task ready" in finding.text
+    assert "there is work for" in finding.advice
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -74,7 +74,7 @@ async def test_a_client_asks_and_is_told_why(tmp_path: Path) -> None:
             await client.define_network("a | b", id="ab")
             for record in range(8):
                 box = "a" if record % 4 else "b"
-                client.observe(box, 1.0, 1, 1.0, network="ab", record=record, entered=True)
+                await client.observe(box, 1.0, 1, 1.0, network="ab", record=record, entered=True)
             await client.flush()
             found = await client.allocate_together([{"network": "ab", "weight": 3}, {"network": "c"}], 24)
             assert isinstance(found, Together)
@@ -124,6 +124,14 @@ async def test_what_is_wrong_names_its_network(tmp_path: Path) -> None:
         assert await error("invalid", {"network": "a"}, cores=2) == "cores"
         assert await error("too_large", *[good] * 64) == "length of networks"
         deepest = [
-            {"kind": "box", "name": "a", "consumes": ["x"], "produces": [["y"], ["z"]], "mappings": [[["x"], ["y"], ["z"]]]}
+            {
+                "kind": "box",
+                "name": "a",
+                "consumes": ["x"],
+                "produces": [["y"], ["z"]],
+                "mappings": [[["x"], ["y"], ["z"]]],
+            }
         ]
-        assert (await peer.call("allocate_together", {"networks": [good, {"network": deepest}], "cores": 12}))["networks"]
+        assert (await peer.call("allocate_together", {"networks": [good, {"network": deepest}], "cores": 12}))[
+            "networks"
+        ]

@@ -65,9 +65,9 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     -------
     Together
         Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
-        of the cores goes to networks that gain from it without another's loss, those that come furthest first, and after
-        them to the next priority. For ``latency`` the least mean by weight. Where rates of arrivals are given they are
-        the weights.
+        of the cores goes to networks that rise together above it while others cannot, and after them to the next
+        priority (with `nodes` or `memory_bytes` it stays spare). For ``latency`` the least mean by weight. Where rates of
+        arrivals are given they are the weights.
 
     Raises
     ------

@@ -212,11 +212,19 @@ REFUSED = {
         ([{"cores": 2}], "networks", "given"),
         ([{"networks": [{"network": "a"}]}], "cores", "given"),
         ([{"networks": "a", "cores": 2}], "networks", "a list"),
-        ([{"networks": [{"network": 5.0}], "cores": 2}], "networks[0].network", "S-Net text, a list of nodes, or a network's id"),
+        (
+            [{"networks": [{"network": 5.0}], "cores": 2}],
+            "networks[0].network",
+            "S-Net text, a list of nodes, or a network's id",
+        ),
         ([{"networks": [{"weight": "2"}], "cores": 2}], "networks[0].weight", "a number"),
         ([{"networks": [{"priority": 1.5}], "cores": 2}], "networks[0].priority", "an integer from -1000 to 1000"),
         ([{"networks": [{"name": ""}], "cores": 2}], "networks[0].name", "1 to 200 bytes of printable text"),
-        ([{"networks": [{"minimum": {"a": 0}}], "cores": 2}], "networks[0].minimum['a']", "an integer from 1 to 1048576"),
+        (
+            [{"networks": [{"minimum": {"a": 0}}], "cores": 2}],
+            "networks[0].minimum['a']",
+            "an integer from 1 to 1048576",
+        ),
         ([{"networks": [], "cores": 2, "objective": "pareto"}], "objective", "throughput or latency"),
     ],
     "status": [

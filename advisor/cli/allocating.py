@@ -9,18 +9,21 @@ from typing import Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options, sharing, show, show_plans
 from advisor.cli.source import asked
 from advisor.domain.answers import Allocation
 from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, TooLarge
 
+OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
+SWEPT = OBJECTIVES[:3]  # the others have all numbers of cores in one answer
+COST_WEIGHTS = ("core_s", "latency_s", "record")
 SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
 KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
 # Options of a plan that go as they are: parameter of the command -> of the planner.
 PLAIN = (
-    "arrival_per_s", "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max",
+    "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max",
 )  # fmt: skip
 BY_BOX = ("visits", "minimum", "maximum", "load", "scale")
 LISTS = ("shares", "depths", "fan_outs", "returns")
@@ -65,8 +68,7 @@ def planned(function: Any) -> Any:
     for option in reversed((
         click.option("--cores", type=int, help="Cores to give out; for fewest_cores at most so many, or absent."),
         click.option(
-            "--objective", type=click.Choice(["throughput", "latency", "fewest_cores"]), default="throughput",
-            show_default=True,
+            "--objective", type=click.Choice(OBJECTIVES), default="throughput", show_default=True,
         ),
         click.option("--throughput", "throughput_per_s", type=float, help="Target of fewest_cores: records per second."),
         click.option("--latency", "latency_s", type=float, help="Target of fewest_cores: seconds a record spends inside."),
@@ -85,7 +87,8 @@ def planned(function: Any) -> Any:
         click.option("--instances-max", type=int, default=1, show_default=True, help="Instances that a box may run as."),
         click.option("--nodes", type=int, help="Cores of one node of the machine: no instance straddles."),
         click.option("--memory", "memory_bytes", type=float, help="Bytes of memory of a node, or of the machine."),
-        click.option("--arrival", "arrival_per_s", type=float, help="Records that enter per second."),
+        click.option("--arrival", "arrival_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
+                     help="Records that enter per second."),
         click.option("--quantile", type=float, help="Of the latency, e.g. 0.95, for its mean."),
         click.option("--level", type=float, help="Plan for the upper bound of each curve at this level."),
         click.option("--deadline", "deadline_s", type=float, help="Seconds for the plan: then the best so far, with its gap."),
@@ -111,6 +114,8 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
         "pinned": _by_box("pin", given["pin"]),
         "allowed": _allowed(given["allowed"]),
         "scale": scale or None,
+        "weights": _weights(given["objective"], given.get("weight", ())),
+        "arrival_per_s": _arrival(given["arrival_per_s"]),
         "instances_max": given["instances_max"],
     }
     found |= {name: _by_box(name, given[name]) for name in ("visits", "minimum", "maximum", "load")}
@@ -119,8 +124,17 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command("allocate", cls=options.Command)
-@click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument(
+    "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
+)
 @planned
+@click.option(
+    "--weight",
+    type=options.KeyNumbers(),
+    multiple=True,
+    help="Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N.",
+)
+@click.option("--priority", type=options.KeyNumbers(int), multiple=True, help="Of several networks: higher ones first.")
 @click.option(
     "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
 )
@@ -128,35 +142,79 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
 @options.learned
 @options.as_json
 def allocate_command(
-    network: Path, cores: int | None, sweep: list[int] | None, plot: Path | None, **given: Any
+    networks: tuple[Path, ...], cores: int | None, sweep: list[int] | None, plot: Path | None, **given: Any
 ) -> None:
     """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
 
-    Options that name a box are written BOX=N and may be given several times.
+    Options that name a box are written BOX=N and may be given several times. Objective pareto shows the front of cores,
+    throughput and latency up to --cores; cost takes a --weight for each thing that costs.
+
+    Several files share one machine; each is called as its file, without ending. --weight A=2 gives A twice the throughput
+    of others, --priority A=1 plans it before them. BOX=N is of every network with that box, A:BOX=N of one; options with
+    a value a choice, star, split or feedback are taken in the order of the files.
     """
     if plot is not None and sweep is None:
         raise click.UsageError("--plot draws a --sweep")
     if sweep is not None and cores is not None:
         raise click.UsageError("give --cores or --sweep")
-    request = asked_for(given)
-    local = bool(given["state"] or given["table"])
-    if local and "deadline_s" in request:
-        raise InvalidValue(
-            "deadline", request["deadline_s"], "absent with --state and --table", "a service has a clock"
-        )
+    if given["deadline_s"] is not None and (given["state"] or given["table"]):
+        raise InvalidValue("deadline", given["deadline_s"], "absent with --state and --table", "a service has a clock")
+    if len(networks) == 1:
+        _allocate_one(networks[0], cores, sweep, plot, given)
+        return
+    if sweep is not None:
+        raise click.UsageError("--sweep is of one network")
+    _allocate_together(networks, cores, given)
+
+
+def _allocate_one(
+    network: Path, cores: int | None, sweep: list[int] | None, plot: Path | None, given: dict[str, Any]
+) -> None:
+    request, objective = asked_for(given), given["objective"]
+    if given["priority"]:
+        raise InvalidValue("priority", given["priority"][0][0], "absent for one network", "it ranks several")
+    if sweep is not None and objective not in SWEPT:
+        hint = "--cores N gives the best of all numbers of cores up to N"
+        raise InvalidValue("sweep", objective, f"of {', '.join(SWEPT)}", hint)
     text = network_text(network)
     with asked(given) as advisor:
         if sweep is None:
             allocation = advisor.allocate(text, cores=cores, **request)
-            show.allocation(given["objective"], cores, allocation, as_json=given["as_json"])
+            if objective == "pareto" and not given["as_json"]:
+                show_plans.front(allocation, request)
+                return
+            show.allocation(objective, cores, allocation, as_json=given["as_json"])
+            if not given["as_json"]:
+                show_plans.cost(allocation)
             return
         found = [(count, advisor.allocate(text, cores=count, **request)) for count in sweep]
-    knee = knee_of(found, request["objective"])
+    knee = knee_of(found, objective)
     if plot is not None:
         from advisor.pictures.swept import draw_sweep
 
-        draw_sweep(plot, f"{network.name}: {request['objective']} by cores", found, knee)
-    show.sweep(request["objective"], found, knee, plot, as_json=given["as_json"])
+        draw_sweep(plot, f"{network.name}: {objective} by cores", found, knee)
+    show.sweep(objective, found, knee, plot, as_json=given["as_json"])
+
+
+def _allocate_together(files: Sequence[Path], cores: int | None, given: dict[str, Any]) -> None:
+    if cores is None:
+        raise InvalidValue("cores", None, "given: several networks share a number of cores")
+    asks: list[dict[str, Any]] = []
+    machine: dict[str, Any] = {}
+    names = sharing.names_of(files)
+    for one in sharing.spread(names, [network_text(file) for file in files], given):
+        request = asked_for({**one, "weight": ()})
+        if "target" in request:
+            raise InvalidValue(
+                "target", request["target"], "absent for several networks", "targets go with fewest_cores"
+            )
+        machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
+        del request["objective"]
+        ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
+        asks.append({"network": one["text"], "name": one["name"], **ranks, **request})
+    with asked(given) as advisor:
+        found = advisor.allocate_together(asks, cores=cores, objective=given["objective"], **machine)
+    show_plans.together(found, cores, as_json=given["as_json"])
 
 
 def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int:
@@ -195,6 +253,33 @@ def _means(lists: Sequence[list[float]]) -> list[Any] | None:
 
 def _whole(value: float) -> float | int:
     return int(value) if math.isfinite(value) and value == int(value) else value
+
+
+def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
+    """Return the weights of a cost."""
+    wanted = f"some of {', '.join(COST_WEIGHTS)}"
+    weights = _by_box("weight", pairs)
+    if objective != "cost":
+        if weights:
+            hint = "weights go with --objective cost, or NETWORK=N with several networks"
+            raise InvalidValue("weight", next(iter(weights)), f"absent for {objective} of one network", hint)
+        return None
+    if not weights:
+        raise InvalidValue("weight", None, f"given for cost: {wanted}", "e.g. --weight core_s=1 --weight record=5")
+    for name in weights:
+        if name not in COST_WEIGHTS:
+            raise InvalidValue("weight", name, wanted, "written NAME=N")
+    return weights
+
+
+def _arrival(pairs: Sequence[tuple[str, list[Any]]]) -> float | None:
+    if not pairs:
+        return None
+    if len(pairs) > 1 or pairs[0][0] or len(pairs[0][1]) != 1:
+        raise InvalidValue(
+            "arrival", pairs[-1][0] or len(pairs), "one number for one network", "NETWORK=N is of several"
+        )
+    return pairs[0][1][0]
 
 
 def _allowed(text: str | None) -> Any:

@@ -82,8 +82,11 @@ class KeyNumbers(click.ParamType[tuple[str, list[Any]]]):
 
     name = "name=n"
 
-    def __init__(self, kind: type[int] | type[float] = float) -> None:
+    def __init__(self, kind: type[int] | type[float] = float, *, keyless: bool = False) -> None:
         self.kind = kind
+        self.keyless = keyless  # a number alone is taken too, with the empty name
+        if keyless:
+            self.name = "n or name=n"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, list[Any]]:
         """Return the name and the numbers."""
@@ -92,6 +95,8 @@ class KeyNumbers(click.ParamType[tuple[str, list[Any]]]):
             found = [self.kind(part) for part in numbers.split(",")]
         except ValueError:
             found = []
+        if self.keyless and found and not sign:
+            return "", found
         if not (key and sign and found):
             wanted = "a whole number" if self.kind is int else "a number"
             self.fail(f"{value!r} is not NAME=N with {wanted} after the last =", param, ctx)

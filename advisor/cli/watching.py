@@ -8,9 +8,12 @@ from typing import Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options, show, show_plans
 from advisor.cli.allocating import asked_for, network_text, planned
 from advisor.cli.source import connected
+from advisor.errors import InvalidValue
+
+UNWATCHED = ("pareto", "cost")  # objectives without a single best allocation that stays, or without a gain to compare
 
 
 @click.command("watch", cls=options.Command)
@@ -32,6 +35,9 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
 
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
+    if given["objective"] in UNWATCHED:
+        hint = "advisor allocate answers it once"
+        raise InvalidValue("objective", given["objective"], "throughput, latency or fewest_cores for a watch", hint)
     text = network_text(network)
     request = asked_for(given)
     request.pop("deadline_s", None)
@@ -61,10 +67,12 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
 @options.service
 @options.as_json
 def explain_command(answer_id: str, *, replay: bool, **given: Any) -> None:
-    """Explain the answer ID of a service: an `allocate` or an advice, as long as it is kept."""
+    """Explain the answer ID of a service: an `allocate`, of one network or several, or an advice, as long as it is kept."""
     with connected(given) as client:
         found = client.explain(answer_id, replay=replay)
     if given["as_json"]:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    elif "networks" in found["allocation"]:
+        show_plans.explained(found)
     else:
         show.explained(found)

@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
-import numpy as np
-
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, Reason
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
+from advisor.planning.demand import Ints
 from advisor.planning.plans import plan
 from advisor.planning.reasons import amount, plural
-from advisor.planning.requests import allowed_of, is_allowed, limits_of, number, pins_of, scales_of, whole
+from advisor.planning.requests import allowed_of, limits_of, number, pins_of, scales_of, whole
 from advisor.planning.sweeping import evaluate, sweep
 from advisor.planning.visits import visits_of
 
@@ -41,7 +40,14 @@ class _Group:
     whole: Allocation
 
     def used(self, share: Share) -> int:
+        """Return the cores that a network has."""
         return sum(self.cores[name] * self.instances[name] for name in (key_of(share, k) for k in share.network.keys))
+
+    def taking(self, share: Share, found: Allocation) -> _Group:
+        """Return the same with another allocation of one network."""
+        cores = {key_of(share, key): n for key, n in found.cores.items()}
+        instances = {key_of(share, key): n for key, n in found.instances.items()}
+        return replace(self, cores={**self.cores, **cores}, instances={**self.instances, **instances})
 
 
 def plan_together(shares: Sequence[Share], cores: int, objective: str = "throughput") -> Together:
@@ -59,9 +65,9 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     -------
     Together
         Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
-        of the cores goes to networks that gain from it without another's loss, those that come furthest first, and after
-        them to the next priority. For ``latency`` the least mean by weight. Where rates of arrivals are given they are
-        the weights.
+        of the cores goes to networks that rise together above it while others cannot, and after them to the next
+        priority (with `nodes` or `memory_bytes` it stays spare). For ``latency`` the least mean by weight. Where rates of
+        arrivals are given they are the weights.
 
     Raises
     ------
@@ -163,46 +169,60 @@ def _least(share: Share) -> int:
     low, _, _ = limits_of(network, request)
     least = low.copy()
     for row, rule in allowed_of(network, request).items():
-        match rule[0]:
-            case "powers_of_two":
-                counts = range(int(low[row]), 2 * int(low[row]))
-            case "multiples_of":
-                step = cast("int", rule[1])
-                counts = [-(-int(low[row]) // step) * step]
-            case _:
-                counts = cast("Sequence[int]", np.asarray(rule[1]).tolist())
-        fits = [count for count in counts if count >= low[row]]
-        fits = [count for count in fits if is_allowed(rule, np.array([count]))[0]]
-        least[row] = min(fits, default=low[row])
+        least[row] = _least_allowed(rule, int(low[row]))
     for row, (cores, instances) in pins_of(network, request).items():
         least[row] = (cores or least[row]) * (instances or 1)
     return int(least.sum())
+
+
+def _least_allowed(rule: tuple[str, object], low: int) -> int:
+    name, argument = rule
+    if name == "multiples_of":
+        step = cast("int", argument)
+        return -(-low // step) * step
+    if name == "powers_of_two":
+        return 1 << (low - 1).bit_length()
+    counts = cast("Ints", argument)
+    return min((count for count in counts.tolist() if count >= low), default=low)
 
 
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     found = plan(*combined(shares, cores, objective))
     group = _Group(shares, found.cores, found.instances, found)
     request = shares[0].request
-    if objective == "throughput" and len(shares) > 1 and found.spare and not (request.nodes or request.memory_bytes):
+    if objective == "throughput" and len(shares) > 1 and not (request.nodes or request.memory_bytes):
         return _filled(group, cores)
     return group
 
 
 def _filled(group: _Group, cores: int) -> _Group:
     """Hand out what is left of the cores to networks that gain from it; X stays as it is."""
+    got = _risen(group, cores)
+    for share in sorted(group.shares, key=lambda share: _alone(share, got).throughput_per_s / share.weight):
+        # Without more cores, too: other shapes of the same may do more than the shared throughput asked for.
+        spare = cores - sum(got.used(each) for each in group.shares)
+        found, _ = _alone_on(share, got.used(share) + spare)
+        if found.throughput_per_s > _alone(share, got).throughput_per_s * (1 + STEP):
+            got = got.taking(share, found)
+    if got is group:
+        return group
+    judged = evaluate(*combined(group.shares, cores, "throughput"), got.cores, got.instances)
+    return replace(got, whole=replace(judged, gap=group.whole.gap, why=group.whole.why))
+
+
+def _risen(group: _Group, cores: int) -> _Group:
+    """Let networks rise together above X by what is left, as long as some can; those that cannot stay behind."""
     weights = dict(zip((share.name for share in group.shares), weights_of(group.shares), strict=True))
-    own_cores, own_instances = dict(group.cores), dict(group.instances)
-    now, sharing, level = group, list(group.shares), group.whole.throughput_per_s
+    got, sharing, level = group, list(group.shares), group.whole.throughput_per_s
     while sharing:
-        spare = cores - sum(own_cores[key] * own_instances[key] for key in own_cores)
+        spare = cores - sum(got.used(share) for share in group.shares)
         if spare <= 0:
             break
-        alone = {share.name: _alone_on(share, now.used(share) + spare) for share in sharing}
-        if sum(used for _, used in alone.values()) <= spare + sum(now.used(share) for share in sharing):
-            for share in sharing:  # enough for whatever each can use
-                found, _ = alone[share.name]
-                own_cores |= {key_of(share, key): n for key, n in found.cores.items()}
-                own_instances |= {key_of(share, key): n for key, n in found.instances.items()}
+        alone = {share.name: _alone_on(share, got.used(share) + spare) for share in sharing}
+        room = sum(got.used(share) for share in sharing) + spare
+        if sum(used for _, used in alone.values()) <= room:  # enough for whatever each can use
+            for share in sharing:
+                got = got.taking(share, alone[share.name][0])
             break
         further = {name: found.throughput_per_s / weights[name] for name, (found, _) in alone.items()}
         stays = [share for share in sharing if further[share.name] > level * (1 + STEP)]
@@ -211,16 +231,12 @@ def _filled(group: _Group, cores: int) -> _Group:
         sharing = stays
         if not sharing:
             break
-        found = plan(*combined(sharing, sum(now.used(share) for share in sharing) + spare, "throughput"))
+        found = plan(*combined(sharing, sum(got.used(share) for share in sharing) + spare, "throughput"))
         reached = found.throughput_per_s / sum(weights[share.name] for share in sharing)
         if reached > level * (1 + STEP):
-            now, level = _Group(sharing, found.cores, found.instances, found), reached
-            own_cores |= found.cores
-            own_instances |= found.instances
-    if own_cores == group.cores and own_instances == group.instances:
-        return group
-    judged = evaluate(*combined(group.shares, cores, "throughput"), own_cores, own_instances)
-    return _Group(group.shares, own_cores, own_instances, replace(judged, gap=group.whole.gap, why=group.whole.why))
+            level = reached
+            got = replace(got, cores={**got.cores, **found.cores}, instances={**got.instances, **found.instances})
+    return got
 
 
 def _alone_on(share: Share, cores: int) -> tuple[Allocation, int]:

@@ -74,7 +74,7 @@ async def test_a_client_asks_and_is_told_why(tmp_path: Path) -> None:
             await client.define_network("a | b", id="ab")
             for record in range(8):
                 box = "a" if record % 4 else "b"
-                client.observe(box, 1.0, 1, 1.0, network="ab", record=record, entered=True)
+                await client.observe(box, 1.0, 1, 1.0, network="ab", record=record, entered=True)
             await client.flush()
             found = await client.allocate_together([{"network": "ab", "weight": 3}, {"network": "c"}], 24)
             assert isinstance(found, Together)

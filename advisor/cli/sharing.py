@@ -1,0 +1,117 @@
+"""`advisor allocate A.snet B.snet`: which options are of the machine, and which of which network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.errors import InvalidValue, TooLarge
+
+if TYPE_CHECKING:
+    from advisor.domain.networks import Network
+
+OBJECTIVES = ("throughput", "latency")
+MACHINE = ("nodes", "memory_bytes", "level", "quantile", "deadline_s")
+# Options NAME=N by key or by box name of a network -> where the names are.
+NAMED = {
+    "visits": "keys", "minimum": "keys", "maximum": "keys", "pin": "keys", "speed": "keys",
+    "load": "components", "component": "components",
+}  # fmt: skip
+# Options with one value a node, in text order -> which nodes.
+LISTED = {"shares": "choices", "depths": "replications", "fan_outs": "splits", "returns": "feedbacks"}
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Return what each network is called: as its file, without folder and ending.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+    """
+    from advisor.domain.limits import NETWORKS_TOGETHER_MAX
+
+    if len(files) > NETWORKS_TOGETHER_MAX:
+        raise TooLarge("networks", len(files), NETWORKS_TOGETHER_MAX)
+    names = [file.stem for file in files]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValue("network", name, "the name of one file only", "networks are called as their files")
+    return names
+
+
+def spread(names: Sequence[str], texts: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the options of each network alone, as if it were asked about alone; its name, weight and priority too.
+
+    Options by box go to every network with such a box, or as NETWORK:BOX=N to one. Options with a value a node are
+    taken in the order of the files.
+
+    Raises
+    ------
+    InvalidValue
+        When an option names nothing of any network, or there are too few or too many of one with a value a node.
+    NetworkSyntax
+    """
+    if given["objective"] not in OBJECTIVES:
+        raise InvalidValue("objective", given["objective"], " or ".join(OBJECTIVES), "of several networks")
+    found: list[dict[str, Any]] = [
+        {**given, "name": name, "text": text, "arrival_per_s": (), "weight": (), "priority": ()}
+        for name, text in zip(names, texts, strict=True)
+    ]
+    for option in ("weight", "priority", "arrival_per_s"):
+        _to_networks(option, found, given[option])
+    if any(given[option] for option in (*NAMED, *LISTED)):
+        networks = _read(found)
+        for option, named in NAMED.items():
+            _to_boxes(option, found, given[option], [getattr(network, named) for network in networks])
+        for option, nodes in LISTED.items():
+            _in_order(option, found, given[option], [len(getattr(network, nodes)) for network in networks])
+    return found
+
+
+def _read(found: Sequence[Mapping[str, Any]]) -> list[Network]:
+    from advisor.network import parse
+    from advisor.planning.together import about
+
+    networks: list[Network] = []
+    for place, one in enumerate(found):
+        with about(place, one["name"]):
+            networks.append(parse(one["text"]))
+    return networks
+
+
+def _to_networks(option: str, found: Sequence[dict[str, Any]], pairs: Sequence[tuple[str, list[Any]]]) -> None:
+    shown = option.removesuffix("_per_s")
+    for name, numbers in pairs:
+        there = [one for one in found if one["name"] == name]
+        if not there or len(numbers) != 1:
+            told = f"{name}={','.join(map(str, numbers))}".removeprefix("=")
+            names = ", ".join(str(one["name"]) for one in found)
+            raise InvalidValue(shown, told, f"NETWORK=N, the network one of {names}", "of several networks")
+        there[0][option] = [("", numbers)]
+
+
+def _to_boxes(
+    option: str, found: Sequence[dict[str, Any]], pairs: Sequence[tuple[str, Any]], boxes: Sequence[Sequence[str]]
+) -> None:
+    for one in found:
+        one[option] = []
+    for name, value in pairs:
+        network, sign, box = name.partition(":")
+        places = [place for place, one in enumerate(found) if sign and one["name"] == network and box in boxes[place]]
+        if not places:
+            box, places = name, [place for place in range(len(found)) if name in boxes[place]]
+        if not places:
+            raise InvalidValue(option, name, "a box of one of the networks", "as BOX=N, or as NETWORK:BOX=N for one")
+        for place in places:
+            found[place][option].append((box, value))
+
+
+def _in_order(option: str, found: Sequence[dict[str, Any]], values: Sequence[Any], counts: Sequence[int]) -> None:
+    if values and len(values) != sum(counts):
+        each = ", ".join(f"{one['name']} has {count}" for one, count in zip(found, counts, strict=True))
+        raise InvalidValue(option.replace("_", "-"), len(values), f"{sum(counts)}: {each}", "in the order of the files")
+    start = 0
+    for one, count in zip(found, counts, strict=True):
+        one[option] = list(values[start : start + count])
+        start += count

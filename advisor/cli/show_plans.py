@@ -1,0 +1,105 @@
+"""Plans of more than one allocation, for people: the front of one network, several networks on one machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from advisor.cli import show
+from advisor.domain.answers import Allocation
+from advisor.domain.sharing import Together
+
+COMPONENTS_SHOWN = 12  # of one point of a front: a line has no more room
+
+
+def front(found: Allocation, request: Mapping[str, Any]) -> None:
+    """Show the front of cores, throughput and latency, one line a point."""
+    quantile = f" at {request['quantile']:g}" if "quantile" in request else ""
+    queued = " with queueing" if "arrival_per_s" in request else ""
+    rows = show.table("cores", "records/s", f"latency{quantile}{queued}", "allocation", text_columns=0)
+    rows.columns[-1].justify = "left"
+    for point in found.front:
+        given = _given(point.cores, point.instances)
+        rows.add_row(str(point.used), _rate(point.throughput_per_s), show.seconds(point.latency_s), escape(given))
+    if found.front:
+        _print(rows)
+        _say(f"{show.several(len(found.front), 'point')}: each is better in one of the three than every other")
+    else:
+        _say("the front is too large to be worked out: ask for throughput and latency on some numbers of cores")
+    for reason in found.why:
+        _say(f"  {reason.text}", style="dim")
+    if found.id:
+        _say(f"  answer {found.id}", style="dim")
+
+
+def cost(found: Allocation) -> None:
+    """Show what an allocation costs."""
+    if found.cost_per_s is not None:
+        what = "earns" if found.cost_per_s < 0 else "costs"
+        _say(f"{what} {_rate(abs(found.cost_per_s))} a second, by the weights given")
+
+
+def together(found: Together, cores: int, *, as_json: bool) -> None:
+    """Show what each of several networks gets."""
+    if as_json:
+        print(json.dumps({"cores": cores} | found.as_dict(), indent=2, ensure_ascii=False))
+        return
+    replicated = any(n > 1 for part in found.networks for n in part.allocation.instances.values())
+    rows = show.table("network", "component", "cores", *(["instances"] if replicated else []), "", text_columns=2)
+    for part in found.networks:
+        plan = part.allocation
+        for place, (key, count) in enumerate(plan.cores.items()):
+            many = [str(plan.instances[key])] if replicated else []
+            mark = "bottleneck" if key in plan.bottleneck else ""
+            rows.add_row(escape(part.name) if place == 0 else "", escape(key), str(count), *many, mark)
+    _print(rows)
+    rows = show.table("network", "weight", "priority", "cores", "records/s beside the others", "at most", "latency")
+    for part in found.networks:
+        plan = part.allocation
+        latency = plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s
+        rows.add_row(
+            escape(part.name), f"{part.weight:g}", str(part.priority), str(part.used), _rate(part.guaranteed_per_s),
+            _rate(plan.throughput_per_s), show.seconds(latency),
+        )  # fmt: skip
+    _print(rows)
+    _say(f"{cores - found.spare} of {show.several(cores, 'core')} used")
+    for reason in found.why:
+        _say(f"  {reason.text}", style="dim")
+    if found.id:
+        _say(f"  answer {found.id}", style="dim")
+
+
+def explained(found: Mapping[str, Any]) -> None:
+    """Show why an answer about several networks was as it was."""
+    for sentence in found["sentences"]:
+        _say(sentence)
+    if "replayed" in found:
+        _say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
+
+
+def _given(cores: Mapping[str, int], instances: Mapping[str, int]) -> str:
+    shown = [
+        f"{key} {count}" if instances[key] == 1 else f"{key} {instances[key]} x {count}"
+        for key, count in list(cores.items())[:COMPONENTS_SHOWN]
+    ]
+    return ", ".join([*shown, "…"] if len(cores) > COMPONENTS_SHOWN else shown)
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
+
+
+def _print(rows: Table) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file or a pipe has no width: a row stays one line
+        console = Console(highlight=False, width=show.PIPE_COLUMNS)
+    console.print(rows)
+
+
+def _say(text: str, style: str | None = None) -> None:
+    Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)

@@ -1,0 +1,155 @@
+"""The command `allocate`: the front, costs, and several networks that share one machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    status, out, err = run(capsys, *arguments, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path, str]:
+    """A.snet, a pipeline; B.snet with a choice; and a table of their components."""
+    rows = [
+        f"{name},{x},{p},{work * x * (0.1 + 0.9 / p)}"
+        for name, work in (("a", 1.0), ("b", 2.0), ("c", 1.0))
+        for x in (1, 2, 3, 4)
+        for p in (1, 2, 4, 8, 16)
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(["component,x,p,t", *rows]) + "\n")
+    (tmp_path / "A.snet").write_text("a .. b\n")
+    (tmp_path / "B.snet").write_text("(a | b) .. c\n")
+    return tmp_path / "A.snet", tmp_path / "B.snet", f"--table={tmp_path / 'rows.csv'}"
+
+
+def test_the_front_is_shown_point_by_point(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline, _, table = files
+    found = answer(capsys, "allocate", pipeline, table, "--cores", 9, "--objective", "pareto")
+    points = found["front"]
+    for one in points:
+        better = [
+            other for other in points
+            if other["used"] <= one["used"] and other["throughput_per_s"] >= one["throughput_per_s"]
+            and other["latency_s"] <= one["latency_s"]
+        ]  # fmt: skip
+        assert better == [one]
+    best = max(points, key=lambda point: point["throughput_per_s"])
+    assert best["throughput_per_s"] == found["throughput_per_s"]
+    status, out, _ = run(capsys, "allocate", pipeline, table, "--cores", 9, "--objective", "pareto")
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[0].split() == ["cores", "records/s", "latency", "allocation"]
+    assert len([line for line in lines if ", b " in line]) == len(points)
+    assert f"{len(points)} points" in out
+    _, out, _ = run(capsys, "allocate", pipeline, table, "--cores", 9, "--objective", "pareto", "--arrival", 0.1)
+    assert "latency with queueing" in out
+
+
+def test_a_cost_weighs_what_it_is_told(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline, _, table = files
+    cost = ("allocate", pipeline, table, "--cores", 24, "--objective", "cost", "--weight")
+    cheap = answer(capsys, *cost, "core_s=1", "--weight", "record=1")
+    dear = answer(capsys, *cost, "core_s=1", "--weight", "record=100")
+    assert sum(cheap["cores"].values()) < sum(dear["cores"].values())
+    for found, worth in ((cheap, 1), (dear, 100)):
+        used = sum(found["cores"].values())
+        assert found["cost_per_s"] == pytest.approx(used - worth * found["throughput_per_s"])
+    _, out, _ = run(capsys, *cost, "core_s=1", "--weight", "record=100")
+    assert f"earns {-dear['cost_per_s']:.4g} a second" in out
+
+
+def test_two_networks_share_by_weight_and_priority(
+    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline, choice, table = files
+    both = ("allocate", pipeline, choice, table, "--cores", 24, "--shares", "1,3")
+    found = answer(capsys, *both, "--weight", "A=2")
+    first, second = found["networks"]
+    assert [first["name"], second["name"]] == ["A", "B"]
+    assert first["guaranteed_per_s"] == pytest.approx(2 * second["guaranteed_per_s"])
+    assert sum(sum(one["cores"].values()) for one in found["networks"]) + found["spare"] == found["cores"] == 24
+    ranked = answer(capsys, *both, "--priority", "A=1")["networks"]
+    alone = answer(capsys, "allocate", pipeline, table, "--cores", 21)
+    assert ranked[0]["cores"] == alone["cores"]  # B keeps a core for each of its three boxes
+    status, out, _ = run(capsys, *both, "--weight", "A=2")
+    assert status == 0
+    assert "records/s beside the others" in out
+    assert f"{24 - found['spare']} of 24 cores used" in out
+
+
+def test_options_go_where_they_belong(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline, choice, table = files
+    both = ("allocate", pipeline, choice, table, "--cores", 30, "--shares", "1,3", "--instances-max", 2)
+    every = answer(capsys, *both, "--pin", "b=2")["networks"]
+    assert [one["cores"]["b"] for one in every] == [2, 2]
+    one = answer(capsys, *both, "--pin", "B:b=2", "--minimum", "c=5")["networks"]
+    assert one[1]["cores"]["b"] == 2 < one[0]["cores"]["b"] * one[0]["instances"]["b"]
+    assert one[1]["cores"]["c"] >= 5
+    arrivals = ("--arrival", "A=0.2", "--arrival", "B=0.1", "--objective", "latency", "--load", "A:a=1")
+    rates = answer(capsys, *both, *arrivals)["networks"]
+    assert all(network["latency_queued_s"] > network["latency_s"] for network in rates)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("A --cores 9 --objective cost", "weight"),
+        ("A --cores 9 --objective cost --weight watts=1", "weight"),
+        ("A --cores 9 --objective cost --weight core_s=-1", "weights.core_s"),
+        ("A --cores 9 --weight core_s=1", "weights go with --objective cost"),
+        ("A --objective pareto --sweep cores=2..9", "sweep"),
+        ("A --objective cost --weight core_s=1 --sweep cores=2..9", "sweep"),
+        ("A --objective pareto", "cores"),
+        ("A --cores 9 --priority A=1", "priority"),
+        ("A --cores 9 --arrival A=1", "arrival"),
+        ("A B --shares 1,1", "cores"),
+        ("A A --cores 9", "one file only"),
+        ("A B --cores 9", "network B"),
+        ("A B --cores 9 --shares 1,1 --shares 1,1", "A has 0, B has 1"),
+        ("A B --cores 4 --shares 1,1", "minima of all networks"),
+        ("A B --cores 9 --shares 1,1 --weight C=1", "one of A, B"),
+        ("A B --cores 9 --shares 1,1 --weight A=0", "network A"),
+        ("A B --cores 9 --shares 1,1 --weight A=nan", "network A"),
+        ("A B --cores 9 --shares 1,1 --priority A=1001", "priority"),
+        ("A B --cores 9 --shares 1,1 --arrival 1", "arrival"),
+        ("A B --cores 9 --shares 1,1 --arrival A=1", "arrival_per_s"),
+        ("A B --cores 9 --shares 1,1 --pin A:c=1", "a box of one of the networks"),
+        ("A B --cores 9 --shares 1,1 --objective pareto", "throughput or latency"),
+        ("A B --cores 9 --shares 1,1 --latency 1", "target"),
+        ("A B --cores 9 --shares 1,1 --deadline 1", "deadline"),
+        ("A B --shares 1,1 --sweep cores=2..9", "--sweep is of one network"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str], wrong: str, said: str
+) -> None:
+    *networks, table = files
+    there = {file.stem: file for file in networks}
+    status, out, err = run(capsys, "allocate", *(there.get(word, word) for word in wrong.split()), table)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_watch_has_one_allocation(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    for objective in ("pareto", "cost"):
+        status, _, err = run(capsys, "watch", files[0], "--cores", 9, "--objective", objective, "--socket", "nowhere")
+        assert status == 2
+        assert "objective" in err

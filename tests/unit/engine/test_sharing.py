@@ -1,0 +1,236 @@
+"""Several networks on one machine: laws, brute force, what was learned of their flow, hostile values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor import Advisor
+from advisor.domain import limits
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import series
+from advisor.errors import AdvisorError
+from advisor.planning import Request, Share, plan, plan_together
+
+WORK = {"a": (1.0, 0.1), "b": (2.0, 0.1), "c": (3.0, 0.05), "slow": (1.0, 0.9)}
+
+
+@pytest.fixture(scope="module")
+def advisor() -> Advisor:
+    made = Advisor()
+    for name, (work, serial) in WORK.items():
+        for x in (1, 2, 3, 4):
+            for p in (1, 2, 4, 8, 16):
+                made.observe(name, predictor=x, cores=p, elapsed_s=work * x * (serial + (1 - serial) / p))
+    return made
+
+
+def drawn(seed: int) -> tuple[list[Share], int]:
+    """Two or three pipelines of one or two boxes, their curves, weights and limits, and a few cores."""
+    draw = np.random.default_rng(seed)
+    shares: list[Share] = []
+    for _ in range(int(draw.integers(2, 4))):
+        n = int(draw.integers(1, 3))
+        network = series(*"xy"[:n])
+        serial, parallel = draw.uniform(0.05, 1.0, n), draw.uniform(0.5, 4.0, n)
+        curves: AmdahlCurves | TabulatedCurves = AmdahlCurves(serial, parallel)
+        if draw.random() < 0.5:
+            counts = np.arange(1, 13)
+            curves = TabulatedCurves.of(counts, serial[:, None] + parallel[:, None] / counts)
+        maximum = {"x": int(draw.integers(1, 6))} if draw.random() < 0.5 else None
+        instances = int(draw.integers(1, 3))
+        request = Request(cores=1, maximum=maximum, instances_max=instances)
+        shares.append(Share(network, curves, request, weight=float(draw.choice([1.0, 2.0, 0.5]))))
+    return shares, int(draw.integers(sum(len(s.network.keys) for s in shares), 13))
+
+
+def best_of_all_splits(shares: list[Share], cores: int) -> list[float]:
+    """Throughputs by weight, the least first, of the split of the cores whose list is the largest; by trying all."""
+    reach = [
+        [
+            0.0 if count < len(share.network.keys)
+            else plan(share.network, share.curves, Request(
+                cores=count, maximum=share.request.maximum, instances_max=share.request.instances_max)).throughput_per_s
+            / share.weight
+            for count in range(cores + 1)
+        ]
+        for share in shares
+    ]  # fmt: skip
+    splits: list[tuple[int, ...]] = [()]
+    for _ in shares:
+        splits = [(*split, n) for split in splits for n in range(cores + 1 - sum(split))]
+    return max(sorted(own[n] for own, n in zip(reach, split, strict=True)) for split in splits)
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 400))])
+def test_the_least_by_weight_is_the_largest_of_all_splits(seed: int) -> None:
+    """X is that of brute force; of two networks the other one's throughput, too."""
+    shares, cores = drawn(seed)
+    found = plan_together(shares, cores)
+    best = best_of_all_splits(shares, cores)
+    level = min(rate / share.weight for rate, share in zip(found.guaranteed_per_s, shares, strict=True))
+    assert level == pytest.approx(best[0], rel=1e-9)
+    own = sorted(p.throughput_per_s / s.weight for p, s in zip(found.allocations, shares, strict=True))
+    assert own[0] >= level * (1 - 1e-9)
+    if len(shares) == 2:
+        assert own == pytest.approx(best, rel=1e-9)
+    assert sum(part.used for part in found.networks) + found.spare == cores
+    for part, share in zip(found.networks, shares, strict=True):  # what is spare is of no use to anybody
+        more = Request(cores=part.used + found.spare, maximum=share.request.maximum,
+                       instances_max=share.request.instances_max)  # fmt: skip
+        alone = plan(share.network, share.curves, more).throughput_per_s
+        assert alone <= part.allocation.throughput_per_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(400, 404))
+def test_the_order_of_networks_and_the_scale_of_weights_do_not_matter(seed: int) -> None:
+    shares, cores = drawn(seed)
+    found = plan_together(shares, cores)
+    turned = plan_together(shares[::-1], cores)
+    assert turned.guaranteed_per_s[::-1] == pytest.approx(found.guaranteed_per_s)
+    scaled = [Share(s.network, s.curves, s.request, weight=8 * s.weight) for s in shares]
+    assert plan_together(scaled, cores).allocations == found.allocations
+
+
+def test_a_priority_goes_before(advisor: Advisor) -> None:
+    low: dict[str, Any] = {"network": "a .. b", "minimum": {"b": 3}}
+    found = advisor.allocate_together([low, {"network": "c", "priority": 5}, {"network": "a", "priority": 5}], cores=24)
+    first = advisor.allocate_together(
+        [{"network": "c"}, {"network": "a"}], cores=20
+    )  # all but the minimum of the other
+    assert found.networks[1].allocation.cores == first.networks[0].allocation.cores
+    assert found.networks[2].guaranteed_per_s == first.networks[1].guaranteed_per_s
+    assert found.networks[0].used + sum(part.used for part in first.networks) + found.spare == 24
+    assert [name for name, _ in found.bottleneck][-1] == "1"  # the lowest priority last
+
+
+def test_one_network_alone_is_allocate(advisor: Advisor) -> None:
+    for objective in ("throughput", "latency"):
+        (part,) = advisor.allocate_together([{"network": "a .. b"}], cores=12, objective=objective).networks
+        alone = advisor.allocate("a .. b", cores=12, objective=objective)
+        assert (part.allocation.cores, part.guaranteed_per_s) == (alone.cores, pytest.approx(alone.throughput_per_s))
+        assert part.allocation.latency_s == pytest.approx(alone.latency_s)
+        assert part.allocation.objective == objective
+
+
+def test_what_was_learned_of_the_flow_answers_where_the_query_is_silent() -> None:
+    advisor = Advisor()
+    advisor.define_network("a | b", id=3)
+    for record in range(8):
+        advisor.observe("a" if record % 4 else "b", cores=1, elapsed_s=1.0, network="3", record=record, entered=True)
+    advisor.observe("c", cores=1, elapsed_s=1.0)
+    learned = advisor.allocate_together([{"network": 3}, {"network": "c"}], cores=8)
+    assert [part.name for part in learned.networks] == ["3", "2"]
+    given = advisor.allocate_together(
+        [{"network": "a | b", "shares": [[3, 1]], "name": "3"}, {"network": "c"}], cores=8
+    )
+    assert learned == given
+    other = advisor.allocate_together([{"network": 3, "shares": [[0, 1]]}, {"network": "c"}], cores=8)
+    assert other.networks[0].allocation.bottleneck == ("b",)
+
+
+def test_arrivals_are_the_weights_and_queue(advisor: Advisor) -> None:
+    networks = [{"network": "a .. b", "arrival_per_s": 0.2}, {"network": "c", "arrival_per_s": 0.1}]
+    found = advisor.allocate_together(networks, cores=20, objective="latency", quantile=0.95)
+    assert found.guaranteed_per_s[0] == pytest.approx(2 * found.guaranteed_per_s[1])
+    for part in found.networks:
+        plan = part.allocation
+        assert plan.latency_s < plan.latency_queued_s < plan.latency_quantile_s  # type: ignore[operator]
+
+
+def test_networks_that_slow_each_other_down_are_guaranteed_less() -> None:
+    """What all reach together is what the whole allocation does with contention between networks."""
+    counts = np.arange(1, 17)
+    seconds = np.array([[0.1], [0.2]]) + np.array([[4.0], [2.0]]) / counts
+    found = []
+    for kappa in (0.0, 0.05):
+        curves = TabulatedCurves.of(counts, seconds, contention=np.full(2, kappa))
+        found.append(plan_together([Share(series("x", "y"), curves, Request(cores=1)) for _ in range(2)], 16))
+    free, slowed = found
+    assert slowed.guaranteed_per_s[0] == pytest.approx(slowed.guaranteed_per_s[1])
+    assert slowed.guaranteed_per_s[0] < 0.9 * free.guaranteed_per_s[0]
+    # Alone on its cores a network has no neighbours.
+    assert slowed.allocations[0].throughput_per_s > slowed.guaranteed_per_s[0]
+    assert any(reason.code == "contention" for reason in slowed.why)
+
+
+def test_rules_and_nodes_hold_for_all(advisor: Advisor) -> None:
+    networks = [
+        {"network": "a .. b", "allowed": "powers_of_two"}, {"network": "c", "allowed": {"c": {"multiples_of": 3}}},
+        {"network": "b", "pinned": {"b": {"cores": 2, "instances": 2}}}, {"network": "a", "allowed": [5, 6]},
+    ]  # fmt: skip
+    found = advisor.allocate_together(networks, cores=32, nodes=8)
+    first, second, third, fourth = (part.allocation for part in found.networks)
+    assert all(count & (count - 1) == 0 for count in first.cores.values())
+    assert second.cores["c"] % 3 == 0
+    assert (third.cores, third.instances) == ({"b": 2}, {"b": 2})
+    assert fourth.cores["a"] in (5, 6)
+    load = np.zeros(4)
+    for part in found.networks:
+        for key, places in (part.allocation.placement or {}).items():
+            np.add.at(load, list(places), part.allocation.cores[key])
+    assert load.sum() == sum(part.used for part in found.networks)
+    assert load.max() <= 8
+    least = [{"network": "a", "allowed": [5, 6]}, {"network": "c", "priority": 1}]
+    assert advisor.allocate_together(least, cores=24).networks[0].allocation.cores["a"] in (5, 6)  # kept for it
+
+
+HOSTILE: list[tuple[str, Any, str | None]] = [
+    ("invalid", 3, "networks"),
+    ("invalid", "a .. b", "networks"),
+    ("invalid", [], "networks"),
+    ("invalid", {"network": "a"}, "networks"),
+    ("invalid", [3], "networks[0]"),
+    ("invalid", [{}], "networks[0]"),
+    ("invalid", [{"network": None}], "networks[0]"),
+    ("invalid", [{"network": 2.5}], "networks[0].network"),
+    ("invalid", [{"network": True}], "networks[0].network"),
+    ("invalid", [{"network": -1}], "networks[0].id"),
+    ("too_large", [{"network": "a"}] * (limits.NETWORKS_TOGETHER_MAX + 1), "networks"),
+    ("unknown_network", [{"network": "a"}, {"network": 9}], "networks[1].network"),
+    ("network_syntax", [{"network": "a .. .."}], "networks[0].network"),
+    ("unknown_component", [{"network": "a"}, {"network": "a .. nobody"}], "networks[1].component"),
+    ("unknown_key", [{"network": "a", "objective": "latency"}], "networks[0].objective"),
+    ("unknown_key", [{"network": "a", 5: 1}], "networks[0].5"),
+    ("invalid", [{"network": "a", "name": ""}], "networks[0].name"),
+    ("invalid", [{"network": "a", "name": "2"}, {"network": "b"}], "networks[1].name"),
+    *[("invalid", [{"network": "a", "weight": w}], "networks[0].weight")
+      for w in (0, -1, float("nan"), float("inf"), 1e300, "2", True, [1], 10**400)],
+    *[("invalid", [{"network": "a", "priority": p}], "networks[0].priority") for p in (0.5, "1", True, 10**9, float("nan"))],
+    ("invalid", [{"network": "a", "weight": 2, "arrival_per_s": 1e-3}], "networks[0].weight"),
+    ("invalid", [{"network": "a", "arrival_per_s": 1e-3}, {"network": "b"}], "arrival_per_s"),
+    ("invalid", [{"network": "a", "minimum": {"z": 1}}], "networks[0].minimum"),
+    ("invalid", [{"network": "a", "minimum": {"a": 9}, "maximum": {"a": 3}}], "networks[0].minimum.a"),
+    ("invalid", [{"network": "a", "minimum": {"a": 64}}], "cores"),
+    ("invalid", [{"network": "a", "allowed": [0]}], "networks[0].allowed[0]"),
+    ("invalid", [{"network": "a", "scale": {"a": 0}}], "networks[0].scale.a"),
+    ("invalid", [{"network": "a", "load": 5}], "networks[0].load"),
+    ("invalid", [{"network": "a", "components": {"z": "a"}}], "networks[0].components"),
+    ("missing_shares", [{"network": "a"}, {"network": "a | b"}], "networks[1].shares[0]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "networks", "field"), HOSTILE)
+def test_what_is_wrong_names_its_network(advisor: Advisor, code: str, networks: Any, field: str | None) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        advisor.allocate_together(networks, cores=16)
+    assert (caught.value.code, caught.value.field) == (code, field)
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"cores": 0}, "cores"), ({"cores": 2.5}, "cores"), ({"cores": 1}, "cores"), ({"objective": "pareto"}, "objective"),
+        ({"objective": ["latency"]}, "objective"), ({"level": 2}, "level"), ({"target": {"latency_s": 1}}, "target"),
+        ({"quantile": 1}, "quantile"), ({"nodes": 0}, "nodes"), ({"work_max": 0}, "work_max"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_of_the_machine_is_named(advisor: Advisor, more: dict[str, Any], field: str) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        advisor.allocate_together([{"network": "a"}, {"network": "b"}], **{"cores": 8, **more})
+    assert str(caught.value.field).removeprefix("networks[0].") == field
+    with pytest.raises(AdvisorError) as caught:
+        advisor.allocate_together([{"network": "a"}, {"network": "b", "priority": 1}], cores=8, memory_bytes=1e9)
+    assert (caught.value.code, caught.value.field) == ("unsupported", "memory_bytes")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.pictures.kinds import COLOURS, kinds_of
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import critical_path, ready_length, traced
 from advisor.simulation.words import scaled
@@ -19,8 +20,6 @@ from advisor.simulation.words import scaled
 
 def gantt_page(title: str, execution: Execution) -> str:
     """Return the page of a traced execution: its tasks as packed arrays, about 20 bytes a task, and names where it has them."""
-    from advisor.pictures.schedules import COLOURS, kinds_of  # noqa: PLC0415 - it draws with this module
-
     trace, graph = traced(execution), execution.program.graph
     order = np.lexsort((trace.starts, trace.processors))
     kinds, kind_names = kinds_of(execution)

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from advisor.errors import InvalidValue, Unsupported
 from advisor.pictures.charts import DOTS_PER_INCH, PALETTE, Panel, Series, draw, literal
 from advisor.pictures.gantt_page import gantt_page
+from advisor.pictures.kinds import COLOURS, kinds_of
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import critical_path, ready_length, traced
 from advisor.simulation.words import scaled, told_time
 
 COLUMNS = 1600  # of a PNG chart: more bars than that on one processor are drawn as how busy it is in each
-OTHER = "others"
-COLOURS = (*PALETTE[:6], "#9a9a9a")  # black is for the critical path
 NAMED_MAX = 500  # tasks that have their name written on them, where there are no more and it fits
 CHARACTERS = 180  # of that writing that fit across a PNG chart
 
@@ -89,28 +88,6 @@ def draw_gantt(path: str | Path, title: str, execution: Execution) -> Path:
         return _gantt_png(target, heading, execution)
     except OSError as error:
         raise InvalidValue("gantt", str(path), "a file that can be written", error.strerror or "") from error
-
-
-def kinds_of(execution: Execution) -> tuple[NDArray[np.int64], list[str]]:
-    """Return a kind for each task, which its colour shows, and the kinds' names: types, else loops, else one kind.
-
-    The kinds with most time keep their own colour; the last colour is for all others.
-    """
-    graph = execution.program.graph
-    if graph.types:
-        kinds, names = graph.columns["type"], [name or "no type" for name in graph.types]
-    elif "loop" in graph.columns:
-        loops, kinds = np.unique(graph.columns["loop"], return_inverse=True)
-        numbers: list[int] = loops.tolist()
-        names = [f"loop {number}" if number >= 0 else "no loop" for number in numbers]
-    else:
-        return np.zeros(len(graph), np.int64), ["task"]
-    time = np.bincount(kinds, graph.ticks, len(names))
-    order: list[int] = np.argsort(-time, kind="stable")[: len(COLOURS) - 1].tolist()
-    place = np.full(len(names), len(COLOURS) - 1)
-    place[order] = np.arange(len(order))
-    told = [names[kind] for kind in order if time[kind]]
-    return place[kinds], [*told, OTHER] if (time > 0).sum() > len(order) else told
 
 
 def _gantt_png(path: Path, title: str, execution: Execution) -> Path:

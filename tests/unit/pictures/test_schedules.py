@@ -13,7 +13,8 @@ import pytest
 
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
-from advisor.pictures.schedules import COLOURS, draw_gantt, draw_speedups, kinds_of
+from advisor.pictures.kinds import COLOURS, kinds_of
+from advisor.pictures.schedules import draw_gantt, draw_speedups
 from advisor.simulation import Request, answer, simulate
 from advisor.simulation.shapes import polyroots, psim
 

@@ -56,7 +56,8 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
 
 def tree(console: Console, profile: Profile, depth: int, least: float) -> None:
     """Print the trees of a profile, tasks first."""
-    columns = show.table("call path", "visits", "inclusive", "exclusive", "mean", "min", "max", "sd", "active")
+    headings = ("call path", "visits", "inclusive", "exclusive", "mean", "min", "max", "sd", "active")
+    columns = show.table(*headings, *map(escape, profile.metrics))
     total = max(int(profile.exclusive_ns[profile.role != at.STUB].sum()), 1)
     hidden = 0
     for root in (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW)):
@@ -137,8 +138,9 @@ def _numbers(profile: Profile, node: int) -> list[Any]:
     told = [f"{count:,}" + (f"+{int(profile.open[node])}" if profile.open[node] else "")]
     told += [show.seconds(int(ns) * 1e-9) for ns in (profile.inclusive_ns[node], profile.exclusive_ns[node])]
     active = f"{int(profile.active_max[node])}" if profile.active_max[node] else ""
+    counted = [f"{values[node]:.4g}" for values in profile.metrics.values()]
     if not count:
-        return [*told, "–", "–", "–", "–", active]
+        return [*told, "–", "–", "–", "–", active, *counted]
     spread = float(profile.variance_ns2[node]) ** 0.5
     each = (float(profile.mean_ns[node]), int(profile.least_ns[node]), int(profile.most_ns[node]), spread)
-    return [*told, *(show.seconds(ns * 1e-9) for ns in each), active]
+    return [*told, *(show.seconds(ns * 1e-9) for ns in each), active, *counted]

@@ -1,4 +1,7 @@
-"""Task events as a trace for Chrome and Perfetto: JSON whose slices are regions and fragments of tasks, a row a thread."""
+"""Task events as a trace for Chrome and Perfetto: JSON whose slices are regions and fragments of tasks, a row a thread.
+
+Numbers of instances are text: JavaScript keeps 53 bits, and both viewers read an ``id`` in hexadecimal.
+"""
 
 from __future__ import annotations
 
@@ -100,13 +103,15 @@ class TraceWriter:
         match kind:
             case Kind.CREATE:
                 self._made[number] = name
-                self._say("s", thread, now, name="create", id=number, cat="task")
+                self._say("s", thread, now, name="create", id=f"0x{number:x}", cat="task")
             case Kind.BEGIN:
                 self._tasks[number] = _Open(name or self._made.get(number, "task"))
                 self._switch(now, thread, number)
-                self._open(now, thread, self._tasks[number], self._tasks[number].name, "task", {"instance": number})
+                self._open(
+                    now, thread, self._tasks[number], self._tasks[number].name, "task", {"instance": str(number)}
+                )
                 if self._made.pop(number, None) is not None:
-                    self._say("f", thread, now, name="create", id=number, cat="task", bp="e")
+                    self._say("f", thread, now, name="create", id=f"0x{number:x}", cat="task", bp="e")
             case Kind.SWITCH if number == 0 or number in self._tasks:
                 self._switch(now, thread, number)
             case Kind.END | Kind.CANCEL if number in self._tasks and self._current.get(thread) == number:
@@ -131,9 +136,9 @@ class TraceWriter:
         self._current[thread] = number
         if number:
             for name, category in self._tasks[number].slices:
-                self._say("B", thread, now, name=name, cat=category, args={"instance": number})
+                self._say("B", thread, now, name=name, cat=category, args={"instance": str(number)})
 
-    def _open(self, now: int, thread: int, here: _Open, name: str, category: str, args: dict[str, int]) -> None:
+    def _open(self, now: int, thread: int, here: _Open, name: str, category: str, args: dict[str, str]) -> None:
         here.slices.append((name, category))
         self._say("B", thread, now, name=name, cat=category, args=args)
 

@@ -52,12 +52,12 @@ ENGINE_COUNTERS_BY = (
     ("carried.", "advisor_fields_carried", "field", "Optional fields carried but not learned, by field"),
 )
 
-# One line a gauge of what the profiles hold together: key of `Profiles.held`, help.
+# One line a gauge of what the profiles hold together: key of `Profiles.held`, metric, help.
 PROFILE_GAUGES = (
-    ("nodes", "Call paths of all profiles"),
-    ("instances", "Task instances made or begun, and not ended"),
-    ("events_waiting", "Task events that wait for other threads' streams"),
-    ("bytes", "Bytes of the profiles' tables and of the events that wait"),
+    ("nodes", "advisor_profile_nodes", "Call paths of all profiles"),
+    ("instances", "advisor_profile_instances", "Task instances made or begun, and not ended"),
+    ("events_waiting", "advisor_profile_events_waiting", "Task events that wait for other threads' streams"),
+    ("bytes", "advisor_profile_bytes", "Bytes of the profiles' tables and of the events that wait"),
 )
 
 
@@ -123,8 +123,8 @@ class HubCollector(Collector):
         yield GaugeMetricFamily("advisor_profiles", "Runs of tasks whose profile is kept", value=len(profiles.runs))
         yield CounterMetricFamily("advisor_profiles_dropped", "Profiles that gave way", value=profiles.gave_way)
         held = profiles.held()
-        for name, about in PROFILE_GAUGES:
-            yield GaugeMetricFamily(f"advisor_profile_{name}", about, value=held[name])
+        for key, name, about in PROFILE_GAUGES:
+            yield GaugeMetricFamily(name, about, value=held[key])
 
     def _model_memory(self) -> Iterator[Metric]:
         supports = self._hub.engine.advisor.components.supports

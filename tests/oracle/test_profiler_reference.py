@@ -225,3 +225,80 @@ def test_delay_and_no_work_are_what_looking_anew_finds(seed: int, threads: int) 
     assert no_work > 0
     assert measures.delay_s == pytest.approx(delay * 1e-9, rel=1e-12)
     assert measures.no_work_s == pytest.approx(no_work * 1e-9, rel=1e-12)
+
+
+def longest_path(events: TaskEvents) -> int:
+    """Return the span in ns: the run as a graph of pieces of work between creations and joins, its longest path."""
+    records = events.records[events.records["time"].argsort(kind="stable")]
+    work: list[int] = []
+    before: list[list[int]] = []
+    piece: dict[int, int] = {}  # of a task, or of a thread's implicit one as -1 - thread: where it stands
+    regions: dict[int, list[bool]] = defaultdict(list)  # is it work
+    since: dict[int, int] = {}  # of those that run
+    current: dict[int, int] = {}
+    creator: dict[int, int] = {}
+    ends: dict[int, list[int]] = defaultdict(list)
+
+    def go_on(task: int, *behind: int) -> None:
+        work.append(0)
+        before.append([*behind, piece[task]] if task in piece else list(behind))
+        piece[task] = len(work) - 1
+
+    def spend(task: int, now: int) -> None:
+        if task in since and (not regions[task] or regions[task][-1]) and (task > 0 or regions[task]):
+            work[piece[task]] += now - since[task]
+        if task in since:
+            since[task] = now
+
+    def runs(thread: int, task: int, now: int) -> None:
+        here = current[thread]
+        spend(here, now)
+        del since[here]
+        since[task] = now
+        current[thread] = task
+
+    for now, number, other, _, thread, kind, _ in records.tolist():
+        if thread not in current:
+            current[thread] = -1 - thread
+            since[-1 - thread] = now
+            go_on(-1 - thread)
+        here = current[thread]
+        spend(here, now)
+        match Kind(kind):
+            case Kind.CREATE:
+                go_on(number, piece[here])
+                go_on(here)
+                creator[number] = here
+            case Kind.BEGIN | Kind.SWITCH:
+                if (number or -1 - thread) != here:
+                    runs(thread, number or -1 - thread, now)
+            case Kind.END:
+                ends[creator[number]].append(piece[number])
+                runs(thread, -1 - thread, now)
+            case Kind.ENTER:
+                regions[here].append(other != RegionKind.CREATION)
+            case Kind.SYNC_BEGIN:
+                regions[here].append(False)
+            case Kind.EXIT | Kind.SYNC_END:
+                regions[here].pop()
+                if kind == Kind.SYNC_END and other == SyncKind.TASKWAIT:
+                    go_on(here, *ends[here])
+            case _:
+                pass
+    length: list[int] = []
+    for k, behind in enumerate(before):
+        length.append(work[k] + max((length[each] for each in behind), default=0))
+    return max(length)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_span_is_the_longest_path_of_the_graph(seed: int, threads: int) -> None:
+    untied = seed % 2 == 1
+    events = Program(
+        threads, recursive(4, 1 + seed % 3, 700 + 13 * seed, gives_way=untied), seed=seed, untied=untied, contention=0.3
+    ).run()
+    profiler = Profiler(compiled=False)
+    profiler.fold(events)
+    profiler.flush()
+    assert profile_of(profiler).measures.span_s == pytest.approx(longest_path(events) * 1e-9, rel=1e-12)

@@ -84,7 +84,9 @@ def test_decoding_touches_no_record(run: TaskEvents) -> None:
     assert np.shares_memory(decode(data).records, np.frombuffer(data, np.uint8))
 
 
-def test_sizes_parameters_and_metrics_reach_instances_and_nodes() -> None:
+def test_sizes_parameters_and_metrics_reach_instances_and_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     further = ("size", "parameter:depth", "misses")
     columns = {
         "time": [0, 1, 2, 5, 9],
@@ -107,6 +109,12 @@ def test_sizes_parameters_and_metrics_reach_instances_and_nodes() -> None:
     assert profile.inclusive_ns[labels["depth=3"]] == 8
     again = type(profile).from_dict(json.loads(json.dumps(profile.as_dict())))
     assert again.as_dict() == profile.as_dict()
+    write_profile(tmp_path / "p.json", profile)
+    with pytest.raises(SystemExit):
+        main(["profile", str(tmp_path / "p.json")])
+    shown = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
+    assert shown["call"][-1] == "misses"
+    assert shown["foo"][-1] == "7"
 
 
 def test_late_events_are_counted_and_left_out() -> None:
@@ -141,7 +149,9 @@ def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskE
     assert not any(depth.values())
     measures = read_profile_of(run).measures
     assert length * 1e-6 == pytest.approx(measures.workers_s, rel=1e-9)
-    assert sum(event["ph"] == "s" for event in events) == sum(event["ph"] == "f" for event in events) == measures.begins
+    made = [event["id"] for event in events if event["ph"] == "s"]
+    assert sorted(made) == sorted(event["id"] for event in events if event["ph"] == "f")
+    assert len(set(made)) == measures.begins
 
 
 def read_profile_of(run: TaskEvents):

@@ -1,4 +1,4 @@
-"""Tasks that their creator waits for: no worker could take them, and the longest path goes through them."""
+"""What the longest path goes through, and what no worker could take: tasks run in line, and dependences."""
 
 from __future__ import annotations
 
@@ -70,3 +70,25 @@ def test_the_creator_goes_on_behind_what_it_ran_in_line() -> None:
     profiler = Profiler(window_ns=0, compiled=False)
     profiler.fold(out.batch())
     assert profile_of(profiler).measures.span_s == pytest.approx((45 + 7) * 1e-9)
+
+
+@pytest.mark.parametrize("depends", [True, False])
+def test_a_task_that_depends_on_another_is_behind_it(depends: bool) -> None:
+    out = EventWriter()
+    for thread in (0, 1):
+        out.add(0, Kind.SYNC_BEGIN, thread=thread, type="barrier", other=SyncKind.BARRIER)
+    for number in (1, 2):
+        out.add(0, Kind.CREATE, instance=number, type="A")
+    if depends:
+        out.add(0, Kind.DEPENDENCE, instance=2, other=1)
+    out.add(0, Kind.BEGIN, instance=1, type="A")
+    out.add(10, Kind.END, instance=1)
+    out.add(10, Kind.BEGIN, instance=2, type="A")
+    out.add(17, Kind.END, instance=2)
+    profiler = Profiler(window_ns=0, compiled=False)
+    assert not profiler.fold(out.batch()).refused
+    m = profile_of(profiler).measures
+    assert m.dependences == depends
+    assert m.span_s == pytest.approx(17e-9 if depends else 10e-9)
+    assert m.delay_s == pytest.approx(0.0 if depends else 10e-9)  # the other worker could have taken the second
+    assert m.delay_s + m.no_work_s == pytest.approx(17e-9)

@@ -128,7 +128,6 @@ static void on_implicit_task(ompt_scope_endpoint_t endpoint, ompt_data_t *parall
     if (!t) return;
     uint64_t now = ticks();
     if (endpoint == ompt_scope_begin) {
-        t->alone = actual == 1;
         struct team *team = parallel ? parallel->ptr : NULL;
         if (!(task = new_task(t))) return;
         task->implicit = true;
@@ -139,8 +138,10 @@ static void on_implicit_task(ompt_scope_endpoint_t endpoint, ompt_data_t *parall
         task->depth = task->base ? task->base->depth : 0;
         task->type = team ? team->type : task->initial ? known.program : known.unknown;
         task->team = team ? team->number : 0;
+        task->outer_alone = t->alone;
         data->ptr = task;
         t->current = task;
+        t->alone = actual == 1;
         stop_idling(t, now);
         if (task->followed)
             put(t, now, ENTER, task->team, task->initial ? PLAIN : PARALLEL, task->type, 0);
@@ -154,7 +155,7 @@ static void on_implicit_task(ompt_scope_endpoint_t endpoint, ompt_data_t *parall
     else
         leave_out(t, 1);
     t->current = task->outer;
-    t->alone = false; /* or not known: it only saves a look at the clock */
+    t->alone = task->outer_alone;
     data->ptr = NULL;
     if (!t->current) start_idling(t, now);
     free_task(t, task);
@@ -247,25 +248,38 @@ static void on_task_schedule(ompt_data_t *prior_data, ompt_task_status_t status,
 
 /* ---- synchronisation ---- */
 
-static void begin_sync(struct thread *t, struct task *task, ompt_sync_region_t kind, const void *code, uint64_t now) {
+static void begin_sync(struct thread *t, struct task *task, ompt_sync_region_t kind, const void *code) {
     uint8_t waits = kind == ompt_sync_region_taskwait ? TASKWAIT : kind == ompt_sync_region_taskgroup ? TASKGROUP : BARRIER;
-    /* The end of a parallel region is told with or without a place, by thread. */
-    uint32_t type = waits == BARRIER && kind != ompt_sync_region_barrier_explicit ? known.barrier : type_of_code(code);
     if (task->syncs == SYNC_DEPTH) return;
     if (task->creation) leave_creation(t, t->creating_type); /* whose hand-over was not seen */
     unsigned i = task->syncs++;
     task->sync[i].kind = waits;
-    task->sync[i].type = type;
     task->sync[i].before = task->bucket;
     task->sync[i].told = false;
-    if (task->followed)
-        task->sync[i].told = put_opening(t, now, SYNC_BEGIN, id_of(task), waits, type);
+    if (task->followed) {
+        /* The end of a parallel region is told with or without a place, by thread. */
+        uint32_t type = waits == BARRIER && kind != ompt_sync_region_barrier_explicit ? known.barrier : type_of_code(code);
+        task->sync[i].type = type;
+        task->sync[i].told = put_opening(t, ticks(), SYNC_BEGIN, id_of(task), waits, type);
+        return;
+    }
+    leave_out(t, 1);
+    task->waits += task->waits < UINT16_MAX;
+    spend(task, ticks());
+    task->bucket = WAITS;
+}
+
+static void end_sync(struct thread *t, struct task *task) {
+    if (!task->syncs) return;
+    unsigned i = --task->syncs;
+    if (task->followed && task->sync[i].told)
+        put(t, ticks(), SYNC_END, id_of(task), task->sync[i].kind, task->sync[i].type, 0);
+    else if (task->followed)
+        ADD(t->dropped, 1);
     else {
         leave_out(t, 1);
-        spend(task, now);
-        task->bucket = WAITS;
-        task->waits += task->waits < UINT16_MAX;
-        t->fresh = now;
+        spend(task, ticks());
+        task->bucket = task->sync[i].before;
     }
 }
 
@@ -275,23 +289,13 @@ static void on_sync_region(ompt_sync_region_t kind, ompt_scope_endpoint_t endpoi
     struct thread *t = here();
     struct task *task = t ? t->current : NULL;
     if (!task || kind == ompt_sync_region_reduction) return;
-    /* Where no task ran meanwhile, a thread alone has waited for nobody: the sums need no second look at the clock. */
-    bool at_once = t->fresh && t->alone && !task->followed && endpoint == ompt_scope_end;
-    uint64_t now = at_once ? t->fresh : ticks();
-    if (endpoint == ompt_scope_begin) {
-        begin_sync(t, task, kind, code, now);
-        return;
-    }
-    if (!task->syncs) return;
-    unsigned i = --task->syncs;
-    if (!task->followed) {
+    if (t->alone && !task->followed) { /* the runtime has run its tasks as they were made: there is nothing to wait for */
         leave_out(t, 1);
-        spend(task, now);
-        task->bucket = task->sync[i].before;
-    } else if (task->sync[i].told)
-        put(t, now, SYNC_END, id_of(task), task->sync[i].kind, task->sync[i].type, 0);
+        task->waits += endpoint == ompt_scope_begin && task->waits < UINT16_MAX;
+    } else if (endpoint == ompt_scope_begin)
+        begin_sync(t, task, kind, code);
     else
-        ADD(t->dropped, 1);
+        end_sync(t, task);
 }
 
 /* ---- what the program says itself ---- */

@@ -57,6 +57,7 @@ struct task {
         uint8_t kind, before;
         bool told;
     } sync[SYNC_DEPTH];
+    bool outer_alone;   /* of an implicit task: whether this thread was alone before */
     struct task *base;  /* of an implicit task: the explicit one that encountered its region on this thread */
     struct task *outer; /* of an implicit task: what this thread ran before */
     uint64_t team;

@@ -287,6 +287,7 @@ static bool enough(void) { /* of a program that has ended */
 
 static void *help(void *nothing) {
     (void)nothing;
+    pthread_setname_np(pthread_self(), "advisor"); /* for who looks at the program's threads */
     while (!over) {
         bool last = atomic_load(&tool.stopping);
         if (last && !deadline_ms) deadline_ms = now_ms() + tool.flush_ms;

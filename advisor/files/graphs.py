@@ -161,11 +161,14 @@ def _stg(text: str, name: str, timed: bool) -> GraphFile:
     """
     lines = [line.split("#", 1)[0].split() for line in text.splitlines()]
     lines = [line for line in lines if line]
+    rows: list[list[Any]] = []
     try:
-        rows = [
-            [int(word) for word in line[:1]] + [float(line[1])] + [int(word) for word in line[2:]] for line in lines[1:]
-        ]
         count = int(lines[0][0])
+        for line in lines[1:]:
+            if rows and 3 <= len(rows[-1]) < 3 + rows[-1][2]:  # a long list of predecessors, folded
+                rows[-1] += [int(word) for word in line]
+            else:
+                rows.append([int(line[0]), float(line[1]), *(int(word) for word in line[2:])])
     except (ValueError, IndexError) as error:
         raise InvalidValue(
             "graph", name, "a line of numbers for each task: id, time, number of predecessors, these"
@@ -174,7 +177,8 @@ def _stg(text: str, name: str, timed: bool) -> GraphFile:
         raise InvalidValue("graph", f"{len(rows)} lines of tasks", f"{count} of them, or {count + 2} with the dummies")
     for row in rows:
         if len(row) < 3 or len(row) != 3 + row[2]:
-            raise InvalidValue(f"tasks[{row[0]:g}]", f"{len(row) - 3} predecessors", f"as many as it says, {row[2:3]}")
+            found, told = max(0, len(row) - 3), f": {row[2]}" if len(row) > 2 else ""
+            raise InvalidValue(f"tasks[{row[0]}]", f"{found} predecessors", f"as many as it says{told}")
     return GraphFile(
         graph_of_tasks((Task(str(row[0]), row[1], [str(parent) for parent in row[3:]]) for row in rows), unit="unit"),
         name,

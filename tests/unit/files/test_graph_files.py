@@ -219,9 +219,20 @@ def test_stg_reads_with_its_dummies_and_in_its_own_unit(tmp_path: Path) -> None:
     assert simulate(graph, 1).makespan == 11
 
 
+def test_stg_folds_long_lists_and_has_times_with_a_fraction(tmp_path: Path) -> None:
+    path = tmp_path / "g.STG"
+    path.write_text("4\n0 1.5 0\n1 1 0\n2 2 0\n3 3 3 0\n      1\n 2  # the last\n")
+    graph = read_graph(path).graph
+    assert edges_of(graph) == {("0", "3"), ("1", "3"), ("2", "3")}
+    assert simulate(graph, 3).makespan == 5.0
+    assert simulate(graph, 1).makespan == 7.5
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("2\n0 1 1\n1 1 1 0\n", "tasks"),
+        ("1\n0 1\n", "predecessors"),
         ("", "numbers"),
         ("x", "numbers"),
         ("3\n0 1 0\n", "lines of tasks"),

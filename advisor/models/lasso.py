@@ -133,16 +133,20 @@ def _next_break(
     """Return how far it goes until a column enters or leaves, and which one; -1: none does."""
     slope = gram @ towards
     residual = right - gram @ weights
-    step, entering, leaving = penalty, -1, -1
-    for column in range(len(right)):
-        if column in active:
-            if towards[column] < 0.0 and -weights[column] / towards[column] < step:
-                step, entering, leaving = max(0.0, -weights[column] / towards[column]), -1, column
-        elif column != barred and not left_out[column] and slope[column] < 1.0:
-            gap = max(0.0, (penalty - residual[column]) / (1.0 - slope[column]))
-            if gap < step:
-                step, entering, leaving = gap, column, -1
-    return step, entering, leaving
+    steps = np.full(len(right), np.inf)
+    used = np.zeros(len(right), np.bool_)
+    used[active] = True
+    falls = used & (towards < 0.0)
+    steps[falls] = -weights[falls] / towards[falls]
+    comes = ~used & ~left_out & (slope < 1.0)
+    if barred >= 0:
+        comes[barred] = False
+    steps[comes] = (penalty - residual[comes]) / (1.0 - slope[comes])
+    column = int(steps.argmin())
+    step = max(0.0, float(steps[column]))
+    if step >= penalty:
+        return penalty, -1, -1
+    return (step, -1, column) if used[column] else (step, column, -1)
 
 
 def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, float]:
@@ -158,8 +162,11 @@ def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, flo
         at = _at(grid, own, own_weights)
         train = total_without(folds, k)
         n = folds[k, -2, -2]
-        for place, each in enumerate(at):
-            losses[place] += _squares(folds[k], each, _level(train, each) if intercept else 0.0) / n
+        level = (
+            (train[-2, -1] - at @ train[-2, :-2]) / max(float(train[-2, -2]), 1.0) if intercept else np.zeros(len(at))
+        )
+        row = np.column_stack([-at, -level, np.ones(len(at))])
+        losses += np.maximum(((row @ folds[k]) * row).sum(axis=1), 0.0) / n
     best = int(np.flatnonzero(losses == losses.min())[-1])
     chosen = _at(grid[best : best + 1], penalties, weights)[0]
     target = total[-1, -1] / total[-2, -2]

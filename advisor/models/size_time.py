@@ -35,17 +35,18 @@ SIGNIFICANT: Final = 2.0  # standard errors by which a cell's mean must miss the
 TOLERATED: Final = 0.02  # and share of it
 
 _HEAD = (
-    "count", "total", "squares", "first", "second", "sized", "sized_total", "sized_squares", "size_low", "size_high",
+    "count", "total", "logs", "log_squares", "first", "second", "sized", "sized_total", "size_low", "size_high",
     "points", "predicted_printed", "knots", "predicted_refined", "refreeze_at",
 )  # fmt: skip
 _AT: Final = {name: place for place, name in enumerate(_HEAD)}
 _PARTS: Final = {
     "point_sizes": POINTS, "point_times": POINTS, "knot_sizes": KNOTS, "knot_times": KNOTS,
-    "range": RANGE_WORDS, "cells": 6 * CELLS, "rate_range": RANGE_WORDS, "rates": BUCKETS * RATE_CELLS,
+    "range": RANGE_WORDS, "cells": 7 * CELLS, "rate_range": RANGE_WORDS, "rates": BUCKETS * RATE_CELLS,
 }  # fmt: skip
 _STARTS: Final = dict(zip(_PARTS, np.cumsum([len(_HEAD), *_PARTS.values()])[:-1].tolist(), strict=True))
 WORDS: Final = len(_HEAD) + sum(_PARTS.values())
-N, SIZE, TIME, TIME2, NEAR_SIZE, NEAR_TIME = range(6)  # of a cell: counts, sums, and the instance nearest to its centre
+# Of a cell: count, sums of size, time, log time and its square, and the instance nearest to its centre.
+N, SIZE, TIME, LOG, LOG2, NEAR_SIZE, NEAR_TIME = range(7)
 
 
 class SizeTime:
@@ -70,8 +71,8 @@ class SizeTime:
 
     @property
     def cells(self) -> Floats:
-        """The cells in use with something in them (6, c), by size: n, sum of size, of time, of time squared, an instance."""
-        found = self.part("cells").reshape(6, CELLS)[:, absolute(self.part("range"), CELLS) % CELLS]
+        """The cells in use with something in them (7, c), by size."""
+        found = self.part("cells").reshape(7, CELLS)[:, absolute(self.part("range"), CELLS) % CELLS]
         return found[:, found[N] > 0.0]
 
     @property
@@ -112,17 +113,15 @@ class SizeTime:
             at = place - int(self.number("count"))
             if 0 <= at < len(times):
                 self.words[_AT[name]] = times[at]
-        self._sums("count", "total", "squares", times)
+        self.words[_AT["count"]] += len(times)
+        logs = np.log(times)
+        for name, values in (("total", times), ("logs", logs), ("log_squares", logs * logs)):
+            self.words[_AT[name]] = _left_sum(self.number(name), values)
         self._fold_rates(np.where(sizes > 0.0, sizes, 1.0) / times, running)
         sized = np.flatnonzero(sizes > 0.0)
         if len(sized):
             self._fold_points(sizes[sized], times[sized])
             self._fold_refined(sizes[sized], times[sized])
-
-    def _sums(self, count: str, total: str, squares: str, times: Floats) -> None:
-        self.words[_AT[count]] += len(times)
-        self.words[_AT[total]] = _left_sum(self.number(total), times)
-        self.words[_AT[squares]] = _left_sum(self.number(squares), times * times)
 
     def _fold_rates(self, rates: Floats, running: Ints) -> None:
         words = self.part("rate_range")
@@ -192,25 +191,28 @@ class SizeTime:
         self.words[at] = _left_sum(float(self.words[at]), times)
 
     def _learn_cells(self, sizes: Floats, times: Floats) -> None:
-        self._sums("sized", "sized_total", "sized_squares", times)
+        self.words[_AT["sized"]] += len(times)
+        self.words[_AT["sized_total"]] = _left_sum(self.number("sized_total"), times)
+        logs = np.log(times)
         self.words[_AT["size_low"]] = min(self.number("size_low"), float(sizes.min()))
         self.words[_AT["size_high"]] = max(self.number("size_high"), float(sizes.max()))
-        words, cells = self.part("range"), self.part("cells").reshape(6, CELLS)
+        words, cells = self.part("range"), self.part("cells").reshape(7, CELLS)
         keys = keys_of(sizes, RESOLUTION)
         for part, wider in widening(words, keys, CELLS):
             if wider:
                 old, places = halved(words, CELLS)
                 before = cells[:, old]
                 cells[:] = 0.0
-                for row in (N, SIZE, TIME, TIME2):
+                for row in (N, SIZE, TIME, LOG, LOG2):
                     np.add.at(cells[row], places, before[row])
                 there = before[N] > 0.0
                 level = int(words[0]) + 1
                 self._keep_nearest(cells, level, places[there], before[NEAR_SIZE][there], before[NEAR_TIME][there])
                 continue
             places = places_of(words, keys[part], CELLS)
-            for row, values in ((N, 1.0), (SIZE, sizes[part]), (TIME, times[part]), (TIME2, times[part] ** 2)):
-                np.add.at(cells[row], places, values)
+            for row, values in ((SIZE, sizes), (TIME, times), (LOG, logs), (LOG2, logs * logs)):
+                np.add.at(cells[row], places, values[part])
+            np.add.at(cells[N], places, 1.0)
             self._keep_nearest(cells, int(words[0]), places, sizes[part], times[part])
 
     def _keep_nearest(self, cells: Floats, level: int, places: Ints, sizes: Floats, times: Floats) -> None:
@@ -252,14 +254,14 @@ class SizeTime:
 
 
 def within_cells(cells: Floats) -> float:
-    """Return the standard deviation of time within cells, relative to each cell's mean; 0 where no cell has two instances."""
+    """Return the standard deviation of log time within cells; 0 where no cell has two instances.
+
+    Of the logarithm, so that the few instances which a machine interrupts do not hide how the others depend on size.
+    """
     n = cells[N]
     several = n > 1.0
-    if not several.any():
-        return 0.0
-    mean = cells[TIME][several] / n[several]
-    squares = np.maximum(cells[TIME2][several] - n[several] * mean**2, 0.0) / mean**2
-    return float(np.sqrt(squares.sum() / (n[several] - 1.0).sum()))
+    squares = np.maximum(cells[LOG2] - cells[LOG] ** 2 / n, 0.0)[several]
+    return float(np.sqrt(squares.sum() / (n[several] - 1.0).sum())) if several.any() else 0.0
 
 
 def _off_centre(sizes: NDArray[np.float64], level: int) -> NDArray[np.float64]:

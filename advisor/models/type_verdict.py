@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, TIME2, N, SizeTime
+from advisor.models.size_time import LOG, LOG2, NEAR_SIZE, NEAR_TIME, SIZE, TIME, N, SizeTime
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,7 +57,7 @@ class TypeReport:
     count, sized : int
         Instances ended, and those with a size.
     total_s, mean_s, deviation : float
-        Sum and mean of their times; relative standard deviation.
+        Sum and mean of their times; standard deviation of the logarithm: the relative one, which outliers do not make.
     errors : mapping of str to float
         Of the total, |1 - predicted / measured| (Eq. 1): by the time of the first and of the second instance, and, of those
         with a size, by support points as printed and refined, by two clusters as printed, and by as many as there seem to be.
@@ -114,7 +114,7 @@ def report_of(learned: SizeTime) -> TypeReport:
     rates = rates_of(learned)
     slowdown, certain = _slowdown(rates)
     mean = total / count
-    deviation = float(np.sqrt(max(learned.number("squares") / count - mean**2, 0.0)) / mean)
+    deviation = float(np.sqrt(max(learned.number("log_squares") / count - (learned.number("logs") / count) ** 2, 0.0)))
     verdict, model, why = _judged(learned, deviation, clusters, slowdown if certain else 1.0, errors)
     return TypeReport(
         count, sized, total, mean, deviation, errors, int(learned.number("points")), int(learned.number("knots")), clusters,
@@ -216,17 +216,17 @@ def _total(clusters: tuple[Cluster, ...]) -> float:
 
 
 def _by_size(learned: SizeTime) -> float:
-    """Return the share of the variance of time that sizes explain: of each instance by the others, of its cell where there are
-    some, else of the neighbouring cells."""
-    n, total = learned.number("sized"), learned.number("sized_total")
-    variance = learned.number("sized_squares") - total**2 / n
+    """Return the share of the variance of log time that sizes explain: of each instance by the others, of its cell where there
+    are some, else of the neighbouring cells."""
     cells = learned.cells
+    n = cells[N].sum()
+    variance = float(cells[LOG2].sum() - cells[LOG].sum() ** 2 / n)
     if variance <= 0.0 or cells.shape[1] < 2:
         return 0.0
-    counts, sizes, means = cells[N], cells[SIZE] / cells[N], cells[TIME] / cells[N]
+    counts, sizes, means = cells[N], np.log(cells[SIZE] / cells[N]), cells[LOG] / cells[N]
     single = np.flatnonzero(counts == 1.0)
     several = counts > 1.0
-    within = np.maximum(cells[TIME2] - counts * means**2, 0.0)[several]
+    within = np.maximum(cells[LOG2] - counts * means**2, 0.0)[several]
     lost = float((within * (counts[several] / (counts[several] - 1.0)) ** 2).sum())
     if len(single):
         below, above = np.maximum(single - 1, 0), np.minimum(single + 1, len(sizes) - 1)

@@ -166,7 +166,7 @@ class Profiler:
         if not len(self.window):
             return self
         made = copy(self)
-        made.tables, made.window = self.tables.whole_copy(), copy(self.window)
+        made.tables, made.window, made.types = self.tables.whole_copy(), copy(self.window), self.types.copied()
         made.flush()
         return made
 

@@ -117,6 +117,13 @@ class TaskTypes:
             found[told if told not in found else f"{told} #{number}"] = report_of(model)
         return dict(sorted(found.items(), key=lambda each: -each[1].total_s))
 
+    def copied(self) -> TaskTypes:
+        """Return a copy, to learn on apart."""
+        made = TaskTypes()
+        header, words = self.to_words()
+        made.take(header, words)
+        return made
+
     def to_words(self) -> tuple[dict[str, Any], Floats]:
         """Return a header and the records, one after the other: what a checkpoint keeps."""
         self.settle()

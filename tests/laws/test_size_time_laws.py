@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.domain.task_events import EventWriter, Kind
 from advisor.models.size_time import ABOVE, BELOW, CELLS, POINTS, WORDS, SizeTime
 from advisor.models.type_verdict import VERDICTS, report_of
 from advisor.profile import layout as at
+from advisor.profile.profiler import Profiler
 from advisor.profile.task_types import LEARNED_ALL, TYPES_MAX, TaskTypes
 
 
@@ -130,3 +132,17 @@ def test_hostile_sizes_are_none_and_types_beyond_the_cap_are_counted():
     back = TaskTypes()
     back.take(*many.to_words())
     assert back.reports(str) == many.reports(str)
+
+
+def test_a_look_at_what_waits_teaches_nothing():
+    out = EventWriter()
+    for number in range(1, 11):
+        out.add(10 * number, Kind.BEGIN, instance=number, type="a")
+        out.add(10 * number + 5, Kind.END, instance=number)
+    profiler = Profiler(compiled=False)
+    profiler.fold(out.batch())
+    for _ in range(3):
+        assert profiler.as_if_ended().types.reports(str)["0"].count == 10
+    assert profiler.types.reports(str) == {}
+    profiler.flush()
+    assert profiler.types.reports(str)["0"].count == 10

@@ -166,7 +166,12 @@ def _compile_all() -> bool:
 
 async def _compile() -> None:
     """Load or compile the compiled folds beside the loop, seconds on a new machine; until then numpy folds."""
-    if await to_thread.run_sync(_compile_all, abandon_on_cancel=True):
+    try:
+        compiled = await to_thread.run_sync(_compile_all, abandon_on_cancel=True)
+    except Exception as error:  # whatever a compiler meets on a strange machine: numpy folds as well
+        event(logging.WARNING, "folds are not compiled", error=error)
+        return
+    if compiled:
         event(logging.INFO, "folds are compiled")
 
 

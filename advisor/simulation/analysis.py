@@ -16,6 +16,7 @@ from advisor.errors import InvalidValue, TooLarge
 from advisor.simulation import divisions
 from advisor.simulation.contended import contended
 from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.kernels import COMPILED
 from advisor.simulation.loops import Trace, fixed_lists, queued, shared_line, shared_ranks, shared_stack
 from advisor.simulation.own_queues import OwnQueue, SemiStatic, WorkStealing
 from advisor.simulation.policies import (
@@ -32,8 +33,6 @@ from advisor.simulation.policies import (
 from advisor.simulation.program import Program
 from advisor.simulation.systems import Lock, System, alone
 from advisor.simulation.tied import groups_of, lists_of, queue_of
-
-COMPILED: list[Any] = []  # the compiled loops, once `use_compiled` has been called
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(
     {

@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
-from advisor.simulation.analysis import COMPILED
+from advisor.simulation.kernels import COMPILED
 from advisor.simulation.program import Program
 
 Deque = tuple[list[int], list[int], list[int], list[int]]

@@ -29,7 +29,7 @@ def declared(count: int) -> str:
 
 
 def commented(count: int) -> str:
-    """The same with a comment in every definition, which keeps it from being read as one token."""
+    """The same with a comment in every definition."""
     return declared(count).replace(" ((frame", " /* of frames */ ((frame")
 
 

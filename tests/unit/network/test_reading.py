@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge
 from advisor.network import parse, read, write
 from advisor.network.program import Box, Label
+from advisor.network.reader import uncommented
 
 
 def shape(network: Network) -> Any:
@@ -354,9 +356,11 @@ def test_what_programs_in_the_wild_write_reads_and_is_written_back(text: str) ->
     ["(x)->(y)", "->", "-> (a)", "() -> ()|(<t>)", "(a=,<b> =,<#c>) -> (d,<#e>) | ()", "( a\n,b )->( c )"],
 )
 def test_a_box_read_as_one_token_is_the_box_that_the_rules_read(signature: str) -> None:
-    plain, commented = read(f"box\n b \n({signature}) ;"), read(f"box\n b /**/\n({signature}) ;")
-    assert plain == commented
-    assert [(item.line, item.column) for item in (*plain.definitions, *commented.definitions)] == [(2, 2), (2, 2)]
+    (plain,) = read(f"box\n b \n({signature}) ;").definitions
+    (ruled,) = read(f"box\n b \n({signature}) {{<<<>>>}}").definitions  # code keeps it from being one token
+    (commented,) = read(f"box\n b /* {{ */\n({signature}) // }}\n;").definitions
+    assert plain == commented == replace(cast("Box", ruled), code=cast("Box", plain).code)
+    assert [(item.line, item.column) for item in (plain, ruled, commented)] == [(2, 2)] * 3
 
 
 @pytest.mark.parametrize("text", [None, 7, b"a", ["a"]])
@@ -422,3 +426,34 @@ def error_of(text: str) -> AdvisorError | None:
     except AdvisorError as error:
         return error
     return None
+
+
+@pytest.mark.parametrize(
+    ("text", "blank"),
+    [
+        ("a // b\n.. c", "a     \n.. c"),
+        ("a /* b\n* / */ .. c", "a     \n       .. c"),
+        ("a // no end", "a          "),
+        ("a // <<< b\n.. c // >>>", "a         \n.. c       "),
+        ("a /* <metadata> // */ .. c", "a                     .. c"),
+        (
+            "box b ((x) -> (y)) {<<< // kept /* as is >>>}; // gone",
+            "box b ((x) -> (y)) {<<< // kept /* as is >>>};        ",
+        ),
+        ("<metadata a='//'/> /* gone */", "<metadata a='//'/>           "),
+        ("<metadata> // kept </metadata>// gone", "<metadata> // kept </metadata>       "),
+        ("<? // kept ?> <!-- /* kept --> // gone", "<? // kept ?> <!-- /* kept -->        "),
+        ("a .. /* open", "a .. /* open"),
+        ("a // gone\n<!-- open // kept", "a        \n<!-- open // kept"),
+        ("<<< /* a */", "<<< /* a */"),
+    ],
+)
+def test_comments_are_blank_and_nothing_else_is(text: str, blank: str) -> None:
+    assert uncommented(text) == blank
+
+
+@pytest.mark.parametrize("opening", ["/*", "<<<", "<?", "<!--", "<metadata ", "<metadata>", "//", "<m:metadata"])
+def test_openings_without_end_cost_no_more_than_their_length(opening: str) -> None:
+    """A quadratic search would take hours here."""
+    text = opening * (2**21 // len(opening))
+    assert len(uncommented(text)) == len(text)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from advisor.domain.sharing import Together
+from advisor.planning.asked.requests import OBJECTIVES, Request
 from advisor.planning.combining import Share
 from advisor.planning.plans import plan
-from advisor.planning.requests import OBJECTIVES, Request
 from advisor.planning.sentences import sentences
 from advisor.planning.sweeping import evaluate, sweep
 from advisor.planning.together import plan_together

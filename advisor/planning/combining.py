@@ -16,9 +16,9 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.errors import InvalidValue
-from advisor.planning.options import counts_of
-from advisor.planning.requests import Request, allowed_of, by_key, limits_of
-from advisor.planning.visits import visits_of
+from advisor.planning.asked.options import counts_of
+from advisor.planning.asked.requests import Request, allowed_of, by_key, limits_of
+from advisor.planning.asked.visits import visits_of
 
 AS_GIVEN = ("minimum", "maximum", "scale", "pinned")  # by key, handed on as they are
 # Options with an entry a node -> which nodes of a network these are.

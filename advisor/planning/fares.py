@@ -22,13 +22,13 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
-from advisor.planning.demand import Floats, Ints
-from advisor.planning.model import Model
-from advisor.planning.objectives import latency_of
-from advisor.planning.options import curves_for, heaviest_share
-from advisor.planning.requests import Request, scales_of, whole, within
-from advisor.planning.structure import structure_of
-from advisor.planning.visits import Visits
+from advisor.planning.asked.demand import Floats, Ints
+from advisor.planning.asked.options import curves_for, heaviest_share
+from advisor.planning.asked.requests import Request, scales_of, whole, within
+from advisor.planning.asked.visits import Visits
+from advisor.planning.queues.model import Model
+from advisor.planning.queues.structure import structure_of
+from advisor.planning.solving.objectives import latency_of
 
 Bools = NDArray[np.bool_]
 

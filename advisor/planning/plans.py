@@ -14,19 +14,25 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
-from advisor.planning.demand import TIE, Ints
-from advisor.planning.explaining import answer
-from advisor.planning.general import is_plain, solved
-from advisor.planning.latency import least_cores_for_latency, lowest_latency
-from advisor.planning.priced import least_cores_priced, lowest_latency_priced
-from advisor.planning.reasons import Outcome, reasons
-from advisor.planning.requests import Request, demand_of
-from advisor.planning.sharing import best_grouping, check_shared, fewest_grouping, fewest_one_group, one_group
-from advisor.planning.table_demand import AnyDemand, TableDemand
-from advisor.planning.tables import MARGINAL_MAX, gap_of, knee, marginals, runners_up, utilizations
-from advisor.planning.throughput import best_period, least_cores, total_cores
-from advisor.planning.turns import Grouping, period_bound
-from advisor.planning.visits import visits_of
+from advisor.planning.asked.demand import TIE, Ints
+from advisor.planning.asked.requests import Request, demand_of
+from advisor.planning.asked.table_demand import AnyDemand, TableDemand
+from advisor.planning.asked.visits import visits_of
+from advisor.planning.closed_forms.latency import least_cores_for_latency, lowest_latency
+from advisor.planning.closed_forms.priced import least_cores_priced, lowest_latency_priced
+from advisor.planning.closed_forms.reasons import Outcome, reasons
+from advisor.planning.closed_forms.sharing import (
+    best_grouping,
+    check_shared,
+    fewest_grouping,
+    fewest_one_group,
+    one_group,
+)
+from advisor.planning.closed_forms.tables import MARGINAL_MAX, gap_of, knee, marginals, runners_up, utilizations
+from advisor.planning.closed_forms.throughput import best_period, least_cores, total_cores
+from advisor.planning.closed_forms.turns import Grouping, period_bound
+from advisor.planning.solving.explaining import answer
+from advisor.planning.solving.general import is_plain, solved
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.domain.answers import Allocation, Marginal
-from advisor.planning.reasons import amount, plural
+from advisor.planning.closed_forms.reasons import amount, plural
 
 SHOWN = 8  # components, rows and points that are told one by one
 GOALS = {

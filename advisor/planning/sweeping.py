@@ -12,14 +12,14 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue, TooLarge
-from advisor.planning.explaining import answer
-from advisor.planning.general import is_plain, problem_for, solution
-from advisor.planning.placing import machine_of
+from advisor.planning.asked.requests import Request, by_key, whole
+from advisor.planning.asked.visits import visits_of
 from advisor.planning.plans import plan
-from advisor.planning.relaxing import solve
-from advisor.planning.requests import Request, by_key, whole
-from advisor.planning.search import Problem
-from advisor.planning.visits import visits_of
+from advisor.planning.solving.explaining import answer
+from advisor.planning.solving.general import is_plain, problem_for, solution
+from advisor.planning.solving.placing import machine_of
+from advisor.planning.solving.relaxing import solve
+from advisor.planning.solving.search import Problem
 
 SWEEP_MAX = 4096  # numbers of cores of one sweep
 EVALUATED = "throughput"  # the objective of an allocation that is only judged: nothing is left to choose

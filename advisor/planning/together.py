@@ -11,13 +11,13 @@ from advisor.domain import limits
 from advisor.domain.answers import Allocation, Reason
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
+from advisor.planning.asked.demand import Ints
+from advisor.planning.asked.requests import allowed_of, limits_of, number, pins_of, scales_of, whole
+from advisor.planning.asked.visits import visits_of
+from advisor.planning.closed_forms.reasons import amount, plural
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
-from advisor.planning.demand import Ints
 from advisor.planning.plans import plan
-from advisor.planning.reasons import amount, plural
-from advisor.planning.requests import allowed_of, limits_of, number, pins_of, scales_of, whole
 from advisor.planning.sweeping import evaluate, sweep
-from advisor.planning.visits import visits_of
 
 OBJECTIVES = ("throughput", "latency")
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.errors import InvalidValue
-from advisor.planning.requests import number, whole
+from advisor.planning.asked.requests import number, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, Share, Together, plan, plan_together
-from advisor.planning.requests import WORK_MAX
+from advisor.planning.asked.requests import WORK_MAX
 from advisor.planning.stability import Question, reconsider
 from advisor.planning.together import about
 

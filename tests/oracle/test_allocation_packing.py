@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.planning.demand import Demand
-from advisor.planning.packing import packed
-from advisor.planning.sharing import best_grouping
-from advisor.planning.turns import period_bound
+from advisor.planning.asked.demand import Demand
+from advisor.planning.closed_forms.packing import packed
+from advisor.planning.closed_forms.sharing import best_grouping
+from advisor.planning.closed_forms.turns import period_bound
 
 
 def draw(rng: np.random.Generator, instances: int) -> tuple[Demand, int]:

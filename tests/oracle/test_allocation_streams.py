@@ -12,10 +12,10 @@ import pytest
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.planning import Request, evaluate
-from advisor.planning.extremes import in_order, overtaken
-from advisor.planning.streams import busiest_of, kept_of, renewal, returning
-from advisor.planning.structure import Seen, structure_of
-from advisor.planning.visits import visits_of
+from advisor.planning.asked.visits import visits_of
+from advisor.planning.queues.extremes import in_order, overtaken
+from advisor.planning.queues.streams import busiest_of, kept_of, renewal, returning
+from advisor.planning.queues.structure import Seen, structure_of
 
 RECORDS = 400_000
 

@@ -10,10 +10,11 @@ from drawn_networks import Case, check, draw, draw_tree
 
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import series
-from advisor.planning import Request, evaluate, general, plan, relaxing
-from advisor.planning.priced import least_cores_priced, lowest_latency_priced
-from advisor.planning.table_demand import TableDemand, table_demand
-from advisor.planning.throughput import best_period, fewest_within
+from advisor.planning import Request, evaluate, plan
+from advisor.planning.asked.table_demand import TableDemand, table_demand
+from advisor.planning.closed_forms.priced import least_cores_priced, lowest_latency_priced
+from advisor.planning.closed_forms.throughput import best_period, fewest_within
+from advisor.planning.solving import general, relaxing
 
 
 def draw_table(rng: np.random.Generator, n: int, last: int) -> tuple[TabulatedCurves, TableDemand, np.ndarray]:

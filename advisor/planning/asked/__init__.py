@@ -1,0 +1,1 @@
+"""What a caller asks, as checked values and arrays."""

@@ -1,0 +1,1 @@
+"""Own cores by closed forms and prices, or turns where cores are fewer than components."""

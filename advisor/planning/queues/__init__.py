@@ -1,0 +1,1 @@
+"""How records wait: streams, queues, joins, order; what an allocation gives."""

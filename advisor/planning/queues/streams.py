@@ -1,0 +1,370 @@
+"""How bursty streams are on their way through a network, at every time scale, and what that does to waits.
+
+A stream is described by its index of dispersion I(t): the variance over the mean of the records in a window of t
+seconds; 1 for a Poisson stream. A queue feels it at its own time scale (robust queueing, Whitt and You 2018), so that a
+busy box after a regular one still feels how irregular the arrivals were before it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
+from advisor.planning.asked.demand import Floats, Ints
+from advisor.planning.queues.structure import Batches, Seen, Structure
+
+WINDOWS = 20  # windows of time, evenly in log t, between the scales of the fastest and of the slowest queue
+NEVER = 1e-12  # utilizations below count as no stream at all
+BUSY = 1 - 1e-6  # utilizations above are taken as this: no window reaches further
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """What the queues of K allocations feel, (K, n) each.
+
+    Attributes
+    ----------
+    streams
+        The dispersion that a queue feels at its own time scale, for c_a^2.
+    again
+        The share of its visits after which a record comes again before it meets a busier queue.
+    common
+        The share of a wait's variance that a join's other branches have in common with it.
+    """
+
+    streams: Floats
+    again: Floats
+    common: Floats
+
+    def first(self) -> Felt:
+        """Return that of the first allocation, (n,) each."""
+        return Felt(self.streams[0], self.again[0], self.common[0])
+
+    def near(self, other: Felt) -> bool:
+        """Return whether nothing differs but by rounding."""
+        return np.allclose(self.streams, other.streams, rtol=1e-6) and np.allclose(self.again, other.again, rtol=1e-6)
+
+
+def felt(
+    structure: Structure,
+    seconds_s: Floats,
+    variation: Floats,
+    instances: Ints,
+    arrival_per_s: float,
+    entering: float,
+    seen: Seen | None = None,
+) -> Felt:
+    """Return what queues feel of the streams that reach them.
+
+    Parameters
+    ----------
+    seconds_s, instances : (K, n)
+    variation : (n,)
+        c_s^2 of services.
+    arrival_per_s, entering : float
+        Rate of the network's arrivals, and c_a^2 of their gaps.
+    seen : Seen, optional
+        Batches in which records leave where order is kept, and how long they are away before they come again; absent:
+        one by one, and at once.
+
+    Notes
+    -----
+    Cost O(K nodes WINDOWS).
+    """
+    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}))
+    stream = renewal(flow.windows_s * arrival_per_s, entering)
+    flow.walk(len(structure.network.nodes) - 1, np.stack([stream, stream]), Way(1.0, 1.0, None))
+    return Felt(flow.streams, flow.again, flow.common)
+
+
+def renewal(counts: Floats, variation: float | Floats) -> Floats:
+    """Return I - 1 of a renewal stream over windows of so many records on average, its gaps of c^2 `variation`.
+
+    I = c^2 + (1 - c^2) (1 - exp(-g x)) / (g x) is that of a stream whose correlation dies exponentially, with g =
+    6 / (1 + c^2) from the asymptote of gamma gaps, Var N(x) = c^2 x + (1 - c^4) / 6. Exact for exponential and Erlang-2.
+    """
+    scaled = 6 * counts / (1 + variation)
+    return (1 - variation) * (-np.expm1(-scaled) / scaled - 1)
+
+
+def _kept(scaled: Floats) -> Floats:
+    """Return w(t), the share of the arrivals' dispersion in that of departures (Whitt and You 2018, eq. 31).
+
+    Departures are services while a queue lasts and arrivals in the long run; w follows from the autocorrelation of
+    reflected Brownian motion, t in units of its relaxation.
+    """
+    t = np.asarray(scaled)
+    root = np.sqrt(t)
+    normal = np.array([math.erf(each / math.sqrt(2)) for each in root])  # 2 Phi - 1
+    density = np.exp(-t / 2) / math.sqrt(2 * math.pi)
+    return ((t * t + 2 * t - 1) * normal + 2 * root * density * (1 + t) - t * t) / (2 * t)
+
+
+_SCALES = np.linspace(math.log(1e-6), math.log(40.0), 400)
+_KEPT = _kept(np.exp(_SCALES))
+
+
+def kept_of(scaled: Floats) -> Floats:
+    """Return w of times in units of a queue's relaxation; beyond the table its asymptote 1 - 1 / (2 t)."""
+    inside = np.interp(np.log(scaled), _SCALES, _KEPT, left=0.0)
+    return np.where(scaled > 40.0, 1 - 0.5 / scaled, inside)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How records have come to a node.
+
+    Attributes
+    ----------
+    passes : float
+        How often each record passes here, once it does.
+    share : float
+        Of the records of the innermost join around it.
+    common : (K, WINDOWS), optional
+        What is left of the join's stream, as dispersion; None where there is no join.
+    """
+
+    passes: float
+    share: float
+    common: Floats | None
+
+    def part(self, share: float, passes: float = 1.0) -> Way:
+        """Return the way into a part that so many of the records take, so often."""
+        return Way(self.passes * passes, self.share * share, None if self.common is None else self.common * share)
+
+    def after(self, kept: Floats) -> Way:
+        """Return the way after parts that keep so much of a stream."""
+        return self if self.common is None else Way(self.passes, self.share, self.common * kept)
+
+
+# A stream, (2, K, WINDOWS): of the records new to all loops around it, and of all that come; outside loops they are one.
+# What they have beyond a Poisson stream: I - 1.
+Stream = Floats
+Passed = tuple[Stream, Floats]  # after a part, and the share of what it was before that is still in it, (K, WINDOWS)
+
+
+def _split(into: Stream, ways: list[tuple[float, Passed]]) -> Passed:
+    """Return streams of one stream's shares put together again: what is still in two of them they have in common."""
+    if not ways:
+        return into, np.ones_like(into[0])
+    own, common, apart = np.zeros_like(into), np.zeros_like(into[0]), np.zeros_like(into[0])
+    for share, (out, kept) in ways:
+        own = own + share * (out - share * kept * into)
+        common, apart = common + share * kept, apart + share**2 * kept * (1 - kept)
+    still = common**2 + apart
+    return own + still * into, still
+
+
+class _Flow:
+    """Streams on their way through the structure of K allocations."""
+
+    def __init__(
+        self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float,
+        seen: Seen,
+    ) -> None:  # fmt: skip
+        self.structure, self.instances, self.seen = structure, instances, seen
+        self.seconds_s = seconds_s
+        self.rates = arrival_per_s * structure.visits.per_record
+        self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
+        self.busiest = busiest_of(structure, self.rho)
+        # The window in which a queue feels its stream, of M/G/n: rho s (1 + c_s^2) / (2 (1 - rho)^2).
+        feels = self.rho * seconds_s / instances * (1 + variation) / 2 / (1 - self.rho) ** 2
+        self.again = returning(structure, self.rho, self.busiest, feels, seen)
+        self.single = variation
+        self.variation = self.again + (1 - self.again) * variation
+        self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
+        # A queue feels windows about rho s I / (2 (1 - rho)^2): those of all queues, and some more on either side.
+        visited = self.rates > 0
+        scale = (self.rho * seconds_s / (1 - self.rho) ** 2 / instances / (1 - self.again))[:, visited]
+        low, high = scale.min(axis=1) / 4, scale.max(axis=1) * 4
+        steps = np.linspace(0, 1, WINDOWS)
+        self.windows_s: Floats = low[:, None] * (high / low)[:, None] ** steps
+        ratio = ((high / low) ** (0.5 / (WINDOWS - 1)))[:, None]
+        self.lowest, self.highest = self.windows_s / ratio, self.windows_s * ratio
+        self.lowest[:, 0], self.highest[:, -1] = 0.0, np.inf
+
+    def walk(self, index: int, into: Stream, way: Way) -> Passed:
+        """Return what leaves a node: as `inside`, and where order is kept in batches."""
+        out, kept = self.inside(index, into, way)
+        if index in self.seen.batches:
+            batches = in_batches(self.seen.batches[index], self.busiest[index], self.windows_s)
+            out = out + np.stack([batches / way.passes, batches])
+        return out, kept
+
+    def inside(self, index: int, into: Stream, way: Way) -> Passed:
+        """Return what leaves a node that a stream enters, before it is put in order."""
+        structure = self.structure
+        node = structure.network.nodes[index]
+        if index in structure.rows:
+            return self.box(structure.rows[index], into, way)
+        children = node.children
+        if index in structure.joins:
+            way = Way(way.passes, 1.0, 1 + into[0])
+        if node.kind == CHOICE:
+            shares = structure.shares(index)
+            return _split(into, [(share, self.walk(child, share * into, way.part(share)))
+                                 for child, share in zip(children, shares, strict=True) if share > 0])  # fmt: skip
+        if node.kind in (REPLICATION, FEEDBACK):
+            enters, times = passes_of(structure, index)
+            past = 1 - enters
+            ways = [(past, (past * into, np.ones_like(into[0])))] if past > 0 else []
+            if enters > 0:
+                # What comes again is taken as Poisson on its way in.
+                inner = np.stack([enters * into[0], enters * into[1] / times])
+                (fresh, _), kept = self.walk(children[0], inner, way.part(enters, times))
+                ways.append((enters, (np.stack([fresh, fresh + kept * enters * (into[1] - into[0])]), kept)))
+            return _split(into, ways)
+        if node.kind == SERIES or len(children) < 2:
+            kept = np.ones_like(into[0])
+            for child in children:
+                into, more = self.walk(child, into, way.after(kept))
+                kept = kept * more
+            return into, kept
+        parts = [self.walk(child, into, way) for child in children]
+        return np.mean([out for out, _ in parts], axis=0), np.mean([kept for _, kept in parts], axis=0)
+
+    def box(self, row: int, stream: Stream, way: Way) -> Passed:
+        """Note what a box feels, and return the stream after it."""
+        if self.rates[row] <= 0:
+            return stream, np.ones_like(stream[0])
+        rho, variation, again = (some[:, row][:, None] for some in (self.rho, self.variation, self.again))
+        # Of what queues here, the share that is new to all loops: 1 where all that comes again counts as one service.
+        share = np.minimum(1.0, 1 / (way.passes * (1 - again)))
+        fresh = (share - 1 / way.passes) / (1 - 1 / way.passes) if way.passes > 1 else np.ones_like(share)
+        into = fresh * stream[0] + (1 - fresh) * stream[1]
+        rate = self.rates[row] * (1 - again)
+        felt, at = self._felt(rho, variation, into, rate)
+        self.streams[:, row] = felt
+        if way.common is not None:
+            left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0]
+            left = np.minimum(left / np.maximum(felt + variation[:, 0], NEVER), 1.0)
+            self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, left)
+        servers = np.sqrt(self.instances[:, row][:, None])
+        relaxed = (1 - rho) ** 2 * rate * self.windows_s / (rho * (1 + into[:, -1:] + variation))
+        gone = (1 - kept_of(relaxed)) / servers
+        lost = share * gone
+        out = (1 - lost) * stream[0] + lost * renewal(rate / rho * self.windows_s, variation)
+        if way.passes == 1:
+            return np.stack([out, out]), 1 - lost
+        every = renewal(self.rates[row] / rho * self.windows_s, self.single[row])
+        return np.stack([out, (1 - gone) * stream[1] + gone * every]), 1 - lost
+
+    def _felt(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> tuple[Floats, Ints]:
+        """Return the dispersion that the queue feels, (K,), and the window in which it does, (K, 1).
+
+        Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and
+        You 2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in
+        each window.
+        """
+        mixed = 1 + into + variation
+        best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
+        at = np.clip(best, self.lowest, self.highest)
+        work = rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at
+        window = work.argmax(axis=1, keepdims=True)
+        dispersion = np.take_along_axis(work, window, axis=1) * 2 * (1 - rho) * rate / rho**2
+        return (dispersion - variation)[:, 0], window
+
+
+def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
+    """Return what waiting for order adds to the dispersion of a stream, (K, W).
+
+    I(0) - 1 is twice the records behind one in its batch. In the long run as many leave as enter; between, the correlation
+    dies exponentially with the time for which somebody is late: among records that overtake each other as long as those
+    who wait do, w; of a branch that keeps order, as long as its queue needs to be w shorter, w / (1 - rho).
+    """
+    total = np.zeros(windows_s.shape)
+    for batches, drains in ((held[0], 1.0), (held[1], 1 - rho)):
+        lasts = np.maximum((batches.lasts_s / drains)[:, None], NEVER * windows_s[:, :1])
+        total += 2 * batches.behind[:, None] * -np.expm1(-windows_s / lasts) / (windows_s / lasts)
+    return total
+
+
+def in_common(rho: Floats, variation: Floats, share: float, left: Floats) -> Floats:
+    """Return the share of a wait's variance that it has in common with those in other branches of a join.
+
+    Parameters
+    ----------
+    share : float
+        Of the join's records that come here.
+    left
+        r: the share of what varies in this queue, arrivals and services, that the join's own stream brought.
+
+    Notes
+    -----
+    At low load two waits both come from the record before: for services d + X, E[W W'] / E[W^2] =
+    (1 + c^3 / 2) / (1 + 3 c^2 + 2 c^3). At full load they are Brownian motions of correlation r: 3 r / 4 + r^2 / 4 makes
+    the maximum of two right for r = 0, for two M/M/1 (r = 1/2, Flatto and Hahn 1984), and for r = 1. Between, rho /
+    (2 - rho) of the way: two M/M/1 are then Nelson and Tantawi's (1988) (12 - rho) / 8 of one at every load.
+    """
+    c = np.sqrt(np.minimum(variation, 1.0))
+    low = (1 + c**3 / 2) / (1 + 3 * c**2 + 2 * c**3)
+    high = left * (3 + left) / 4
+    return np.where(left > 0, share * low + (high - share * low) * rho / (2 - rho), 0.0)
+
+
+def passes_of(structure: Structure, index: int) -> tuple[float, float]:
+    """Return the share of records that pass a loop at all, and how often those do on average."""
+    times = structure.factor(index)
+    if structure.network.nodes[index].kind == FEEDBACK:
+        return 1.0, times
+    enters = 1 - structure.visits.routing.depths[index][0]
+    return (enters, times / enters) if enters > 0 else (0.0, 1.0)
+
+
+def busiest_of(structure: Structure, rho: Floats) -> list[Floats]:
+    """Return the highest utilization inside each node, (K,) each."""
+    busiest: list[Floats] = []
+    for index, node in enumerate(structure.network.nodes):
+        if index in structure.rows:
+            busiest.append(rho[:, structure.rows[index]])
+        else:
+            busiest.append(np.maximum.reduce([np.zeros(len(rho)), *(busiest[child] for child in node.children)]))
+    return busiest
+
+
+def returning(structure: Structure, rho: Floats, busiest: list[Floats], feels_s: Floats, seen: Seen) -> Floats:
+    """Return the share of each component's visits after which a record comes again before it meets a busier one, (K, n).
+
+    Such visits hold the queue up together, as one service (Whitt and You 2022, near-immediate feedback). A pass of a loop
+    with return probability r = 1 - 1 / E[passes] comes to the component with probability p, to nobody busier instead with
+    probability b, and is otherwise lost: q = r p / (1 - r b). Visits that are L apart are together in windows of t to the
+    share E[(1 - L / t)+], which is all that they add to its dispersion: 1 - (1 - exp(-t / L)) L / t for exponential L of
+    that mean, with t the window that the queue feels (`feels_s`, over 1 - q). Cost O(K nodes depth).
+    """
+    nodes = structure.network.nodes
+    none = np.zeros(len(rho))
+    once = np.ones(rho.shape)  # the share that does not come again
+    for index, node in enumerate(nodes):
+        if node.kind not in (REPLICATION, FEEDBACK):
+            continue
+        back = 1 - 1 / max(passes_of(structure, index)[1], 1.0)
+        if back <= 0:
+            continue
+        todo: list[tuple[int, Floats, float, tuple[tuple[float, Floats], ...]]] = [(node.children[0], none, 1.0, ())]
+        while todo:
+            at, beside, reached, elsewhere = todo.pop()
+            inner = nodes[at]
+            if at in structure.rows:
+                row = structure.rows[at]
+                own = rho[:, row]
+                other = sum((share * (most <= own) for share, most in elsewhere), none)
+                soon = back * reached / (1 - back * other)
+                if index in seen.passes_s and seen.stays_s is not None:
+                    away = np.maximum(seen.passes_s[index] - reached * seen.stays_s[:, row], 0.0) / (1 - back * other)
+                    ratio = np.maximum(feels_s[:, row] / (1 - soon) / np.maximum(away, NEVER), NEVER)
+                    soon = soon * (1 + np.expm1(-ratio) / ratio)
+                once[:, row] *= np.where(beside <= own, 1 - soon, 1.0)
+                continue
+            for place, child in enumerate(inner.children):
+                rest = [busiest[some] for some in inner.children[:place] + inner.children[place + 1 :]]
+                if inner.kind == CHOICE and at not in structure.joins:
+                    shares = structure.shares(at)
+                    others = [reached * share for share in shares[:place] + shares[place + 1 :]]
+                    here = elsewhere + tuple(zip(others, rest, strict=True))
+                    todo.append((child, beside, reached * shares[place], here))
+                else:
+                    todo.append((child, np.maximum.reduce([beside, *rest]), reached, elsewhere))
+    return 1 - once

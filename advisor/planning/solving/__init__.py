@@ -1,0 +1,1 @@
+"""Any curves and constraints: tables of shapes, bounds, programs, exchanges."""

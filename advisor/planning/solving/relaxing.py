@@ -1,0 +1,292 @@
+"""Solving with the coupling held still, and bounds on what any allocation can reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from advisor.planning.asked.demand import TIE, Floats, Ints
+from advisor.planning.asked.options import NOTHING
+from advisor.planning.queues.streams import Felt
+from advisor.planning.solving.costs import CLOSE, cheapest, cost_bound
+from advisor.planning.solving.linear import STEP, weights_of
+from advisor.planning.solving.objectives import about_latency, meets
+from advisor.planning.solving.option_prices import priced_shapes
+from advisor.planning.solving.search import (
+    ENUMERATED_MAX,
+    Problem,
+    best_threshold,
+    climb,
+    combinations,
+    search_all,
+    within,
+)
+from advisor.planning.solving.tree_program import PROGRAM_CELLS_MAX, TreeProgram, cells, sum_program, tree_program
+
+ROUNDS = 8  # of solving with the coupling of the last solution
+BOUND_STEPS = 50  # of the bisection for a bound under contention
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search ends with.
+
+    Attributes
+    ----------
+    chosen : int64 array (n,)
+        Shapes.
+    bound : float
+        Of the score: no allocation scores below it; -inf where no bound is known.
+    exact : bool
+        True when the answer is proved best.
+    """
+
+    chosen: Ints
+    bound: float
+    exact: bool
+
+
+def solve(problem: Problem) -> Found | None:
+    """Return the best allocation found on the problem's cores, with its bound; None where none is feasible.
+
+    Cost: as `search_all` for few allocations, else O(n P^2) for latency, O(n shapes log) for throughput, and the
+    exchanges up to ``work_max``.
+    """
+    if combinations(problem.options, problem.cores) <= min(ENUMERATED_MAX, problem.work_max - problem.steps):
+        search_all(problem)
+        return None if problem.best is None else Found(problem.best, problem.best_key[0], exact=True)
+    bound = _bound(problem)
+    if not np.isfinite(bound) and bound > 0:
+        return None
+    _rounds(problem)
+    if problem.best is None:
+        _repaired(problem)
+    if problem.best is None:
+        return None
+    if problem.best_key[0] > bound + PROVED * abs(bound) and problem.model.request.objective == "latency":
+        bound = max(bound, _linear_rounds(problem))
+    if problem.model.request.objective == "fewest_cores" and problem.best_key[0] > bound:
+        bound = max(bound, _fewest_by_sum(problem))
+    if problem.best_key[0] > bound + PROVED * abs(bound):
+        climb(problem)
+    value = problem.best_key[0]
+    return Found(problem.best, min(bound, value), exact=value <= bound + PROVED * abs(bound))
+
+
+LINEAR_ROUNDS = 12  # of solving for the latency's weighted sum
+PROVED = 1e-9  # a score this near its bound counts as the best
+
+
+def _still(problem: Problem) -> tuple[Floats, None]:
+    """Return the coupling that flatters every allocation: nobody else busy, streams as calm as they can be."""
+    return np.zeros(len(problem.options.number)), None
+
+
+def _bound(problem: Problem) -> float:
+    """Return a bound of the score."""
+    request, model = problem.model.request, problem.model
+    periods, stays = model.stays(problem.options, *_still(problem))
+    if about_latency(request) or request.objective == "cost":
+        lowest = _latencies(problem, stays, bound=True)
+        if request.objective == "cost":
+            return cost_bound(problem, periods, stays)
+        if request.objective == "latency":
+            # A quantile may lie below the mean: only the least time of all is certain then.
+            if request.quantile is not None:
+                return 0.0
+            coarse = lowest.unit > 1 and not model.structure.joins
+            return max(lowest.on(problem.cores), priced_shapes(problem, stays)[0] if coarse else 0.0)
+        fewest = lowest.fewest(request.target["latency_s"]) if request.target and request.quantile is None else None
+        if request.quantile is not None:
+            return float(problem.options.least.sum())
+        return np.inf if fewest is None else float(fewest)
+    return _throughput_bound(problem, periods)
+
+
+def _throughput_bound(problem: Problem, periods: Floats) -> float:
+    """Return a period, or fewest cores, that nothing beats; under contention others are busy at least that much."""
+    request, options, model = problem.model.request, problem.options, problem.model
+    # Work of one record in core-seconds, at least, and what of it is not a component's own.
+    valid = options.weight < NOTHING
+    with np.errstate(invalid="ignore"):
+        work = np.where(valid, options.cores * options.seconds_s, np.inf).min(axis=1) * model.visits
+    beside = work.sum() - work
+
+    def least(period_s: float) -> float:
+        slowed = periods * (1 + model.curves.contention * beside / period_s)[:, None] if model.contended else periods
+        shapes = within(options, np.minimum.accumulate(slowed, axis=1), period_s * (1 + TIE))
+        return np.inf if shapes is None else float(options.weight[np.arange(len(shapes)), shapes].sum())
+
+    if request.objective == "fewest_cores":
+        return least(1 / (request.target or {})["throughput_per_s"])
+    plain = best_threshold(options, periods, problem.cores)
+    if plain is None:
+        return np.inf
+    low, high = plain[0], plain[0]
+    if not model.contended:
+        return low
+    while least(high) > problem.cores:
+        low, high = high, 2 * high
+    for _ in range(BOUND_STEPS if high > low else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if least(middle) > problem.cores else (low, middle)
+    return low
+
+
+def _linear_rounds(problem: Problem) -> float:
+    """Solve for the weighted sum of stays that is the latency near the best, again and again; return the best bound.
+
+    Weights of all rounds are averaged: that converges to the weights with the highest bound (Frank and Wolfe).
+    """
+    model, options, bound = problem.model, problem.options, -np.inf
+    certain = model.request.arrival_per_s is None and model.request.quantile is None
+    if cells(options, problem.cores) > PROGRAM_CELLS_MAX:
+        return bound
+    assert problem.best is not None  # the caller found one
+    chosen, weights = problem.best, np.zeros(len(options.number))
+    for turn in range(LINEAR_ROUNDS):
+        judged = model.judge(options, chosen[None])
+        if not np.isfinite(judged.latency_s[0]) or problem.out_of_work:
+            return bound
+        cores, instances, _, _ = options.pick(chosen[None])
+        here = weights_of(model, judged, instances)
+        weights = here if turn == 0 else weights + (here - weights) / (1 + turn / 2)
+        others, streams = model.coupling(judged, cores)
+        _, stays = model.stays(options, others[0], streams.first())
+        program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
+        if certain and program.unit == 1:
+            bound = max(bound, program.on(problem.cores) * (1 - STEP))
+        following = program.chosen(problem.cores)
+        problem.offer(following[None])
+        if problem.best_key[0] <= bound * (1 + CLOSE) or (turn > 2 and (following == chosen).all()):
+            break
+        chosen = following
+    return bound
+
+
+def _fewest_by_sum(problem: Problem) -> float:
+    """Return fewest cores below which the weighted sum of stays, and so the latency, misses its target."""
+    model, options, request = problem.model, problem.options, problem.model.request
+    target = (request.target or {}).get("latency_s")
+    certain = target is not None and request.arrival_per_s is None and request.quantile is None
+    if not certain or problem.best is None or cells(options, problem.cores) > PROGRAM_CELLS_MAX:
+        return -np.inf
+    judged = model.judge(options, problem.best[None])
+    _, instances, _, _ = options.pick(problem.best[None])
+    _, stays = model.stays(options, *_still(problem))
+    weights = weights_of(model, judged, instances)
+    program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
+    fewest = program.fewest(float(target or 0.0) * (1 + STEP))
+    return float(problem.cores if fewest is None else fewest)
+
+
+def _latencies(problem: Problem, stays: Floats, *, bound: bool = False) -> TreeProgram:
+    """Return the program over the structure; in steps of several cores where it would be too large."""
+    return tree_program(problem.model.structure, problem.options, stays, problem.cores, bound=bound)
+
+
+def _rounds(problem: Problem) -> None:
+    """Solve with the coupling held still, take the coupling of the solution, and again; offer each solution."""
+    model = problem.model
+    others, _ = _still(problem)
+    held: Felt | None = None
+    for _ in range(ROUNDS if model.contended or model.shaped or model.structure.joins else 1):
+        if problem.out_of_work:
+            return
+        chosen = _solutions(problem, *model.stays(problem.options, others, held))
+        if not chosen:
+            return
+        better = problem.offer(np.stack(chosen))
+        judged = model.judge(problem.options, chosen[-1][None])
+        cores, _, _, _ = problem.options.pick(chosen[-1][None])
+        beside, shaped = model.coupling(judged, cores)
+        felt = shaped.first()
+        settled = np.allclose(beside[0], others, rtol=1e-6) and held is not None and felt.near(held)
+        others, held = beside[0], felt
+        if settled and not better:
+            return
+
+
+def _solutions(problem: Problem, periods: Floats, stays: Floats) -> list[Ints]:
+    """Return the solutions of the problem with the coupling held still; the last one is the best by its measure."""
+    request, options = problem.model.request, problem.options
+    if request.objective == "cost":
+        return cheapest(problem, periods, stays)
+    if about_latency(request):
+        return _for_latency(problem, stays)
+    falling = np.minimum.accumulate(periods, axis=1)
+    if request.objective == "fewest_cores":
+        shapes = within(options, falling, 1 / (request.target or {})["throughput_per_s"] * (1 + TIE))
+        return [] if shapes is None else [shapes]
+    found = best_threshold(options, periods, problem.cores)
+    return [] if found is None else [found[1]]
+
+
+def _for_latency(problem: Problem, stays: Floats) -> list[Ints]:
+    request = problem.model.request
+    program = _latencies(problem, stays)
+    if request.objective == "latency":
+        found = [program.chosen(program.fewest(program.on(problem.cores)) or problem.cores)]
+        if program.unit > 1 and not problem.model.structure.joins:
+            found.append(priced_shapes(problem, stays)[1])
+        return found
+    return _fewest_for_latency(problem, program, stays)
+
+
+def _fewest_for_latency(problem: Problem, program: TreeProgram, stays: Floats) -> list[Ints]:
+    """Return shapes on the fewest cores found for the target: bisection between the bound and all the cores.
+
+    The program's number is tried first: where nothing couples it is the answer.
+    """
+    request, options = problem.model.request, problem.options
+    target = (request.target or {})["latency_s"]
+    low = program.fewest(target)
+    if low is None and request.quantile is None:
+        return []
+    if program.unit > 1 and low is not None:
+        low = int(options.least.sum())
+    best: Ints | None = None
+    low, high, at = low or int(options.least.sum()), problem.cores, low or int(options.least.sum())
+    while low <= high:
+        shapes = program.chosen(at)
+        if program.unit > 1 and not problem.model.structure.joins:
+            shapes = priced_shapes(problem, stays, at)[1]
+        if not _reaches(problem, shapes) and (problem.model.structure.joins or request.arrival_per_s is not None):
+            bare = replace(request, objective="latency", target=None, cores=at)
+            model = replace(problem.model, request=bare)
+            inner = Problem(model, options, problem.machine, at, INNER_WORK)
+            _rounds(inner)
+            if inner.best is not None:
+                _linear_rounds(inner)
+                shapes = inner.best
+            problem.steps += inner.steps
+        if _reaches(problem, shapes):
+            best, high = shapes, at - 1
+        else:
+            low = at + 1
+        at = (low + high) // 2
+    return [] if best is None else [best]
+
+
+def _reaches(problem: Problem, shapes: Ints) -> bool:
+    return bool(meets(problem.model.request, problem.model.judge(problem.options, shapes[None]))[0])
+
+
+INNER_WORK = 2_000  # steps of each search for a latency on a number of cores
+
+
+def _repaired(problem: Problem) -> None:
+    """Find some allocation that can be placed where the relaxed ones cannot: narrower shapes, a core at a time."""
+    options = problem.options
+    shapes = np.zeros(len(options.number), np.int64)
+    if problem.seen:
+        shapes = np.frombuffer(min(problem.seen, key=lambda data: problem.seen[data][0]), np.int64).copy()
+    falls = True
+    while falls and not problem.out_of_work:
+        if problem.offer(shapes[None]):
+            return
+        falls = bool(shapes.any())
+        widest = int(np.where(shapes > 0, options.weight[np.arange(len(shapes)), shapes], 0).argmax())
+        shapes = shapes.copy()
+        shapes[widest] = max(shapes[widest] - 1, 0)

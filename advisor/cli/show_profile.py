@@ -19,6 +19,7 @@ ERROR_OF = {
     "clusters": "clusters",
 }  # of the total, by model; else of the first's time
 BOUNDED_CORES = (1, 2, 4, 8, 16, 32, 64)
+IN_LINE = 1.05  # parallelism below which a run of one worker tells nothing of what could run beside
 
 
 def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_json: bool) -> None:
@@ -93,6 +94,12 @@ def measures(console: Console, profile: Profile) -> None:
             f"{bound.cores}: {bound.speedup_low:.3g} to {bound.speedup_high:.3g}" for bound in m.bounds(BOUNDED_CORES)
         )
         console.print(f"speedup on cores, at least and at most: {bounds}", soft_wrap=True)
+    if m.ends and m.workers_max == 1 and m.parallelism < IN_LINE:
+        console.print(
+            "one worker ran each task within its creation, as OpenMP does on one thread: the span is that of this run. For the "
+            "program's own, record it (--record FILE) and ask `advisor simulate FILE`",
+            soft_wrap=True,
+        )
 
 
 def task_types(console: Console, profile: Profile) -> None:

@@ -28,6 +28,7 @@ PANEL_INCHES = (6.4, 4.4)
 MARKED_POINTS_MAX = 40  # of a line: more markers than that hide it
 DENSE_POINTS = 500  # more points than that are drawn smaller
 DOTS_PER_INCH = 130
+CORES = "cores"  # the label of an axis that has whole numbers only
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ def _bars(axes: Axes, bars: Bars) -> None:
 
 
 def _ticks(axes: Axes, panel: Panel) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator  # noqa: PLC0415
 
     plain, percent = FuncFormatter(_plain), FuncFormatter(_percent)
     if panel.log_x:
@@ -183,6 +184,8 @@ def _ticks(axes: Axes, panel: Panel) -> None:
             axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         axes.xaxis.set_major_formatter(plain)
         axes.xaxis.set_minor_formatter(NullFormatter())
+    elif panel.x_label == CORES:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.x_ticks:
         axes.set_xticks(list(panel.x_ticks))
         axes.xaxis.set_minor_locator(NullLocator())

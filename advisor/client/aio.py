@@ -134,8 +134,12 @@ class AsyncClient:
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    async def observe(self, component: str, predictor: Any, cores: Any, elapsed_s: Any, **optional: Any) -> bool:
-        """Take one row; return whether it was taken. Does not wait, unless `when_full` is "block".
+    async def observe(
+        self, component: str, predictor: Any = None, cores: Any = 1, elapsed_s: Any = None, **optional: Any
+    ) -> bool:
+        """Take one row, of which `elapsed_s` must be given; return whether it was taken.
+
+        Does not wait, unless `when_full` is "block". `predictor` absent is 1.
 
         Raises
         ------

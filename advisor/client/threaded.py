@@ -111,8 +111,10 @@ class SyncClient:
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def observe(self, component: str, predictor: Any, cores: Any, elapsed_s: Any, **optional: Any) -> bool:
-        """Take one row; return whether it was taken.
+    def observe(
+        self, component: str, predictor: Any = None, cores: Any = 1, elapsed_s: Any = None, **optional: Any
+    ) -> bool:
+        """Take one row, of which `elapsed_s` must be given; return whether it was taken. `predictor` absent is 1.
 
         Raises
         ------

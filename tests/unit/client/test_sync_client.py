@@ -123,6 +123,14 @@ def test_a_batch_refused_for_now_is_sent_again(service) -> None:
     assert stats.connections == 1
 
 
+def test_a_row_needs_a_component_and_a_time_only(service) -> None:
+    with SyncClient(service.address) as client:
+        assert client.observe("c", elapsed_s=1.0)
+        with pytest.raises(InvalidValue, match="elapsed_s"):
+            client.observe("c", cores=2)
+        assert client.flush().rows_accepted == 1
+
+
 def test_refused_rows_are_told(service) -> None:
     with SyncClient(service.address) as client:
         client.observe("c", 1, 1, -1.0)

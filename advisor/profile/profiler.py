@@ -256,17 +256,20 @@ class Profiler:
             tables.grow_edges(dependences)
         columns = self._columns(times, records)
         sizes, values, metrics = self._further(records)
-        refused, ended, ended_sizes = np.zeros(2 * n, np.int64), np.zeros(at.ENDED_FIELDS * n, np.int64), np.zeros(n)
-        given: list[Any] = [sizes, values, metrics.reshape(-1), refused, ended, ended_sizes]
+        given: list[Any] = [sizes, values, metrics.reshape(-1)]
         if plain:
             columns, given = tuple(column.tolist() for column in columns), [each.tolist() for each in given]
+            out: list[Any] = [[0] * (2 * n), [0] * (at.ENDED_FIELDS * n), [0.0] * n]
+        else:
+            out = [np.zeros(2 * n, np.int64), np.zeros(at.ENDED_FIELDS * n, np.int64), np.zeros(n)]
         self.kernels["fold_events"](
-            tables.state, columns, given[0], given[1], OWN_STRING, given[2], metrics.shape[1], *given[3:]
+            tables.state, columns, given[0], given[1], OWN_STRING, given[2], metrics.shape[1], *out
         )
+        refused, ended, ended_sizes = out
         refusals, rows = tables.g[at.REFUSED], tables.g[at.ENDED]
         if plain:
-            ended, ended_sizes = np.array(given[4][: at.ENDED_FIELDS * rows], np.int64), np.array(given[5][:rows])
-        for index, code in np.asarray(given[3][: 2 * refusals], np.int64).reshape(-1, 2).tolist():
+            ended, ended_sizes = np.array(ended[: at.ENDED_FIELDS * rows], np.int64), np.array(ended_sizes[:rows])
+        for index, code in np.asarray(refused[: 2 * refusals], np.int64).reshape(-1, 2).tolist():
             word, text = at.REFUSALS[code]
             counts[word] = counts.get(word, 0) + 1
             if len(found) < FIRST_REFUSALS:

@@ -158,9 +158,6 @@ class Tables:
         more = contexts - first // at.CONTEXT
         if more <= 0:
             return
-        self.contexts = self._longer(self.contexts, more * at.CONTEXT)
-        self.sizes = self._longer(self.sizes, more)
-        self.kernels["chain_contexts"](self.g, self.contexts, first)
         # Tasks whose begin was lost stay made for ever: near the cap they must not take the room of those that run.
         still = self.caps.instances - contexts
         self.g[at.RESERVED] = max(self.caps.instances // RESERVED_SHARE - still, 0)
@@ -168,6 +165,10 @@ class Tables:
         self.task_index = self._ints(2**bits)
         self.g[at.TASK_SHIFT] = HASH_BITS - bits
         self.kernels["index_contexts"](self.g, self.contexts, self.task_index)
+        # The new rows are free, so they are in no index.
+        self.contexts = self._longer(self.contexts, more * at.CONTEXT)
+        self.sizes = self._longer(self.sizes, more)
+        self.kernels["chain_contexts"](self.g, self.contexts, first)
 
     def grow_frames(self, frames: int) -> None:
         """Have rows for so many open regions."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.errors import StateTooNew
 
 Slots = NDArray[np.uint64]
 
@@ -29,6 +30,23 @@ def slots_in(pages: TablePages) -> Slots:
 def bytes_in(slots: Slots) -> bytes:
     """Return what `slots_of` was given, with the zeros behind it."""
     return slots.astype("<u8", copy=False).tobytes()
+
+
+def numbered(pages: TablePages, kind: str, layout: str) -> int:
+    """Return which table of its kind, ``kind-N``, these pages are of.
+
+    Raises
+    ------
+    StateTooNew
+        When a later version wrote them.
+    """
+    name, _, number = pages.table.partition("-")
+    if pages.layout != layout or name != kind or not number.isdecimal():
+        raise StateTooNew(
+            f"table {pages.table!r} of layout {pages.layout!r}; this version reads {layout!r}",
+            field="layout", value=pages.layout, bound=layout, hint="use the version that wrote it",
+        )  # fmt: skip
+    return int(number)
 
 
 def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> TablePages | None:

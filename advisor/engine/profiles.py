@@ -12,7 +12,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, RECORD, TaskEvents
-from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, slots_in, slots_of
+from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, numbered, slots_in, slots_of
 from advisor.engine.snapshot import TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
 from advisor.profile import layout as at
@@ -198,12 +198,7 @@ class Profiles:
         StateTooNew
             When a later version wrote it.
         """
-        known = TABLE.fullmatch(pages.table)
-        if pages.layout != LAYOUT or known is None:
-            raise StateTooNew(
-                f"table {pages.table!r} of layout {pages.layout!r}; this version reads {LAYOUT!r}",
-                field="layout", value=pages.layout, bound=LAYOUT, hint="use the version that wrote it",
-            )  # fmt: skip
+        place = numbered(pages, "profile", LAYOUT)
         slots = slots_in(pages)
         try:
             key, profiler = _read(bytes_in(slots))
@@ -211,7 +206,7 @@ class Profiles:
             raise
         except (AdvisorError, ValueError, KeyError, IndexError):
             return  # the store has named what is damaged; a profile begins anew
-        run = Run(int(known[1]), profiler)
+        run = Run(place, profiler)
         run.taken = slots
         self.runs[key] = run
 

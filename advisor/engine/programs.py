@@ -11,9 +11,9 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
-from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, slots_in, slots_of
+from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, numbered, slots_in, slots_of
 from advisor.engine.snapshot import TablePages
-from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateTooNew, TooLarge, UnknownProgram
+from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
 from advisor.models.lasso import Fit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
@@ -227,15 +227,10 @@ class Programs:
         StateTooNew
             When a later version wrote it.
         """
-        known = TABLE.fullmatch(pages.table)
-        if pages.layout != LAYOUT or known is None:
-            raise StateTooNew(
-                f"table {pages.table!r} of layout {pages.layout!r}; this version reads {LAYOUT!r}",
-                field="layout", value=pages.layout, bound=LAYOUT, hint="use the version that wrote it",
-            )  # fmt: skip
+        place = numbered(pages, "program", LAYOUT)
         slots = slots_in(pages)
         try:
-            self.put_record(bytes_in(slots), int(known[1])).taken = slots
+            self.put_record(bytes_in(slots), place).taken = slots
         except (ValueError, IndexError):
             return  # the store has named what is damaged
 

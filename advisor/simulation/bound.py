@@ -18,16 +18,7 @@ Number = float | str  # a number for all tasks, or the name of the graph's colum
 
 
 class Bound(Protocol):
-    """A system model bound to a graph."""
-
-    @property
-    def common(self) -> bool:
-        """True where all tasks are alike: `ratio` answers."""
-        ...
-
-    def ratio(self, running: int) -> float:
-        """Return D_i / r_i of each of so many alike tasks."""
-        ...
+    """A system model bound to a graph; where all tasks are alike it is `Common`, which has a faster loop."""
 
     def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
         """Return D_i of each running task, for its remaining demand in ticks."""
@@ -39,7 +30,6 @@ class Common:
     """All tasks alike: one ratio for each number of running tasks, each found once."""
 
     solve: Callable[[int], float]
-    common: bool = True
     _found: dict[int, float] = field(default_factory=dict[int, float])
 
     def ratio(self, running: int) -> float:
@@ -60,12 +50,7 @@ class Classes:
 
     of: list[int]
     solve: Callable[[list[int]], dict[int, float]]
-    common: bool = False
     _found: dict[Hashable, dict[int, float]] = field(default_factory=dict[Hashable, dict[int, float]])
-
-    def ratio(self, running: int) -> float:
-        """Not for tasks that differ."""
-        raise NotImplementedError
 
     def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
         """Return D_i."""
@@ -87,11 +72,6 @@ class Averaged:
     rate: list[float]
     columns: list[list[float] | float]  # of each parameter: one a task, or the number that all have
     residence: Callable[[float, list[float], int], float]
-    common: bool = False
-
-    def ratio(self, running: int) -> float:
-        """Not for tasks that differ."""
-        raise NotImplementedError
 
     def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
         """Return D_i = r_i rate_i R."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.errors import InvalidValue
-from advisor.simulation.bound import Bound
+from advisor.simulation.bound import Bound, Common
 from advisor.simulation.loops import Trace
 from advisor.simulation.policies import NONE, Queue, stuck
 from advisor.simulation.program import Program
@@ -35,7 +35,7 @@ def contended(
     """Return who runs what and when, with what running tasks cost each other; parameters as `advisor.simulation.simulate`."""
     bound = contention.bind(program.graph) if contention is not None else None
     run = _Run(program, cores, queue, lock, speeds)
-    if bound is None or bound.common:
+    if bound is None or isinstance(bound, Common):
         _alike(run, bound)
     else:
         _different(run, bound)
@@ -130,7 +130,7 @@ class _LockState:
         self._since = now
 
 
-def _alike(run: _Run, bound: Bound | None) -> None:
+def _alike(run: _Run, bound: Common | None) -> None:
     """One clock of progress for all running tasks."""
     clock = 0.0
     running: list[tuple[float, int]] = []

@@ -261,11 +261,6 @@ class Custom:
 @dataclass(slots=True)
 class _Custom:
     function: Callable[[Sequence[int], Sequence[float]], Sequence[float]]
-    common: bool = False
-
-    def ratio(self, running: int) -> float:
-        """Not for tasks that differ."""
-        raise NotImplementedError
 
     def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
         """Return D_i as the function has it, checked."""
@@ -306,7 +301,7 @@ def alone(graph: TaskGraph, contention: System | None, lock: Lock | None) -> Tas
         ticks = np.maximum(ticks - lock.hold * graph.ticks_per_unit, 0.0)
     if contention is not None:
         bound = contention.bind(graph)
-        if bound.common:
+        if isinstance(bound, Common):
             ticks = ticks / (1.0 + bound.ratio(1))
         else:
             over = [bound.overheads([task], [1.0])[0] for task in range(len(graph))]

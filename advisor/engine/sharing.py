@@ -18,7 +18,7 @@ from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
 
 if TYPE_CHECKING:
-    from advisor.engine.advisor import Advisor
+    from advisor.engine.network_face import NetworkFace
 
 # Of a request, what is of the whole machine and its objective, and not of one network.
 NOT_OF_ONE = ("cores", "objective", "target", "weights", *OF_MACHINE)
@@ -59,7 +59,7 @@ class Asked:
         )  # fmt: skip
 
 
-def asked_of(advisor: Advisor, networks: object) -> list[Asked]:
+def asked_of(advisor: NetworkFace, networks: object) -> list[Asked]:
     """Return what is asked about each network, by a list of maps with some of `KEYS`.
 
     Raises
@@ -80,7 +80,7 @@ def asked_of(advisor: Advisor, networks: object) -> list[Asked]:
     return found
 
 
-def _name(advisor: Advisor, place: int, given: Any) -> str:
+def _name(advisor: NetworkFace, place: int, given: Any) -> str:
     """Return what a network is called: as it is given, else by the id that it is kept by, else by its place."""
     if not isinstance(given, Mapping) or given.get("network") is None:
         raise InvalidValue(
@@ -96,7 +96,7 @@ def _name(advisor: Advisor, place: int, given: Any) -> str:
     return str(place + 1)
 
 
-def _asked(advisor: Advisor, name: str, given: Mapping[Any, Any]) -> Asked:
+def _asked(advisor: NetworkFace, name: str, given: Mapping[Any, Any]) -> Asked:
     for key in given:
         if key not in KEYS:
             raise UnknownKey(f"a network among several has no key {str(key)[:40]!r}", field=str(key)[:40], value=key,
@@ -131,7 +131,7 @@ def of_machine(cores: int, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def allocate_together(
-    advisor: Advisor, networks: object, cores: int, objective: str, options: Mapping[str, Any]
+    advisor: NetworkFace, networks: object, cores: int, objective: str, options: Mapping[str, Any]
 ) -> Together:
     """Return the allocation of one machine to several networks; see `Advisor.allocate_together`."""
     of_all = of_machine(cores, options)

@@ -1,0 +1,265 @@
+"""The verbs of an advisor that are about networks: their allocations, their flow, and the curves that plans rest on."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.flows import Flow
+from advisor.domain.networks import Network, network_from_nodes
+from advisor.domain.sharing import Together
+from advisor.engine.bundles import CORES_DEFAULT
+from advisor.engine.checks import checked_cores, checked_level
+from advisor.engine.components import Components
+from advisor.engine.curve_tables import CurveTables
+from advisor.engine.flows import NetworkId, filled
+from advisor.engine.following import Bundles, Follower
+from advisor.engine.sharing import allocate_together
+from advisor.engine.solved import SolvedModels
+from advisor.errors import InvalidValue
+from advisor.models.prediction import LEVEL
+from advisor.network import parse
+from advisor.planning import Request, plan
+
+NETWORKS_KEPT = 64  # network texts kept parsed, by their text
+
+
+class NetworkFace(ABC):
+    """What an `Advisor` says of networks."""
+
+    components: Components
+    bundles: Bundles
+    _networks: OrderedDict[str, Network]
+    _solved: SolvedModels
+    _tables: CurveTables
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Fold the rows that wait."""
+
+    def allocate(
+        self,
+        network: str | int | Network | Sequence[Mapping[str, Any]],
+        *,
+        cores: int | None = None,
+        objective: str = "throughput",
+        components: Mapping[str, str] | None = None,
+        load: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> Allocation:
+        """Allocate whole cores to the components of a network.
+
+        Parameters
+        ----------
+        network : str, int, Network or list of maps
+            S-Net text, e.g. ``"read .. (small | large) .. write"``, the flat list of nodes, or the id of a network that
+            `define_network` keeps: then what was learned of its flow answers where `visits` and `shares` do not say.
+        cores : int
+            Cores to give out; for ``fewest_cores`` an upper bound, or None for as many as it takes.
+        objective : str
+            ``throughput``, ``latency`` or ``fewest_cores``; the last with `target`.
+        components : mapping, optional
+            Box name to the component that it runs, where the names differ.
+        load : mapping, optional
+            Box name to the predictor value to plan for; absent: the observed load of its component.
+        **options
+            `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level` and more: see
+            `advisor.planning.Request`.
+
+        Raises
+        ------
+        NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge
+        """
+        structure = self.network(network)
+        if self.keeps(network):
+            options = filled(options, self.flow(cast("NetworkId", network)))
+        request = Request(cores=cores, objective=objective, **options)
+        reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
+        level = LEVEL if request.level is None else request.level
+        curves = self.tables_of(structure.components, components, load, cores_max=reach, level=level)
+        return plan(structure, curves, request)
+
+    def allocate_together(
+        self, networks: Sequence[Mapping[str, Any]], *, cores: int, objective: str = "throughput", **options: Any
+    ) -> Together:
+        """Allocate the cores of one machine to several networks that run at the same time.
+
+        Parameters
+        ----------
+        networks : list of maps
+            Each with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` (1), ``priority`` (0; higher
+            ones are planned first, the others keep their minimum) and options of `allocate` about this network.
+        cores : int
+        objective : str
+            ``throughput`` (within a priority in proportion to the weights, then whatever more each can) or ``latency``
+            (the mean by weight).
+        **options
+            Of the whole machine: `nodes`, `memory_bytes`, `level`, `quantile`, `work_max`.
+
+        Raises
+        ------
+        NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, UnknownNetwork, NotEnoughData
+        InvalidValue, TooLarge, UnknownKey, Unsupported
+            What is about one network has a `field` that begins with ``networks[i]``.
+        """
+        return allocate_together(self, networks, cores, objective, options)
+
+    def define_network(
+        self,
+        network: str | Network | Sequence[Mapping[str, Any]],
+        *,
+        id: NetworkId | None = None,  # noqa: A002
+        read: Network | None = None,
+    ) -> dict[str, Any]:
+        """Keep a network by id, so that rows and questions name it: rows by ``network=id``, `allocate`, `flow`.
+
+        The same network under the same id changes nothing; another one takes its place, and learns its flow anew.
+
+        Parameters
+        ----------
+        id : int or str, optional
+            A whole number or a name; 7 and "7" are the same. Absent: the least number that is free, or that of the same
+            network where it has one.
+        read : Network, optional
+            What `network` reads as, where the caller has read it.
+
+        Returns
+        -------
+        dict
+            ``id``, ``keys``, ``components`` (box names), ``choices`` (branches of each), and how many ``replications``,
+            ``splits`` and ``feedbacks``.
+
+        Raises
+        ------
+        NetworkSyntax, Unsupported, InvalidValue, TooLarge
+        """
+        self.flush()
+        if isinstance(network, (int, np.integer)):
+            raise InvalidValue("network", network, "S-Net text, a network, or its nodes")
+        if read is None:
+            read = parse(network) if isinstance(network, str) else self.network(network)
+        return self.components.flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
+
+    def keeps(self, network: object) -> bool:
+        """Return whether a network is meant by the id of a definition: any number is, and a text that is one."""
+        number = isinstance(network, (int, np.integer)) and not isinstance(network, bool)
+        return number or (isinstance(network, str) and self.components.flows.is_defined(network))
+
+    def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
+        """Return what rows have told of the flow of a network, by the id that they name.
+
+        Parameters
+        ----------
+        structure : optional
+            The network; absent: what `define_network` keeps by the id.
+
+        Raises
+        ------
+        UnknownNetwork, InvalidValue
+        """
+        self.flush()
+        return self.components.flows.flow(network, None if structure is None else self.network(structure))
+
+    def network(self, text: str | int | Network | Sequence[Mapping[str, Any]]) -> Network:
+        """Return the network of a text, of a flat list of nodes or of an id; the last texts are kept parsed.
+
+        Raises
+        ------
+        NetworkSyntax, Unsupported, InvalidValue, TooLarge, UnknownNetwork
+        """
+        if self.keeps(text):
+            return self.components.flows.defined(cast("NetworkId", text))
+        if isinstance(text, Network):
+            return text
+        if not isinstance(text, str):
+            return network_from_nodes(text)
+        found = self._networks.get(text)
+        if found is None:
+            found = self._networks[text] = parse(text)
+            if len(self._networks) > NETWORKS_KEPT:
+                self._networks.popitem(last=False)
+        return found
+
+    def curves(
+        self, network: Network, components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
+    ) -> AmdahlCurves:
+        """Return the demand curve of each key of a network at its component's observed load, or at `load`'s predictor."""
+        return self.curves_of(network.components, components, load)
+
+    def curves_of(
+        self, boxes: Sequence[str], components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
+    ) -> AmdahlCurves:
+        """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
+        self.flush()
+        return self._solved.curves(boxes, components or {}, load or {})
+
+    def tables_of(
+        self,
+        boxes: Sequence[str],
+        components: Mapping[str, str] | None = None,
+        load: Mapping[str, float] | None = None,
+        *,
+        cores_max: int,
+        level: float = LEVEL,
+    ) -> TabulatedCurves:
+        """Return the curve of each box name by whatever answers for its component, as a table of core counts.
+
+        Parameters
+        ----------
+        cores_max : int
+            The tables reach at least so far.
+        level : float
+            Probability with which the expected time lies below `upper_s`.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        self.flush()
+        cores = checked_cores("cores_max", cores_max)
+        return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
+
+    def tables_missing(
+        self,
+        boxes: Sequence[str],
+        components: Mapping[str, str] | None = None,
+        load: Mapping[str, float] | None = None,
+        *,
+        cores_max: int,
+        level: float = LEVEL,
+    ) -> int:
+        """Return how many tables `tables_of` would have to make: about 2 ms each."""
+        self.flush()
+        return self._tables.missing(boxes, components or {}, load or {}, cores_max, level)
+
+    def bundle(
+        self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
+    ) -> bytes:
+        """Return the curves of components, or of all, as a flat bundle for who cannot wait (`advisor.domain.bundle`).
+
+        Parameters
+        ----------
+        level : float
+            Share of runs that the intervals hold.
+        cores_max : int
+            Cores up to which curves are tabulated; beyond they go on as they ended.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        self.flush()
+        names = None if components is None else list(dict.fromkeys(components))
+        for name in names or ():
+            self.components.slot(name)
+        follower = Follower(self.bundles, names, checked_level(level), checked_cores("cores_max", cores_max))
+        version = follower.version
+        return follower.pack(list(follower.records(follower.due(), sys.maxsize)), version)

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from live import Live, refused, rows_of, running
+from task_program import Program, recursive
 
 from advisor.errors import Mismatch, StateDamaged, StateLocked
 from advisor.storage import Store
@@ -68,6 +69,52 @@ async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
     assert loaded is not None
     assert loaded.producers["p", bytes(16)] == 3
     assert loaded.totals["rows_accepted"] == 60
+
+
+EVENTS = Program(2, recursive(2, 2, 1000)).run()
+RUN = {"program": "fib", "size": 9, "workers": 1, "elapsed_s": 1.0, "work_s": 1.0, "delay_s": 0.0, "no_work_s": 0.0,
+       "creates": 8, "waits": 4}  # fmt: skip
+DOORS = {
+    "define_network": {"id": "net", "text": "c0 .. c1"},
+    "observe_run": RUN,
+    "task_events": {
+        "producer": "t",
+        "sequence": 1,
+        "records": EVENTS.records.tobytes(),
+        "strings": list(EVENTS.strings),
+    },
+}
+
+
+@pytest.mark.parametrize("verb", DOORS)
+async def test_on_a_full_disk_every_door_that_keeps_something_is_shut_with_words(
+    tmp_path: Path, file_bytes_max: Callable[[int | None], None], verb: str
+) -> None:
+    state = tmp_path / "state"
+    async with running(tmp_path, state=state, http="127.0.0.1:0") as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 1})
+        file_bytes_max((tmp_path / "state-wal").stat().st_size)
+        waiting = await peer.post("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 2})
+        while (await ready(live))[0] == 200:
+            pass
+        error = await refused("storage_failed", peer.call(verb, DOORS[verb]))
+        assert error.retry
+        assert waiting not in peer.early
+        file_bytes_max(None)
+        await peer.answer(waiting)
+        await peer.call(verb, DOORS[verb])
+    async with running(tmp_path, state=state) as live:  # and what was taken then is there
+        peer = await live.peer()
+        asked = {
+            "define_network": ("flow", {"network": "net"}),
+            "observe_run": ("predict_run", {"program": "fib", "size": 9, "workers": 1}),
+            "task_events": ("profile", {"producer": "t"}),
+        }[verb]
+        if verb == "observe_run":
+            await refused("not_enough_data", peer.call(*asked))  # it is known; one run is too few
+        else:
+            assert await peer.call(*asked)
 
 
 async def test_a_service_that_stops_on_a_full_disk_says_what_is_lost_in_time(

@@ -14,7 +14,7 @@ from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation
 
 if TYPE_CHECKING:
-    from advisor.client.aio import AsyncClient
+    from advisor.client.questions import AsyncQuestions
     from advisor.client.threaded import SyncClient
 
 ADVICE_KEPT = 64  # told and not fetched: of older ones only what they led to matters
@@ -34,7 +34,7 @@ class AsyncWatch:
     """
 
     def __init__(
-        self, client: AsyncClient, topic: str, params: Mapping[str, Any], told: Callable[[Advice], None] | None
+        self, client: AsyncQuestions, topic: str, params: Mapping[str, Any], told: Callable[[Advice], None] | None
     ) -> None:
         self._client = client
         self._topic = topic

@@ -15,7 +15,7 @@ from advisor.domain.answers import Allocation
 
 if TYPE_CHECKING:
     from advisor.client.questions import AsyncQuestions
-    from advisor.client.threaded import SyncClient
+    from advisor.client.threaded_questions import SyncQuestions
 
 ADVICE_KEPT = 64  # told and not fetched: of older ones only what they led to matters
 
@@ -140,7 +140,7 @@ class AsyncWatch:
 class SyncWatch:
     """A network that is watched, for programs with threads; iterate over it for the `Advice` that comes."""
 
-    def __init__(self, client: SyncClient, watch: AsyncWatch, news: queue.SimpleQueue[Advice | None]) -> None:
+    def __init__(self, client: SyncQuestions, watch: AsyncWatch, news: queue.SimpleQueue[Advice | None]) -> None:
         self._client = client
         self._watch = watch
         self._news = news

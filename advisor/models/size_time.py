@@ -173,9 +173,11 @@ class SizeTime:
                 self.words[[_AT["size_low"], _AT["size_high"]]] = sizes[start]
                 stop, new = start + 1, True
             else:
-                low, high = BELOW * self.number("size_low"), ABOVE * self.number("size_high")
                 stop = min(len(sizes), start + int(self.number("refreeze_at") - self.number("sized")))
-                outside = (sizes[start:stop] < low) | (sizes[start:stop] > high)
+                # The range as it stood before each: one a little outside moves it without being new.
+                low = np.minimum.accumulate(np.append(self.number("size_low"), sizes[start:stop]))[:-1]
+                high = np.maximum.accumulate(np.append(self.number("size_high"), sizes[start:stop]))[:-1]
+                outside = (sizes[start:stop] < BELOW * low) | (sizes[start:stop] > ABOVE * high)
                 new = bool(outside.any())
                 stop = start + int(outside.argmax()) + 1 if new else stop
             told = stop - 1 if new else stop  # one that nobody could have known is not predicted

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.task_events import EventWriter, Kind
@@ -30,6 +30,7 @@ def fresh():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 60), max_size=12), st.sampled_from([0.0, 0.3, 3.0, 12.0]))
+@example(8169, [17], 0.3)  # sizes a little outside the range widened it for those after the cut only
 def test_cuts_do_not_matter(seed, cuts, spread):
     columns = instances(seed, 200, spread)
     whole, parts = fresh(), fresh()

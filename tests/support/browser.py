@@ -6,6 +6,8 @@ with what should be, and not with what the page believes.
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import shutil
@@ -13,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
@@ -104,6 +108,7 @@ class Browser:
 
     def wheel(self, x: float, y: float, turn: int, *, shift: bool = False) -> None:
         """Turn the wheel at a place of the page: down, away from what is shown, when positive."""
+        self._at(x, y).perform()  # a wheel turns where the pointer is
         chain = ActionChains(self.driver, duration=0)
         if shift:
             chain.key_down(Keys.SHIFT)
@@ -142,14 +147,15 @@ class Browser:
         self.settle()
 
     def pixels(self, y: float) -> list[tuple[int, int, int]]:
-        """Return the colours of the chart along a row, from its left to its right edge, in CSS pixels of the canvas."""
-        found = self.run(
-            """const chart = document.getElementById("chart"), ratio = chart.width / chart.clientWidth;
-            const line = chart.getContext("2d").getImageData(0, Math.round(arguments[0] * ratio), chart.width, 1).data;
-            return Array.from(line);""",
-            y,
+        """Return the colours of the chart along a line at y of it, as they are on the screen."""
+        box = self.run(
+            "const box = document.getElementById('chart').getBoundingClientRect(); return [box.left, box.top, box.width]"
         )
-        return [tuple(found[place : place + 3]) for place in range(0, len(found), 4)]
+        clip = {"x": box[0], "y": box[1] + round(y), "width": box[2], "height": 1, "scale": 1}
+        taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", "clip": clip})
+        with Image.open(io.BytesIO(base64.b64decode(taken["data"]))) as image:
+            line = np.asarray(image.convert("RGB"))[0]
+        return [tuple(each) for each in line.tolist()]
 
     def _at(self, x: float, y: float) -> ActionChains:
         chain = ActionChains(self.driver, duration=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def gantt_page(title: str, execution: Execution) -> str:
     per_tick = factor / graph.ticks_per_unit
     makespan = execution.ticks * per_tick
     whole = math.ceil(math.log10(makespan)) if makespan > 1 else 0
-    data = {
+    data: dict[str, Any] = {
         "cores": execution.cores,
         "unit": unit,
         "seconds": SECONDS.get(unit, 0.0),

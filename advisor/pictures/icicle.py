@@ -75,7 +75,8 @@ def svg(title: str, profile: Profile, *, flame: bool = False) -> str:
         top += levels * ROW + GAP
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top:.0f}" viewBox="0 0 {WIDTH} {top:.0f}" '
-        f'role="img" font-family="sans-serif" font-size="11"><title>{escape(title)}</title><rect width="100%" height="100%" fill="white"/>'
+        f'role="img" font-family="sans-serif" font-size="11"><title>{escape(title)}</title>'
+        '<rect width="100%" height="100%" fill="white"/>'
         f'<text x="4" y="17" font-size="14">{escape(title)}</text>'
     )
     return head + "".join(parts) + "</svg>\n"

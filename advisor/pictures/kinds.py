@@ -9,7 +9,7 @@ from advisor.pictures.charts import PALETTE
 from advisor.simulation.analysis import Execution
 
 OTHER = "others"
-COLOURS = (*PALETTE[:6], "#9a9a9a")  # black is for the critical path
+COLOURS = (*PALETTE, "#9a9a9a")  # black is for the critical path
 
 
 def kinds_of(execution: Execution) -> tuple[NDArray[np.int64], list[str]]:

@@ -19,7 +19,7 @@ NO_VISITS = -1.0  # of a band, which is no node
 
 
 def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
-    """Return the page of a profile: the bands of tasks, threads and what is beyond the cap side by side, about 45 bytes a node."""
+    """Return the page of a profile: tasks, threads and what is beyond the cap side by side, about 60 bytes a node."""
     palette = [colour for _, colour in LEGEND]
     bands = [(heading, [root for role in roles for root in profile.roots(role)]) for heading, roles in BANDS]
     bands = [(heading, roots) for heading, roots in bands if roots]

@@ -95,25 +95,6 @@ def edge(browser: Browser, rows: Rows, core: int, colour: str, *, last: bool = F
     return inside[-1] if last else inside[0]
 
 
-def words(browser: Browser, of: str) -> str:
-    return browser.run("return document.getElementById(arguments[0]).textContent", of)
-
-
-def tip(browser: Browser) -> str | None:
-    return browser.run("const tip = document.getElementById('tip'); return tip.hidden ? null : tip.innerText")
-
-
-def drawn(browser: Browser) -> str:
-    return browser.run("return document.getElementById('chart').toDataURL()")
-
-
-@pytest.fixture
-def origin(browser: Browser) -> Callable[[], tuple[float, float]]:
-    """Where the canvas begins on the page."""
-    at = "const box = document.getElementById('chart').getBoundingClientRect(); return [box.left, box.top]"
-    return lambda: tuple(browser.run(at))
-
-
 def mixed(count: int) -> list[dict[str, Any]]:
     """Return tasks of four types in three layers."""
     rng = np.random.default_rng(7)
@@ -140,12 +121,14 @@ def test_every_task_has_one_bar_where_its_times_say(tmp_path: Path, browser: Bro
     found = bars(browser, rows)
     assert len(found) == len(tasks) == 60
     wanted = sorted((rows.tops[each.core], rows.x(each.start, end), rows.x(each.finish, end)) for each in tasks)
-    for (top, left, right), (_, x, until, y) in zip(wanted, sorted(found, key=lambda bar: (bar[3], bar[1])), strict=True):
+    for (top, left, right), (_, x, until, y) in zip(
+        wanted, sorted(found, key=lambda bar: (bar[3], bar[1])), strict=True
+    ):
         assert y == top
         assert x == pytest.approx(left, abs=0.01)
         assert right - 0.65 <= until <= right + 0.01
     # The names stand on their bars, and the axis tells the times of the places that its labels have.
-    texts = {text: (x, y) for text, x, y, _ in browser.run("return spied.texts")}
+    texts = {text: (x, y) for text, x, y, _ in browser.texts()}
     for each in tasks:
         if each.name in texts:
             x, y = texts[each.name]
@@ -192,74 +175,68 @@ def order_of_time(chain: list[dict[str, Any]]) -> list[int]:
     return sorted(range(3), key=lambda kind: -times[kind])
 
 
-def test_the_wheel_keeps_the_time_under_the_pointer(
-    tmp_path: Path, browser: Browser, advisor: Command, origin: Any
-) -> None:
+def test_the_wheel_keeps_the_time_under_the_pointer(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     page, _ = made(tmp_path, advisor, three(), 2)
     browser.open(page)
-    rows, (left, top) = rows_of(browser, 2), origin()
+    rows, (left, top) = rows_of(browser, 2), browser.origin()
     second = bars(browser, rows)[1][0]  # the colour of what begins at 2 s
-    whole = drawn(browser)
+    whole = browser.drawn()
     for turn in (-300, -400, 250):
         before = edge(browser, rows, 0, second)
         browser.wheel(left + before, top + rows.middle(0), turn)
         assert edge(browser, rows, 0, second) == pytest.approx(before, abs=1)
-    assert drawn(browser) != whole
+    assert browser.drawn() != whole
     # 450 in all: e^0.675 times as wide as at first, as far as it can be seen.
-    labels = {text: x for text, x, *_ in browser.run("return spied.texts") if text.endswith(" s")}
+    labels = {text: x for text, x, *_ in browser.texts() if text.endswith(" s")}
     (t1, x1), (t2, x2) = list(labels.items())[:2]
     scale = (x2 - x1) / (float(t2[:-2]) - float(t1[:-2]))
     assert scale == pytest.approx(rows.width / 5.0 * np.exp(0.0015 * 450), rel=1e-3)
     browser.wheel(left + 500, top + 20, 5000)
     browser.point(2, 2)
-    assert drawn(browser) == whole  # no further out than all
+    assert browser.drawn() == whole  # no further out than all
 
 
-def test_zoom_ends_at_a_tick_and_every_label_still_differs(
-    tmp_path: Path, browser: Browser, advisor: Command, origin: Any
-) -> None:
+def test_zoom_ends_at_a_tick_and_every_label_still_differs(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     page, _ = made(tmp_path, advisor, three(), 2)
     browser.open(page)
-    rows, (left, top) = rows_of(browser, 2), origin()
+    rows, (left, top) = rows_of(browser, 2), browser.origin()
     at = left + rows.x(2.0, 5.0)
     for _ in range(6):
         browser.wheel(at, top + rows.middle(0), -4000)
-    deepest = browser.run("return spied.texts.map(each => each[0]).filter(text => text.endsWith(' s'))")
+    deepest = [text for text, *_ in browser.texts() if text.endswith(" s")]
     assert len(set(deepest)) == len(deepest) >= 2
     span = float(deepest[-1][:-2]) - float(deepest[0][:-2])
     assert 0 < span <= 1e-9  # a nanosecond, which is a tick
     assert float(deepest[0][:-2]) == pytest.approx((round(at) - left - rows.left) / rows.width * 5.0, abs=2e-9)
     browser.wheel(at, top + rows.middle(0), -4000)
-    assert browser.run("return spied.texts.map(each => each[0]).filter(text => text.endsWith(' s'))") == deepest
+    assert [text for text, *_ in browser.texts() if text.endswith(" s")] == deepest
 
 
-def test_shift_and_wheel_zoom_the_rows(tmp_path: Path, browser: Browser, advisor: Command, origin: Any) -> None:
+def test_shift_and_wheel_zoom_the_rows(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     page, _ = made(tmp_path, advisor, "mp3d", 64)
     browser.open(page)
-    left, top = origin()
+    left, top = browser.origin()
     rows = rows_of(browser, 64)
     at = rows.middle(20)
     browser.wheel(left + 300, top + at, -900, shift=True)
-    told = {text: y for text, _, y, _ in browser.run("return spied.texts") if text.startswith("core ")}
+    told = {text: y for text, _, y, _ in browser.texts() if text.startswith("core ")}
     assert "core 20" in told
     assert 0 < len(told) < 30
     zoomed = (told["core 21"] - told["core 20"]) / (rows.tops[21] - rows.tops[20])
     assert zoomed == pytest.approx(np.exp(0.0015 * 900), rel=1e-3)
     assert told["core 20"] == pytest.approx(at, abs=0.5 * zoomed)
-    starts = [text for text, *_ in browser.run("return spied.texts") if text.startswith("0 ")]
+    starts = [text for text, *_ in browser.texts() if text.startswith("0 ")]
     assert starts  # times are as they were
     browser.drag([(left + 300, top + 100), (left + 300, top + 60), (left + 300, top + 20)])
-    moved = {text: y for text, _, y, _ in browser.run("return spied.texts") if text.startswith("core ")}
+    moved = {text: y for text, _, y, _ in browser.texts() if text.startswith("core ")}
     assert moved["core 21"] == pytest.approx(told["core 21"] - 80, abs=0.01)
 
 
-def test_dragging_pans_as_far_as_there_is_something(
-    tmp_path: Path, browser: Browser, advisor: Command, origin: Any
-) -> None:
+def test_dragging_pans_as_far_as_there_is_something(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     page, _ = made(tmp_path, advisor, three(), 2)
     browser.open(page)
-    rows, (left, top) = rows_of(browser, 2), origin()
-    whole, second = drawn(browser), bars(browser, rows)[1][0]
+    rows, (left, top) = rows_of(browser, 2), browser.origin()
+    whole, second = browser.drawn(), bars(browser, rows)[1][0]
     y = top + rows.middle(0)
     browser.drag([(left + 300, y), (left + 200, y)])
     assert edge(browser, rows, 0, second) == pytest.approx(rows.x(2.0, 5.0), abs=1)  # all is shown: nowhere to go
@@ -269,42 +246,40 @@ def test_dragging_pans_as_far_as_there_is_something(
     assert edge(browser, rows, 0, second) == pytest.approx(before - 70, abs=1)
     browser.drag([(left + 300, y), (left + 900, y), (left + 990, y)])
     browser.drag([(left + 300, y), (left + 900, y), (left + 990, y)])
-    assert "0 s" in {text for text, *_ in browser.run("return spied.texts")}  # the beginning, and nothing before it
+    assert "0 s" in {text for text, *_ in browser.texts()}  # the beginning, and nothing before it
     browser.press(Keys.ESCAPE)
     browser.point(2, 2)
-    assert drawn(browser) == whole
+    assert browser.drawn() == whole
 
 
-def test_pointing_tells_a_task_and_leaving_does_not(
-    tmp_path: Path, browser: Browser, advisor: Command, origin: Any
-) -> None:
+def test_pointing_tells_a_task_and_leaving_does_not(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     page, _ = made(tmp_path, advisor, three(), 2)
     browser.open(page)
-    rows, (left, top) = rows_of(browser, 2), origin()
+    rows, (left, top) = rows_of(browser, 2), browser.origin()
     browser.point(left + rows.x(3.0, 5.0), top + rows.middle(0))
     told = "2 s, from 2 s to 4 s on core 0, b"
-    assert (tip(browser) or "").split("\n") == ["left", told]
-    assert words(browser, "told") == f"left: {told}"
+    assert (browser.tip() or "").split("\n") == ["left", told]
+    assert browser.words("told") == f"left: {told}"
     browser.point(left + rows.x(1.0, 5.0), top + rows.middle(0))
-    assert words(browser, "told") == "first: 2 s, from 0 s to 2 s on core 0, a, on the critical path"
+    assert browser.words("told") == "first: 2 s, from 0 s to 2 s on core 0, a, on the critical path"
     for x, core in ((1.0, 1), (4.5, 0)):  # idle
         browser.point(left + rows.x(x, 5.0), top + rows.middle(core))
-        assert tip(browser) is None
+        assert browser.tip() is None
     for x in (rows.left + 3, rows.left + rows.width - 3):  # a tip stays on the page
         browser.point(left + x, top + rows.middle(1 if x > 500 else 0))
-        box = browser.run("const box = document.getElementById('tip').getBoundingClientRect(); return [box.left, box.right]")
-        assert tip(browser) is not None
+        box = browser.run(
+            "const box = document.getElementById('tip').getBoundingClientRect(); return [box.left, box.right]"
+        )
+        assert browser.tip() is not None
         assert 0 <= box[0] < box[1] <= 1000
     browser.point(5, 5)
-    assert tip(browser) is None
+    assert browser.tip() is None
 
 
-def test_keys_do_what_the_wheel_and_the_pointer_do(
-    tmp_path: Path, browser: Browser, advisor: Command, origin: Any
-) -> None:
+def test_keys_do_what_the_wheel_and_the_pointer_do(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     page, _ = made(tmp_path, advisor, three(), 2)
     browser.open(page)
-    rows, whole = rows_of(browser, 2), drawn(browser)
+    rows, whole = rows_of(browser, 2), browser.drawn()
     second = bars(browser, rows)[1][0]
     browser.run("document.getElementById('chart').focus()")
     browser.press("+")
@@ -315,16 +290,16 @@ def test_keys_do_what_the_wheel_and_the_pointer_do(
     assert edge(browser, rows, 0, second) == pytest.approx(near - 80, abs=1)
     browser.press(Keys.ARROW_LEFT, "-")
     browser.press(Keys.HOME)
-    assert drawn(browser) == whole
+    assert browser.drawn() == whole
     browser.press("n")
-    assert words(browser, "told").startswith("first: ")
+    assert browser.words("told").startswith("first: ")
     browser.press("n", "n")
-    assert words(browser, "told").startswith("right: ")
+    assert browser.words("told").startswith("right: ")
     browser.press("p")
-    assert words(browser, "told").startswith("left: ")
+    assert browser.words("told").startswith("left: ")
     browser.press(Keys.ENTER)
     assert [round(x) for _, x, *_ in bars(browser, rows)[:1]] == [round(rows.left)]  # alone, as wide as the chart
-    labels = [text for text, *_ in browser.run("return spied.texts") if text.endswith(" s")]
+    labels = [text for text, *_ in browser.texts() if text.endswith(" s")]
     assert (labels[0], labels[-1]) == ("2 s", "4 s")
 
 
@@ -334,18 +309,18 @@ def test_a_task_is_found_by_name(tmp_path: Path, browser: Browser, advisor: Comm
     browser.run("document.getElementById('find').focus()")
     browser.press(*"TASK 17")
     hits = sorted(task.name for task in tasks if "task 17" in task.name)
-    assert words(browser, "told").startswith(f"{len(hits)} of 300 tasks, ")
+    assert browser.words("told").startswith(f"{len(hits)} of 300 tasks, ")
     told: list[str] = []
     for _ in hits:
         browser.press(Keys.ENTER)
-        told.append(words(browser, "told").split(":")[0])
+        told.append(browser.words("told").split(":")[0])
     assert sorted(told) == hits
     at = next(task for task in tasks if task.name == told[-1])
-    shown = [float(text[:-2]) for text, *_ in browser.run("return spied.texts") if text.endswith(" s")]
+    shown = [float(text[:-2]) for text, *_ in browser.texts() if text.endswith(" s")]
     assert shown[0] <= at.finish
     assert at.start <= shown[-1]
     browser.press("x")
-    assert words(browser, "told") == "Nothing here has that in its name."
+    assert browser.words("told") == "Nothing here has that in its name."
 
 
 def test_the_chart_follows_the_size_of_the_window(tmp_path: Path, browser: Browser, advisor: Command) -> None:
@@ -366,9 +341,7 @@ def test_the_chart_follows_the_size_of_the_window(tmp_path: Path, browser: Brows
     assert rows_of(browser, 4).width == rows.width
 
 
-def test_names_of_any_kind_are_text_and_run_nothing(
-    tmp_path: Path, browser: Browser, advisor: Command, origin: Any
-) -> None:
+def test_names_of_any_kind_are_text_and_run_nothing(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     tasks = [{"id": name, "time": 1 + place % 2, "type": name} for place, name in enumerate(HOSTILE)]
     folder = tmp_path / "x"
     folder.mkdir()
@@ -376,13 +349,13 @@ def test_names_of_any_kind_are_text_and_run_nothing(
     graph.write_text(json.dumps({"unit": "s", "tasks": tasks}))
     page, schedule = made(folder, advisor, str(graph), 3)
     browser.open(page, 1600, 700)
-    rows, (left, top), end = rows_of(browser, 3), origin(), max(task.finish for task in schedule)
+    rows, (left, top), end = rows_of(browser, 3), browser.origin(), max(task.finish for task in schedule)
     assert browser.driver.title.startswith("<img src=y onerror='window.hit=1'>&amp;: fifo")
     for task in schedule:
         browser.point(left + rows.x((task.start + task.finish) / 2, end), top + rows.middle(task.core))
         assert browser.run("return document.querySelector('#tip bdi').textContent") == task.name
-        assert words(browser, "told").startswith(f"{task.name}: ")
-    shown = {text for text, *_ in browser.run("return spied.texts")}
+        assert browser.words("told").startswith(f"{task.name}: ")
+    shown = {text for text, *_ in browser.texts()}
     assert {name for name in HOSTILE if len(name) < 25} <= shown
     browser.run("document.getElementById('words').open = true")
     browser.settle()
@@ -429,10 +402,12 @@ def test_words_and_bars_stand_out_in_light_and_dark(
     rows = rows_of(browser, 4, idle)
     for colour, *_ in bars(browser, rows):
         assert contrast(colour, ground) >= 1.9  # each bar has its edges and its name as well
-    fills = [text for text in browser.run("return spied.texts") if text[0].startswith("task ")]
+    fills = [text for text in browser.texts() if text[0].startswith("task ")]
     below = {(x, y): colour for colour, x, _, y in bars(browser, rows)}
     for _, x, y, ink in fills:
-        colour = next(c for (left, top), c in below.items() if left == pytest.approx(x - 4) and top < y < top + rows.bar)
+        colour = next(
+            c for (left, top), c in below.items() if left == pytest.approx(x - 4) and top < y < top + rows.bar
+        )
         assert contrast(ink, colour) >= 4.5
 
 
@@ -485,22 +460,22 @@ def test_nothing_to_draw_is_a_page_too(tmp_path: Path, browser: Browser, advisor
     browser.press("n", "+", Keys.ESCAPE)
 
 
-def test_a_hundred_thousand_tasks_open_and_are_found(
-    tmp_path: Path, browser: Browser, advisor: Command, origin: Any
-) -> None:
+def test_a_hundred_thousand_tasks_open_and_are_found(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     count = 100_000
     tasks = [{"id": f"t{n}", "time": 1 + n % 5, "after": [f"t{n - 16}"] if n >= 16 else []} for n in range(count)]
     page, schedule = made(tmp_path, advisor, tasks, 16)
     browser.open(page)
-    rows, (left, top), end = rows_of(browser, 16), origin(), max(task.finish for task in schedule)
+    rows, (left, top), end = rows_of(browser, 16), browser.origin(), max(task.finish for task in schedule)
     heap = browser.run("return performance.memory.usedJSHeapSize")
     assert heap < 100e6  # bytes; the arrays are 26 a task, and their text as long again
     assert len(browser.run("return spied.rects")) < 5_000  # by the dot, and not by the task
     wanted = schedule[77_777]
     browser.run("document.getElementById('find').focus()")
     browser.press(*wanted.name, Keys.ENTER)
-    assert words(browser, "told").startswith(f"{wanted.name}: ")
-    browser.run("document.getElementById('find').value = ''; document.getElementById('find').dispatchEvent(new Event('input'))")
+    assert browser.words("told").startswith(f"{wanted.name}: ")
+    browser.run(
+        "document.getElementById('find').value = ''; document.getElementById('find').dispatchEvent(new Event('input'))"
+    )
     browser.run("document.getElementById('all').click()")
     at = (wanted.start + wanted.finish) / 2
     for _ in range(8):

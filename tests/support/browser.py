@@ -47,7 +47,10 @@ function watched(name, keep) {
   const real = pen[name];
   pen[name] = function (...given) { keep(this, given); return real.apply(this, given); };
 }
-watched("clearRect", () => Object.assign(window.spied, { rects: [], texts: [], images: [], drawings: window.spied.drawings + 1 }));
+watched("clearRect", () => {
+  const drawings = window.spied.drawings + 1;
+  Object.assign(window.spied, { rects: [], texts: [], images: [], drawings });
+});
 watched("fillRect", (by, box) => window.spied.rects.push([by.fillStyle, by.globalAlpha, ...box]));
 watched("fillText", (by, [text, x, y]) => window.spied.texts.push([String(text), x, y, by.fillStyle]));
 watched("drawImage", (by, [, ...box]) => window.spied.images.push(box));
@@ -156,6 +159,28 @@ class Browser:
         with Image.open(io.BytesIO(base64.b64decode(taken["data"]))) as image:
             line = np.asarray(image.convert("RGB"))[0]
         return [tuple(each) for each in line.tolist()]
+
+    def words(self, of: str) -> str:
+        """Return the text of an element."""
+        return self.run("return document.getElementById(arguments[0]).textContent", of)
+
+    def tip(self) -> str | None:
+        """Return what the tip at the pointer says, if there is one."""
+        return self.run("const tip = document.getElementById('tip'); return tip.hidden ? null : tip.innerText")
+
+    def drawn(self) -> str:
+        """Return the chart as it is painted."""
+        return self.run("return document.getElementById('chart').toDataURL()")
+
+    def texts(self) -> list[tuple[str, float, float, str]]:
+        """Return (text, x, y, colour) of all that is written on the chart."""
+        return [tuple(each) for each in self.run("return spied.texts")]
+
+    def origin(self) -> tuple[float, float]:
+        """Return where on the page the chart begins."""
+        return tuple(
+            self.run("const box = document.getElementById('chart').getBoundingClientRect(); return [box.left, box.top]")
+        )
 
     def _at(self, x: float, y: float) -> ActionChains:
         chain = ActionChains(self.driver, duration=0)

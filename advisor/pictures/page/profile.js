@@ -3,6 +3,7 @@
 const before = unpacked(data.before, Float64Array), inclusive = unpacked(data.inclusive, Float64Array), exclusive = unpacked(data.exclusive, Float64Array);
 const depth = unpacked(data.depth, Uint32Array), kind = unpacked(data.kind, Uint8Array), label = unpacked(data.label, Uint32Array);
 const visits = unpacked(data.visits, Float64Array), band = unpacked(data.band, Uint8Array), ROW = 20, SIDE = 14, LEAST = 0.5, FADED = 0.25, AIR = 1;
+const TOUCH = 0.01; // of a dot: what only touches the chart's edge is not in it
 const many = depth.length, after = new Uint32Array(many), parent = new Int32Array(many), open_ = [];
 let levels = 1;
 for (let i = 0; i < many; i++) { // `after`: the first node behind all that is below one
@@ -22,7 +23,7 @@ function draw(here, dots, colours) {
   pen.save(); pen.beginPath(); pen.rect(here.left, here.top, here.width, here.height); pen.clip();
   for (let i = 0; i < many;) {
     const from = here.left + (before[i] - view.from) * scale, wide = inclusive[i] * scale;
-    if (wide < LEAST || from > here.left + here.width || from + wide < here.left) { i = after[i]; continue; }
+    if (wide < LEAST || from > here.left + here.width - TOUCH || from + wide < here.left + TOUCH) { i = after[i]; continue; }
     const y = here.top + (rowOf(i) - view.top) * ROW;
     if (y > -ROW && y < here.top + here.height) drawBox(i, from, wide, y, here, colours);
     i++;

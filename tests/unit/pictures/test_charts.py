@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from advisor.errors import InvalidValue, Unsupported
 from advisor.pictures import Bars, Panel, Series, draw, draw_replay
-from advisor.pictures.charts import DOTS_PER_INCH, PANEL_INCHES
+from advisor.pictures.charts import DASHES, DOTS_PER_INCH, MARKERS, PALETTE, PANEL_INCHES, literal
 
 X = np.array([1.0, 10.0, 100.0])
 LINES = Panel(
@@ -65,6 +66,34 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
 def test_a_target_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="nowhere"):
         draw(tmp_path / "nowhere" / "p.png", "title", [LINES])
+
+
+def test_lines_that_lie_on_each_other_can_all_be_seen(tmp_path: Path) -> None:
+    """The one below is wider; far apart, none is; each of the first seven differs in colour or dashes."""
+    x = np.arange(1.0, 65.0)
+    alike = [Series(f"s{n}", x, x + 1e-6 * n, colour=n) for n in range(3)]
+    for lines, inks in ((alike, 3), ([Series("a", x, x), Series("b", x, 2 * x, colour=1)], 2)):
+        with Image.open(draw(tmp_path / "p.png", "title", [Panel("t", "x", "y", lines)])) as picture:
+            seen = {colour for _, colour in picture.convert("RGB").getcolors(2**24)}
+        wanted = {tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5)) for colour in PALETTE[:inks]}
+        assert wanted <= seen
+    looks = {(PALETTE[n % len(PALETTE)], DASHES[n // len(PALETTE) % len(DASHES)], MARKERS[n % 7]) for n in range(24)}
+    assert len(looks) == 24
+
+
+def test_letters_that_the_font_lacks_are_boxes_and_no_warnings(tmp_path: Path) -> None:
+    assert literal("a漢🚀é\n$_") == "a□□é\n\\$_"
+    draw(
+        tmp_path / "p.png",
+        "漢字 🚀",
+        [Panel("\u202e🚀", "漢", "字", [Series("🚀", X, X), Series("漢", X, 2 * X, colour=1)])],
+    )
+
+
+def test_a_chart_tells_in_words_what_it_shows(tmp_path: Path) -> None:
+    with Image.open(draw(tmp_path / "p.png", "all", [LINES, BARS])) as picture:
+        assert picture.info["Title"] == "all"
+        assert picture.info["Description"] == "t: y (s) over x (s) (a; b). t: y (a: 1.00, 2.00; b: 2.00, 1.00)."
 
 
 def rows(cores: list[float], sizes: list[float]) -> list[tuple[str, float, float, float, float]]:

@@ -160,7 +160,7 @@ function drawReady(here, dots, colours) {
 function name(i) { return data.names.length ? data.names[i] : String(task[i]); }
 function extent(i) { return [starts[i], finishes[i], who[i]]; }
 function tables() {
-  const kinds = data.kinds.map(each => [each, 0, 0]), cores = Array.from({ length: data.cores }, (_, p) => ["core " + p, first[p + 1] - first[p], 0]), path = [];
+  const kinds = [...data.kinds, "of no time"].map(each => [each, 0, 0]), cores = Array.from({ length: data.cores }, (_, p) => ["core " + p, first[p + 1] - first[p], 0]), path = [];
   let busy = 0;
   for (let i = 0; i < who.length; i++) {
     const time = finishes[i] - starts[i], row = kinds[Math.min(kind[i], kinds.length - 1)];
@@ -170,7 +170,7 @@ function tables() {
   path.sort((a, b) => starts[a] - starts[b] || finishes[a] - finishes[b]);
   const told = whole => ([what, many, time]) => [what, many.toLocaleString("en"), length(time), share(time, whole)];
   return [
-    ["Tasks by colour", ["colour", "tasks", "time", "of all"], kinds.map(told(busy))],
+    ["Tasks by colour", ["colour", "tasks", "time", "of all"], kinds.filter(each => each[1]).map(told(busy))],
     ["Cores", ["core", "tasks", "busy", "of the time"], cores.map(told(data.makespan))],
     ["Critical path through the schedule", ["task", "core", "from", "takes"], path.map(i => [name(i), String(who[i]), moment(starts[i]), length(finishes[i] - starts[i])])],
   ];
@@ -192,7 +192,7 @@ show({
     return before >= first[p] && t - finishes[before] <= scale ? before : -1;
   },
   words: i => length(finishes[i] - starts[i]) + ", from " + moment(starts[i]) + " to " + moment(finishes[i]) + " on core " + who[i]
-    + (data.kinds.length > 1 ? ", " + data.kinds[Math.min(kind[i], data.kinds.length - 1)] : "") + (critical[i] ? ", on the critical path" : ""),
+    + (data.kinds.length > 1 && kind[i] < data.kinds.length ? ", " + data.kinds[kind[i]] : "") + (critical[i] ? ", on the critical path" : ""),
   foundWords(which, many) {
     let time = 0;
     which.forEach((is, i) => { if (is) time += finishes[i] - starts[i]; });

@@ -4,6 +4,7 @@
 const element = id => document.getElementById(id);
 const data = JSON.parse(element("data").textContent);
 const canvas = element("chart"), pen = canvas.getContext("2d"), told = element("told"), tip = element("tip"), find = element("find");
+const HELP = told.textContent;
 const view = { from: 0, to: 1, top: 0, rows: 1 }; // times from left to right, and rows from the top down
 const WHEEL = 0.0015, STEP = 0.7, LINE = 16, ROWS_TOLD = 200, CLICK = 4;
 const fingers = new Map();
@@ -69,7 +70,10 @@ function bound(here) {
   view.rows = chart.shown(here, view.rows);
   view.top = Math.max(0, Math.min(view.top, chart.rows - view.rows));
 }
-function showAll() { view.from = 0; view.to = chart.end; view.rows = chart.rows; view.top = chart.start(frame()); redraw(); }
+function showAll() {
+  told.textContent = HELP;
+  view.from = 0; view.to = chart.end; view.rows = chart.rows; view.top = chart.start(frame()); redraw();
+}
 function zoom(factor, x, y, rows) {
   const here = frame();
   if (rows && chart.zoomsRows) {

@@ -43,6 +43,7 @@ function drawBox(i, from, wide, y, here, colours) {
   pen.fillText(pen.measureText(whole).width <= room ? whole : fitting(name(i), room), left + 4, y + ROW / 2);
 }
 function words(i) {
+  if (visits[i] < 0) return suiting(inclusive[i] * 1e-9) + (data.bands[band[i]][0] === "threads" ? ", p · time" : " in all");
   const top = data.bands[band[i]];
   return data.kinds[kind[i]] + ", " + suiting(inclusive[i] * 1e-9) + " (" + share(inclusive[i], top[1]) + " of " + top[0] + "), "
     + suiting(exclusive[i] * 1e-9) + " of them its own" + (visits[i] >= 0 ? ", " + visits[i].toLocaleString("en") + (visits[i] === 1 ? " visit" : " visits") : "");

@@ -70,7 +70,7 @@ def made(
     advisor("simulate", graph, "--cores", cores, "--gantt", page, "--chrome", trace, *further)
     events = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
     return page, [
-        Task(each["name"], each["tid"], each["ts"] * 1e-6, (each["ts"] + each["dur"]) * 1e-6) for each in events
+        Task(each["name"], each["tid"] - 1, each["ts"] * 1e-6, (each["ts"] + each["dur"]) * 1e-6) for each in events
     ]
 
 

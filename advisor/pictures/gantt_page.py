@@ -22,7 +22,7 @@ HELP = (
 
 
 def gantt_page(title: str, execution: Execution) -> str:
-    """Return the page of a traced execution: its tasks as packed arrays, about 35 bytes a task, and names where it has them."""
+    """Return the page of a traced execution: its tasks as packed arrays, about 55 bytes a task, and names where it has them."""
     trace, graph = traced(execution), execution.program.graph
     order = np.lexsort((trace.starts, trace.processors))
     kinds, kind_names = kinds_of(execution)
@@ -50,6 +50,6 @@ def gantt_page(title: str, execution: Execution) -> str:
         "task": packed(order.astype(np.uint32)),
         "names": [graph.names[task] for task in order.tolist()] if graph.names else [],
         "readyTimes": packed(ready.times * per_tick),
-        "readyValues": packed(ready.values.astype(np.float64)),
+        "readyValues": packed(ready.values.astype(np.uint32)),
     }
     return page(title, "gantt", data, HELP)

@@ -160,6 +160,12 @@ class Browser:
             line = np.asarray(image.convert("RGB"))[0]
         return [tuple(each) for each in line.tolist()]
 
+    def memory(self) -> float:
+        """Return the bytes that the page's program holds, its arrays among them, after what is not needed is gone."""
+        self.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+        used = self.driver.execute_cdp_cmd("Runtime.getHeapUsage", {})
+        return used["usedSize"] + used.get("backingStorageSize", 0.0)
+
     def words(self, of: str) -> str:
         """Return the text of an element."""
         return self.run("return document.getElementById(arguments[0]).textContent", of)

@@ -2,7 +2,7 @@
 const starts = unpacked(data.starts, Float64Array), finishes = unpacked(data.finishes, Float64Array);
 const who = unpacked(data.processors, Uint32Array), kind = unpacked(data.kind, Uint8Array), task = unpacked(data.task, Uint32Array);
 const critical = unpacked(data.critical, Uint8Array);
-const readyTimes = unpacked(data.readyTimes, Float64Array), readyValues = unpacked(data.readyValues, Float64Array);
+const readyTimes = unpacked(data.readyTimes, Float64Array), readyValues = unpacked(data.readyValues, Uint32Array);
 const LEFT = 66, RIGHT = 22, TOP = 6, AXIS = 26, READY_LEAST = 46, READY_MOST = 150, ROW_MOST = 64, FULL = 0.86;
 const NARROW = 2; // dots: what is narrower is painted by shares, each dot as much in a colour as it is busy with it
 const FAINT = 0.2; // of a dot at least, where anything runs in it at all

@@ -255,7 +255,7 @@ def test_shift_and_wheel_zoom_the_rows(tmp_path: Path, browser: Browser, advisor
     whole = browser.drawn()
     browser.press(Keys.ESCAPE)
     browser.run(  # as browsers tell of a wheel that is turned with Shift
-        """const far = { deltaX: -900, deltaY: 0, shiftKey: true, clientX: arguments[0], clientY: arguments[1], cancelable: true };
+        """const [clientX, clientY] = arguments, far = { deltaX: -900, deltaY: 0, shiftKey: true, clientX, clientY };
         document.getElementById("chart").dispatchEvent(new WheelEvent("wheel", far));""",
         left + 300,
         round(top + at),
@@ -287,6 +287,24 @@ def test_dragging_pans_as_far_as_there_is_something(tmp_path: Path, browser: Bro
     browser.press(Keys.ESCAPE)
     browser.point(2, 2)
     assert browser.drawn() == whole
+
+
+def test_fingers_drag_pinch_and_tap(tmp_path: Path, browser: Browser, advisor: Command) -> None:
+    page, _ = made(tmp_path, advisor, three(), 2)
+    browser.open(page)
+    rows, (left, top) = rows_of(browser, 2), browser.origin()
+    second, y = bars(browser, rows)[1][0], top + rows.middle(0)
+    at = left + round(rows.x(2.0, 5.0))
+    browser.touch([(at - 50, y), (at + 50, y)], [(at - 75, y), (at + 75, y)], [(at - 100, y), (at + 100, y)])
+    labels = {float(text[:-2]): x for text, x, *_ in browser.texts() if text.endswith(" s")}
+    (t1, x1), (t2, x2) = list(labels.items())[:2]
+    assert (x2 - x1) / (t2 - t1) == pytest.approx(2.0 * rows.width / 5.0, rel=1e-6)  # twice as far apart
+    middle = edge(browser, rows, 0, second)
+    assert middle == pytest.approx(at - left, abs=2)
+    browser.touch([(at, y)], [(at - 30, y)], [(at - 90, y)])
+    assert edge(browser, rows, 0, second) == pytest.approx(middle - 90, abs=1)
+    browser.touch([(at, y)])
+    assert browser.words("told").startswith("left: 2 s")
 
 
 def test_pointing_tells_a_task_and_leaving_does_not(tmp_path: Path, browser: Browser, advisor: Command) -> None:

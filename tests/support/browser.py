@@ -144,6 +144,13 @@ class Browser:
         chain.perform()
         self.settle()
 
+    def touch(self, *steps: Sequence[tuple[float, float]]) -> None:
+        """Put fingers on the page, one a place of the first step, move them through the others, and lift them."""
+        for kind, places in (("touchStart", steps[0]), *(("touchMove", step) for step in steps[1:]), ("touchEnd", ())):
+            points = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(places)]
+            self.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        self.settle()
+
     def press(self, *keys: str) -> None:
         """Press keys, one after another, where the focus is."""
         ActionChains(self.driver, duration=0).send_keys(*keys).perform()

@@ -159,8 +159,8 @@ canvas.addEventListener("pointermove", event => {
   if (pressed && Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > CLICK) { pressed = null; tip.hidden = true; }
   if (fingers.size === 2) {
     const other = [...fingers].find(([id]) => id !== event.pointerId)[1], apart = ([x, y]) => Math.max(12, Math.hypot(x - other[0], y - other[1]));
+    zoom(apart(was) / apart(now), (was[0] + other[0]) / 2, 0, false); // first, since all that is shown can not be panned
     pan((now[0] - was[0]) / 2, (now[1] - was[1]) / 2);
-    zoom(apart(was) / apart(now), (now[0] + other[0]) / 2, 0, false);
   } else if (fingers.size === 1 && !pressed) pan(now[0] - was[0], now[1] - was[1]);
   else return; // not yet far enough for a drag: what was passed over counts once it is one
   fingers.set(event.pointerId, now);

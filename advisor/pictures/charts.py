@@ -1,4 +1,4 @@
-"""Panels of lines and bars, drawn to one PNG file.
+"""Panels of lines and bars, drawn to one PNG or SVG file.
 
 The figure is drawn without pyplot: no global state, no display, safe in any thread. Colours are Okabe and Ito's, which
 colour-blind readers tell apart; lines differ in marker as well, and from the seventh on in dashes.
@@ -6,6 +6,7 @@ colour-blind readers tell apart; lines differ in marker as well, and from the se
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,6 +38,8 @@ NAME_MAX = 40  # letters of a label in a legend or below a bar
 ROOM = 62  # letters that fit below the bars of a panel; where there are more they are written aslant
 DENSE_POINTS = 500  # more points than that are drawn smaller
 DOTS_PER_INCH = 130
+FORMS = {".png": "png", "": "png", ".svg": "svg"}  # by what a file's name ends in
+HEADLINE = 58  # letters of a title that fit over a panel; there is room for two lines
 CORES = "cores"  # the label of an axis that has whole numbers only
 
 
@@ -92,15 +95,16 @@ class Panel:
 
 
 def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
-    """Draw the panels side by side, two a line, into a PNG file and return its path.
+    """Draw the panels side by side, two a line, into a PNG file, or an SVG where its name says so, and return its path.
 
     Raises
     ------
     Unsupported
         When matplotlib is not installed.
     InvalidValue
-        When the file cannot be written.
+        When the name ends in something else, or the file cannot be written.
     """
+    target, form = Path(path), form_of(path)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra, loaded where it is used
         from matplotlib.figure import Figure  # noqa: PLC0415
@@ -116,15 +120,25 @@ def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
         layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.06),
     )
     FigureCanvasAgg(figure)
-    figure.suptitle(literal(title), fontsize=13, fontweight="bold")
+    figure.suptitle(headline(title, HEADLINE * columns), fontsize=13, fontweight="bold")
     for place, panel in enumerate(panels):
         _panel(figure.add_subplot(rows, columns, place + 1), panel)
-    target = Path(path)
+    words: dict[str, Any] = described(title, *map(Panel.words, panels))
+    if form == "svg":
+        words["Date"] = None  # nor does it tell when it was drawn
     try:
-        figure.savefig(target, dpi=DOTS_PER_INCH, format="png", metadata=described(title, *map(Panel.words, panels)))
+        figure.savefig(target, dpi=DOTS_PER_INCH, format=form, metadata=words)
     except OSError as error:
         raise InvalidValue("plot", str(path), "a file that can be written", error.strerror or "") from error
     return target
+
+
+def form_of(path: str | Path) -> str:
+    """Return what a chart of this name is drawn as, before it is; raises InvalidValue where its name ends in something else."""
+    form = FORMS.get(Path(path).suffix.lower())
+    if form is None:
+        raise InvalidValue("plot", Path(path).name, "a name that ends in .png or .svg")
+    return form
 
 
 def described(title: str, *sentences: str) -> dict[str, str]:
@@ -149,6 +163,12 @@ def shortened(text: str) -> str:
     return text if len(text) <= NAME_MAX else f"{text[: NAME_MAX - 1]}…"
 
 
+def headline(text: str, letters: int) -> str:
+    """Return a title as matplotlib shows it, on two lines of so many letters at most."""
+    lines = textwrap.wrap(text, letters, max_lines=2, placeholder=" …") or [""]
+    return "\n".join(map(literal, lines))
+
+
 @lru_cache(maxsize=1)
 def _letters() -> frozenset[int]:
     from matplotlib import font_manager  # noqa: PLC0415 - an extra, loaded where it is used
@@ -157,7 +177,7 @@ def _letters() -> frozenset[int]:
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
-    axes.set_title(literal(panel.title), fontsize=11)
+    axes.set_title(headline(panel.title, HEADLINE), fontsize=11)
     axes.set_xlabel(literal(panel.x_label))
     axes.set_ylabel(literal(panel.y_label))
     axes.spines[["top", "right"]].set_visible(False)
@@ -238,7 +258,7 @@ def _bars(axes: Axes, bars: Bars) -> None:
         )
         axes.bar_label(drawn, [bars.text.format(height) for height in heights], fontsize=7.5, padding=2)
     names = [shortened(group) for group in bars.groups]
-    aslant = sum(max(map(len, name.split("\n"))) + 2 for name in names) > ROOM
+    aslant = max((len(line) for name in names for line in name.split("\n")), default=0) * len(names) > ROOM
     axes.set_xticks(
         places, list(map(literal, names)), rotation=30 if aslant else 0, ha="right" if aslant else "center",
         rotation_mode="anchor" if aslant else "default",

@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue, Unsupported
-from advisor.pictures.charts import BLACK, DOTS_PER_INCH, Bars, Panel, Series, described, draw, literal, shortened
+from advisor.pictures.charts import (
+    BLACK,
+    DOTS_PER_INCH,
+    HEADLINE,
+    Bars,
+    Panel,
+    Series,
+    described,
+    draw,
+    headline,
+    literal,
+    shortened,
+)
 from advisor.pictures.gantt_page import gantt_page
 from advisor.pictures.kinds import COLOURS, kinds_of
 from advisor.simulation.analysis import Execution
@@ -156,7 +168,7 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
     upper.set_ylim(execution.cores - 0.4, -0.6)
     upper.set_ylabel("core")
     upper.yaxis.get_major_locator().set_params(integer=True)
-    upper.set_title(literal(title), fontsize=12, fontweight="bold")
+    upper.set_title(headline(title, 2 * HEADLINE), fontsize=12, fontweight="bold")
     if len(names) > 1:
         handles = [
             Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=literal(shortened(name)))

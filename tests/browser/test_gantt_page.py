@@ -538,3 +538,11 @@ def test_a_hundred_thousand_tasks_open_and_are_found(tmp_path: Path, browser: Br
         browser.wheel(left + rows.x(at, end), top + rows.middle(wanted.core), -900)
     browser.point(left + rows.x(at, end), top + rows.middle(wanted.core))
     assert len(bars(browser, rows)) < 500
+
+
+def test_speedups_as_svg_open_in_the_browser(tmp_path: Path, browser: Browser, advisor: Command) -> None:
+    for cores in ("1..8", "4"):
+        advisor("simulate", "polyroots", "--cores", cores, "--policy", "fifo,lpt", "--plot", tmp_path / "s.svg")
+        browser.open(tmp_path / "s.svg")
+        assert browser.run("return document.documentElement.getBBox().width") > 500
+        assert browser.run("return document.querySelectorAll('path').length") > 20

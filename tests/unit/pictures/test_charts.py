@@ -7,6 +7,7 @@ import struct
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from PIL import Image
 
 from advisor.errors import InvalidValue, Unsupported
 from advisor.pictures import Bars, Panel, Series, draw, draw_replay
-from advisor.pictures.charts import DASHES, DOTS_PER_INCH, MARKERS, PALETTE, PANEL_INCHES, literal
+from advisor.pictures.charts import DASHES, DOTS_PER_INCH, MARKERS, PALETTE, PANEL_INCHES, headline, literal
 
 X = np.array([1.0, 10.0, 100.0])
 LINES = Panel(
@@ -94,6 +95,30 @@ def test_a_chart_tells_in_words_what_it_shows(tmp_path: Path) -> None:
     with Image.open(draw(tmp_path / "p.png", "all", [LINES, BARS])) as picture:
         assert picture.info["Title"] == "all"
         assert picture.info["Description"] == "t: y (s) over x (s) (a; b). t: y (a: 1.00, 2.00; b: 2.00, 1.00)."
+
+
+def test_a_name_says_what_is_drawn(tmp_path: Path) -> None:
+    image = ElementTree.parse(draw(tmp_path / "p.SVG", "a <b> & $c$", [LINES, BARS])).getroot()
+    assert image.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "a <b> & $c$" in "".join(image.itertext())
+    assert draw(tmp_path / "p", "t", [LINES]).read_bytes().startswith(b"\x89PNG")
+    for name in ("p.pdf", "p.html", "p.svg.gz"):
+        with pytest.raises(InvalidValue, match=r"\.png or \.svg"):
+            draw(tmp_path / name, "t", [LINES])
+        assert not (tmp_path / name).exists()
+
+
+def test_long_titles_and_names_stay_in_the_picture(tmp_path: Path) -> None:
+    long = "component-of-a-very-long-name/" * 8
+    assert all(len(line) <= 60 for line in headline(long, 58).split("\n"))
+    assert headline("a b", 58) == "a b"
+    panel = Panel(long, "x", "y", [Series(long, X, X), Series("b", X, 2 * X, colour=1)])
+    bars = Panel(long, "", "y", bars=Bars([long, "b", "c"], {long: [1.0, 2.0, 3.0], "d": [1.0, 1.0, 1.0]}))
+    wide, _ = pixels(draw(tmp_path / "p.png", long, [panel, bars]))
+    assert wide == pytest.approx(2 * PANEL_INCHES[0] * DOTS_PER_INCH, abs=1)
+    with Image.open(tmp_path / "p.png") as picture:  # its outermost columns are white: nothing is cut off there
+        grey = np.asarray(picture.convert("L"))
+    assert grey[:, :2].min() == grey[:, -2:].min() == 255
 
 
 def rows(cores: list[float], sizes: list[float]) -> list[tuple[str, float, float, float, float]]:

@@ -6,8 +6,8 @@ from typing import Final
 
 from advisor.profile import layout as at
 
-# Okabe and Ito's colours, lightened, as far from each other as colour-blind readers need them.
-WORK, OVERHEAD, WAITING, STUB, OTHER = "#8fc1e3", "#f0a884", "#f3d98b", "#d5f2e3", "#b0b0b0"
+# Okabe and Ito's colours, most lightened, as far from each other as colour-blind readers need them, and from white.
+WORK, OVERHEAD, WAITING, STUB, OTHER = "#8fc1e3", "#f0a884", "#f3d98b", "#cc79a7", "#d0d0d0"
 COLOURS: Final = {
     **dict.fromkeys((at.TASK, at.REGION, at.PARALLEL, at.PARAMETER), WORK),
     **dict.fromkeys((at.CREATION, at.MANAGEMENT), OVERHEAD),

@@ -40,3 +40,10 @@ def lab(colour: str, seen: np.ndarray) -> np.ndarray:
 def test_colours_are_told_apart(colours: tuple[str, ...], who: str) -> None:
     for one, two in combinations(colours, 2):
         assert np.linalg.norm(lab(one, SEEN[who]) - lab(two, SEEN[who])) >= APART, (one, two)
+
+
+@pytest.mark.parametrize("colour", sorted({*PALETTE, *COLOURS, *(colour for _, colour in LEGEND)}))
+def test_colours_are_seen_on_white_and_black_is_read_on_them_or_white(colour: str) -> None:
+    white, black, own = (lab(each, SEEN["all"]) for each in ("#ffffff", "#000000", colour))
+    assert np.linalg.norm(own - white) >= APART
+    assert max(abs(own[0] - white[0]), abs(own[0] - black[0])) >= 50.0  # of 100 in lightness

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,9 +39,3 @@ def advisor() -> Callable[..., Any]:
         assert ended.value.code in (0, None)
 
     return call
-
-
-@pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for pages that several tests open."""
-    return tmp_path_factory.mktemp("pages")

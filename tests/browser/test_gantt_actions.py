@@ -1,4 +1,4 @@
-"""What one does with a Gantt page: the wheel keeps the time under the pointer, fingers what is between them; names are found."""
+"""What one does with a Gantt page: the wheel keeps the time under the pointer, fingers what is between them; names show."""
 
 from __future__ import annotations
 

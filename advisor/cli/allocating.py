@@ -138,7 +138,7 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the sweep to this PNG file.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the sweep to this PNG or SVG file.")
 @options.learned
 @options.as_json
 def allocate_command(
@@ -155,6 +155,10 @@ def allocate_command(
     """
     if plot is not None and sweep is None:
         raise click.UsageError("--plot draws a --sweep")
+    if plot is not None:
+        from advisor.pictures import form_of
+
+        form_of(plot)  # what could not be drawn is refused before anything is worked out
     if sweep is not None and cores is not None:
         raise click.UsageError("give --cores or --sweep")
     if given["deadline_s"] is not None and (given["state"] or given["table"]):

@@ -141,7 +141,7 @@ static void on_implicit_task(ompt_scope_endpoint_t endpoint, ompt_data_t *parall
         task->outer_alone = t->alone;
         data->ptr = task;
         t->current = task;
-        t->alone = actual == 1;
+        t->alone = actual != 1 ? NOT_ALONE : task->initial ? OUTSIDE : TEAM_OF_ONE;
         stop_idling(t, now);
         if (task->followed)
             put(t, now, ENTER, task->team, task->initial ? PLAIN : PARALLEL, task->type, 0);
@@ -168,9 +168,17 @@ static uint8_t flags_of(int flags) {
                      (flags & ompt_task_final ? FINAL : 0) | ((unsigned)flags & (unsigned)ompt_task_merged ? MERGED : 0));
 }
 
+/* A team of one runs every task at once, and calls all of them undeferred. Those that another team would defer are told apart:
+ * all but tasks under if(0), tasks of final ones, and those with dependences, which the runtime does not tell there. */
+static int at_once(const struct thread *t, int flags, int has_dependences) {
+    const struct task *current = t->current;
+    bool deferred = !t->begins_if0 && !has_dependences && current && !(current->flags & FINAL) && t->linear != current;
+    return t->alone == TEAM_OF_ONE && flags & ompt_task_undeferred && deferred ? AT_ONCE : 0;
+}
+
 static void on_task_create(ompt_data_t *encountering, const ompt_frame_t *frame, ompt_data_t *made, int flags, int has_dependences,
                            const void *code) {
-    (void)frame, (void)has_dependences, (void)encountering;
+    (void)frame, (void)encountering;
     struct thread *t = here();
     struct task *task;
     if (!t || !(flags & ompt_task_explicit) || !(task = new_task(t))) return;
@@ -180,7 +188,7 @@ static void on_task_create(ompt_data_t *encountering, const ompt_frame_t *frame,
     task->type = t->creating ? t->creating_type : type_of_code(code);
     unsigned depth = current ? current->depth + (unsigned)!current->implicit : 0;
     task->depth = (uint16_t)(depth < DEPTH_MAX ? depth : DEPTH_MAX);
-    task->flags = flags_of(flags);
+    task->flags = (uint8_t)(flags_of(flags) | at_once(t, flags, has_dependences));
     task->followed = follow(t);
     made->ptr = task;
     ADD(t->tasks, 1);

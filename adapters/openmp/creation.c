@@ -102,14 +102,24 @@ static void wrapped_if0(void *place, int32_t gtid, void *task) {
     if (t) t->creating = NULL, t->begins_if0 = false;
 }
 
+/* Its tasks are undeferred where `if_value` is 0, those that they make are not. */
+#define LOOP(CALL, TASK)                                        \
+    do {                                                        \
+        struct thread *in = here();                             \
+        const struct task *before = in ? in->linear : NULL;     \
+        if (in) in->linear = if_value ? NULL : in->current;     \
+        HAND_OVER(CALL, TASK);                                  \
+        if ((in = here())) in->linear = before;                 \
+    } while (0)
+
 static void wrapped_loop(void *place, int gtid, void *task, int if_value, uint64_t *low, uint64_t *high, int64_t step, int nogroup,
                          int schedule, uint64_t grain, void *copy) {
-    HAND_OVER(real_loop(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, copy), task);
+    LOOP(real_loop(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, copy), task);
 }
 
 static void wrapped_loop_5(void *place, int gtid, void *task, int if_value, uint64_t *low, uint64_t *high, int64_t step, int nogroup,
                            int schedule, uint64_t grain, int modifier, void *copy) {
-    HAND_OVER(real_loop_5(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, modifier, copy), task);
+    LOOP(real_loop_5(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, modifier, copy), task);
 }
 
 static const struct {

@@ -73,6 +73,7 @@ class Flag(IntFlag):
     UNDEFERRED = 2  # its creator waits for it
     FINAL = 4
     MERGED = 8
+    AT_ONCE = 16  # it runs at once only because its team has one thread: the program would have it deferred
 
 
 class RegionKind(IntEnum):

@@ -8,6 +8,7 @@ from advisor.profile.layout import (
     ACTIVE_ALL,
     ACTIVE_ALL_MAX,
     AT_NODE,
+    AT_ONCE,
     BEGINS,
     BEGUN_AT,
     BEGUN_TWICE,
@@ -69,6 +70,7 @@ from advisor.profile.layout import (
     PARAMETER_VALUE,
     PATH,
     RAN,
+    RAN_AT_ONCE,
     REPAIRED,
     RESERVED,
     RUNNING,
@@ -77,6 +79,7 @@ from advisor.profile.layout import (
     SPAN,
     SPAN_BURDENED,
     STATE,
+    STUB,
     SUCCESSOR,
     SUCCESSOR_SERIAL,
     SUSPENDED,
@@ -132,6 +135,8 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
         return NONE
     contexts[context + STATE], contexts[context + TYPE], contexts[context + FLAGS] = CREATED, kind, flags
     contexts[context + MADE_AT], contexts[context + HOME] = now, thread
+    if flags & AT_ONCE:
+        g[RAN_AT_ONCE] += 1
     contexts[context + EDGES] = contexts[context + TEAM] = contexts[context + PARAMETER_NAME] = NONE
     contexts[context + CREATOR] = creator
     sizes[context // CONTEXT] = 0.0
@@ -145,9 +150,12 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
         )
         contexts[context + PATH] = path_now(contexts, creator)
         contexts[context + BURDENED] = burdened_now(contexts, creator)
-        if not flags & IN_LINE:  # what runs in line is handed to nobody
+        if not 0 < flags & (IN_LINE | AT_ONCE) < AT_ONCE:  # what runs in line is handed to nobody
             contexts[context + BURDENED] += g[BURDEN]
-        contexts[creator + CHILDREN] += 1
+        if frames[contexts[creator + TOP] + FRAME_LABEL] >> LABEL_BITS == STUB:
+            contexts[context + CREATOR] = NONE  # made apart: by a task that is told as part of a sum
+        else:
+            contexts[creator + CHILDREN] += 1
     return context
 
 
@@ -322,7 +330,7 @@ def hand_out(
 def hand_on(s: State, context: int, now: int) -> None:
     """Tell creator, team and successors that a task is over, and how long the path to its end is.
 
-    A creator that ran it in line goes on behind it; another one may join it later.
+    A creator that wanted it in line goes on behind it; another one may join it later.
     """
     g, contexts, frames, nodes, edges = s[0], s[2], s[4], s[5], s[10]
     path = path_now(contexts, context)
@@ -334,8 +342,9 @@ def hand_on(s: State, context: int, now: int) -> None:
     creator = contexts[context + CREATOR]
     if creator != NONE and contexts[creator + SERIAL] == contexts[context + CREATOR_SERIAL]:
         contexts[creator + CHILDREN] -= 1
-        in_line = contexts[context + FLAGS] & IN_LINE != 0
-        if in_line:
+        flags = contexts[context + FLAGS] & (IN_LINE | AT_ONCE)
+        in_line = flags & IN_LINE != 0
+        if 0 < flags < AT_ONCE:
             if contexts[creator + STATE] == RUNNING:
                 book(contexts, frames, nodes, creator, own_clock(contexts, creator, now))
             join(contexts, creator, path, burdened - g[BURDEN])

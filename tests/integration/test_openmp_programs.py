@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from omp_programs import MISSING, Programs, Ran, compiled_programs, records_of_the_program, tasks_by_depth
 
+from advisor.domain.task_events import Flag
+from advisor.files.events import read_events
 from advisor.profile import layout as at
 from advisor.profile.diagnosis import Finding, diagnose
+from advisor.profile.recorded import graph_of_events
 from advisor.profile.tree import Profile
+from advisor.simulation import Program
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
@@ -94,6 +99,32 @@ def test_with_a_cut_off_all_time_is_accounted_for(programs: Programs, name: str,
         assert (
             max(tasks_by_depth(profile)) == PROGRAMS[name][1][1] - 1
         )  # the depth that the tool counts is the program's
+
+
+def test_what_runs_at_once_for_want_of_threads_is_told_from_what_the_program_wants_in_line(programs: Programs) -> None:
+    ran = programs.run("at_once", 4, threads=1)
+    told, rid = exact(ran).measures, Flag.UNDEFERRED | Flag.AT_ONCE
+    as_deferred = Counter(each & ~rid if each & Flag.AT_ONCE else each for each in ran.flags().elements())
+    ran = programs.run("at_once", 4, threads=2)
+    assert exact(ran).measures.at_once == 0
+    # Dependences are not told to a tool where one thread is alone: the four tasks that have some stay in line.
+    assert as_deferred - ran.flags() == {Flag.UNDEFERRED: 4}
+    assert ran.flags() - as_deferred == {0: 4}
+    assert told.at_once == 4 * 4
+    assert told.creates == 8 * 4
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_thread_tells_the_programs_own_span(programs: Programs, name: str) -> None:
+    """The profiler's path against the recorded graph's, found by other means, which holds the time of creations as well."""
+    ran = programs.run(name, *PROGRAMS[name][1])
+    m = exact(ran).measures
+    graph = Program(graph_of_events(read_events(ran.folder / "events")))
+    assert m.at_once == ran.tasks
+    assert m.span_s <= graph.span * 1e-9 + 1e-6
+    assert graph.span * 1e-9 <= m.span_s + m.creation_s + m.waiting_s + 1e-6
+    assert m.span_s < 0.99 * m.work_s
+    assert m.parallelism >= m.burdened_parallelism > 1.0
 
 
 def test_types_are_named_by_function_module_and_offset(programs: Programs) -> None:

@@ -11,8 +11,18 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
-from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, numbered, slots_in, slots_of
-from advisor.engine.snapshot import TablePages
+from advisor.engine.blobs import (
+    NO_SLOTS,
+    Slots,
+    bytes_in,
+    changed_pages,
+    gone_pages,
+    is_gone,
+    numbered,
+    slots_in,
+    slots_of,
+)
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
 from advisor.models.lasso import Fit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
@@ -73,6 +83,7 @@ class Programs:
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
         self.programs_max = programs_max
         self.programs: dict[str, Program] = {}
+        self._gone: dict[int, int] = {}  # places of programs that were forgotten, to be written over, and their slots
 
     def observe(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a run; the first one of a program fixes its transformation.
@@ -107,12 +118,7 @@ class Programs:
         ------
         UnknownProgram, NotEnoughData, InvalidValue, TooLarge
         """
-        known = self.programs.get(program)
-        if known is None:
-            raise UnknownProgram(
-                f"no runs of the program {program!r}", field="program", value=program,
-                bound=", ".join(sorted(self.programs)[:8]) or "none was observed", hint="observe_run teaches them",
-            )  # fmt: skip
+        known = self._known(program)
         if known.model.runs < RUNS_MIN:
             raise NotEnoughData(
                 f"{known.model.runs} runs of {program!r}: a prediction needs {RUNS_MIN}", field="program", value=program,
@@ -135,6 +141,26 @@ class Programs:
             _notes(known.model, any(each.floored for each in found)), known.model.runs, told("distance"),
             {name: told(name) for name in PARTS},
         )  # fmt: skip
+
+    def forget(self, program: str) -> dict[str, Any]:
+        """Forget a program as a whole: its runs, and its transformation; return how many runs those were.
+
+        Raises
+        ------
+        UnknownProgram
+        """
+        known = self._known(program)
+        del self.programs[program]
+        self._gone[known.place] = len(known.taken)
+        return {"program": program, "runs": known.model.runs}
+
+    def _known(self, program: str) -> Program:
+        if program not in self.programs:
+            raise UnknownProgram(
+                f"no runs of the program {program!r}", field="program", value=program,
+                bound=", ".join(sorted(self.programs)[:8]) or "none was observed", hint="observe_run teaches them",
+            )  # fmt: skip
+        return self.programs[program]
 
     def status(self) -> list[dict[str, Any]]:
         """Return what is known of each program, by name."""
@@ -179,6 +205,7 @@ class Programs:
     def _new(self, transform: str) -> Program:
         used = {known.place for known in self.programs.values()}
         place = next(place for place in range(len(used) + 1) if place not in used)
+        self._gone.pop(place, None)
         return Program(place, transform, ProgramModel(np.zeros(WORDS)))
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
@@ -211,13 +238,18 @@ class Programs:
                 pages = changed_pages(f"program-{known.place}", LAYOUT, known.taken, slots)
                 found += [pages] if pages is not None else []
                 known.taken, known.changed = slots, False
+        found += [gone_pages(f"program-{place}", LAYOUT, slots) for place, slots in self._gone.items()]
+        self._gone.clear()
         return found
 
     def mark(self, pages: TablePages) -> None:
         """Count pages as not taken."""
+        place = numbered(pages, "program", LAYOUT)
         for known in self.programs.values():
-            if f"program-{known.place}" == pages.table:
+            if known.place == place:
                 known.changed, known.taken = True, NO_SLOTS
+                return
+        self._gone[place] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
 
     def put(self, pages: TablePages) -> None:
         """Take a program back from its pages; one that is damaged is left out.
@@ -229,6 +261,8 @@ class Programs:
         """
         place = numbered(pages, "program", LAYOUT)
         slots = slots_in(pages)
+        if is_gone(slots):
+            return
         try:
             self.put_record(bytes_in(slots), place).taken = slots
         except (ValueError, IndexError):

@@ -1,4 +1,5 @@
 /* What OMPT tells, as records. Nothing here waits, and nothing allocates but a block of tasks now and then. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,15 +8,18 @@
 
 /* ---- whether a task is followed ---- */
 
-/* Of tasks in a row that are not followed, from 0 to twice the mean: a fixed step could always meet the same branch of a tree. */
-static uint32_t gap(struct thread *t) {
-    uint64_t sample = atomic_load_explicit(&tool.sample, memory_order_relaxed);
+/* Choose the next task to follow: each is as likely as any other, whatever came before, so that it stands for `sample` of them.
+ * The tasks in between are geometrically many; a fixed step could always meet the same branch of a tree. */
+static void choose(struct thread *t) {
+    double sample = atomic_load_explicit(&tool.sample, memory_order_relaxed);
     t->random = t->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((t->random >> 32) * (2 * sample - 1) >> 32);
+    double chance = ((double)(t->random >> 11) + 0.5) * 0x1p-53;
+    t->skip = (uint32_t)(log(chance) / log1p(-1.0 / sample));
+    t->stands = (uint32_t)sample;
 }
 
 /* Follow the next task where there is room for the rest of those that are followed, and its turn has come. */
-static inline bool follow(struct thread *t) {
+static inline bool follow(struct thread *t, struct task *task) {
     int mode = atomic_load_explicit(&tool.mode, memory_order_relaxed);
     if (mode == SUMS && t->skip) {
         t->skip--;
@@ -25,7 +29,10 @@ static inline bool follow(struct thread *t) {
         if (mode == AUTO) atomic_store_explicit(&tool.mode, SUMS, memory_order_relaxed);
         return false;
     }
-    if (mode == SUMS) t->skip = gap(t);
+    if (mode == SUMS) {
+        task->stands = t->stands; /* a thread's first task, which is always followed, stands for itself */
+        choose(t);
+    }
     return true;
 }
 
@@ -189,7 +196,7 @@ static void on_task_create(ompt_data_t *encountering, const ompt_frame_t *frame,
     unsigned depth = current ? current->depth + (unsigned)!current->implicit : 0;
     task->depth = (uint16_t)(depth < DEPTH_MAX ? depth : DEPTH_MAX);
     task->flags = (uint8_t)(flags_of(flags) | at_once(t, flags, has_dependences));
-    task->followed = follow(t);
+    task->followed = follow(t, task);
     made->ptr = task;
     ADD(t->tasks, 1);
     if (task->followed) {
@@ -224,7 +231,7 @@ static void end_task(struct thread *t, struct task *task, uint64_t now, bool can
     if (task->creation) leave_creation(t, t->creating_type); /* whose hand-over was not seen */
     if (!task->begun && !cancelled) return;
     if (task->followed)
-        put(t, now, cancelled ? CANCEL : END, task->id, 0, ABSENT, 0);
+        put(t, now, cancelled ? CANCEL : END, task->id, task->stands, ABSENT, 0);
     else {
         leave_out(t, 1);
         if (!cancelled) add_to_cell(t, task);

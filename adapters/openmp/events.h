@@ -51,6 +51,7 @@ struct task {
     uint16_t depth, creates, waits;
     uint8_t flags, syncs, bucket;
     bool followed, begun, implicit, initial;
+    uint32_t stands;     /* for so many tasks, of a sample; 0: for itself */
     uint8_t creation;    /* it creates a task, and the service knows, or does not: see creation.c */
     uint64_t since, ns[BUCKETS]; /* ticks, of a task that is not followed */
     struct {
@@ -96,7 +97,7 @@ struct thread {
     uint16_t number;
     uint64_t fresh;  /* time of the last event where nothing came since and it may stand for the next, too; 0: none */
     uint64_t random; /* which tasks are followed when most are not */
-    uint32_t skip, creating_type;
+    uint32_t skip, stands, creating_type; /* stands: for so many tasks the next one that is followed */
     void *creating;            /* the task that was allocated and not handed over */
     const struct task *linear; /* the task that is in a taskloop which the program wants undeferred */
     struct cell *cells;

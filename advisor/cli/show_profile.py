@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -129,13 +129,19 @@ def task_types(console: Console, profile: Profile) -> None:
         errors = told["errors"]
         error = errors.get(ERROR_OF.get(told["model"], "first"))
         rows.add_row(
-            escape(name), told["verdict"], f"{told['count']:,}", show.seconds(told["mean_s"]), show.percent(told["deviation"]),
+            escape(name), told["verdict"], _seen(told), show.seconds(told["mean_s"]), show.percent(told["deviation"]),
             show.percent(errors.get("first")), told["model"], show.percent(error),
         )  # fmt: skip
     console.print(rows)
     for name, told in profile.types.items():
         if told["verdict"] != "regular":
             console.print(f"[dim]{escape(name)}: {escape(told['why'])}[/dim]", soft_wrap=True)
+
+
+def _seen(told: Mapping[str, Any]) -> str:
+    """Return how many instances there were, and how many of them were looked at where these are a sample."""
+    seen = told.get("seen", told["count"])
+    return f"{told['count']:,}" if seen == told["count"] else f"{told['count']:,} (from {seen:,})"
 
 
 def _comparison(console: Console, beside: Comparison) -> None:

@@ -191,4 +191,6 @@ REFUSALS: Final = {
 ENDED_ID, ENDED_TYPE, ENDED_THREAD, ENDED_NS, ENDED_MADE, ENDED_BEGUN, ENDED_AT, ENDED_RUNNING = range(8)
 ENDED_NAME, ENDED_VALUE, ENDED_FRAGMENTS, ENDED_FLAGS = range(8, 12)
 ENDED_WORKED: Final = 12  # ENDED_NS without creation, management and waiting
-ENDED_FIELDS: Final = 13
+ENDED_STANDS: Final = 13  # for so many instances of its type, in a sample; 1: for itself
+ENDED_FIELDS: Final = 14
+STANDS_MAX: Final = 2**32

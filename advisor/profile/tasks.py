@@ -40,6 +40,7 @@ from advisor.profile.layout import (
     ENDED_NAME,
     ENDED_NS,
     ENDED_RUNNING,
+    ENDED_STANDS,
     ENDED_THREAD,
     ENDED_TYPE,
     ENDED_VALUE,
@@ -78,6 +79,7 @@ from advisor.profile.layout import (
     SERIAL,
     SPAN,
     SPAN_BURDENED,
+    STANDS_MAX,
     STATE,
     STUB,
     SUCCESSOR,
@@ -251,7 +253,9 @@ def switch(s: State, thread: int, number: int, now: int) -> int:
     return ACCEPTED
 
 
-def end(s: State, thread: int, number: int, now: int, cancelled: bool, ended: Ints, ended_sizes: Floats) -> int:
+def end(
+    s: State, thread: int, number: int, stands: int, now: int, cancelled: bool, ended: Ints, ended_sizes: Floats
+) -> int:
     """A task instance ends: Fig. 12, TaskEnd. Its call tree is in the profile already; its row goes out."""
     g, threads, contexts, sizes, frames, _, _, _, _, task_index, _ = s
     context = find_task(g, contexts, task_index, number, TAG_TASK)
@@ -274,7 +278,7 @@ def end(s: State, thread: int, number: int, now: int, cancelled: bool, ended: In
                 return OPEN_REGIONS
             g[REPAIRED] += 1
         leave(s, thread, context, now)
-        hand_out(g, contexts, sizes, context, thread, now, ended, ended_sizes)
+        hand_out(g, contexts, sizes, context, thread, stands, now, ended, ended_sizes)
     hand_on(s, context, now)
     free_context(g, contexts, task_index, context)
     g[CANCELS if cancelled else ENDS] += 1
@@ -308,7 +312,15 @@ def leave(s: State, thread: int, context: int, now: int) -> None:
 
 
 def hand_out(
-    g: Ints, contexts: Ints, sizes: Floats, context: int, thread: int, now: int, ended: Ints, ended_sizes: Floats
+    g: Ints,
+    contexts: Ints,
+    sizes: Floats,
+    context: int,
+    thread: int,
+    stands: int,
+    now: int,
+    ended: Ints,
+    ended_sizes: Floats,
 ) -> None:
     """Write the row of an instance that ended."""
     row = g[ENDED]
@@ -323,6 +335,7 @@ def hand_out(
     )
     ended[at + ENDED_FRAGMENTS], ended[at + ENDED_FLAGS] = contexts[context + FRAGMENTS], contexts[context + FLAGS]
     ended[at + ENDED_WORKED] = contexts[context + WORKED]
+    ended[at + ENDED_STANDS] = stands if 0 < stands < STANDS_MAX else 1
     ended_sizes[row] = sizes[context // CONTEXT]
     g[ENDED] = row + 1
 

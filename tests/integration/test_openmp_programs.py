@@ -15,6 +15,7 @@ from advisor.profile import layout as at
 from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.recorded import graph_of_events
 from advisor.profile.tree import Profile
+from advisor.profile.whole_run import run_of
 from advisor.simulation import Program
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -172,6 +173,13 @@ def test_sums_hold_what_the_events_would(programs: Programs, name: str, threads:
     assert report["dropped"] == 0
     assert set(summed.notes) <= {"clock_drift_ns", "instances_summed"}, summed.notes
     assert summed.notes["instances_summed"] == ran.tasks - report["followed"]
+    assert (m.summed, full.measures.summed) == (ran.tasks - report["followed"], 0)
+    assert run_of(summed)["span_s"] is None  # no path through them is known
+    assert 0.0 < run_of(full)["span_s"] <= full.measures.elapsed_s
+    # Of a sample each task stands for as many as it was chosen from: about all.
+    told = list(summed.types.values())
+    assert sum(each["seen"] for each in told) == report["followed"]
+    assert abs(sum(each["count"] for each in told) - ran.tasks) < 5.0 * (report["sample"] * ran.tasks) ** 0.5
     assert abs(m.unaccounted_s) <= 0.1 * m.workers_s + 1e-3  # a stub's edges, and the sums' own: some tens of ns a task
 
 

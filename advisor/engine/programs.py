@@ -46,8 +46,8 @@ class Program:
     ----------
     transform : str
     model : ProgramModel
-    fits : dict or None
-        Solved; None after a run.
+    fits : dict
+        Solved intermediate models by variant; empty after a run.
     """
 
     __slots__ = ("changed", "fits", "model", "place", "taken", "transform")
@@ -56,7 +56,7 @@ class Program:
         self.place = place
         self.transform = transform
         self.model = model
-        self.fits: dict[str, Fit] | None = None
+        self.fits: dict[str, dict[str, Fit]] = {}
         self.changed = True
         self.taken: Slots = NO_SLOTS
 
@@ -107,7 +107,7 @@ class Programs:
             math.nan if run.span_s is None else run.span_s,
         )  # fmt: skip
         known.model.learn(row)
-        known.fits, known.changed = None, True
+        known.fits, known.changed = {}, True
         self.programs[run.program] = known
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
@@ -128,16 +128,18 @@ class Programs:
             raise InvalidValue("model", model, f"one of {', '.join(VARIANTS)}")
         one = not (hasattr(size, "__len__") or hasattr(workers, "__len__"))
         points = _points(size, workers)
-        if known.fits is None:
-            known.fits = known.model.fits()
-        found = [known.model.predict(known.fits, known.size_of(n), p, level, model or VARIANTS[0]) for n, p in points]
+        variant = model or VARIANTS[0]
+        if variant not in known.fits:
+            known.fits[variant] = known.model.fits(variant)
+        fits = known.fits[variant]
+        found = [known.model.predict(fits, known.size_of(n), p, level, variant) for n, p in points]
 
         def told(name: str) -> Any:
             values = [getattr(each, name) for each in found]
             return values[0] if one else values
 
         return RunPrediction(
-            told("elapsed_s"), told("low_s"), told("high_s"), model or VARIANTS[0],
+            told("elapsed_s"), told("low_s"), told("high_s"), variant,
             _notes(known.model, any(each.floored for each in found)), known.model.runs, told("distance"),
             {name: told(name) for name in PARTS},
         )  # fmt: skip
@@ -200,7 +202,7 @@ class Programs:
             mine = self.programs.get(name) or self._new(theirs.transform)
             self.programs[name] = mine
             mine.model.merge(theirs.model)
-            mine.fits, mine.changed = None, True
+            mine.fits, mine.changed = {}, True
 
     def _new(self, transform: str) -> Program:
         used = {known.place for known in self.programs.values()}

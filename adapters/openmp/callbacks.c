@@ -10,7 +10,7 @@
 
 /* Choose the next task to follow: each is as likely as any other, whatever came before, so that it stands for `sample` of them.
  * The tasks in between are geometrically many; a fixed step could always meet the same branch of a tree. */
-static void choose(struct thread *t) {
+static __attribute__((noinline)) void choose(struct thread *t) {
     double sample = atomic_load_explicit(&tool.sample, memory_order_relaxed);
     t->random = t->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     double chance = ((double)(t->random >> 11) + 0.5) * 0x1p-53;
@@ -179,8 +179,8 @@ static uint8_t flags_of(int flags) {
  * all but tasks under if(0), tasks of final ones, and those with dependences, which the runtime does not tell there. */
 static int at_once(const struct thread *t, int flags, int has_dependences) {
     const struct task *current = t->current;
-    bool deferred = !t->begins_if0 && !has_dependences && current && !(current->flags & FINAL) && t->linear != current;
-    return t->alone == TEAM_OF_ONE && flags & ompt_task_undeferred && deferred ? AT_ONCE : 0;
+    if (t->alone != TEAM_OF_ONE || !(flags & ompt_task_undeferred) || has_dependences) return 0;
+    return !t->begins_if0 && current && !(current->flags & FINAL) && t->linear != current ? AT_ONCE : 0;
 }
 
 static void on_task_create(ompt_data_t *encountering, const ompt_frame_t *frame, ompt_data_t *made, int flags, int has_dependences,
@@ -191,15 +191,15 @@ static void on_task_create(ompt_data_t *encountering, const ompt_frame_t *frame,
     if (!t || !(flags & ompt_task_explicit) || !(task = new_task(t))) return;
     struct task *current = t->current;
     uint64_t fresh = current && current->creation ? t->fresh : 0; /* its creation has just begun: it was created then */
-    task->id = (uint64_t)(t->number + 1) << 44 | ++t->ids;
+    ADD(t->ids, 1);
+    task->id = (uint64_t)(t->number + 1) << 44 | atomic_load_explicit(&t->ids, memory_order_relaxed);
     task->type = t->creating ? t->creating_type : type_of_code(code);
     unsigned depth = current ? current->depth + (unsigned)!current->implicit : 0;
     task->depth = (uint16_t)(depth < DEPTH_MAX ? depth : DEPTH_MAX);
     task->flags = (uint8_t)(flags_of(flags) | at_once(t, flags, has_dependences));
-    task->followed = follow(t, task);
+    bool followed = task->followed = follow(t, task);
     made->ptr = task;
-    ADD(t->tasks, 1);
-    if (task->followed) {
+    if (UNLIKELY(followed)) {
         ADD(t->followed, 1);
         put(t, fresh ? fresh : ticks(), CREATE, task->id, 0, task->type, task->flags);
     } else
@@ -240,14 +240,38 @@ static void end_task(struct thread *t, struct task *task, uint64_t now, bool can
     if (t->due == task) t->due = NULL;
 }
 
+static inline bool is_summed(const struct task *task) { return task && !task->implicit && !task->followed; }
+
+/* One task that is not followed makes way for another, as nearly all do where tasks are tiny: what the service is told stays so. */
+static inline void pass_on(struct thread *t, struct task *prior, struct task *next, uint64_t now, bool over) {
+    unsigned records = next->begun ? 1 : 2; /* if every task were followed */
+    if (t->current == prior) spend(prior, now);
+    if (over) {
+        if (prior->creation) leave_creation(t, t->creating_type); /* whose hand-over was not seen */
+        records++;
+        add_to_cell(t, prior);
+        free_task(t, prior);
+    }
+    ADD(t->left_out, records);
+    next->begun = true;
+    next->since = now;
+    t->current = t->due = next;
+    t->fresh = now;
+}
+
 static void on_task_schedule(ompt_data_t *prior_data, ompt_task_status_t status, ompt_data_t *next_data) {
     struct thread *t = here();
     struct task *prior = prior_data ? prior_data->ptr : NULL, *next = next_data ? next_data->ptr : NULL;
     if (!t || status == ompt_taskwait_complete || status == ompt_task_late_fulfill) return;
     uint64_t now = ticks();
-    bool over = status == ompt_task_complete || status == ompt_task_cancel || status == ompt_task_detach ||
-                status == ompt_task_early_fulfill;
-    bool apart = prior && !prior->implicit && !prior->followed;
+    bool ends = status == ompt_task_complete;
+    bool over = ends || status == ompt_task_cancel || status == ompt_task_detach || status == ompt_task_early_fulfill;
+    if (t->apart && is_summed(prior) && is_summed(next) && t->due != next && (ends || status == ompt_task_switch)) {
+        if (ends) __atomic_store_n((struct task **)&prior_data->ptr, NULL, __ATOMIC_RELEASE);
+        pass_on(t, prior, next, now, ends);
+        return;
+    }
+    bool apart = is_summed(prior);
     if (apart && t->current == prior) spend(prior, now);
     if (prior && !prior->implicit && over) {
         end_task(t, prior, now, status == ompt_task_cancel);

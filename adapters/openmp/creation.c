@@ -36,8 +36,7 @@ static void enter_creation(struct thread *t, struct task *task, uint32_t type) {
     if (task->followed) {
         if (put_opening(t, now, ENTER, id_of(task), CREATION, type)) task->creation = TOLD;
     } else {
-        leave_out(t, 1);
-        spend(task, now);
+        spend(task, now); /* both of its records are left out when it ends */
         task->bucket = CREATES;
     }
     t->fresh = now;
@@ -53,7 +52,7 @@ void leave_creation(struct thread *t, uint32_t type) {
         ADD(t->dropped, 1);
     else {
         uint64_t now = t->fresh ? t->fresh : ticks();
-        leave_out(t, 1);
+        leave_out(t, 2);
         spend(task, now);
         task->bucket = WORKS;
     }

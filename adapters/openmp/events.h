@@ -87,7 +87,8 @@ struct sum {
 struct thread {
     /* the program's side */
     struct record *ring;
-    uint64_t mask, room, at, tail_seen, ids;
+    uint64_t mask, room, at, tail_seen;
+    _Atomic uint64_t ids; /* tasks that it has made */
     struct task *current, *free;
     struct task *shown; /* the explicit task that the service takes to run here; NULL: the implicit one */
     struct task *due;   /* the one that it would take to run here if every task were followed */
@@ -104,7 +105,7 @@ struct thread {
     unsigned used;
     /* Records that found no room; those of tasks that are not followed; and those that only say that tasks are not. So
      * head - extra + dropped + left_out is how many records there are of the program, whatever is sent. */
-    _Atomic uint64_t dropped, left_out, extra, tasks, followed;
+    _Atomic uint64_t dropped, left_out, extra, followed;
     /* between both */
     _Alignas(64) _Atomic uint64_t head;
     _Alignas(64) _Atomic uint64_t tail;

@@ -125,11 +125,12 @@ def task_types(console: Console, profile: Profile) -> None:
     rows = show.table(
         "task type", "verdict", "instances", "mean", "varies", "one time", "model", "errs", text_columns=2
     )
+    ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
     for name, told in profile.types.items():
         errors = told["errors"]
         error = errors.get(ERROR_OF.get(told["model"], "first"))
         rows.add_row(
-            escape(name), told["verdict"], _seen(told), show.seconds(told["mean_s"]), show.percent(told["deviation"]),
+            escape(name), told["verdict"], _seen(told, ended.get(name)), show.seconds(told["mean_s"]), show.percent(told["deviation"]),
             show.percent(errors.get("first")), told["model"], show.percent(error),
         )  # fmt: skip
     console.print(rows)
@@ -138,10 +139,11 @@ def task_types(console: Console, profile: Profile) -> None:
             console.print(f"[dim]{escape(name)}: {escape(told['why'])}[/dim]", soft_wrap=True)
 
 
-def _seen(told: Mapping[str, Any]) -> str:
-    """Return how many instances there were, and how many of them were looked at where these are a sample."""
-    seen = told.get("seen", told["count"])
-    return f"{told['count']:,}" if seen == told["count"] else f"{told['count']:,} (from {seen:,})"
+def _seen(told: Mapping[str, Any], ended: int | None) -> str:
+    """Return how many instances there were, which the tree knows, and how many of them were looked at where they are a sample."""
+    count = told["count"]
+    seen = told.get("seen", count)
+    return f"{count:,}" if seen == count else f"{ended or count:,} (from {seen:,})"
 
 
 def _comparison(console: Console, beside: Comparison) -> None:

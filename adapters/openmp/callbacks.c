@@ -176,10 +176,11 @@ static uint8_t flags_of(int flags) {
 }
 
 /* A team of one runs every task at once, and calls all of them undeferred. Those that another team would defer are told apart:
- * all but tasks under if(0), tasks of final ones, and those with dependences, which the runtime does not tell there. */
+ * all but tasks under if(0) and tasks of final ones. What tasks with dependences depend on the runtime does not tell there. */
 static int at_once(const struct thread *t, int flags, int has_dependences) {
     const struct task *current = t->current;
-    if (t->alone != TEAM_OF_ONE || !(flags & ompt_task_undeferred) || has_dependences) return 0;
+    if (t->alone != TEAM_OF_ONE || !(flags & ompt_task_undeferred)) return 0;
+    if (has_dependences) return DEPENDENT;
     return !t->begins_if0 && current && !(current->flags & FINAL) && t->linear != current ? AT_ONCE : 0;
 }
 

@@ -111,7 +111,12 @@ def _paths(m: Measures) -> Iterator[str]:
             f"{m.at_once:,} of {show.several(m.creates, 'task')} ran within their creation, as OpenMP runs those of a team "
             "of one thread: span and parallelism are the program's own, as if they had been deferred"
         )
-    elif m.ends and not m.summed and m.workers_max == 1 and m.parallelism < IN_LINE:
+    if m.in_order:
+        yield (
+            f"{show.several(m.in_order, 'task')} with dependences, which OpenMP does not tell on one thread: they count as "
+            "run in the order of their creation, the parallelism is at least what is said; on two threads they are told"
+        )
+    elif m.ends and not m.at_once and not m.summed and m.workers_max == 1 and m.parallelism < IN_LINE:
         yield (
             "one worker ran each task within its creation, as OpenMP does on one thread: the span is that of this run. For the "
             "program's own, record it (--record FILE) and ask `advisor simulate FILE`"
@@ -130,8 +135,8 @@ def task_types(console: Console, profile: Profile) -> None:
         errors = told["errors"]
         error = errors.get(ERROR_OF.get(told["model"], "first"))
         rows.add_row(
-            escape(name), told["verdict"], _seen(told, ended.get(name)), show.seconds(told["mean_s"]), show.percent(told["deviation"]),
-            show.percent(errors.get("first")), told["model"], show.percent(error),
+            escape(name), told["verdict"], _seen(told, ended.get(name)), show.seconds(told["mean_s"]),
+            show.percent(told["deviation"]), show.percent(errors.get("first")), told["model"], show.percent(error),
         )  # fmt: skip
     console.print(rows)
     for name, told in profile.types.items():
@@ -140,7 +145,7 @@ def task_types(console: Console, profile: Profile) -> None:
 
 
 def _seen(told: Mapping[str, Any], ended: int | None) -> str:
-    """Return how many instances there were, which the tree knows, and how many of them were looked at where they are a sample."""
+    """Return how many instances there were, which the tree knows, and how many were looked at where these are a sample."""
     count = told["count"]
     seen = told.get("seen", count)
     return f"{count:,}" if seen == count else f"{ended or count:,} (from {seen:,})"

@@ -10,7 +10,7 @@ from advisor.errors import InvalidValue
 
 # Cilkview (He, Leiserson, Leiserson 2010): a work-stealing run takes at most about T1/p + 1.7 times the burdened span.
 BURDEN_FACTOR: Final = 1.7
-LATER: Final = ("at_once", "summed")  # profiles that earlier versions wrote have none
+LATER: Final = ("at_once", "in_order", "summed")  # profiles that earlier versions wrote have none
 # Of several profiles these do not add up: the largest stands.
 LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "active_max")
 
@@ -71,6 +71,9 @@ class Measures:
     creates, begins, ends, cancels, fragments, dependences : int
     at_once : int
         Tasks that ran within their creation only because their team had one thread: the spans take them as deferred.
+    in_order : int
+        Tasks with dependences that were not told: the spans take them as run in the order of their creation. With any, the
+        spans are at most what they say, the parallelism is at least.
     summed : int
         Tasks told as sums. No path through them is known: with any, the spans are at least what they say, the parallelism is
         at most.
@@ -99,6 +102,7 @@ class Measures:
     fragments: int = 0
     dependences: int = 0
     at_once: int = 0
+    in_order: int = 0
     summed: int = 0
 
     @property

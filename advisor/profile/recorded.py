@@ -47,7 +47,8 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     Cost O(n log n) for n events. A task that was given up before it began is left out. A taskgroup is taken to wait for all
     that its task and their descendants have created so far. The creator of an undeferred task waits for it, unless that is no
     wish of the program: OpenMP runtimes run the tasks of a team of one at once. Those that say so (`Flag.AT_ONCE`) are taken
-    as deferred, and where one thread ran everything, all tasks are undeferred and none says so, all are.
+    as deferred, and where one thread ran everything, all tasks are undeferred and none says what it is, all are. Tasks whose
+    dependences are not told (`Flag.DEPENDENT`) stay in their order: the graph is then more serial than the program.
     """
     columns, strings, sizes = _in_order(batches)
     if columns is None:
@@ -55,7 +56,8 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     made = columns["kind"] == Kind.CREATE
     flags = columns["flags"][made]
     one_thread = len(np.unique(columns["thread"])) == 1
-    untold = one_thread and bool((flags & IN_LINE != 0).all()) and not (flags & Flag.AT_ONCE).any()
+    told = (flags & (Flag.AT_ONCE | Flag.DEPENDENT)).any()
+    untold = one_thread and bool((flags & IN_LINE != 0).all()) and not told
     found = Strands(set(columns["instance"][made].tolist()), at_once=untold)
     rows = zip(*(columns[name].tolist() for name in Event._fields), strict=True)
     for row, size in zip(rows, sizes, strict=True):

@@ -27,6 +27,7 @@ from advisor.profile.layout import (
     CREATOR_SERIAL,
     CURRENT,
     DEPENDENCES,
+    DEPENDENT,
     EDGES,
     EDGES_REFUSED,
     ENDED,
@@ -72,6 +73,7 @@ from advisor.profile.layout import (
     PATH,
     RAN,
     RAN_AT_ONCE,
+    RAN_IN_ORDER,
     REPAIRED,
     RESERVED,
     RUNNING,
@@ -139,6 +141,8 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
     contexts[context + MADE_AT], contexts[context + HOME] = now, thread
     if flags & AT_ONCE:
         g[RAN_AT_ONCE] += 1
+    if flags & DEPENDENT:
+        g[RAN_IN_ORDER] += 1
     contexts[context + EDGES] = contexts[context + TEAM] = contexts[context + PARAMETER_NAME] = NONE
     contexts[context + CREATOR] = creator
     sizes[context // CONTEXT] = 0.0

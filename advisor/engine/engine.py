@@ -17,6 +17,7 @@ from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine.advisor import Advisor
+from advisor.engine.components import Event
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
 from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
 from advisor.engine.programs import TABLE as PROGRAM_TABLE
@@ -117,12 +118,15 @@ class Engine:
         """Forget a program, and count it; the errors of `Advisor.forget_program`."""
         answer = self.advisor.forget_program(program)
         self.totals_add("programs_forgotten")
+        self.advisor.components.events.append(Event("forget_program", program, answer["runs"], "asked to"))
         return answer
 
     def forget_profile(self, profile: Mapping[str, Any]) -> dict[str, Any]:
         """Forget the profiles that a producer, and perhaps an incarnation, names; the errors of `Profiles.forget`."""
         answer = self.profiles.forget(**profile)
         self.totals_add("profiles_forgotten", answer["runs"])
+        happened = Event("forget_profile", answer["producer"], answer["events"], "asked to")
+        self.advisor.components.events.append(happened)
         return {"profile": answer}
 
     def _numbered(

@@ -87,7 +87,10 @@ async def test_a_profile_fills_a_run_and_its_types_are_components(tmp_path: Path
         )
 
 
-async def test_programs_and_profiles_are_forgotten_once_and_for_good(tmp_path: Path) -> None:
+async def test_programs_and_profiles_are_forgotten_once_and_for_good(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     state = tmp_path / "state"
     events = Program(2, recursive(2, 2, 1000)).run()
     async with running(tmp_path, state=state) as live:
@@ -117,6 +120,7 @@ async def test_programs_and_profiles_are_forgotten_once_and_for_good(tmp_path: P
     async with running(tmp_path, state=state) as live:
         peer = await live.peer()
         assert [each["program"] for each in (await peer.call("status", {}))["programs"]] == ["other"]
+        assert {"program forgotten", "profile forgotten"} <= {record.getMessage() for record in caplog.records}
         assert (await peer.call("profile"))["runs"] == []
 
 

@@ -249,6 +249,20 @@ class AsyncQuestions(ABC):
         """
         return await self._change("forget", {"component": component, "keep": float(keep)}, timeout_s)
 
+    async def forget_program(self, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Forget a whole program, its runs and its transformation, in its place among the rows, exactly once."""
+        return await self._change("forget", {"program": program}, timeout_s)
+
+    async def forget_profile(
+        self, producer: str, *, incarnation: bytes | None = None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Forget the profiles of a producer's runs, or of the one that `incarnation` names, exactly once.
+
+        A run that goes on has a new profile from its next events on.
+        """
+        profile = requests.given(producer=producer, incarnation=incarnation)
+        return await self._change("forget", {"profile": profile}, timeout_s)
+
     async def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Hold a component to a model, whatever the evidence says, exactly once; None lets the evidence choose again.
 

@@ -93,6 +93,15 @@ def _numbered(params: Any) -> None:
         raise InvalidValue("producer", None, "given where incarnation is")
 
 
+def _of_one_thing(params: Forget) -> None:
+    """A component, a program or profiles: one of them; only a component keeps a share."""
+    _numbered(params)
+    if sum(each is not None for each in (params.component, params.program, params.profile)) != 1:
+        raise InvalidValue("component", params.component, "given, or program, or profile, and only one of them")
+    if params.keep and params.component is None:
+        raise InvalidValue("keep", params.keep, "0: programs and profiles are forgotten as a whole")
+
+
 def _introduced(params: Hello) -> None:
     if params.producer is None and (params.incarnation != NO_INCARNATION or params.resume_at is not None):
         raise InvalidValue("producer", None, "given where incarnation or resume_at is")
@@ -132,6 +141,14 @@ def _level(field: str, value: Any) -> float:
     if type(value) not in f.NUMBER_TYPES or not limits.LEVEL_MIN <= value <= limits.LEVEL_MAX:
         raise InvalidValue(field, value, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
     return float(value)
+
+
+def _profile(field: str, value: Any) -> dict[str, Any]:
+    """Whose profile, and perhaps of which of its runs."""
+    named = _OF_A_RUN(field, value)
+    if "producer" not in named:
+        raise InvalidValue(f"{field}.producer", None, "given")
+    return named
 
 
 def _seconds(field: str, value: Any) -> float:
@@ -212,6 +229,7 @@ _SEQUENCE: Mapping[str, f.Check] = {
     "incarnation": f.binary(16),
     "sequence": f.integer(1, SEQUENCE_MAX),
 }
+_OF_A_RUN = f.record_of(producer=f.name, incarnation=f.binary(16))
 _U8, _U32, _U64, _F64 = f.binary(), f.binary(item_bytes=4), f.binary(item_bytes=8), f.binary(item_bytes=8)
 _CORES_BY_KEY = f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX))
 _NODES = f.list_of(f.map_of(f.anything), limits.NETWORK_NODES_MAX)  # what a node may hold is the planner's to check
@@ -442,7 +460,11 @@ METHODS: Mapping[str, Method] = {
             "limit": f.integer(0, limits.STATUS_PAGE_MAX),
         },
     ),
-    "forget": Method(Forget, {**_SEQUENCE, "component": f.name, "keep": _keep}, rule=_numbered),
+    "forget": Method(
+        Forget,
+        {**_SEQUENCE, "component": f.name, "keep": _keep, "program": f.name, "profile": _profile},
+        rule=_of_one_thing,
+    ),
     "task_events": Method(
         TaskEvents,
         {
@@ -468,7 +490,7 @@ METHODS: Mapping[str, Method] = {
             "program": f.name,
             **dict.fromkeys(RUN_NUMBERS, f.number),
             "transform": f.one_of(*TRANSFORMS),
-            "profile": f.record_of(producer=f.name, incarnation=f.binary(16)),
+            "profile": _profile,
         },
         rule=_numbered,
     ),

@@ -284,10 +284,13 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """What was learned of a component is weakened: its sums are multiplied by `keep`."""
+    """What was learned of a component is weakened: its sums are multiplied by `keep`. A whole program, or the profiles of a
+    producer's runs (`profile`: producer and perhaps incarnation), are forgotten as a whole."""
 
-    component: str
+    component: str | None = None
     keep: float = 0.0
+    program: str | None = None
+    profile: dict[str, Any] | None = None
     producer: str | None = None
     incarnation: bytes = NO_INCARNATION
     sequence: int | None = None

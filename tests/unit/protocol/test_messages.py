@@ -236,6 +236,11 @@ REFUSED = {
     "forget": [
         ([{"component": "a", "keep": 1}], "keep", "a number from 0 to below 1"),
         ([{"component": "a", "keep": False}], "keep", "a number from 0 to below 1"),
+        ([{}], "component", "given, or program, or profile, and only one of them"),
+        ([{"component": "a", "program": "b"}], "component", "given, or program, or profile, and only one of them"),
+        ([{"program": "b", "keep": 0.5}], "keep", "0: programs and profiles are forgotten as a whole"),
+        ([{"profile": {}}], "profile.producer", "given"),
+        ([{"program": "b", "sequence": 1}], "producer", "given where sequence is"),
     ],
     "observe_run": [
         ([{"program": "sort"}], "size", "given"),

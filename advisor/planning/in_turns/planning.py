@@ -1,0 +1,96 @@
+"""Plans in turns, and whether they are better than cores of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from advisor.domain import limits
+from advisor.domain.answers import Allocation, Evidence, Reason
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import Network
+from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
+from advisor.planning.asked.demand import TIE
+from advisor.planning.asked.requests import Request
+from advisor.planning.asked.visits import Visits
+from advisor.planning.closed_forms.reasons import amount, plural
+from advisor.planning.in_turns.answering import answer
+from advisor.planning.in_turns.asking import asked_of
+from advisor.planning.in_turns.solving import solved
+
+AnyCurves = AmdahlCurves | TabulatedCurves
+Apart = Callable[[Network, AnyCurves, Request, Visits, dict[str, Evidence]], Allocation]
+
+
+def plan_in_turns(
+    network: Network, curves: AnyCurves, request: Request, visits: Visits, evidence: dict[str, Evidence]
+) -> Allocation:
+    """Return the best allocation in which components take turns in groups."""
+    cores = request.cores if request.cores is not None else limits.ALLOCATE_CORES_MAX
+    asked = asked_of(network, curves, request, visits, cores)
+    return answer(asked, solved(asked), evidence)
+
+
+def plan_either(
+    network: Network, curves: AnyCurves, request: Request, visits: Visits, evidence: dict[str, Evidence], apart: Apart
+) -> Allocation:
+    """Return the better of cores of one's own for each component and of turns; of equals the former.
+
+    Raises
+    ------
+    ImpossibleTarget
+        When neither reaches the target.
+    """
+    own, error = None, None
+    try:
+        own = apart(network, curves, request, visits, evidence)
+    except (ImpossibleTarget, InvalidValue) as refused:
+        error = refused
+    if request.cores is None:
+        # Whoever has cores of his own needs more of them than turns do: no grouping needs more.
+        if own is None:
+            raise error or AssertionError
+        request = replace(request, cores=_used(own))
+    try:
+        shared = plan_in_turns(network, curves, request, visits, evidence)
+    except (ImpossibleTarget, InvalidValue, Unsupported):
+        if own is None:
+            raise
+        return own
+    if own is None:
+        return shared
+    mine, theirs = _value(request, own), _value(request, shared)
+    if mine <= theirs + TIE * abs(theirs) or len(shared.groups) == len(network.keys):
+        return own
+    return replace(shared, why=(*shared.why, _than_apart(request, own)))
+
+
+def _used(found: Allocation) -> int:
+    return sum(cores for cores, _ in found.groups) or sum(n * found.instances[key] for key, n in found.cores.items())
+
+
+def _value(request: Request, found: Allocation) -> float:
+    """Return what the objective minimises."""
+    if request.objective == "fewest_cores":
+        return float(_used(found))
+    if request.objective == "cost":
+        return found.cost_per_s or 0.0
+    if request.objective != "latency":
+        return 1 / found.throughput_per_s
+    if request.quantile is not None and found.latency_quantile_s is not None:
+        return found.latency_quantile_s
+    return found.latency_s if found.latency_queued_s is None else found.latency_queued_s
+
+
+def _than_apart(request: Request, own: Allocation) -> Reason:
+    """Say what cores of one's own would do."""
+    if request.objective == "fewest_cores":
+        value, text = float(_used(own)), f"it would take {plural(_used(own), 'core')}"
+    elif request.objective == "cost":
+        value, text = own.cost_per_s or 0.0, f"it would cost {amount(own.cost_per_s or 0.0)} per second"
+    elif request.objective == "latency":
+        value = _value(request, own)
+        text = f"a record would take {amount(value)} s"
+    else:
+        value, text = own.throughput_per_s, f"it would reach {amount(own.throughput_per_s)} records/s"
+    return Reason("turns", None, value, f"turns do better: with cores of one's own for each component {text}")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
-from advisor.errors import InvalidValue, Unsupported
-from advisor.planning.asked.options import Curves, Options, curves_for, options_of
-from advisor.planning.asked.requests import Request, demand_of
+from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
+from advisor.planning.asked.demand import Floats
+from advisor.planning.asked.options import Curves, curves_for, options_of
+from advisor.planning.asked.requests import Request, demand_of, limits_of, pins_of
 from advisor.planning.asked.shape_tables import shape_demand
 from advisor.planning.asked.table_demand import Shareable
 from advisor.planning.asked.visits import Visits
+from advisor.planning.in_turns.successions import successions
+from advisor.planning.queues.structure import Structure, structure_of
+from advisor.planning.solving.placing import SLACK, Machine, machine_of
 
 NEVER, SCARCE, BETTER = "never", "scarce", "better"
 
@@ -22,21 +28,38 @@ class Asked:
 
     Attributes
     ----------
-    network, request, visits
+    network, request, visits, structure
     curves : Curves or None
-        At the counts that matter, and the shapes of each component; None where plain demands say it all.
-    options : Options or None
+        At the counts that matter; None where plain demands say it all.
     demand : Shareable
-    cores : int
+    machine : Machine
+        A group lies on one of its nodes.
+    follows : float64 array (n, n)
+        Who follows whom (`successions`), where records arrive at a rate; else empty.
+    capped : bool
+        Fewer instances than allowed were considered, for all must fit into memory: nothing is proved best.
     """
 
     network: Network
     request: Request
     visits: Visits
+    structure: Structure
     curves: Curves | None
-    options: Options | None
     demand: Shareable
-    cores: int
+    machine: Machine
+    follows: Floats
+    capped: bool = False
+
+    @property
+    def cores(self) -> int:
+        """Of the machine."""
+        return int(self.machine.sizes.sum())
+
+    @property
+    def peak_bytes(self) -> Floats:
+        """Memory of one instance of each component, (n,); 0 where it does not count."""
+        limited = self.curves is not None and np.isfinite(self.machine.memory_bytes)
+        return self.curves.peak_bytes if limited and self.curves is not None else np.zeros(len(self.demand))
 
     @property
     def target(self) -> tuple[str, float]:
@@ -77,42 +100,81 @@ def asked_of(
     InvalidValue, ImpossibleTarget
         When limits leave a component nothing.
     """
-    _check(request)
-    if not _needs_shapes(network, curves, request, visits):
+    structure = structure_of(network, visits)
+    nothing = np.zeros((0, 0))
+    if not _needs_shapes(curves, request, structure):
         demand = demand_of(network, curves, visits.per_record, request)
         if int(demand.low.max()) > cores:
             raise InvalidValue("minimum", int(demand.low.max()), f"at most the {cores} cores given")
-        return Asked(network, request, visits, None, None, demand, cores)
+        return Asked(network, request, visits, structure, None, demand, machine_of(cores, None, None), nothing)
+    request = _one_at_a_time(network, request)
     widest = min(cores, request.nodes or cores)
     known = curves_for(network, curves, request, widest)
+    machine = machine_of(cores, request.nodes, request.memory_bytes)
+    capped = False
+    if np.isfinite(machine.memory_bytes):
+        request, capped = _within_memory(network, request, known, machine)
     options = options_of(network, request, known, visits, widest, keep_instances=False, apart=False)
     latency = request.objective == "latency" or "latency_s" in (request.target or {})
     demand = shape_demand(options, visits.per_record, widest, by_stay=latency)
-    return Asked(network, request, visits, known, options, demand, cores)
+    follows = nothing if request.arrival_per_s is None else successions(structure)
+    return Asked(network, request, visits, structure, known, demand, machine, follows, capped)
 
 
-def _check(request: Request) -> None:
-    needs = {
-        "nodes": request.nodes, "memory_bytes": request.memory_bytes, "arrival_per_s": request.arrival_per_s,
-        "quantile": request.quantile, "weights": request.weights,
-        "objective": "pareto" if request.objective == "pareto" else None,
-    }  # fmt: skip
-    for field, value in needs.items():
-        if value is not None:
+def _one_at_a_time(network: Network, request: Request) -> Request:
+    """Return the request with one instance of each component where visits queue: a turn is then one visit."""
+    if request.arrival_per_s is None:
+        return request
+    for row, (_, many) in pins_of(network, request).items():
+        if many is not None and many > 1:
             raise Unsupported(
-                f"{field} is planned only where each component has cores of its own; there are fewer cores than components",
-                field=field, value=value, bound=request.cores, hint="give at least as many cores as components",
+                f"{network.keys[row]} is pinned to {many} instances: queues for turns are planned with one of each",
+                field=f"pinned.{network.keys[row]}", value=many, bound=1, hint="leave its instances open",
             )  # fmt: skip
+    return replace(request, instances_max=1)
 
 
-def _needs_shapes(
-    network: Network, curves: AmdahlCurves | TabulatedCurves, request: Request, visits: Visits
-) -> bool:
+def _within_memory(network: Network, request: Request, known: Curves, machine: Machine) -> tuple[Request, bool]:
+    """Return the request with instances capped so that all fit into the machine's memory at once, and whether they are.
+
+    Whoever waits for a turn stays in memory.
+
+    Raises
+    ------
+    ImpossibleTarget
+        When not even one instance of each component fits.
+    """
+    pins = pins_of(network, request)
+    pinned = {row: many for row, (_, many) in pins.items() if many is not None}
+    rows = range(len(network.keys))
+    allowed = np.array([pinned.get(row, most) for row, most in enumerate(limits_of(network, request)[2].tolist())])
+    least = np.array([pinned.get(row, 1) for row in rows])
+    total = machine.memory_bytes * len(machine.sizes) * (1 + SLACK)
+    needs = known.peak_bytes * least
+    if needs.sum() > total:
+        row = int(needs.argmax())
+        raise ImpossibleTarget(
+            f"the components need {needs.sum():.6g} bytes together, {needs[row]:.6g} of it {network.keys[row]}; there"
+            f" are {total:.6g}: whoever waits for a turn stays in memory",
+            field=network.keys[row], value=request.memory_bytes, bound=float(needs.sum()), hint="give more memory",
+        )  # fmt: skip
+    cap = int(allowed.max())
+    while cap > 1 and float((known.peak_bytes * np.maximum(np.minimum(allowed, cap), least)).sum()) > total:
+        cap -= 1
+    if cap >= allowed.max():
+        return request, False
+    most = {network.keys[row]: max(1, min(int(allowed[row]), cap)) for row in rows if row not in pinned}
+    return replace(request, instances_max=most), True
+
+
+def _needs_shapes(curves: AmdahlCurves | TabulatedCurves, request: Request, structure: Structure) -> bool:
     """Return whether more than limits of Amdahl curves or tables is asked for."""
-    rules = (request.allowed, request.pinned, request.nodes, request.memory_bytes, request.arrival_per_s, request.quantile)
+    rules = (
+        request.allowed, request.pinned, request.nodes, request.memory_bytes, request.arrival_per_s, request.quantile,
+    )  # fmt: skip
     if any(rule is not None for rule in rules) or request.objective in ("cost", "pareto"):
         return True
-    if isinstance(curves, TabulatedCurves) and bool(curves.contention.any()):
+    if isinstance(curves, TabulatedCurves) and (bool(curves.contention.any()) or not structure.adds_up):
         return True
-    return any(request.may_have_instances(network.keys[row]) for row in visits.replicas)
-
+    keys = structure.network.keys
+    return any(request.may_have_instances(keys[row]) for row in structure.visits.replicas)

@@ -1,4 +1,4 @@
-"""What a grouping does: throughput, latency through the structure, contention, utilization.
+"""What a grouping does: throughput, latency through the structure with waiting, contention, utilization.
 
 While a component takes its turn it has its group for itself, so that only other groups are busy beside it. Branches of a join
 whose components share cores cannot overlap: such branches count one after the other, the others at the same time.
@@ -6,17 +6,20 @@ whose components share cores cannot overlap: such branches count one after the o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from advisor.domain.networks import JOIN, SERIES, Network, Node
 from advisor.planning.asked.demand import TIE, Floats, Ints
+from advisor.planning.asked.shape_demand import ShapeDemand
 from advisor.planning.asked.visits import Visits
-from advisor.planning.closed_forms.turns import Grouping, cycles
+from advisor.planning.closed_forms.turns import Grouping, cycles, grouping
 from advisor.planning.in_turns.asking import Asked
-from advisor.planning.queues.structure import Structure, structure_of, through
+from advisor.planning.in_turns.queues import waits
+from advisor.planning.queues.structure import Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which it is reached
@@ -29,11 +32,17 @@ class Figures:
     Attributes
     ----------
     turns_s, cycles_s : float64 arrays (n,), (k,)
-        As in `Grouping`, contention included.
-    period_s, latency_s, latency_variance : float
+        As in `Grouping`, contention at the highest throughput included.
+    period_s : float
+        Seconds between records that the network can sustain.
+    unloaded_s : float
         Of a record alone in the network.
+    latency_s, latency_variance : float
+        The same, or with waiting where records arrive at a rate; infinite where they arrive faster than they leave.
+    waits_s : float64 array (n,)
+        Of a visit; 0 without arrivals.
     utilization : float64 array (n,)
-        Share of its group's time that each component takes at the highest throughput.
+        Share of its group's time that each component takes, at the arrival rate or else at the highest throughput.
     active : float
         Expected busy cores then.
     """
@@ -41,8 +50,10 @@ class Figures:
     turns_s: Floats
     cycles_s: Floats
     period_s: float
+    unloaded_s: float
     latency_s: float
     latency_variance: float
+    waits_s: Floats
     utilization: Floats
     active: float
 
@@ -52,60 +63,77 @@ class Figures:
 
 
 def figures_of(asked: Asked, found: Grouping) -> Figures:
-    """Return what a grouping does. Cost O(nodes + n^2 of joins)."""
-    visits = asked.visits.per_record
-    seconds = _seconds(asked, found)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        heaviest = np.where(found.stay_s > 0, found.turns_s / found.stay_s, 1.0)
-    slowed = seconds * slowing(asked, found, seconds, heaviest)
-    turn = visits * heaviest * slowed
+    """Return what a grouping does. Cost O(nodes), with joins and arrivals more."""
+    visits, arrival = asked.visits.per_record, asked.request.arrival_per_s
+    run = _Run(asked, found)
+    full = run.seconds * run.slowing(None)
+    turn = visits * run.heaviest * full
     cycle = cycles(found.group, turn, len(found.sizes))
     period = float(cycle.max())
-    structure = structure_of(asked.network, asked.visits)
-    variation = np.zeros(len(seconds)) if asked.curves is None else asked.curves.variation
-    latency, variance = lone(structure, found, seconds, seconds**2 * variation)
-    active = float((visits * slowed * found.cores).sum() / period)
-    return Figures(turn, cycle, period, latency, variance, np.minimum(turn / period, 1.0), active)
+    none = np.zeros(len(turn))
+    unloaded, spread = _through(asked, found, run.seconds, run.varied(run.seconds), 0.0)
+    if arrival is None:
+        rate, busy, waited, latency, variance = 1 / period, full, none, unloaded, spread
+    else:
+        rate, busy = arrival, run.seconds * run.slowing(arrival)
+        waited, wide = waits(found.group, arrival, visits, busy, run.variation, asked.follows)
+        latency = variance = np.inf
+        if np.isfinite(waited).all():
+            latency, variance = _through(asked, found, waited + busy, wide + run.varied(busy), arrival)
+    share = np.minimum(rate * visits * run.heaviest * busy, 1.0)
+    active = float((rate * visits * busy * found.cores).sum())
+    return Figures(turn, cycle, period, unloaded, latency, variance, waited, share, active)
 
 
-def _seconds(asked: Asked, found: Grouping) -> Floats:
-    """Return one visit's time on the cores given, alone, (n,)."""
-    if asked.curves is not None:
-        place = np.searchsorted(asked.curves.counts, found.cores)
-        return asked.curves.seconds_s[np.arange(len(place)), place]
-    visits = asked.visits.per_record
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(visits > 0, found.stay_s / visits, 0.0)
+class _Run:
+    """The times of visits in a grouping."""
+
+    def __init__(self, asked: Asked, found: Grouping) -> None:
+        self.asked, self.found, visits = asked, found, asked.visits.per_record
+        rows = np.arange(len(visits))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.heaviest = np.where(found.stay_s > 0, found.turns_s / found.stay_s, 1.0)
+            if asked.curves is None:
+                self.seconds = np.where(visits > 0, found.stay_s / visits, 0.0)
+            else:
+                self.seconds = asked.curves.seconds_s[rows, np.searchsorted(asked.curves.counts, found.cores)]
+        self.variation = np.zeros(len(rows)) if asked.curves is None else asked.curves.variation
+
+    def varied(self, seconds: Floats) -> Floats:
+        """Return the variances of services."""
+        return seconds**2 * self.variation
+
+    def slowing(self, rate: float | None) -> Floats:
+        """Return the factor by which others slow each component, (n,), at a rate or at the highest throughput.
+
+        1 + kappa_c (sum of the active cores of all other groups + those of its siblings), a fixed point with the rate.
+        """
+        found, curves, visits = self.found, self.asked.curves, self.asked.visits.per_record
+        factor = np.ones(len(visits))
+        if curves is None or not curves.contention.any():
+            return factor
+        groups, siblings = len(found.sizes), (found.instances - 1) * found.cores
+        for _ in range(ROUNDS_MAX):
+            slowed = self.seconds * factor
+            most = 1 / float(cycles(found.group, visits * self.heaviest * slowed, groups).max())
+            flow = most if rate is None else min(rate, most)
+            active = cycles(found.group, flow * visits * slowed * found.cores, groups)
+            others = np.maximum(active.sum() - active[found.group], 0.0) + siblings
+            new = 1 + curves.contention * others
+            if (np.abs(new - factor) <= SETTLED * factor).all():
+                return new
+            factor = (new + factor) / 2
+        return factor
 
 
-def slowing(asked: Asked, found: Grouping, seconds: Floats, heaviest: Floats) -> Floats:
-    """Return the factor by which others slow each component at the highest throughput, (n,).
-
-    1 + kappa_c (sum of the active cores of all other groups + those of its siblings), a fixed point with the throughput.
-    """
-    if asked.curves is None or not asked.curves.contention.any():
-        return np.ones(len(seconds))
-    kappa, visits = asked.curves.contention, asked.visits.per_record
-    groups, factor = len(found.sizes), np.ones(len(seconds))
-    siblings = (found.instances - 1) * found.cores
-    for _ in range(ROUNDS_MAX):
-        slowed = seconds * factor
-        rate = 1 / float(cycles(found.group, visits * heaviest * slowed, groups).max())
-        active = cycles(found.group, rate * visits * slowed * found.cores, groups)
-        others = np.maximum(active.sum() - active[found.group], 0.0) + siblings
-        new = 1 + kappa * others
-        if (np.abs(new - factor) <= SETTLED * factor).all():
-            return new
-        factor = (new + factor) / 2
-    return factor
-
-
-def lone(structure: Structure, found: Grouping, seconds: Floats, variance: Floats) -> tuple[float, float]:
-    """Return mean and variance of the time of a record alone in the network."""
+def _through(asked: Asked, found: Grouping, mean: Floats, variance: Floats, arrival: float) -> tuple[float, float]:
+    """Return mean and variance of a record's time in the network."""
+    structure = asked.structure
     if structure.joins:
         structure = in_turn(structure, found.group)
-    mean, spread = through(structure, seconds[None], variance[None], np.ones((1, len(seconds)), np.int64))
-    return float(mean[0]), float(spread[0])
+    ones = np.ones((1, len(mean)), np.int64)
+    whole, spread = through(structure, mean[None], variance[None], ones, arrival)
+    return float(whole[0]), float(spread[0])
 
 
 def in_turn(structure: Structure, group: Ints) -> Structure:
@@ -141,10 +169,10 @@ def in_turn(structure: Structure, group: Ints) -> Structure:
             moved.append(add(Node(JOIN, children=tuple(parts), ordered=node.ordered), index))
             joins.add(moved[-1])
     routing = structure.visits.routing
-    parts_of = {
-        name: {moved[index]: value for index, value in getattr(routing, name).items() if index not in structure.joins}
-        for name in ("shares", "depths", "fan_outs", "returns")
-    }
+    parts_of: dict[str, Any] = {}
+    for name in ("shares", "depths", "fan_outs", "returns"):
+        given: Mapping[int, Any] = getattr(routing, name)
+        parts_of[name] = {moved[index]: value for index, value in given.items() if index not in structure.joins}
     visits = Visits(
         structure.visits.per_record, np.array(entries), replace(routing, **parts_of), structure.visits.replicas
     )
@@ -171,3 +199,16 @@ def _clusters(used: Sequence[set[int]]) -> list[list[int]]:
             members = other[1] + members
         found.append((mine, members))
     return [members for _, members in found]
+
+
+def lone_bound(asked: Asked, cores: int) -> Figures:
+    """Return figures whose latency no grouping on so many cores undercuts: all at once on all cores, nobody in the way."""
+    demand = asked.demand
+    sizes = np.full(len(demand), cores, np.int64)
+    if isinstance(demand, ShapeDemand):  # the shape of the shortest turn may have a longer stay on more cores
+        sizes = demand.stay_s[:, :cores].argmin(axis=1) + 1
+    alone = grouping(demand, np.arange(len(demand)), sizes, exact=False)
+    run = _Run(asked, alone)
+    latency, variance = _through(asked, alone, run.seconds, run.varied(run.seconds), 0.0)
+    none = np.zeros(len(demand))
+    return Figures(none, none, 0.0, latency, latency, variance, none, none, 0.0)

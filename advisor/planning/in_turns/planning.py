@@ -16,6 +16,7 @@ from advisor.planning.asked.visits import Visits
 from advisor.planning.closed_forms.reasons import amount, plural
 from advisor.planning.in_turns.answering import answer
 from advisor.planning.in_turns.asking import asked_of
+from advisor.planning.in_turns.fronts import merged
 from advisor.planning.in_turns.solving import solved
 
 AnyCurves = AmdahlCurves | TabulatedCurves
@@ -59,6 +60,9 @@ def plan_either(
         return own
     if own is None:
         return shared
+    if request.objective == "pareto":
+        front = merged(own.front, shared.front)
+        own, shared = replace(own, front=front), replace(shared, front=front)
     mine, theirs = _value(request, own), _value(request, shared)
     if mine <= theirs + TIE * abs(theirs) or len(shared.groups) == len(network.keys):
         return own

@@ -1,0 +1,129 @@
+"""Waiting for a turn: a group as one server, its components' visits served first come, first served.
+
+Records arrive as a Poisson stream. A visit that comes from outside the group finds, in the mean, what is there at any time
+(PASTA): W_c = sum_d l_d W_d s_d + R, where l_d = L v_d are the visits a second, s_d = T_d the times and
+R = sum_d l_d s_d^2 (1 + c_d^2) / 2 what is left of the visit that is being served. A visit at c that follows one at b of the
+same group finds what b had found before it, moved on to where those visits went, and who came from outside since:
+
+    x_cd = sum_e x_be q_ed + l_d^out (W_b + s_b),    W_c = sum_d x_cd s_d,    x_cd = l_d (W_d + s_d) from outside,
+
+q_ed being the share of visits at e that d follows at once. These equations are linear in W, and exact for a pipeline in one
+group (Simon 1984, priority queues with feedback, in the case without priorities); where a component has several
+predecessors x is their mean. What comes from other groups is taken as Poisson, too.
+
+The spread of a wait is that of M/G/1 (Takacs) by the mix of visits, with times as gamma distributions; the waits of one record
+in one group go up and down together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.planning.asked.demand import Floats, Ints
+from advisor.planning.queues.queueing import FULL
+
+ROUNDS = 60  # of x: a visit that follows a visit that follows …; more than passes that are told apart
+SETTLED = 1e-10  # relative change of the waits at which they are solved
+LINEAR_MAX = 64  # components of a group up to which equations are solved; beyond, all visits wait alike
+
+
+def waits(
+    group: Ints, arrival_per_s: float, visits: Floats, seconds: Floats, variation: Floats, follows: Floats
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of one visit's wait at each component, (n,) each; infinite where a group is overloaded.
+
+    Parameters
+    ----------
+    group : int64 array (n,)
+    arrival_per_s : float
+        Records that enter the network.
+    visits : float64 array (n,)
+        Per record.
+    seconds, variation : float64 arrays (n,)
+        Mean time and squared coefficient of variation of a visit.
+    follows : float64 array (n, n)
+        As `successions` gives it.
+    """
+    mean, spread, rates = np.zeros(len(group)), np.zeros(len(group)), arrival_per_s * visits
+    for number in range(int(group.max()) + 1):
+        rows = np.flatnonzero((group == number) & (rates > 0))
+        if not len(rows):
+            continue
+        load = float((rates[rows] * seconds[rows]).sum())
+        if load >= FULL:
+            mean[rows] = spread[rows] = np.inf
+            continue
+        inside = follows[np.ix_(rows, rows)]
+        mean[rows] = _waits(_Load(rates[rows], seconds[rows], variation[rows]), inside)
+        spread[rows] = _spread(mean[rows], visits[rows], _Load(rates[rows], seconds[rows], variation[rows]))
+    return mean, spread
+
+
+class _Load(NamedTuple):
+    """What a group is asked to do: visits per second, their times, and how these vary, (n,) each."""
+
+    rates: Floats
+    seconds: Floats
+    variation: Floats
+
+    @property
+    def rho(self) -> float:
+        """Share of its time."""
+        return float((self.rates * self.seconds).sum())
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the visit that is being served when another comes, 0 where none is: R."""
+        return float((self.rates * self.seconds**2 * (1 + self.variation)).sum()) / 2
+
+    @property
+    def mixed_s(self) -> float:
+        """The mean wait of M/G/1 with all visits from outside."""
+        return self.left_s / (1 - self.rho)
+
+
+def _waits(load: _Load, inside: Floats) -> Floats:
+    """Return the waits within a group: `inside` (from, to) is the share of the visits at `to`."""
+    rates, seconds, n = load.rates, load.seconds, len(load.rates)
+    mixed = np.full(n, load.mixed_s)
+    if not inside.any() or n > LINEAR_MAX:
+        return mixed
+    # Of the visits at `from`, the share that `to` follows at once.
+    onward = inside * rates[None, :] / rates[:, None]
+    outside = np.maximum(1 - inside.sum(axis=0), 0.0)
+    # x[c, d, :] are the coefficients of W, and the constant, of the visits at d that one at c finds before it.
+    start = np.zeros((n, n + 1))
+    start[np.arange(n), np.arange(n)] = rates
+    start[:, n] = rates * seconds
+    since = np.zeros((n, n, n + 1))  # who comes from outside while b waits and is served
+    for before in range(n):
+        since[before, :, before] = rates * outside
+        since[before, :, n] = rates * outside * seconds[before]
+    found = np.broadcast_to(start, (n, n, n + 1)).copy()
+    for _ in range(min(ROUNDS, 4 * n)):
+        moved = np.einsum("bek,ed->bdk", found, onward) + since
+        new = np.einsum("bc,bdk->cdk", inside, moved) + outside[:, None, None] * start
+        if np.abs(new - found).max() <= SETTLED * np.abs(new).max():
+            found = new
+            break
+        found = new
+    direct = np.einsum("bc,bdk->cdk", inside, np.einsum("bek,ed->bdk", found, onward) + since)
+    matrix = np.einsum("cdk,d->ck", direct, seconds)
+    matrix[:, :n] += outside[:, None] * (rates * seconds)[None, :]
+    matrix[:, n] += outside * load.left_s
+    try:
+        solution: Floats = np.linalg.solve(np.eye(n) - matrix[:, :n], matrix[:, n])
+    except np.linalg.LinAlgError:
+        return mixed
+    return solution if bool(np.isfinite(solution).all()) and float(solution.min()) >= 0 else mixed
+
+
+def _spread(mean: Floats, visits: Floats, load: _Load) -> Floats:
+    """Return variances of waits that add up as if the waits of one record went together."""
+    if load.mixed_s <= 0:
+        return np.zeros(len(mean))
+    third = float((load.rates * load.seconds**3 * (1 + load.variation) * (1 + 2 * load.variation)).sum())
+    deviation = mean * np.sqrt(1 + third / (3 * (1 - load.rho)) / load.mixed_s**2)
+    return np.asarray(deviation * float((visits * deviation).sum()), np.float64)

@@ -40,6 +40,11 @@ class ShapeDemand:
         return len(self.low)
 
     @property
+    def widest(self) -> int:
+        """M."""
+        return len(self.turn_s[0])
+
+    @property
     def single(self) -> bool:
         """True: instances are in the tables."""
         return True
@@ -47,7 +52,7 @@ class ShapeDemand:
     @property
     def high(self) -> Ints:
         """The most cores of a group, (n,)."""
-        return np.full(len(self), self.turn_s.shape[1], np.int64)
+        return np.full(len(self), self.widest, np.int64)
 
     @property
     def instances_max(self) -> Ints:
@@ -67,7 +72,7 @@ class ShapeDemand:
 
     def at(self, sizes: Ints) -> tuple[Floats, Floats, Ints, Ints]:
         """Return turns, stays, cores and instances on `sizes_c` cores, (n,) each. Cost O(n)."""
-        rows, place = np.arange(len(self)), np.minimum(sizes, self.turn_s.shape[1]) - 1
+        rows, place = np.arange(len(self)), np.minimum(sizes, self.widest) - 1
         return self.turn_s[rows, place], self.stay_s[rows, place], self.cores[rows, place], self.instances[rows, place]
 
     def useful(self, cores: int) -> int:
@@ -82,12 +87,12 @@ class ShapeDemand:
     def fewest_within(self, seconds: Floats) -> Ints:
         """Return the fewest cores with a turn of at most seconds_c; else M. Cost O(n M)."""
         fits = self.turn_s <= seconds[:, None]
-        return np.where(fits.any(axis=1), fits.argmax(axis=1) + 1, self.turn_s.shape[1])
+        return np.where(fits.any(axis=1), fits.argmax(axis=1) + 1, self.widest)
 
     def work_s(self, narrowest: Ints | None = None) -> Floats:
         """Return core-seconds of one record, at least, in groups of `narrowest` cores or more."""
         start = self.low if narrowest is None else np.maximum(narrowest, self.low)
-        sizes = np.arange(1, self.turn_s.shape[1] + 1)
+        sizes = np.arange(1, self.widest + 1)
         work = np.where(sizes >= start[:, None], sizes * self.turn_s, np.inf)
         least: Floats = work.min(axis=1)
         return least

@@ -17,7 +17,7 @@ from advisor.planning.asked.shape_demand import ShapeDemand
 from advisor.planning.asked.table_demand import Shareable
 from advisor.planning.closed_forms.packing import packed
 from advisor.planning.closed_forms.partitions import Partitions, few_enough
-from advisor.planning.closed_forms.turns import Grouping, grouping, period_bound, turns
+from advisor.planning.closed_forms.turns import Grouping, grouping, period_bound
 
 PROVED = 1e-9  # a grouping whose period is this near its bound counts as the best
 

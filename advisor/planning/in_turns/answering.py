@@ -55,6 +55,7 @@ def answer(asked: Asked, solved: Solved, evidence: Mapping[str, Evidence]) -> Al
     wants_quantile = request.quantile is not None and np.isfinite(figures.latency_s)
     told = {key: evidence[key] for key in keys if key in evidence}
     outcome = Outcome(asked, solved, figures, told)
+    slowest: list[int] = figures.slowest(found).tolist()
     members: list[list[str]] = [[] for _ in found.sizes]
     for key, number in zip(keys, found.group.tolist(), strict=True):
         members[number].append(key)
@@ -64,7 +65,7 @@ def answer(asked: Asked, solved: Solved, evidence: Mapping[str, Evidence]) -> Al
         spare=outcome.spare,
         throughput_per_s=1 / figures.period_s,
         latency_s=figures.unloaded_s,
-        bottleneck=tuple(keys[row] for row in figures.slowest(found)),
+        bottleneck=tuple(keys[row] for row in slowest),
         why=tuple(reason for explain in REASONS for reason in explain(outcome)),
         groups=tuple((size, tuple(some)) for size, some in zip(found.sizes.tolist(), members, strict=True)),
         objective=request.objective,

@@ -33,10 +33,10 @@ def front_of(asked: Asked, solved: Solved) -> tuple[FrontPoint, ...]:
             figures = figures_of(asked, found)
             points.append((float(found.sizes.sum()), figures.period_s, latency_of(asked, figures)))
             kept.append(found)
-    places = undominated(np.array(points))
+    places: list[int] = undominated(np.array(points)).tolist()
     if len(places) > POINTS_MAX:
-        places = places[np.unique(np.linspace(0, len(places) - 1, POINTS_MAX).astype(int))]
-    return tuple(_point(asked, kept[place], *points[place][1:]) for place in places.tolist())
+        places = [places[place] for place in np.unique(np.linspace(0, len(places) - 1, POINTS_MAX).astype(int)).tolist()]
+    return tuple(_point(asked, kept[place], *points[place][1:]) for place in places)
 
 
 def merged(one: Sequence[FrontPoint], other: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
@@ -44,8 +44,9 @@ def merged(one: Sequence[FrontPoint], other: Sequence[FrontPoint]) -> tuple[Fron
     every = (*one, *other)
     if not every:
         return ()
-    places = undominated(np.array([(float(point.used), 1 / point.throughput_per_s, point.latency_s) for point in every]))
-    return tuple(every[place] for place in places.tolist())
+    table = np.array([(float(point.used), 1 / point.throughput_per_s, point.latency_s) for point in every])
+    places: list[int] = undominated(table).tolist()
+    return tuple(every[place] for place in places)
 
 
 def _candidates(asked: Asked, solved: Solved) -> Iterator[Grouping]:

@@ -101,23 +101,30 @@ def _waits(load: _Load, inside: Floats) -> Floats:
     for before in range(n):
         since[before, :, before] = rates * outside
         since[before, :, n] = rates * outside * seconds[before]
-    found = np.broadcast_to(start, (n, n, n + 1)).copy()
+    found: Floats = np.broadcast_to(start, (n, n, n + 1)).copy()
     for _ in range(min(ROUNDS, 4 * n)):
-        moved = np.einsum("bek,ed->bdk", found, onward) + since
-        new = np.einsum("bc,bdk->cdk", inside, moved) + outside[:, None, None] * start
-        if np.abs(new - found).max() <= SETTLED * np.abs(new).max():
-            found = new
-            break
+        new = _moved(found, onward, since, inside) + outside[:, None, None] * start
+        settled = float(np.abs(new - found).max()) <= SETTLED * float(np.abs(new).max())
         found = new
-    direct = np.einsum("bc,bdk->cdk", inside, np.einsum("bek,ed->bdk", found, onward) + since)
-    matrix = np.einsum("cdk,d->ck", direct, seconds)
+        if settled:
+            break
+    matrix: Floats = (_moved(found, onward, since, inside) * seconds[:, None]).sum(axis=1)
     matrix[:, :n] += outside[:, None] * (rates * seconds)[None, :]
     matrix[:, n] += outside * load.left_s
     try:
-        solution: Floats = np.linalg.solve(np.eye(n) - matrix[:, :n], matrix[:, n])
+        solution: Floats = np.asarray(np.linalg.solve(np.eye(n) - matrix[:, :n], matrix[:, n]), np.float64)
     except np.linalg.LinAlgError:
         return mixed
-    return solution if bool(np.isfinite(solution).all()) and float(solution.min()) >= 0 else mixed
+    # Beyond what the equations describe (returns that are all but sure) they may have no meaning.
+    sound = bool(np.isfinite(solution).all()) and float(solution.min()) >= 0
+    return solution if sound else mixed
+
+
+def _moved(found: Floats, onward: Floats, since: Floats, inside: Floats) -> Floats:
+    """Return what visits that follow others find, by what these had found, (n, n, n + 1)."""
+    n = len(inside)
+    gone = np.matmul(onward.T, found) + since
+    return np.matmul(inside.T, gone.reshape(n, -1)).reshape(found.shape)
 
 
 def _spread(mean: Floats, visits: Floats, load: _Load) -> Floats:

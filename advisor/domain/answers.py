@@ -306,6 +306,13 @@ class Allocation:
     evidence: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     id: str = ""
 
+    @property
+    def used(self) -> int:
+        """Cores taken: those of the groups where components share."""
+        if self.groups:
+            return sum(cores for cores, _ in self.groups)
+        return sum(count * self.instances[key] for key, count in self.cores.items())
+
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
         found: dict[str, Any] = {

@@ -62,75 +62,113 @@ class Figures:
         return np.flatnonzero((self.cycles_s >= self.period_s * (1 - TIE))[found.group])
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What records ask of groups: one visit's time at each component, (n,) each, as it is without others.
+
+    `heaviest` is the share of a component's records that its busiest instance serves; `follows` is of `successions`, and needed
+    where records arrive at a rate only.
+    """
+
+    structure: Structure
+    seconds: Floats
+    heaviest: Floats
+    variation: Floats
+    contention: Floats
+    arrival_per_s: float | None
+    follows: Floats
+
+    @property
+    def visits(self) -> Floats:
+        """Per record, (n,)."""
+        return self.structure.visits.per_record
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where components take their turns: group, cores and instances of each, (n,); cores may be means of what was seen."""
+
+    group: Ints
+    cores: Floats | Ints
+    instances: Ints
+
+    @property
+    def groups(self) -> int:
+        """How many."""
+        return int(self.group.max()) + 1
+
+
 def figures_of(asked: Asked, found: Grouping) -> Figures:
     """Return what a grouping does. Cost O(nodes), with joins and arrivals more."""
-    visits, arrival = asked.visits.per_record, asked.request.arrival_per_s
-    run = _Run(asked, found)
-    full = run.seconds * run.slowing(None)
-    turn = visits * run.heaviest * full
-    cycle = cycles(found.group, turn, len(found.sizes))
+    return judged(_load(asked, found), Places(found.group, found.cores, found.instances))
+
+
+def judged(load: Load, places: Places) -> Figures:
+    """Return what components at their places do. Cost O(nodes), with joins and arrivals more."""
+    visits, arrival = load.visits, load.arrival_per_s
+    turn = visits * load.heaviest * load.seconds * _slowing(load, places, None)
+    cycle = cycles(places.group, turn, places.groups)
     period = float(cycle.max())
-    none = np.zeros(len(turn))
-    unloaded, spread = _through(asked, found, run.seconds, run.varied(run.seconds), 0.0)
-    if arrival is None:
-        rate, busy, waited, latency, variance = 1 / period, full, none, unloaded, spread
-    else:
-        rate, busy = arrival, run.seconds * run.slowing(arrival)
-        waited, wide = waits(found.group, arrival, visits, busy, run.variation, asked.follows)
+    waited = np.zeros(len(turn))
+    unloaded, spread = _through(load, places, load.seconds, load.seconds**2 * load.variation, 0.0)
+    latency, variance = unloaded, spread
+    if arrival is not None:
+        busy = load.seconds * _slowing(load, places, arrival)
+        waited, wide = waits(places.group, arrival, visits, busy, load.variation, load.follows)
         latency = variance = np.inf
         if np.isfinite(waited).all():
-            latency, variance = _through(asked, found, waited + busy, wide + run.varied(busy), arrival)
-    share = np.minimum(rate * visits * run.heaviest * busy, 1.0)
-    active = float((rate * visits * busy * found.cores).sum())
+            latency, variance = _through(load, places, waited + busy, wide + busy**2 * load.variation, arrival)
+        work, rate = visits * busy, arrival
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            work, rate = np.where(visits > 0, turn / load.heaviest, 0.0), 1 / period
+    share = np.minimum(rate * work * load.heaviest, 1.0)
+    active = float((rate * work * places.cores).sum())
     return Figures(turn, cycle, period, unloaded, latency, variance, waited, share, active)
 
 
-class _Run:
-    """The times of visits in a grouping."""
+def _load(asked: Asked, found: Grouping) -> Load:
+    """Return the times of a grouping's shapes."""
+    visits, curves = asked.visits.per_record, asked.curves
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heaviest = np.where(found.stay_s > 0, found.turns_s / found.stay_s, 1.0)
+        seconds = np.where(visits > 0, found.stay_s / visits, 0.0)
+    none = np.zeros(len(visits))
+    if curves is None:
+        return Load(asked.structure, seconds, heaviest, none, none, asked.request.arrival_per_s, asked.follows)
+    seconds = curves.seconds_s[np.arange(len(visits)), np.searchsorted(curves.counts, found.cores)]
+    return Load(
+        asked.structure, seconds, heaviest, curves.variation, curves.contention, asked.request.arrival_per_s, asked.follows
+    )
 
-    def __init__(self, asked: Asked, found: Grouping) -> None:
-        self.asked, self.found, visits = asked, found, asked.visits.per_record
-        rows = np.arange(len(visits))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.heaviest = np.where(found.stay_s > 0, found.turns_s / found.stay_s, 1.0)
-            if asked.curves is None:
-                self.seconds = np.where(visits > 0, found.stay_s / visits, 0.0)
-            else:
-                self.seconds = asked.curves.seconds_s[rows, np.searchsorted(asked.curves.counts, found.cores)]
-        self.variation = np.zeros(len(rows)) if asked.curves is None else asked.curves.variation
 
-    def varied(self, seconds: Floats) -> Floats:
-        """Return the variances of services."""
-        return seconds**2 * self.variation
+def _slowing(load: Load, places: Places, rate: float | None) -> Floats:
+    """Return the factor by which others slow each component, (n,), at a rate or at the highest throughput.
 
-    def slowing(self, rate: float | None) -> Floats:
-        """Return the factor by which others slow each component, (n,), at a rate or at the highest throughput.
-
-        1 + kappa_c (sum of the active cores of all other groups + those of its siblings), a fixed point with the rate.
-        """
-        found, curves, visits = self.found, self.asked.curves, self.asked.visits.per_record
-        factor = np.ones(len(visits))
-        if curves is None or not curves.contention.any():
-            return factor
-        groups, siblings = len(found.sizes), (found.instances - 1) * found.cores
-        for _ in range(ROUNDS_MAX):
-            slowed = self.seconds * factor
-            most = 1 / float(cycles(found.group, visits * self.heaviest * slowed, groups).max())
-            flow = most if rate is None else min(rate, most)
-            active = cycles(found.group, flow * visits * slowed * found.cores, groups)
-            others = np.maximum(active.sum() - active[found.group], 0.0) + siblings
-            new = 1 + curves.contention * others
-            if (np.abs(new - factor) <= SETTLED * factor).all():
-                return new
-            factor = (new + factor) / 2
+    1 + kappa_c (sum of the active cores of all other groups + those of its siblings), a fixed point with the rate.
+    """
+    factor = np.ones(len(load.seconds))
+    if not load.contention.any():
         return factor
+    siblings = (places.instances - 1) * places.cores
+    for _ in range(ROUNDS_MAX):
+        slowed = load.visits * load.seconds * factor
+        most = 1 / float(cycles(places.group, load.heaviest * slowed, places.groups).max())
+        flow = most if rate is None else min(rate, most)
+        active = cycles(places.group, flow * slowed * places.cores, places.groups)
+        others = np.maximum(active.sum() - active[places.group], 0.0) + siblings
+        new = 1 + load.contention * others
+        if (np.abs(new - factor) <= SETTLED * factor).all():
+            return new
+        factor = (new + factor) / 2
+    return factor
 
 
-def _through(asked: Asked, found: Grouping, mean: Floats, variance: Floats, arrival: float) -> tuple[float, float]:
+def _through(load: Load, places: Places, mean: Floats, variance: Floats, arrival: float) -> tuple[float, float]:
     """Return mean and variance of a record's time in the network."""
-    structure = asked.structure
+    structure = load.structure
     if structure.joins:
-        structure = in_turn(structure, found.group)
+        structure = in_turn(structure, places.group)
     ones = np.ones((1, len(mean)), np.int64)
     whole, spread = through(structure, mean[None], variance[None], ones, arrival)
     return float(whole[0]), float(spread[0])
@@ -208,7 +246,8 @@ def lone_bound(asked: Asked, cores: int) -> Figures:
     if isinstance(demand, ShapeDemand):  # the shape of the shortest turn may have a longer stay on more cores
         sizes = demand.stay_s[:, :cores].argmin(axis=1) + 1
     alone = grouping(demand, np.arange(len(demand)), sizes, exact=False)
-    run = _Run(asked, alone)
-    latency, variance = _through(asked, alone, run.seconds, run.varied(run.seconds), 0.0)
+    load = _load(asked, alone)
+    places = Places(alone.group, alone.cores, alone.instances)
+    latency, variance = _through(load, places, load.seconds, load.seconds**2 * load.variation, 0.0)
     none = np.zeros(len(demand))
     return Figures(none, none, 0.0, latency, latency, variance, none, none, 0.0)

@@ -51,7 +51,7 @@ def plan_either(
         # Whoever has cores of his own needs more of them than turns do: no grouping needs more.
         if own is None:
             raise error or AssertionError
-        request = replace(request, cores=_used(own))
+        request = replace(request, cores=own.used)
     try:
         shared = plan_in_turns(network, curves, request, visits, evidence)
     except (ImpossibleTarget, InvalidValue, Unsupported):
@@ -69,14 +69,10 @@ def plan_either(
     return replace(shared, why=(*shared.why, _than_apart(request, own)))
 
 
-def _used(found: Allocation) -> int:
-    return sum(cores for cores, _ in found.groups) or sum(n * found.instances[key] for key, n in found.cores.items())
-
-
 def _value(request: Request, found: Allocation) -> float:
     """Return what the objective minimises."""
     if request.objective == "fewest_cores":
-        return float(_used(found))
+        return float(found.used)
     if request.objective == "cost":
         return found.cost_per_s or 0.0
     if request.objective != "latency":
@@ -89,7 +85,7 @@ def _value(request: Request, found: Allocation) -> float:
 def _than_apart(request: Request, own: Allocation) -> Reason:
     """Say what cores of one's own would do."""
     if request.objective == "fewest_cores":
-        value, text = float(_used(own)), f"it would take {plural(_used(own), 'core')}"
+        value, text = float(own.used), f"it would take {plural(own.used, 'core')}"
     elif request.objective == "cost":
         value, text = own.cost_per_s or 0.0, f"it would cost {amount(own.cost_per_s or 0.0)} per second"
     elif request.objective == "latency":

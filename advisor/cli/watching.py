@@ -22,7 +22,9 @@ UNWATCHED = ("pareto",)  # objectives without a single best allocation that stay
 @click.option(
     "--current", type=options.KeyNumbers(), multiple=True, help="Cores that a box has now; every box, or none."
 )
-@click.option("--weight", type=options.KeyNumbers(), multiple=True, help="Of cost: core_s=N, latency_s=N, record=N (its worth).")
+@click.option(
+    "--weight", type=options.KeyNumbers(), multiple=True, help="Of cost: core_s=N, latency_s=N, record=N (its worth)."
+)
 @click.option("--change-cost", "change_cost_s", type=float, help="Seconds that the network stands still for a change.")
 @click.option("--horizon", "horizon_s", type=float, help="Seconds within which a change must be repaid.")
 @click.option("--gain-min", type=float, help="Gains below this share are not told.")
@@ -38,7 +40,9 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     """
     if given["objective"] in UNWATCHED:
         hint = "advisor allocate answers it once"
-        raise InvalidValue("objective", given["objective"], "throughput, latency, fewest_cores or cost for a watch", hint)
+        raise InvalidValue(
+            "objective", given["objective"], "throughput, latency, fewest_cores or cost for a watch", hint
+        )
     text = network_text(network)
     request = asked_for(given)
     request.pop("deadline_s", None)

@@ -103,7 +103,11 @@ def plan(
 
 
 def _plan_apart(
-    network: Network, curves: AmdahlCurves | TabulatedCurves, request: Request, visits: Visits, evidence: dict[str, Evidence]
+    network: Network,
+    curves: AmdahlCurves | TabulatedCurves,
+    request: Request,
+    visits: Visits,
+    evidence: dict[str, Evidence],
 ) -> Allocation:
     """Return the best allocation with cores of one's own for each component."""
     if not is_plain(network, curves, request, visits):

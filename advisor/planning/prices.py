@@ -81,4 +81,3 @@ def cheaper(now: Fare, then: Fare, price: Price) -> float:
     if deviation <= 0.0:
         return float(certain > 0.0)
     return float(normal_below(np.array([certain / deviation]))[0])
-

@@ -27,8 +27,8 @@ from advisor.planning.asked.demand import TIE, Floats, Ints
 from advisor.planning.asked.requests import Request
 from advisor.planning.asked.visits import visits_of
 from advisor.planning.fares import Fare, Standing, company, fare_of, faster, normal_below, reaches, sooner
-from advisor.planning.prices import Price, cheaper
 from advisor.planning.plans import plan
+from advisor.planning.prices import Price, cheaper
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred

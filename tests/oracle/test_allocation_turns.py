@@ -37,7 +37,9 @@ class Case:
     def plan(self, **request: Any) -> Any:
         curves = TabulatedCurves.of(np.arange(1, COUNTS + 1), self.seconds)
         visits = dict(zip(self.keys, self.visits, strict=True))
-        return plan(series(*self.keys), curves, Request(**{"cores": self.cores, "visits": visits, **self.rules, **request}))
+        return plan(
+            series(*self.keys), curves, Request(**{"cores": self.cores, "visits": visits, **self.rules, **request})
+        )
 
     def shapes(self, row: int, size: int) -> list[tuple[int, int]]:
         """All (cores per instance, instances) on at most `size` cores that the rules leave."""
@@ -49,16 +51,16 @@ class Case:
             legal &= p <= self.rules.get("maximum", {}).get(key, COUNTS)
             legal &= allowed is None or p in allowed
             legal &= pin.get("cores", p) == p
-            legal &= n == pin["instances"] if "instances" in pin else n <= self.rules.get("instances_max", {}).get(key, 1)
+            legal &= (
+                n == pin["instances"] if "instances" in pin else n <= self.rules.get("instances_max", {}).get(key, 1)
+            )
             if legal:
                 found.append((p, n))
         return found
 
     def turn(self, row: int, size: int) -> float:
         """The shortest turn on `size` cores."""
-        return min(
-            (self.visits[row] * self.seconds[row, p - 1] / n for p, n in self.shapes(row, size)), default=np.inf
-        )
+        return min((self.visits[row] * self.seconds[row, p - 1] / n for p, n in self.shapes(row, size)), default=np.inf)
 
     def stay(self, row: int, size: int) -> float:
         return min((self.visits[row] * self.seconds[row, p - 1] for p, n in self.shapes(row, size)), default=np.inf)
@@ -75,9 +77,7 @@ class Case:
                     sum(turns[row][size - 1] for row in group) for group, size in zip(groups, sizes, strict=True)
                 )
                 if np.isfinite(period):
-                    stay = sum(
-                        stays[row][size - 1] for group, size in zip(groups, sizes, strict=True) for row in group
-                    )
+                    stay = sum(stays[row][size - 1] for group, size in zip(groups, sizes, strict=True) for row in group)
                     yield period, sum(sizes), stay
 
 

@@ -245,7 +245,12 @@ def layers(n: int) -> tuple[tuple[Ints, Ints, Ints, Ints], ...]:
         whole = np.repeat(others, counts)
         bit = 1 << first
         found.append(
-            (others << (first + 1) | bit, part << (first + 1) | bit, (whole ^ part) << (first + 1), np.cumsum(counts) - counts)
+            (
+                others << (first + 1) | bit,
+                part << (first + 1) | bit,
+                (whole ^ part) << (first + 1),
+                np.cumsum(counts) - counts,
+            )
         )
     return tuple(found)
 

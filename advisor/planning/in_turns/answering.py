@@ -89,7 +89,9 @@ def _placement(outcome: Outcome) -> dict[str, tuple[int, ...]] | None:
     nodes = nodes_of(outcome.asked, outcome.found) or []
     return {
         key: (nodes[number],) * many
-        for key, number, many in zip(outcome.keys, outcome.found.group.tolist(), outcome.found.instances.tolist(), strict=True)
+        for key, number, many in zip(
+            outcome.keys, outcome.found.group.tolist(), outcome.found.instances.tolist(), strict=True
+        )
     }
 
 
@@ -153,9 +155,13 @@ def _caveats(outcome: Outcome) -> Iterator[Reason]:
         text = "records are taken to arrive as a Poisson stream: arrival_variation does not count in turns"
         yield Reason("poisson", None, request.arrival_variation, text)
     if request.level is not None:
-        yield Reason("level", None, request.level, f"planned for the upper bound of each curve at level {request.level:g}")
+        yield Reason(
+            "level", None, request.level, f"planned for the upper bound of each curve at level {request.level:g}"
+        )
     if request.nodes is not None:
-        text = f"each group lies on one of {plural(len(asked.machine.sizes), 'node')} of {plural(request.nodes, 'core')}"
+        text = (
+            f"each group lies on one of {plural(len(asked.machine.sizes), 'node')} of {plural(request.nodes, 'core')}"
+        )
         yield Reason("nodes", None, float(len(asked.machine.sizes)), text)
     for row, (key, known) in enumerate(outcome.evidence.items()):
         if known.extrapolates > 0 and row < REASONS_MAX:

@@ -20,6 +20,7 @@ from advisor.planning.queues.structure import Structure, structure_of
 from advisor.planning.solving.placing import SLACK, Machine, machine_of
 
 NEVER, SCARCE, BETTER = "never", "scarce", "better"
+TABLES_MAX = 200_000  # components times counts up to which turns are looked up: making the table takes some 50 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def asked_of(
     """
     structure = structure_of(network, visits)
     nothing = np.zeros((0, 0))
-    if not _needs_shapes(curves, request, structure):
+    if not _needs_shapes(curves, request, structure, cores):
         demand = demand_of(network, curves, visits.per_record, request)
         if int(demand.low.max()) > cores:
             raise InvalidValue("minimum", int(demand.low.max()), f"at most the {cores} cores given")
@@ -167,14 +168,18 @@ def _within_memory(network: Network, request: Request, known: Curves, machine: M
     return replace(request, instances_max=most), True
 
 
-def _needs_shapes(curves: AmdahlCurves | TabulatedCurves, request: Request, structure: Structure) -> bool:
-    """Return whether more than limits of Amdahl curves or tables is asked for."""
+def _needs_shapes(
+    curves: AmdahlCurves | TabulatedCurves, request: Request, structure: Structure, cores: int
+) -> bool:
+    """Return whether tables of turns are made: where more than limits is asked for, and of curves that are tables anyway."""
     rules = (
         request.allowed, request.pinned, request.nodes, request.memory_bytes, request.arrival_per_s, request.quantile,
     )  # fmt: skip
     if any(rule is not None for rule in rules) or request.objective in ("cost", "pareto"):
         return True
-    if isinstance(curves, TabulatedCurves) and (bool(curves.contention.any()) or not structure.adds_up):
-        return True
+    if isinstance(curves, TabulatedCurves):
+        few = len(curves) * min(cores, int(curves.cores[-1])) <= TABLES_MAX
+        if few or bool(curves.contention.any()) or not structure.adds_up:
+            return True
     keys = structure.network.keys
     return any(request.may_have_instances(keys[row]) for row in structure.visits.replicas)

@@ -16,7 +16,7 @@ from advisor.planning.in_turns.figures import Figures, figures_of
 from advisor.planning.in_turns.rooms import placeable
 
 EVERY_MAX = 2_000  # groupings that are all judged: half a second
-JUDGED_MAX = 4_000  # groupings judged by default in a descent: a second
+JUDGED_MAX, JUDGED_LEAST = 10_000, 300  # groupings times components judged by default in a descent: some half a second
 MEMBERS_MAX = 60  # components up to which each is tried in each group
 
 Value = Callable[[Figures, int], float]  # of a grouping's figures and the cores that it takes: what is minimised
@@ -28,7 +28,8 @@ class Descent:
     def __init__(self, asked: Asked, value: Value, cores: int | None = None) -> None:
         self.asked, self.value = asked, value
         self.cores = asked.cores if cores is None else cores
-        self.steps, self.work_max = 0, asked.request.work_max or JUDGED_MAX
+        self.steps = 0
+        self.work_max = asked.request.work_max or max(JUDGED_LEAST, JUDGED_MAX // len(asked.demand))
         self.best: Grouping | None = None
         self.best_key = (np.inf, np.inf, np.inf)
         self.every = False
@@ -82,7 +83,10 @@ class Descent:
                     for step in _steps(int(sizes[giver]) - 1):
                         yield group, _changed(sizes, {taker: step, giver: -step})
         for one, other in itertools.combinations(range(k), 2):
-            yield np.where(group == other, one, group), _changed(sizes, {one: int(sizes[other]), other: 1 - int(sizes[other])})
+            yield (
+                np.where(group == other, one, group),
+                _changed(sizes, {one: int(sizes[other]), other: 1 - int(sizes[other])}),
+            )
         if len(group) > MEMBERS_MAX:
             return
         for row in range(len(group)):

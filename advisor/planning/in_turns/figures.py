@@ -67,7 +67,7 @@ class Load:
     """What records ask of groups: one visit's time at each component, (n,) each, as it is without others.
 
     `heaviest` is the share of a component's records that its busiest instance serves; `follows` is of `successions`, and needed
-    where records arrive at a rate only.
+    where records arrive at a rate only; with `spread_asked` the variance of the latency is wanted, too.
     """
 
     structure: Structure
@@ -77,6 +77,7 @@ class Load:
     contention: Floats
     arrival_per_s: float | None
     follows: Floats
+    spread_asked: bool = False
 
     @property
     def visits(self) -> Floats:
@@ -133,13 +134,14 @@ def _load(asked: Asked, found: Grouping) -> Load:
     with np.errstate(divide="ignore", invalid="ignore"):
         heaviest = np.where(found.stay_s > 0, found.turns_s / found.stay_s, 1.0)
         seconds = np.where(visits > 0, found.stay_s / visits, 0.0)
-    none = np.zeros(len(visits))
+    none, wide = np.zeros(len(visits)), asked.request.quantile is not None
     if curves is None:
-        return Load(asked.structure, seconds, heaviest, none, none, asked.request.arrival_per_s, asked.follows)
+        return Load(asked.structure, seconds, heaviest, none, none, asked.request.arrival_per_s, asked.follows, wide)
     seconds = curves.seconds_s[np.arange(len(visits)), np.searchsorted(curves.counts, found.cores)]
     return Load(
-        asked.structure, seconds, heaviest, curves.variation, curves.contention, asked.request.arrival_per_s, asked.follows
-    )
+        asked.structure, seconds, heaviest, curves.variation, curves.contention, asked.request.arrival_per_s,
+        asked.follows, wide,
+    )  # fmt: skip
 
 
 def _slowing(load: Load, places: Places, rate: float | None) -> Floats:
@@ -165,8 +167,10 @@ def _slowing(load: Load, places: Places, rate: float | None) -> Floats:
 
 
 def _through(load: Load, places: Places, mean: Floats, variance: Floats, arrival: float) -> tuple[float, float]:
-    """Return mean and variance of a record's time in the network."""
+    """Return mean and variance of a record's time in the network; no variance where nobody asks for it and it costs much."""
     structure = load.structure
+    if not load.spread_asked and structure.adds_up and not (arrival > 0 and structure.keeps_order):
+        return float((load.visits * mean).sum()), 0.0
     if structure.joins:
         structure = in_turn(structure, places.group)
     ones = np.ones((1, len(mean)), np.int64)

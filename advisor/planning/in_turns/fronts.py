@@ -35,7 +35,9 @@ def front_of(asked: Asked, solved: Solved) -> tuple[FrontPoint, ...]:
             kept.append(found)
     places: list[int] = undominated(np.array(points)).tolist()
     if len(places) > POINTS_MAX:
-        places = [places[place] for place in np.unique(np.linspace(0, len(places) - 1, POINTS_MAX).astype(int)).tolist()]
+        places = [
+            places[place] for place in np.unique(np.linspace(0, len(places) - 1, POINTS_MAX).astype(int)).tolist()
+        ]
     return tuple(_point(asked, kept[place], *points[place][1:]) for place in places)
 
 

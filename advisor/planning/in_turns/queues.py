@@ -26,7 +26,7 @@ from advisor.planning.queues.queueing import FULL
 
 ROUNDS = 60  # of x: a visit that follows a visit that follows …; more than passes that are told apart
 SETTLED = 1e-10  # relative change of the waits at which they are solved
-LINEAR_MAX = 64  # components of a group up to which equations are solved; beyond, all visits wait alike
+LINEAR_MAX = 24  # components of a group up to which equations are solved, in a millisecond; beyond, all visits wait alike
 
 
 def waits(
@@ -46,19 +46,34 @@ def waits(
     follows : float64 array (n, n)
         As `successions` gives it.
     """
-    mean, spread, rates = np.zeros(len(group)), np.zeros(len(group)), arrival_per_s * visits
-    for number in range(int(group.max()) + 1):
+    groups, rates = int(group.max()) + 1, arrival_per_s * visits
+
+    def over(values: Floats) -> Floats:
+        return np.bincount(group, weights=values, minlength=groups).astype(np.float64)[group]
+
+    rho, left = over(rates * seconds), over(rates * seconds**2 * (1 + variation)) / 2
+    full = rho >= FULL
+    rest = np.where(full, 1.0, 1 - rho)
+    mean = left / rest
+    relative = _relative(over(rates * seconds**3 * (1 + variation) * (1 + 2 * variation)), mean, rest)
+    # Who follows another of the group finds more or less than others do.
+    beside = follows * (group[:, None] == group[None, :])
+    for number in np.unique(group[beside.any(axis=0) & ~full]).tolist():
         rows = np.flatnonzero((group == number) & (rates > 0))
-        if not len(rows):
-            continue
-        load = float((rates[rows] * seconds[rows]).sum())
-        if load >= FULL:
-            mean[rows] = spread[rows] = np.inf
-            continue
-        inside = follows[np.ix_(rows, rows)]
-        mean[rows] = _waits(_Load(rates[rows], seconds[rows], variation[rows]), inside)
-        spread[rows] = _spread(mean[rows], visits[rows], _Load(rates[rows], seconds[rows], variation[rows]))
-    return mean, spread
+        if len(rows) <= LINEAR_MAX:
+            load = _Load(rates[rows], seconds[rows], variation[rows])
+            mean[rows] = _waits(load, beside[np.ix_(rows, rows)])
+    mean = np.where(rates > 0, np.where(full, np.inf, mean), 0.0)
+    deviation = np.where(np.isfinite(mean), mean, 0.0) * relative
+    # The waits of one record in one group go together: variances add up to the square of the sum of deviations.
+    spread = deviation * over(visits * deviation)
+    return mean, np.where(np.isfinite(mean), spread, np.inf)
+
+
+def _relative(third: Floats, mean: Floats, rest: Floats) -> Floats:
+    """Return the deviation of a wait over its mean, by Takacs: E[W^2] = 2 E[W]^2 + L E[s^3] / (3 (1 - rho))."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(mean > 0, np.sqrt(1 + third / (3 * rest) / mean**2), 0.0)
 
 
 class _Load(NamedTuple):
@@ -88,8 +103,6 @@ def _waits(load: _Load, inside: Floats) -> Floats:
     """Return the waits within a group: `inside` (from, to) is the share of the visits at `to`."""
     rates, seconds, n = load.rates, load.seconds, len(load.rates)
     mixed = np.full(n, load.mixed_s)
-    if not inside.any() or n > LINEAR_MAX:
-        return mixed
     # Of the visits at `from`, the share that `to` follows at once.
     onward = inside * rates[None, :] / rates[:, None]
     outside = np.maximum(1 - inside.sum(axis=0), 0.0)
@@ -125,12 +138,3 @@ def _moved(found: Floats, onward: Floats, since: Floats, inside: Floats) -> Floa
     n = len(inside)
     gone = np.matmul(onward.T, found) + since
     return np.matmul(inside.T, gone.reshape(n, -1)).reshape(found.shape)
-
-
-def _spread(mean: Floats, visits: Floats, load: _Load) -> Floats:
-    """Return variances of waits that add up as if the waits of one record went together."""
-    if load.mixed_s <= 0:
-        return np.zeros(len(mean))
-    third = float((load.rates * load.seconds**3 * (1 + load.variation) * (1 + 2 * load.variation)).sum())
-    deviation = mean * np.sqrt(1 + third / (3 * (1 - load.rho)) / load.mixed_s**2)
-    return np.asarray(deviation * float((visits * deviation).sum()), np.float64)

@@ -26,7 +26,9 @@ def nodes_of(asked: Asked, found: Grouping) -> list[int] | None:
 
     Whoever waits for a turn stays in memory: a group needs that of all of its instances.
     """
-    needs: Floats = np.bincount(found.group, weights=asked.peak_bytes * found.instances, minlength=len(found.sizes)).astype(np.float64)
+    needs: Floats = np.bincount(
+        found.group, weights=asked.peak_bytes * found.instances, minlength=len(found.sizes)
+    ).astype(np.float64)
     placed = place(asked.machine, found.sizes, np.ones_like(found.sizes), needs)
     return None if placed is None else [nodes[0] for nodes in placed]
 

@@ -27,7 +27,8 @@ from advisor.planning.in_turns.rooms import placeable, rooms_of
 from advisor.planning.solving.objectives import quantile_of
 
 SHRINKS = (1.0, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)  # of the cores shared out where groups do not fit on nodes
-COUNTS_MAX = 24  # numbers of cores tried for a cost, spread over all
+COUNTS_MAX, COUNTS_FEW = 24, 8  # numbers of cores tried for a cost, spread over all; few where each takes long
+SHARP_MAX = 2_000  # components times numbers of cores up to which a cost's bound takes the sharp bound of each
 HELD_MAX = 8  # times that turns are planned with the contention of the plan before
 
 
@@ -285,7 +286,8 @@ def _cost(asked: Asked) -> Solved:
 def spread(asked: Asked) -> Iterator[Grouping]:
     """Give groupings of the shortest period, and of one group, on numbers of cores spread over all."""
     least = int(asked.demand.low.max())
-    counts = np.unique(np.linspace(least, asked.cores, min(COUNTS_MAX, asked.cores - least + 1)).astype(int))
+    most = COUNTS_MAX if few_enough(len(asked.demand), asked.cores) else COUNTS_FEW
+    counts = np.unique(np.linspace(least, asked.cores, min(most, asked.cores - least + 1)).astype(int))
     for count in counts.tolist():
         found = best_on(asked, count)
         if found is not None:
@@ -305,8 +307,13 @@ def _cost_bound(asked: Asked) -> float:
         # So many cores at least do the work that arrives.
         work = asked.request.arrival_per_s * float(asked.demand.work_s().sum())
         return core * max(least, np.ceil(work * (1 - TIE))) - gain * asked.request.arrival_per_s
-    rates = np.array([1 / period_bound(asked.demand, count) for count in range(least, asked.cores + 1)])
-    costs: Floats = core * np.arange(least, asked.cores + 1) - max(gain, 0.0) * rates
+    counts = np.arange(least, asked.cores + 1)
+    if len(counts) * len(asked.demand) <= SHARP_MAX:
+        rates = np.array([1 / period_bound(asked.demand, count) for count in counts.tolist()])
+    else:
+        work, alone = float(asked.demand.work_s().sum()), float(asked.demand.alone_s(asked.cores).max())
+        rates = 1 / np.maximum(work / counts, alone)
+    costs: Floats = core * counts - max(gain, 0.0) * rates
     return float(costs.min())
 
 
@@ -364,7 +371,9 @@ def _unplaced(asked: Asked) -> ImpossibleTarget | Unsupported:
             "no grouping can be placed on the machine: the nodes, the memory and the minima exclude each other",
             field=asked.network.keys[row], value=asked.request.nodes, bound=asked.cores, hint=hint,
         )  # fmt: skip
-    return Unsupported("no placement of groups on the nodes was found", field="nodes", value=asked.request.nodes, hint=hint)
+    return Unsupported(
+        "no placement of groups on the nodes was found", field="nodes", value=asked.request.nodes, hint=hint
+    )
 
 
 # (objective, target) -> how it is solved.

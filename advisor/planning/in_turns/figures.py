@@ -1,23 +1,19 @@
 """What a grouping does: throughput, latency through the structure with waiting, contention, utilization.
 
-While a component takes its turn it has its group for itself, so that only other groups are busy beside it. Branches of a join
-whose components share cores cannot overlap: such branches count one after the other, the others at the same time.
+While a component takes its turn it has its group for itself, so that only other groups are busy beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.domain.networks import JOIN, SERIES, Network, Node
 from advisor.planning.asked.demand import TIE, Floats, Ints
 from advisor.planning.asked.shape_demand import ShapeDemand
-from advisor.planning.asked.visits import Visits
 from advisor.planning.closed_forms.turns import Grouping, cycles, grouping
 from advisor.planning.in_turns.asking import Asked
+from advisor.planning.in_turns.journeys import journey
 from advisor.planning.in_turns.queues import waits
 from advisor.planning.queues.structure import Structure, through
 
@@ -111,14 +107,14 @@ def judged(load: Load, places: Places) -> Figures:
     cycle = cycles(places.group, turn, places.groups)
     period = float(cycle.max())
     waited = np.zeros(len(turn))
-    unloaded, spread = _through(load, places, load.seconds, load.seconds**2 * load.variation, 0.0)
+    unloaded, spread = _through(load, places, load.seconds, waited, load.seconds**2 * load.variation, 0.0)
     latency, variance = unloaded, spread
     if arrival is not None:
         busy = load.seconds * _slowing(load, places, arrival)
         waited, wide = waits(places.group, arrival, visits, busy, load.variation, load.follows)
         latency = variance = np.inf
         if np.isfinite(waited).all():
-            latency, variance = _through(load, places, waited + busy, wide + busy**2 * load.variation, arrival)
+            latency, variance = _through(load, places, busy, waited, wide + busy**2 * load.variation, arrival)
         work, rate = visits * busy, arrival
     else:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -166,81 +162,16 @@ def _slowing(load: Load, places: Places, rate: float | None) -> Floats:
     return factor
 
 
-def _through(load: Load, places: Places, mean: Floats, variance: Floats, arrival: float) -> tuple[float, float]:
+def _through(load: Load, places: Places, service: Floats, wait: Floats, variance: Floats, arrival: float) -> tuple[float, float]:
     """Return mean and variance of a record's time in the network; no variance where nobody asks for it and it costs much."""
     structure = load.structure
-    if not load.spread_asked and structure.adds_up and not (arrival > 0 and structure.keeps_order):
-        return float((load.visits * mean).sum()), 0.0
     if structure.joins:
-        structure = in_turn(structure, places.group)
-    ones = np.ones((1, len(mean)), np.int64)
-    whole, spread = through(structure, mean[None], variance[None], ones, arrival)
+        return journey(structure, places.group, service, wait, variance)
+    if not load.spread_asked and not (arrival > 0 and structure.keeps_order):
+        return float((load.visits * (service + wait)).sum()), 0.0
+    ones = np.ones((1, len(service)), np.int64)
+    whole, spread = through(structure, (service + wait)[None], variance[None], ones, arrival)
     return float(whole[0]), float(spread[0])
-
-
-def in_turn(structure: Structure, group: Ints) -> Structure:
-    """Return the structure with those branches of each join in series that share cores, directly or through others."""
-    old = structure.network.nodes
-    nodes: list[Node] = []
-    moved: list[int] = []
-    entries: list[float] = []
-    joins: set[int] = set()
-    used: list[set[int]] = []
-
-    def add(node: Node, index: int) -> int:
-        nodes.append(node)
-        entries.append(float(structure.visits.entries[index]))
-        return len(nodes) - 1
-
-    for index, node in enumerate(old):
-        mine = {int(group[structure.rows[index]])} if index in structure.rows else set[int]()
-        used.append(mine.union(*(used[child] for child in node.children)))
-        children = [moved[child] for child in node.children]
-        if index not in structure.joins:
-            moved.append(add(replace(node, children=tuple(children)), index))
-            continue
-        taken = _taken(structure, index)
-        clusters = _clusters([{*used[node.children[branch]]} for branch in taken])
-        told = [[children[taken[branch]] for branch in cluster] for cluster in clusters]
-        # A tree has no stray parts: what no record passes takes no time in a series.
-        told[-1] += [child for branch, child in enumerate(children) if branch not in taken]
-        parts = [part[0] if len(part) == 1 else add(Node(SERIES, children=tuple(part)), index) for part in told]
-        if len(parts) == 1:
-            moved.append(parts[0])
-        else:
-            moved.append(add(Node(JOIN, children=tuple(parts), ordered=node.ordered), index))
-            joins.add(moved[-1])
-    routing = structure.visits.routing
-    parts_of: dict[str, Any] = {}
-    for name in ("shares", "depths", "fan_outs", "returns"):
-        given: Mapping[int, Any] = getattr(routing, name)
-        parts_of[name] = {moved[index]: value for index, value in given.items() if index not in structure.joins}
-    visits = Visits(
-        structure.visits.per_record, np.array(entries), replace(routing, **parts_of), structure.visits.replicas
-    )
-    rows = {moved[index]: row for index, row in structure.rows.items()}
-    return Structure(Network(tuple(nodes)), visits, structure.ratios, frozenset(joins), rows)
-
-
-def _taken(structure: Structure, index: int) -> list[int]:
-    """Return the branches of a join that records pass."""
-    node = structure.network.nodes[index]
-    if node.kind == JOIN:
-        return list(range(len(node.children)))
-    return [branch for branch, share in enumerate(structure.shares(index)) if share > 0]
-
-
-def _clusters(used: Sequence[set[int]]) -> list[list[int]]:
-    """Return branches in clusters: those of one have no group in common with those of another."""
-    found: list[tuple[set[int], list[int]]] = []
-    for branch, groups in enumerate(used):
-        mine, members = set(groups), [branch]
-        for other in [one for one in found if one[0] & mine]:
-            found.remove(other)
-            mine |= other[0]
-            members = other[1] + members
-        found.append((mine, members))
-    return [members for _, members in found]
 
 
 def lone_bound(asked: Asked, cores: int) -> Figures:
@@ -250,8 +181,7 @@ def lone_bound(asked: Asked, cores: int) -> Figures:
     if isinstance(demand, ShapeDemand):  # the shape of the shortest turn may have a longer stay on more cores
         sizes = demand.stay_s[:, :cores].argmin(axis=1) + 1
     alone = grouping(demand, np.arange(len(demand)), sizes, exact=False)
-    load = _load(asked, alone)
+    load, none = _load(asked, alone), np.zeros(len(demand))
     places = Places(alone.group, alone.cores, alone.instances)
-    latency, variance = _through(load, places, load.seconds, load.seconds**2 * load.variation, 0.0)
-    none = np.zeros(len(demand))
+    latency, variance = _through(load, places, load.seconds, none, load.seconds**2 * load.variation, 0.0)
     return Figures(none, none, 0.0, latency, latency, variance, none, none, 0.0)

@@ -2,11 +2,11 @@
 
     python benchmarks/turns.py [--networks 50] [--records 20000] [--value-only]
 
-Value: random pipelines of curves that saturate, on n - 2 .. 4 n cores; throughput with `turns` better over that with cores of
-one's own, both by the plan, whose throughputs the simulator confirms below. Prediction: random networks (series, choices, joins,
-loops), fewer cores than components or few more; each group is one server that takes visits first come, first served. Throughput
-by 64 records that are always inside; mean latency by Poisson arrivals at 30, 60 and 85 % of it. Times vary as gamma
-distributions. Every figure is from this run; half widths are those of batch means.
+Value: random pipelines of curves that saturate, on n .. 4 n cores; throughput with `turns` better over that with cores of one's
+own, both by the plan, whose throughputs the simulator confirms below. Prediction: random networks (series, choices, joins,
+loops), fewer cores than components or few more; each group is one server that takes visits first come, first served.
+Throughput by 64 records that are always inside; mean latency by Poisson arrivals at 30, 60 and 85 % of it. Times vary as
+gamma distributions. Every figure is from this run; half widths are those of batch means.
 """
 
 from __future__ import annotations
@@ -61,7 +61,13 @@ class Simulated:
     """A network whose boxes take turns as an allocation says."""
 
     def __init__(
-        self, network: Network, table: TabulatedCurves, found: Allocation, routing: dict[str, Any], variation: float, seed: int
+        self,
+        network: Network,
+        table: TabulatedCurves,
+        found: Allocation,
+        routing: dict[str, Any],
+        variation: float,
+        seed: int,
     ) -> None:
         self.env = simpy.Environment()
         self.network, self.routing, self.rng = network, routing, np.random.default_rng(seed)
@@ -133,7 +139,9 @@ class Simulated:
 
 
 def value(networks: int) -> None:
-    print("throughput with turns where they are better, over cores of one's own (median, best; how often better by 1 %)")
+    print(
+        "throughput with turns where they are better, over cores of one's own (median, best; how often better by 1 %)"
+    )
     rng = np.random.default_rng(5)
     cases = [(int(rng.integers(4, 11)), seed) for seed in range(networks)]
     for factor in (1.0, 1.5, 2.0, 3.0, 4.0):
@@ -145,7 +153,8 @@ def value(networks: int) -> None:
             )
             ratios.append(either.throughput_per_s / own.throughput_per_s)
         better = sum(ratio > 1.01 for ratio in ratios)
-        print(f"  {factor:3.1f} cores a component: {statistics.median(ratios):5.2f} x  {max(ratios):5.2f} x  {better} of {networks}")
+        told = f"{statistics.median(ratios):5.2f} x  {max(ratios):5.2f} x  {better} of {networks}"
+        print(f"  {factor:3.1f} cores a component: {told}")
     drops = []
     for n, seed in cases:
         table, network = curves(np.random.default_rng(seed), n, 0.0), series(*(f"c{row}" for row in range(n)))
@@ -170,8 +179,8 @@ def prediction(networks: int, records: int) -> None:
         for load in LOADS:
             rate = load * best.throughput_per_s
             try:
-                found = plan(network, table, Request(cores=cores, objective="throughput", arrival_per_s=rate, turns="better",
-                                                     **routing))  # fmt: skip
+                request = Request(cores=cores, arrival_per_s=rate, turns="better", **routing)
+                found = plan(network, table, request)
             except CallerError as error:
                 print(f"  seed {seed}: {error}")
                 continue
@@ -185,8 +194,8 @@ def prediction(networks: int, records: int) -> None:
         bound = 0.05 if name == "throughput" else 0.2 if "85" in name else 0.1
         within = sum(abs(error) <= bound for error in some)
         sizes = sorted(abs(error) for error in some)
-        print(f"  {name:<16} within {100 * bound:.0f} %: {within} of {len(some)};"
-              f" error {100 * statistics.median(sizes):.1f} % at the median, from {100 * min(some):+.1f} to {100 * max(some):+.1f} %")  # fmt: skip
+        told = f"error {100 * statistics.median(sizes):.1f} % at the median, from {100 * min(some):+.1f} to {100 * max(some):+.1f} %"
+        print(f"  {name:<16} within {100 * bound:.0f} %: {within} of {len(some)}; {told}")
 
 
 def main() -> None:

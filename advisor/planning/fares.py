@@ -120,7 +120,16 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
         group, used = _turns_of(keys, standing, cores, instances)
         structure, arrival = structure_of(network, visits), request.arrival_per_s
         follows = np.zeros((0, 0)) if arrival is None else successions(structure)
-        load = Load(structure, elapsed, heaviest, curves.variation, curves.contention, arrival, follows, request.quantile is not None)
+        load = Load(
+            structure,
+            elapsed,
+            heaviest,
+            curves.variation,
+            curves.contention,
+            arrival,
+            follows,
+            request.quantile is not None,
+        )
         figures = judged(load, Places(group, cores, instances))
         latency = visits.per_record * (elapsed + np.where(np.isfinite(figures.waits_s), figures.waits_s, 0.0))
         total = figures.latency_s

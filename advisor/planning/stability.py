@@ -16,17 +16,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, Unsupported
-from advisor.planning.asked.demand import TIE, Floats, Ints
+from advisor.planning.asked.demand import TIE, Floats
 from advisor.planning.asked.requests import Request
 from advisor.planning.asked.visits import visits_of
-from advisor.planning.fares import Fare, Standing, company, fare_of, faster, normal_below, reaches, sooner
+from advisor.planning.fares import Fare, Standing, company, fare_of, faster, reaches, sooner
 from advisor.planning.plans import plan
 from advisor.planning.prices import Price, cheaper
 
@@ -35,8 +33,6 @@ RISK = 0.01  # of ever telling a change, between two real ones, that gains nothi
 HORIZON_S = 600.0  # a change that takes longer to repay itself may well be overtaken by the next
 LEAST_ROWS = 8  # of the network between two looks: the drift test takes 5 rows of a component at the least
 GROWTH = 4  # a look comes when a quarter more rows have come since the last change: their errors then are 11 % smaller
-RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did
-OUTCOME_RISK = 0.05  # of saying wrongly that a change paid, or did not: said once, and nothing is moved for it
 SAME_CORES = 0.01  # of the cores told: within it rows show that they are used
 COSTS_KEPT = 8  # measured costs of change: what a change took a week ago says little
 
@@ -270,74 +266,6 @@ def _fewer(
         saved = min(saved, now.used - cautious_used)
     # All cores stand still for the cost; afterwards those saved do other work.
     return saved / now.used, 1.0 if sure else 0.5, cost_s * now.used / saved
-
-
-class Outcome(NamedTuple):
-    """What a change did: measured against what was promised."""
-
-    paid: bool
-    before: float
-    promised: float
-    measured: float
-    text: str
-
-
-def outcome(
-    before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str, group: Ints | None = None
-) -> Outcome | None:  # fmt: skip
-    """Return whether a change paid, once it can be told; None before. Cost O(n).
-
-    Parameters
-    ----------
-    before, promised : float
-        Seconds, of the period or of the latency: without the change, by the curves of now, and with the gain promised.
-    seconds, spread : float64 arrays (n,)
-        Measured since the change: each component's mean time a record, visits and instances included, and its relative standard
-        error.
-    runs : int64 array (n,)
-        Runs measured since the change.
-    group : int64 array (n,), optional
-        Who takes turns with whom: of the period a group's times count together.
-
-    Notes
-    -----
-    Which components decide: for the period those that can be the slowest, for the latency all. Paid: what was measured is below
-    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - OUTCOME_RISK.
-    """
-    if group is not None and objective != "latency":
-        seconds, spread, runs = _together(seconds, spread, runs, group)
-    log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
-    if objective == "latency":
-        deciding = seconds > 0
-        measured = float(seconds.sum())
-        error = math.sqrt(float(np.square(seconds * sd).sum())) / max(measured, 1e-300)
-    else:
-        deciding = log_seconds + 3.0 * sd >= (log_seconds - 3.0 * sd).max()
-        slowest = int(seconds.argmax())
-        measured, error = float(seconds[slowest]), float(sd[slowest])
-    if (runs[deciding] < RUNS_MIN).any() or measured <= 0.0:
-        return None
-    middle = math.sqrt(before * promised)
-    z = math.log(middle / measured) / error
-    chance = float(normal_below(np.array([z]))[0])
-    if OUTCOME_RISK < chance < 1.0 - OUTCOME_RISK:
-        return None
-    paid = chance > 0.5
-    noun = "latency" if objective == "latency" else "time a record"
-    text = (
-        f"the change {'paid' if paid else 'did not pay'}: without it the {noun} would be {before:.4g} s; {promised:.4g} s were"
-        f" promised, {measured:.4g} s were measured"
-    )
-    return Outcome(paid, before, promised, measured, text)
-
-
-def _together(seconds: Floats, spread: Floats, runs: Ints, group: Ints) -> tuple[Floats, Floats, Ints]:
-    """Return the turns of groups, their relative errors, and the fewest runs of a member."""
-    total = np.bincount(group, weights=seconds).astype(np.float64)
-    error = np.sqrt(np.bincount(group, weights=np.square(seconds * spread)))
-    fewest = np.full(len(total), np.iinfo(np.int64).max)
-    np.minimum.at(fewest, group, runs)
-    return total, error / np.maximum(total, 1e-300), fewest
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import numpy as np
 
 from advisor.domain.answers import Allocation
 from advisor.planning.fares import Standing
-from advisor.planning.stability import CostOfChange, Look, Outcome, Policy, Schedule, Verdict, outcome
+from advisor.planning.outcomes import Outcome, outcome
+from advisor.planning.stability import CostOfChange, Look, Policy, Schedule, Verdict
 from advisor.protocol import messages as m
 from advisor.service.seen import Ints, Tally
 

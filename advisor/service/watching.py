@@ -28,7 +28,8 @@ from advisor.errors import (
     Unsupported,
 )
 from advisor.planning.fares import Standing
-from advisor.planning.stability import CostOfChange, Look, Outcome, Policy, Question
+from advisor.planning.outcomes import Outcome
+from advisor.planning.stability import CostOfChange, Look, Policy, Question
 from advisor.protocol.connection import encode_notification
 from advisor.service import questions
 from advisor.service.logs import event

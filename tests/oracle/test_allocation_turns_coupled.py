@@ -181,7 +181,7 @@ def test_branches_of_a_join_that_share_cores_go_one_after_the_other(seed: int) -
 
 
 def chained(case: Case, some: Grouping, rate: float) -> float:
-    """Mean time of a record in a pipeline of groups that serve visits first come, first served, by Simon's equations."""
+    """Mean time of a record in a pipeline of groups, first come, first served, by Simon's equations and QNA."""
     s, v, n = case.times(some), case.variation, len(case.keys)
     if any(rate * sum(s[row] for row in rows) >= 1 for rows in some.groups):
         return np.inf
@@ -204,7 +204,37 @@ def chained(case: Case, some: Grouping, rate: float) -> float:
             wait = wait.copy()
             wait[n] = sum(rate * s[d] ** 2 * (1 + v) / 2 for d in mine)
         matrix[c], right[c] = wait[:n], wait[n]
-    return float(np.linalg.solve(np.eye(n) - matrix, right).sum()) + sum(s)
+    factors = calmer(case, some, rate)
+    return float((np.linalg.solve(np.eye(n) - matrix, right) * [factors[g] for g in some.of]).sum()) + sum(s)
+
+
+def calmer(case: Case, some: Grouping, rate: float) -> list[float]:
+    """How streams from other groups change the waits of each group: QNA's equations, by iteration, group by group."""
+    s, n, groups = case.times(some), len(case.keys), range(len(some.groups))
+    rho = [rate * sum(s[row] for row in rows) for rows in some.groups]
+    mean = [sum(s[row] for row in rows) / len(rows) for rows in some.groups]
+    served = [
+        sum(s[row] ** 2 for row in rows) / len(rows) * (1 + case.variation) / mean[g] ** 2 - 1
+        for g, rows in enumerate(some.groups)
+    ]
+    came = [1.0 for _ in groups]
+    for _ in range(200):
+        left = [1 + (1 - rho[g] ** 2) * (came[g] - 1) + rho[g] ** 2 * (served[g] - 1) for g in groups]
+        new = []
+        for g in groups:
+            # Each visit that comes from outside the group: from the network's entry, or from another group.
+            before = [None if c == 0 else some.of[c - 1] for c in range(n) if some.of[c] == g]
+            outside = [h for h in before if h != g]
+            total = 0.0
+            for h in outside:
+                if h is None:
+                    total += 1.0
+                else:
+                    share = sum(1 for c in range(1, n) if some.of[c] == g and some.of[c - 1] == h) / len(some.groups[h])
+                    total += share * left[h] + 1 - share
+            new.append(total / len(outside))
+        came = new
+    return [(came[g] + served[g]) / (1 + served[g]) for g in groups]
 
 
 @pytest.mark.parametrize("seed", range(3))

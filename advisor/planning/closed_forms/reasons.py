@@ -168,13 +168,13 @@ def _spare(outcome: Outcome) -> Iterator[Reason]:
 
 def _sharing_bound(outcome: Outcome) -> Iterator[Reason]:
     """Say what turns on shared cores might reach, where that is much more than cores of one's own."""
-    if outcome.for_latency or outcome.request.cores is None:
+    if outcome.for_latency or outcome.request.cores is None or outcome.request.turns != "scarce":
         return
     bound = 1 / work_bound(outcome.demand, outcome.used)
     if bound * outcome.period_s > WORTH_SAYING:
         text = (
             "each component has cores of its own; taking turns on the same number of cores could reach at most"
-            f" {amount(bound)} records/s"
+            f' {amount(bound)} records/s: with turns "better" that is planned'
         )
         yield Reason("own_cores", None, bound, text)
 

@@ -168,9 +168,7 @@ def _within_memory(network: Network, request: Request, known: Curves, machine: M
     return replace(request, instances_max=most), True
 
 
-def _needs_shapes(
-    curves: AmdahlCurves | TabulatedCurves, request: Request, structure: Structure, cores: int
-) -> bool:
+def _needs_shapes(curves: AmdahlCurves | TabulatedCurves, request: Request, structure: Structure, cores: int) -> bool:
     """Return whether tables of turns are made: where more than limits is asked for, and of curves that are tables anyway."""
     rules = (
         request.allowed, request.pinned, request.nodes, request.memory_bytes, request.arrival_per_s, request.quantile,

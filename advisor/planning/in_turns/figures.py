@@ -162,8 +162,10 @@ def _slowing(load: Load, places: Places, rate: float | None) -> Floats:
     return factor
 
 
-def _through(load: Load, places: Places, service: Floats, wait: Floats, variance: Floats, arrival: float) -> tuple[float, float]:
-    """Return mean and variance of a record's time in the network; no variance where nobody asks for it and it costs much."""
+def _through(
+    load: Load, places: Places, service: Floats, wait: Floats, variance: Floats, arrival: float
+) -> tuple[float, float]:
+    """Return mean and variance of a record's time in the network; no variance where nobody asks and it costs much."""
     structure = load.structure
     if structure.joins:
         return journey(structure, places.group, service, wait, variance)

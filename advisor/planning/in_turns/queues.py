@@ -9,7 +9,8 @@ same group finds what b had found before it, moved on to where those visits went
 
 q_ed being the share of visits at e that d follows at once. These equations are linear in W, and exact for a pipeline in one
 group (Simon 1984, priority queues with feedback, in the case without priorities); where a component has several
-predecessors x is their mean. What comes from other groups is taken as Poisson, too.
+predecessors x is their mean. Streams from other groups are less or more regular than Poisson: waits go with the dispersion
+that Whitt's QNA gives them.
 
 The spread of a wait is that of M/G/1 (Takacs) by the mix of visits, with times as gamma distributions; the waits of one record
 in one group go up and down together.
@@ -26,7 +27,9 @@ from advisor.planning.queues.queueing import FULL
 
 ROUNDS = 60  # of x: a visit that follows a visit that follows …; more than passes that are told apart
 SETTLED = 1e-10  # relative change of the waits at which they are solved
-LINEAR_MAX = 24  # components of a group up to which equations are solved, in a millisecond; beyond, all visits wait alike
+LINEAR_MAX = (
+    24  # components of a group up to which equations are solved, in a millisecond; beyond, all visits wait alike
+)
 
 
 def waits(
@@ -63,11 +66,39 @@ def waits(
         if len(rows) <= LINEAR_MAX:
             load = _Load(rates[rows], seconds[rows], variation[rows])
             mean[rows] = _waits(load, beside[np.ix_(rows, rows)])
+    mean = mean * _dispersion(group, rates, seconds, variation, follows, rho)
     mean = np.where(rates > 0, np.where(full, np.inf, mean), 0.0)
     deviation = np.where(np.isfinite(mean), mean, 0.0) * relative
     # The waits of one record in one group go together: variances add up to the square of the sum of deviations.
     spread = deviation * over(visits * deviation)
     return mean, np.where(np.isfinite(mean), spread, np.inf)
+
+
+def _dispersion(group: Ints, rates: Floats, seconds: Floats, variation: Floats, follows: Floats, rho: Floats) -> Floats:
+    """Return the factor by which streams from other groups make waits longer or shorter, (n,): Whitt's QNA (1983).
+
+    Visits leave group h with c_d^2 - 1 = (1 - rho^2)(c_a^2 - 1) + rho^2 (c_s^2 - 1), those of them that go to g with their
+    share of that, and streams meet with their shares; waits go with (c_a^2 + c_s^2) / (1 + c_s^2).
+    """
+    groups = int(group.max()) + 1
+    if groups == 1:
+        return np.ones(len(group))
+    at = np.zeros((groups, len(group)))
+    at[group, np.arange(len(group))] = 1.0
+    total = at @ rates
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = (at @ (rates * seconds)) / total, (at @ (rates * seconds**2 * (1 + variation))) / total
+        served = np.where(first > 0, second / first**2, 1.0)  # c_s^2 + 1
+        moved = at @ (follows * rates[None, :]) @ at.T  # visits from group to group
+        inside = np.diag(moved).copy()
+        np.fill_diagonal(moved, 0.0)
+        part = np.where(total > 0, moved / total[:, None], 0.0)
+        met = np.where(total > inside, moved / (total - inside), 0.0)
+    load = np.minimum((at @ (rates * seconds)), 1.0) ** 2
+    # c_a^2 - 1 = sum_h met_hg part_hg ((1 - rho_h^2)(c_a,h^2 - 1) + rho_h^2 (c_s,h^2 - 1)), linear.
+    weight = (met * part).T
+    extra = np.linalg.solve(np.eye(groups) - weight * (1 - load), weight @ (load * (served - 2)))
+    return np.maximum((served + extra) / served, 0.0)[group]
 
 
 def _relative(third: Floats, mean: Floats, rest: Floats) -> Floats:

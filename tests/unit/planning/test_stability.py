@@ -12,6 +12,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.network import parse
 from advisor.planning import Request
 from advisor.planning.fares import Fare, Standing
+from advisor.planning.outcomes import outcome
 from advisor.planning.stability import (
     LEAST_ROWS,
     CostOfChange,
@@ -19,7 +20,6 @@ from advisor.planning.stability import (
     Question,
     Schedule,
     judge,
-    outcome,
     reconsider,
     risk_at,
 )

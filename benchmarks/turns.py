@@ -194,7 +194,7 @@ def prediction(networks: int, records: int) -> None:
         bound = 0.05 if name == "throughput" else 0.2 if "85" in name else 0.1
         within = sum(abs(error) <= bound for error in some)
         sizes = sorted(abs(error) for error in some)
-        told = f"error {100 * statistics.median(sizes):.1f} % at the median, from {100 * min(some):+.1f} to {100 * max(some):+.1f} %"
+        told = f"error {100 * statistics.median(sizes):.1f} % at the median, {100 * min(some):+.1f} to {100 * max(some):+.1f} %"
         print(f"  {name:<16} within {100 * bound:.0f} %: {within} of {len(some)}; {told}")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from advisor.engine.network_face import NetworkFace
 
 # Of a request, what is of the whole machine and its objective, and not of one network.
-NOT_OF_ONE = ("cores", "objective", "target", "weights", *OF_MACHINE)
+NOT_OF_ONE = ("cores", "objective", "target", "weights", "turns", *OF_MACHINE)
 OPTIONS = tuple(each.name for each in fields(Request) if each.name not in (*NOT_OF_ONE, "load"))
 KEYS = ("network", "name", "weight", "priority", "components", "load", *OPTIONS)
 EVEN = {"weight": 1.0, "priority": 0}

@@ -11,13 +11,17 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.asked.demand import TIE
-from advisor.planning.asked.requests import Request
+from advisor.planning.asked.requests import Request, demand_of
 from advisor.planning.asked.visits import Visits
+from advisor.planning.closed_forms.partitions import few_enough
 from advisor.planning.closed_forms.reasons import amount, plural
+from advisor.planning.closed_forms.turns import period_bound
 from advisor.planning.in_turns.answering import answer
 from advisor.planning.in_turns.asking import asked_of
 from advisor.planning.in_turns.fronts import merged
 from advisor.planning.in_turns.solving import solved
+
+NEAR = 1e-3  # of the bound of turns: of many components that are as near with cores of their own none shares
 
 AnyCurves = AmdahlCurves | TabulatedCurves
 Apart = Callable[[Network, AnyCurves, Request, Visits, dict[str, Evidence]], Allocation]
@@ -47,6 +51,8 @@ def plan_either(
         own = apart(network, curves, request, visits, evidence)
     except (ImpossibleTarget, InvalidValue) as refused:
         error = refused
+    if own is not None and _near_best(network, curves, request, visits, own):
+        return own
     if request.cores is None:
         # Whoever has cores of his own needs more of them than turns do: no grouping needs more.
         if own is None:
@@ -67,6 +73,17 @@ def plan_either(
     if mine <= theirs + TIE * abs(theirs) or len(shared.groups) == len(network.keys):
         return own
     return replace(shared, why=(*shared.why, _than_apart(request, own)))
+
+
+def _near_best(network: Network, curves: AnyCurves, request: Request, visits: Visits, own: Allocation) -> bool:
+    """Return whether no turns can be much better, by their bound: where many components have cores enough that is soon said."""
+    n, rules = len(network.keys), (request.allowed, request.pinned, request.nodes, request.memory_bytes)
+    if request.objective != "throughput" or request.cores is None or few_enough(n, request.cores):
+        return False
+    if any(rule is not None for rule in rules) or visits.replicas:
+        return False
+    bound = period_bound(demand_of(network, curves, visits.per_record, request), request.cores)
+    return own.throughput_per_s * bound >= 1 - NEAR
 
 
 def _value(request: Request, found: Allocation) -> float:

@@ -266,7 +266,7 @@ _PLAN: Mapping[str, f.Check] = {
 # Of a plan, what is of the whole machine where several networks share it.
 _OF_MACHINE = ("cores", "level", "nodes", "memory_bytes", "quantile", "work_max", "deadline_s")
 _OF_ONE: Mapping[str, f.Check] = {
-    key: f.or_nil(check) for key, check in _PLAN.items() if key not in (*_OF_MACHINE, "objective", "target", "weights", "turns")
+    key: f.or_nil(check) for key, check in _PLAN.items() if key not in (*_OF_MACHINE, "objective", "weights", "turns")
 } | {
     "name": f.or_nil(f.name),
     "weight": f.or_nil(f.number),
@@ -371,7 +371,7 @@ METHODS: Mapping[str, Method] = {
         AllocateTogether,
         {
             "networks": f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX),
-            "objective": f.one_of("throughput", "latency"),
+            "objective": f.one_of("throughput", "latency", "fewest_cores"),
             **{key: _PLAN[key] for key in _OF_MACHINE},
         },
     ),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -169,13 +168,3 @@ def test_turns_where_they_are_better_are_the_best_of_all_groupings(seed: int) ->
         assert used(fewest) == min(cores for some, cores, _ in every if some <= period * (1 + 1e-12)), case
         lowest = case.plan(turns="better", objective="latency")
         assert lowest.latency_s == pytest.approx(min(latency for _, _, latency in every), rel=1e-9), case
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_more_cores_are_never_worse(seed: int) -> None:
-    rng = np.random.default_rng(100 + seed)
-    for _ in range(12):
-        n = int(rng.integers(2, 6))
-        case = draw(rng, n, 3, rules=bool(rng.random() < 0.5))
-        rates = [case.plan(turns="better", cores=cores).throughput_per_s for cores in range(3, 2 * n + 6)]
-        assert all(few <= many * (1 + 1e-9) for few, many in pairwise(rates)), (case, rates)

@@ -175,6 +175,7 @@ def prediction(networks: int, records: int) -> None:
         if not best.groups:
             continue
         got = Simulated(network, table, best, routing, variation, seed).throughput(records)
+        joined = any(node.kind == JOIN for node in network.nodes)
         errors.setdefault("throughput", []).append(best.throughput_per_s / got - 1)
         for load in LOADS:
             rate = load * best.throughput_per_s
@@ -188,14 +189,15 @@ def prediction(networks: int, records: int) -> None:
                 continue
             mean, width = Simulated(network, table, found, routing, variation, seed).arrivals(rate, records)
             widths.append(width / mean)
-            errors.setdefault(f"latency at {100 * load:.0f} %", []).append(found.latency_queued_s / mean - 1)
+            for name in ("latency", *(() if joined else ("without joins, latency",))):
+                errors.setdefault(f"{name} at {100 * load:.0f} %", []).append(found.latency_queued_s / mean - 1)
     print(f"prediction over {networks} networks; half widths {100 * statistics.median(widths):.1f} % at the median")
     for name, some in errors.items():
         bound = 0.05 if name == "throughput" else 0.2 if "85" in name else 0.1
         within = sum(abs(error) <= bound for error in some)
         sizes = sorted(abs(error) for error in some)
         told = f"error {100 * statistics.median(sizes):.1f} % at the median, {100 * min(some):+.1f} to {100 * max(some):+.1f} %"
-        print(f"  {name:<16} within {100 * bound:.0f} %: {within} of {len(some)}; {told}")
+        print(f"  {name:<31} within {100 * bound:.0f} %: {within} of {len(some)}; {told}")
 
 
 def main() -> None:

@@ -51,8 +51,8 @@ def plan_either(
         own = apart(network, curves, request, visits, evidence)
     except (ImpossibleTarget, InvalidValue) as refused:
         error = refused
-    if own is not None and _near_best(network, curves, request, visits, own):
-        return own
+    if own is not None and (left := _left_to_gain(network, curves, request, visits, own)) <= NEAR:
+        return replace(own, gap=max(own.gap or 0.0, left))
     if request.cores is None:
         # Whoever has cores of his own needs more of them than turns do: no grouping needs more.
         if own is None:
@@ -71,19 +71,34 @@ def plan_either(
         own, shared = replace(own, front=front), replace(shared, front=front)
     mine, theirs = _value(request, own), _value(request, shared)
     if mine <= theirs + TIE * abs(theirs) or len(shared.groups) == len(network.keys):
-        return own
+        return replace(own, gap=_gap_beside(request, own, shared))
     return replace(shared, why=(*shared.why, _than_apart(request, own)))
 
 
-def _near_best(network: Network, curves: AnyCurves, request: Request, visits: Visits, own: Allocation) -> bool:
-    """Return whether no turns can be much better, by their bound: where many components have cores enough that is soon said."""
+def _left_to_gain(network: Network, curves: AnyCurves, request: Request, visits: Visits, own: Allocation) -> float:
+    """Return the share of the throughput that turns may gain at most, by their bound; 1 where it is better to look.
+
+    Where many components have cores enough that is soon said.
+    """
     n, rules = len(network.keys), (request.allowed, request.pinned, request.nodes, request.memory_bytes)
     if request.objective != "throughput" or request.cores is None or few_enough(n, request.cores):
-        return False
+        return 1.0
     if any(rule is not None for rule in rules) or visits.replicas:
-        return False
+        return 1.0
     bound = period_bound(demand_of(network, curves, visits.per_record, request), request.cores)
-    return own.throughput_per_s * bound >= 1 - NEAR
+    return max(1 - own.throughput_per_s * bound, 0.0)
+
+
+def _gap_beside(request: Request, own: Allocation, shared: Allocation) -> float | None:
+    """Return how far from the best cores of one's own can be where turns may be better than those that were found."""
+    if own.gap is None or shared.gap is None:
+        return None
+    mine, theirs = _value(request, own), _value(request, shared)
+    if request.objective in ("throughput", "pareto"):
+        return max(own.gap, 1 - theirs * (1 - shared.gap) / mine)
+    if request.objective == "cost":  # gaps of costs are shares of their bounds, which may be of either sign
+        return own.gap if shared.gap == 0.0 else None
+    return max(own.gap, mine * (1 + shared.gap) / theirs - 1)
 
 
 def _value(request: Request, found: Allocation) -> float:

@@ -26,8 +26,8 @@ from advisor.planning.asked.demand import Floats, Ints
 from advisor.planning.asked.options import curves_for, heaviest_share
 from advisor.planning.asked.requests import Request, scales_of, whole, within
 from advisor.planning.asked.visits import Visits
-from advisor.planning.in_turns.figures import Load, Places, judged
-from advisor.planning.in_turns.successions import successions
+from advisor.planning.in_turns.figures import Load, Places, arrivals_of, judged
+from advisor.planning.in_turns.successions import NOTHING, successions
 from advisor.planning.queues.model import Model
 from advisor.planning.queues.structure import structure_of
 from advisor.planning.solving.objectives import latency_of, quantile_of
@@ -118,16 +118,16 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
     parts = (common, shape, cores, instances)
     if standing.groups:
         group, used = _turns_of(keys, standing, cores, instances)
-        structure, arrival = structure_of(network, visits), request.arrival_per_s
-        follows = np.zeros((0, 0)) if arrival is None else successions(structure)
+        structure, arrivals = structure_of(network, visits), arrivals_of(request)
+        after = NOTHING if arrivals is None else successions(structure)
         load = Load(
             structure,
             elapsed,
             heaviest,
             curves.variation,
             curves.contention,
-            arrival,
-            follows,
+            arrivals,
+            after,
             request.quantile is not None,
         )
         figures = judged(load, Places(group, cores, instances))

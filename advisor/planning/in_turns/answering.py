@@ -151,9 +151,6 @@ def _caveats(outcome: Outcome) -> Iterator[Reason]:
         waited = float((asked.visits.per_record * figures.waits_s).sum())
         text = f"a record waits {amount(waited)} s for its turns in all, first come first served in each group"
         yield Reason("queueing", None, waited, text)
-    if request.arrival_per_s is not None and request.arrival_variation != 1:
-        text = "records are taken to arrive as a Poisson stream: arrival_variation does not count in turns"
-        yield Reason("poisson", None, request.arrival_variation, text)
     if request.level is not None:
         yield Reason(
             "level", None, request.level, f"planned for the upper bound of each curve at level {request.level:g}"

@@ -15,7 +15,7 @@ from advisor.planning.asked.requests import Request, demand_of, limits_of, pins_
 from advisor.planning.asked.shape_tables import shape_demand
 from advisor.planning.asked.table_demand import Shareable
 from advisor.planning.asked.visits import Visits
-from advisor.planning.in_turns.successions import successions
+from advisor.planning.in_turns.successions import NOTHING, Succession, successions
 from advisor.planning.queues.structure import Structure, structure_of
 from advisor.planning.solving.placing import SLACK, Machine, machine_of
 
@@ -35,8 +35,8 @@ class Asked:
     demand : Shareable
     machine : Machine
         A group lies on one of its nodes.
-    follows : float64 array (n, n)
-        Who follows whom (`successions`), where records arrive at a rate; else empty.
+    after : Succession
+        Who comes after whom, where records arrive at a rate; else nothing.
     capped : bool
         Fewer instances than allowed were considered, for all must fit into memory: nothing is proved best.
     """
@@ -48,7 +48,7 @@ class Asked:
     curves: Curves | None
     demand: Shareable
     machine: Machine
-    follows: Floats
+    after: Succession
     capped: bool = False
 
     @property
@@ -102,12 +102,11 @@ def asked_of(
         When limits leave a component nothing.
     """
     structure = structure_of(network, visits)
-    nothing = np.zeros((0, 0))
     if not _needs_shapes(curves, request, structure, cores):
         demand = demand_of(network, curves, visits.per_record, request)
         if int(demand.low.max()) > cores:
             raise InvalidValue("minimum", int(demand.low.max()), f"at most the {cores} cores given")
-        return Asked(network, request, visits, structure, None, demand, machine_of(cores, None, None), nothing)
+        return Asked(network, request, visits, structure, None, demand, machine_of(cores, None, None), NOTHING)
     request = _one_at_a_time(network, request)
     widest = min(cores, request.nodes or cores)
     known = curves_for(network, curves, request, widest)
@@ -118,8 +117,8 @@ def asked_of(
     options = options_of(network, request, known, visits, widest, keep_instances=False, apart=False)
     latency = request.objective == "latency" or "latency_s" in (request.target or {})
     demand = shape_demand(options, visits.per_record, widest, by_stay=latency)
-    follows = nothing if request.arrival_per_s is None else successions(structure)
-    return Asked(network, request, visits, structure, known, demand, machine, follows, capped)
+    after = NOTHING if request.arrival_per_s is None else successions(structure)
+    return Asked(network, request, visits, structure, known, demand, machine, after, capped)
 
 
 def _one_at_a_time(network: Network, request: Request) -> Request:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.planning.asked.demand import TIE, Floats, Ints
+from advisor.planning.asked.requests import Request
 from advisor.planning.asked.shape_demand import ShapeDemand
 from advisor.planning.closed_forms.turns import Grouping, cycles, grouping
 from advisor.planning.in_turns.asking import Asked
 from advisor.planning.in_turns.journeys import journey
 from advisor.planning.in_turns.queues import waits
+from advisor.planning.in_turns.successions import Succession
 from advisor.planning.queues.structure import Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
@@ -62,7 +64,7 @@ class Figures:
 class Load:
     """What records ask of groups: one visit's time at each component, (n,) each, as it is without others.
 
-    `heaviest` is the share of a component's records that its busiest instance serves; `follows` is of `successions`, and needed
+    `heaviest` is the share of a component's records that its busiest instance serves; `after` is of `successions`, and needed
     where records arrive at a rate only; with `spread_asked` the variance of the latency is wanted, too.
     """
 
@@ -71,8 +73,8 @@ class Load:
     heaviest: Floats
     variation: Floats
     contention: Floats
-    arrival_per_s: float | None
-    follows: Floats
+    arrivals: tuple[float, float] | None
+    after: Succession
     spread_asked: bool = False
 
     @property
@@ -102,16 +104,17 @@ def figures_of(asked: Asked, found: Grouping) -> Figures:
 
 def judged(load: Load, places: Places) -> Figures:
     """Return what components at their places do. Cost O(nodes), with joins and arrivals more."""
-    visits, arrival = load.visits, load.arrival_per_s
+    visits, arrivals = load.visits, load.arrivals
     turn = visits * load.heaviest * load.seconds * _slowing(load, places, None)
     cycle = cycles(places.group, turn, places.groups)
     period = float(cycle.max())
     waited = np.zeros(len(turn))
     unloaded, spread = _through(load, places, load.seconds, waited, load.seconds**2 * load.variation, 0.0)
     latency, variance = unloaded, spread
-    if arrival is not None:
+    if arrivals is not None:
+        arrival = arrivals[0]
         busy = load.seconds * _slowing(load, places, arrival)
-        waited, wide = waits(places.group, arrival, visits, busy, load.variation, load.follows)
+        waited, wide = waits(places.group, arrivals, visits, busy, load.variation, load.after)
         latency = variance = np.inf
         if np.isfinite(waited).all():
             latency, variance = _through(load, places, busy, waited, wide + busy**2 * load.variation, arrival)
@@ -124,6 +127,11 @@ def judged(load: Load, places: Places) -> Figures:
     return Figures(turn, cycle, period, unloaded, latency, variance, waited, share, active)
 
 
+def arrivals_of(request: Request) -> tuple[float, float] | None:
+    """Return the rate of arrivals and their squared coefficient of variation, or None."""
+    return None if request.arrival_per_s is None else (request.arrival_per_s, request.arrival_variation)
+
+
 def _load(asked: Asked, found: Grouping) -> Load:
     """Return the times of a grouping's shapes."""
     visits, curves = asked.visits.per_record, asked.curves
@@ -132,11 +140,11 @@ def _load(asked: Asked, found: Grouping) -> Load:
         seconds = np.where(visits > 0, found.stay_s / visits, 0.0)
     none, wide = np.zeros(len(visits)), asked.request.quantile is not None
     if curves is None:
-        return Load(asked.structure, seconds, heaviest, none, none, asked.request.arrival_per_s, asked.follows, wide)
+        return Load(asked.structure, seconds, heaviest, none, none, arrivals_of(asked.request), asked.after, wide)
     seconds = curves.seconds_s[np.arange(len(visits)), np.searchsorted(curves.counts, found.cores)]
     return Load(
-        asked.structure, seconds, heaviest, curves.variation, curves.contention, asked.request.arrival_per_s,
-        asked.follows, wide,
+        asked.structure, seconds, heaviest, curves.variation, curves.contention, arrivals_of(asked.request),
+        asked.after, wide,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Waiting for a turn: a group as one server, its components' visits served first come, first served.
 
-Records arrive as a Poisson stream. A visit that comes from outside the group finds, in the mean, what is there at any time
+A visit that comes from outside the group finds, in the mean, what is there at any time
 (PASTA): W_c = sum_d l_d W_d s_d + R, where l_d = L v_d are the visits a second, s_d = T_d the times and
 R = sum_d l_d s_d^2 (1 + c_d^2) / 2 what is left of the visit that is being served. A visit at c that follows one at b of the
 same group finds what b had found before it, moved on to where those visits went, and who came from outside since:
@@ -9,8 +9,8 @@ same group finds what b had found before it, moved on to where those visits went
 
 q_ed being the share of visits at e that d follows at once. These equations are linear in W, and exact for a pipeline in one
 group (Simon 1984, priority queues with feedback, in the case without priorities); where a component has several
-predecessors x is their mean. Streams from other groups are less or more regular than Poisson: waits go with the dispersion
-that Whitt's QNA gives them.
+predecessors x is their mean. Streams that enter or come from other groups are less or more regular than Poisson: waits go with
+the dispersion that Whitt's QNA gives them.
 
 The spread of a wait is that of M/G/1 (Takacs) by the mix of visits, with times as gamma distributions; the waits of one record
 in one group go up and down together.
@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.planning.asked.demand import Floats, Ints
+from advisor.planning.in_turns.successions import Succession
 from advisor.planning.queues.queueing import FULL
 
 ROUNDS = 60  # of x: a visit that follows a visit that follows …; more than passes that are told apart
@@ -33,23 +34,22 @@ LINEAR_MAX = (
 
 
 def waits(
-    group: Ints, arrival_per_s: float, visits: Floats, seconds: Floats, variation: Floats, follows: Floats
+    group: Ints, arrivals: tuple[float, float], visits: Floats, seconds: Floats, variation: Floats, after: Succession
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of one visit's wait at each component, (n,) each; infinite where a group is overloaded.
 
     Parameters
     ----------
     group : int64 array (n,)
-    arrival_per_s : float
-        Records that enter the network.
+    arrivals : (float, float)
+        Records that enter the network per second, and the squared coefficient of variation between them.
     visits : float64 array (n,)
         Per record.
     seconds, variation : float64 arrays (n,)
         Mean time and squared coefficient of variation of a visit.
-    follows : float64 array (n, n)
-        As `successions` gives it.
+    after : Succession
     """
-    groups, rates = int(group.max()) + 1, arrival_per_s * visits
+    groups, rates = int(group.max()) + 1, arrivals[0] * visits
 
     def over(values: Floats) -> Floats:
         return np.bincount(group, weights=values, minlength=groups).astype(np.float64)[group]
@@ -60,13 +60,13 @@ def waits(
     mean = left / rest
     relative = _relative(over(rates * seconds**3 * (1 + variation) * (1 + 2 * variation)), mean, rest)
     # Who follows another of the group finds more or less than others do.
-    beside = follows * (group[:, None] == group[None, :])
+    beside = after.follows * (group[:, None] == group[None, :])
     for number in np.unique(group[beside.any(axis=0) & ~full]).tolist():
         rows = np.flatnonzero((group == number) & (rates > 0))
         if len(rows) <= LINEAR_MAX:
             load = _Load(rates[rows], seconds[rows], variation[rows])
             mean[rows] = _waits(load, beside[np.ix_(rows, rows)])
-    mean = mean * _dispersion(group, rates, seconds, variation, follows, rho)
+    mean = mean * _dispersion(group, arrivals, _Load(rates, seconds, variation), after)
     mean = np.where(rates > 0, np.where(full, np.inf, mean), 0.0)
     deviation = np.where(np.isfinite(mean), mean, 0.0) * relative
     # The waits of one record in one group go together: variances add up to the square of the sum of deviations.
@@ -74,30 +74,34 @@ def waits(
     return mean, np.where(np.isfinite(mean), spread, np.inf)
 
 
-def _dispersion(group: Ints, rates: Floats, seconds: Floats, variation: Floats, follows: Floats, rho: Floats) -> Floats:
-    """Return the factor by which streams from other groups make waits longer or shorter, (n,): Whitt's QNA (1983).
+def _dispersion(group: Ints, arrivals: tuple[float, float], load: _Load, after: Succession) -> Floats:
+    """Return the factor by which streams that are not Poisson make waits longer or shorter, (n,): Whitt's QNA (1983).
 
     Visits leave group h with c_d^2 - 1 = (1 - rho^2)(c_a^2 - 1) + rho^2 (c_s^2 - 1), those of them that go to g with their
-    share of that, and streams meet with their shares; waits go with (c_a^2 + c_s^2) / (1 + c_s^2).
+    share of that, and streams meet with their shares; waits go with (c_a^2 + c_s^2) / (1 + c_s^2). Records that enter go to
+    the groups likewise.
     """
-    groups = int(group.max()) + 1
-    if groups == 1:
+    groups, (rate, between) = int(group.max()) + 1, arrivals
+    if groups == 1 and between == 1:
         return np.ones(len(group))
+    rates, seconds, variation = load
     at = np.zeros((groups, len(group)))
     at[group, np.arange(len(group))] = 1.0
     total = at @ rates
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = (at @ (rates * seconds)) / total, (at @ (rates * seconds**2 * (1 + variation))) / total
         served = np.where(first > 0, second / first**2, 1.0)  # c_s^2 + 1
-        moved = at @ (follows * rates[None, :]) @ at.T  # visits from group to group
-        inside = np.diag(moved).copy()
+        moved = at @ (after.follows * rates[None, :]) @ at.T  # visits from group to group
+        outside = total - np.diag(moved)
         np.fill_diagonal(moved, 0.0)
+        entered = at @ (after.enters * rates)
         part = np.where(total > 0, moved / total[:, None], 0.0)
-        met = np.where(total > inside, moved / (total - inside), 0.0)
-    load = np.minimum((at @ (rates * seconds)), 1.0) ** 2
-    # c_a^2 - 1 = sum_h met_hg part_hg ((1 - rho_h^2)(c_a,h^2 - 1) + rho_h^2 (c_s,h^2 - 1)), linear.
+        met = np.where(outside > 0, moved / outside, 0.0)
+        fresh = np.where(outside > 0, entered / outside, 0.0) * np.minimum(entered / rate, 1.0) * (between - 1)
+    busy = np.minimum((at @ (rates * seconds)), 1.0) ** 2
+    # c_a^2 - 1 = fresh + sum_h met_hg part_hg ((1 - rho_h^2)(c_a,h^2 - 1) + rho_h^2 (c_s,h^2 - 1)), linear.
     weight = (met * part).T
-    extra = np.linalg.solve(np.eye(groups) - weight * (1 - load), weight @ (load * (served - 2)))
+    extra = np.linalg.solve(np.eye(groups) - weight * (1 - busy), fresh + weight @ (busy * (served - 2)))
     return np.maximum((served + extra) / served, 0.0)[group]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,24 @@ from advisor.planning.asked.demand import Floats
 from advisor.planning.queues.structure import Structure
 
 Flows = dict[int, float]  # row -> records
+
+
+class Succession(NamedTuple):
+    """Who comes after whom.
+
+    Attributes
+    ----------
+    follows : float64 array (n, n)
+        Share of each component's visits that follow a visit at another directly, (from, to).
+    enters : float64 array (n,)
+        Share of each component's visits that are the first of their record.
+    """
+
+    follows: Floats
+    enters: Floats
+
+
+NOTHING = Succession(np.zeros((0, 0)), np.zeros(0))  # where no records arrive
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +42,10 @@ class _Ends:
     without: float
 
 
-def successions(structure: Structure) -> Floats:
-    """Return the share of each component's visits that follow a visit at another directly, (from, to), (n, n).
+def successions(structure: Structure) -> Succession:
+    """Return who comes after whom. Cost O(nodes + n^2 of neighbours).
 
-    What is missing to a sum of 1 over `from` enters the network there, or comes from a join: its last branch is not known.
-    Cost O(nodes + n^2 of neighbours).
+    What is missing to a sum of 1 comes from a join: its last branch is not known.
     """
     nodes, n = structure.network.nodes, len(structure.rows)
     found = np.zeros((n, n))
@@ -55,8 +73,12 @@ def successions(structure: Structure) -> Floats:
         else:
             ends.append(parts[0] if parts else _Ends({}, {}, 1.0))
     entries = structure.visits.entries[list(structure.network.boxes)]
+    enters = np.zeros(n)
+    for row, times in ends[-1].first.items():
+        enters[row] = times
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(entries > 0, np.minimum(found / entries, 1.0), 0.0)
+        shares = (np.where(entries > 0, np.minimum(some / entries, 1.0), 0.0) for some in (found, enters))
+        return Succession(*shares)
 
 
 def _summed(parts: list[tuple[Mapping[int, float], float]]) -> Flows:

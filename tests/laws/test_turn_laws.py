@@ -57,8 +57,13 @@ def test_more_cores_are_never_worse_where_turns_are_permitted(seed: int) -> None
     assert all(few <= many * (1 + 1e-9) for few, many in pairwise(rates)), rates
 
 
-def test_without_permission_they_may_be_worse_at_the_border_and_it_is_said() -> None:
-    network, curves = series("a", "b", "c"), AmdahlCurves(np.zeros(3), np.array([10.0, 1.0, 1.0]))
+WORK = np.array([10.0, 1.0, 1.0])
+BOTH = [AmdahlCurves(np.zeros(3), WORK), TabulatedCurves.of(COUNTS, WORK[:, None] / COUNTS)]
+
+
+@pytest.mark.parametrize("curves", BOTH)
+def test_without_permission_they_may_be_worse_at_the_border_and_it_is_said(curves: Any) -> None:
+    network = series("a", "b", "c")
     few, own, either = (
         plan(network, curves, Request(cores=cores, turns=turns))
         for cores, turns in ((2, "scarce"), (3, "scarce"), (3, "better"))

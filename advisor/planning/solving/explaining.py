@@ -249,11 +249,10 @@ def _turns(solved: Solved, found: Allocation) -> Iterator[Reason]:
     problem, request = solved.problem, solved.problem.model.request
     if request.objective != "throughput" or request.turns != "scarce" or problem.model.contended or request.nodes:
         return
-    options = problem.options
-    some = options.weight < NOTHING
-    turns = problem.model.visits[:, None] * np.where(some, options.seconds_s, 0.0) * options.heaviest
-    work = np.where(some, turns * np.where(some, options.weight, 0), np.inf).min(axis=1).sum()
-    bound = 1 / max(float(work) / problem.cores, float(np.where(some, turns, np.inf).min(axis=1).max()))
+    curves, (_, _, most) = problem.model.curves, limits_of(problem.model.structure.network, request)
+    turns = problem.model.visits[:, None] * curves.seconds_s  # of single instances: of several at best a share of it
+    work = float((turns * curves.counts).min(axis=1).sum())
+    bound = 1 / max(work / problem.cores, float((turns.min(axis=1) / most).max()))
     if bound > WORTH_SAYING * found.throughput_per_s:
         text = (
             "each component has cores of its own; taking turns on the same number of cores could reach at most"

@@ -16,6 +16,7 @@ from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, TooLarge
 
 OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
+TURNS = ("never", "scarce", "better")
 SWEPT = OBJECTIVES[:3]  # the others have all numbers of cores in one answer
 COST_WEIGHTS = ("core_s", "latency_s", "record")
 SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
@@ -23,7 +24,7 @@ KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
 # Options of a plan that go as they are: parameter of the command -> of the planner.
 PLAIN = (
-    "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max",
+    "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max", "turns",
 )  # fmt: skip
 BY_BOX = ("visits", "minimum", "maximum", "load", "scale")
 LISTS = ("shares", "depths", "fan_outs", "returns")
@@ -89,6 +90,8 @@ def planned(function: Any) -> Any:
         click.option("--memory", "memory_bytes", type=float, help="Bytes of memory of a node, or of the machine."),
         click.option("--arrival", "arrival_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
                      help="Records that enter per second."),
+        click.option("--turns", type=click.Choice(TURNS),
+                     help="Take turns on shared cores: never, where cores are scarce (default), or wherever it is better."),
         click.option("--quantile", type=float, help="Of the latency, e.g. 0.95, for its mean."),
         click.option("--level", type=float, help="Plan for the upper bound of each curve at this level."),
         click.option("--deadline", "deadline_s", type=float, help="Seconds for the plan: then the best so far, with its gap."),

@@ -93,7 +93,7 @@ class AsyncQuestions(ABC):
 
         `more` is `visits`, `shares`, `depths`, `fan_outs`, `returns`, `minimum`, `maximum`, `allowed`, `pinned`,
         `instances_max`, `nodes`, `memory_bytes`, `arrival_per_s`, `arrival_variation`, `quantile`, `weights`, `scale`, `load`,
-        `components`, `level`, `work_max`, `deadline_s`: see `docs/protocol.md`.
+        `components`, `level`, `turns`, `work_max`, `deadline_s`: see `docs/protocol.md`.
         """
         params = requests.given(network=network, cores=cores, objective=objective, target=target, **more)
         return await self._ask("allocate", params, requests.read_allocation, timeout_s)

@@ -51,6 +51,7 @@ ALLOWED_COUNTS_MAX = (
     4096  # core counts that one component may be held to: powers of two, multiples, a machine's every count
 )
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon, a deadline or a cost
+TURNS = ("never", "scarce", "better")  # whether components may take turns on shared cores
 OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
 MEASURES = tuple(limits.MEASURES)
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
@@ -277,12 +278,13 @@ _PLAN: Mapping[str, f.Check] = {
     "weights": f.map_of(f.number),
     "scale": f.map_of(f.number),
     "work_max": f.integer(1, 10**9),
+    "turns": f.one_of(*TURNS),
     "deadline_s": _seconds,
 }
 # Of a plan, what is of the whole machine where several networks share it.
 _OF_MACHINE = ("cores", "level", "nodes", "memory_bytes", "quantile", "work_max", "deadline_s")
 _OF_ONE: Mapping[str, f.Check] = {
-    key: f.or_nil(check) for key, check in _PLAN.items() if key not in (*_OF_MACHINE, "objective", "target", "weights")
+    key: f.or_nil(check) for key, check in _PLAN.items() if key not in (*_OF_MACHINE, "objective", "weights", "turns")
 } | {
     "name": f.or_nil(f.name),
     "weight": f.or_nil(f.number),
@@ -387,7 +389,7 @@ METHODS: Mapping[str, Method] = {
         AllocateTogether,
         {
             "networks": f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX),
-            "objective": f.one_of("throughput", "latency"),
+            "objective": f.one_of("throughput", "latency", "fewest_cores"),
             **{key: _PLAN[key] for key in _OF_MACHINE},
         },
     ),

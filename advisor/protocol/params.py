@@ -198,6 +198,7 @@ class Allocate:
     weights: dict[str, float] | None = None
     scale: dict[str, float] | None = None
     work_max: int | None = None
+    turns: str | None = None
     deadline_s: float | None = None
 
 

@@ -227,7 +227,7 @@ REFUSED = {
             "networks[0].minimum['a']",
             "an integer from 1 to 1048576",
         ),
-        ([{"networks": [], "cores": 2, "objective": "pareto"}], "objective", "throughput or latency"),
+        ([{"networks": [], "cores": 2, "objective": "pareto"}], "objective", "throughput or latency or fewest_cores"),
     ],
     "status": [
         ([{"components": "a"}], "components", "true, false, or a list of names"),

@@ -71,8 +71,10 @@ def planned(function: Any) -> Any:
         click.option(
             "--objective", type=click.Choice(OBJECTIVES), default="throughput", show_default=True,
         ),
-        click.option("--throughput", "throughput_per_s", type=float, help="Target of fewest_cores: records per second."),
-        click.option("--latency", "latency_s", type=float, help="Target of fewest_cores: seconds a record spends inside."),
+        click.option("--throughput", "throughput_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
+                     help="Target of fewest_cores: records per second."),
+        click.option("--latency", "latency_s", type=options.KeyNumbers(keyless=True), multiple=True,
+                     help="Target of fewest_cores: seconds a record spends inside."),
         click.option("--shares", type=options.Numbers(), multiple=True, help="Shares of a choice's branches, in text order."),
         click.option("--depths", type=options.Numbers(), multiple=True, help="Replicas a record passes: mean, or shares."),
         click.option("--fan-outs", type=options.Numbers(), multiple=True, help="Replicas of a split: number, or shares."),
@@ -102,7 +104,7 @@ def planned(function: Any) -> Any:
 
 def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a plan as `allocate` of an advisor or a client takes them."""
-    targets = {"throughput_per_s": given["throughput_per_s"], "latency_s": given["latency_s"]}
+    targets = {name: _of_one(name, given[name]) for name in ("throughput_per_s", "latency_s")}
     scale = {box: 1.0 / speed for box, speed in (_by_box("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
         raise InvalidValue("speed", 0, "BOX=N with N above 0")
@@ -118,7 +120,7 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
         "allowed": _allowed(given["allowed"]),
         "scale": scale or None,
         "weights": _weights(given["objective"], given.get("weight", ())),
-        "arrival_per_s": _arrival(given["arrival_per_s"]),
+        "arrival_per_s": _of_one("arrival_per_s", given["arrival_per_s"]),
         "instances_max": given["instances_max"],
     }
     found |= {name: _by_box(name, given[name]) for name in ("visits", "minimum", "maximum", "load")}
@@ -153,8 +155,9 @@ def allocate_command(
     throughput and latency up to --cores; cost takes a --weight for each thing that costs.
 
     Several files share one machine; each is called as its file, without ending. --weight A=2 gives A twice the throughput
-    of others, --priority A=1 plans it before them. BOX=N is of every network with that box, A:BOX=N of one; options with
-    a value a choice, star, split or feedback are taken in the order of the files.
+    of others, --priority A=1 plans it before them, --throughput A=5 or --latency A=1 is its target of fewest_cores. BOX=N
+    is of every network with that box, A:BOX=N of one; options with a value a choice, star, split or feedback are taken in
+    the order of the files.
     """
     if plot is not None and sweep is None:
         raise click.UsageError("--plot draws a --sweep")
@@ -211,10 +214,6 @@ def _allocate_together(files: Sequence[Path], cores: int | None, given: dict[str
     names = sharing.names_of(files)
     for one in sharing.spread(names, [network_text(file) for file in files], given):
         request = asked_for({**one, "weight": ()})
-        if "target" in request:
-            raise InvalidValue(
-                "target", request["target"], "absent for several networks", "targets go with fewest_cores"
-            )
         machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
         del request["objective"]
         ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
@@ -279,13 +278,13 @@ def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str
     return weights
 
 
-def _arrival(pairs: Sequence[tuple[str, list[Any]]]) -> float | None:
+def _of_one(name: str, pairs: Sequence[tuple[str, list[Any]]]) -> float | None:
+    """Return the number of an option that several networks have one each of."""
     if not pairs:
         return None
     if len(pairs) > 1 or pairs[0][0] or len(pairs[0][1]) != 1:
-        raise InvalidValue(
-            "arrival", pairs[-1][0] or len(pairs), "one number for one network", "NETWORK=N is of several"
-        )
+        option = name.removesuffix("_s").removesuffix("_per")
+        raise InvalidValue(option, pairs[-1][0] or len(pairs), "one number for one network", "NETWORK=N is of several")
     return pairs[0][1][0]
 
 

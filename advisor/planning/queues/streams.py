@@ -16,7 +16,9 @@ from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.asked.demand import Floats, Ints
 from advisor.planning.queues.structure import Batches, Seen, Structure
 
-WINDOWS = 20  # windows of time, evenly in log t, between the scales of the fastest and of the slowest queue
+WINDOWS_RATIO = 1.5  # of neighbouring windows: ones of 1.1 change latencies by 0.1 % at the median, by 2 % at most
+WINDOWS_MAX = 40  # beyond, the shortest go: they are those of queues that hardly wait
+BUSIEST = 0.95  # utilizations beyond feel the longest window, which has no end, or the one before
 NEVER = 1e-12  # utilizations below count as no stream at all
 BUSY = 1 - 1e-6  # utilizations above are taken as this: no window reaches further
 
@@ -48,6 +50,26 @@ class Felt:
         return np.allclose(self.streams, other.streams, rtol=1e-6) and np.allclose(self.again, other.again, rtol=1e-6)
 
 
+def windows_of(rates_per_s: Floats, shortest_s: Floats, longest_s: Floats) -> Floats:
+    """Return windows of time for queues whose services take from `shortest_s` to `longest_s`, (n,) each; the last never ends.
+
+    They are powers of WINDOWS_RATIO, so that the same ones serve every allocation and every machine. A queue feels windows
+    about rho s I / (2 (1 - rho)^2): some more on either side.
+    """
+    visited = rates_per_s > 0
+    if not visited.any():
+        return np.array([1.0, np.inf])
+    ends: list[float] = []
+    for seconds_s in (shortest_s[visited], longest_s[visited]):
+        rho = np.clip(rates_per_s[visited] * seconds_s, NEVER, BUSIEST)
+        ends += [*(rho**2 / rates_per_s[visited] / (1 - rho) ** 2).tolist()]
+    low, high = math.log(min(ends) / 4, WINDOWS_RATIO), math.log(max(ends) * 4, WINDOWS_RATIO)
+    last = math.ceil(high)
+    first = max(math.floor(low), last - WINDOWS_MAX + 1)
+    powers: Floats = WINDOWS_RATIO ** np.arange(first, last + 1, dtype=np.float64)
+    return np.concatenate([powers, [np.inf]])
+
+
 def felt(
     structure: Structure,
     seconds_s: Floats,
@@ -56,6 +78,7 @@ def felt(
     arrival_per_s: float,
     entering: float,
     seen: Seen | None = None,
+    windows_s: Floats | None = None,
 ) -> Felt:
     """Return what queues feel of the streams that reach them.
 
@@ -69,14 +92,19 @@ def felt(
     seen : Seen, optional
         Batches in which records leave where order is kept, and how long they are away before they come again; absent:
         one by one, and at once.
+    windows_s : (W,), optional
+        As `windows_of` gives them; absent: those of these allocations.
 
     Notes
     -----
-    Cost O(K nodes WINDOWS).
+    Cost O(K nodes W).
     """
-    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}))
-    stream = renewal(flow.windows_s * arrival_per_s, entering)
-    flow.walk(len(structure.network.nodes) - 1, np.stack([stream, stream]), Way(1.0, 1.0, None))
+    if windows_s is None:
+        rates = arrival_per_s * structure.visits.per_record
+        windows_s = windows_of(rates, (seconds_s / instances).min(axis=0), seconds_s.max(axis=0))
+    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}), windows_s)
+    stream = np.tile(renewal(windows_s * arrival_per_s, entering), (2, len(seconds_s), 1))
+    flow.walk(len(structure.network.nodes) - 1, stream, Way(1.0, 1.0, None))
     return Felt(flow.streams, flow.again, flow.common)
 
 
@@ -123,7 +151,7 @@ class Way:
         How often each record passes here, once it does.
     share : float
         Of the records of the innermost join around it.
-    common : (K, WINDOWS), optional
+    common : (K, W), optional
         What is left of the join's stream, as dispersion; None where there is no join.
     """
 
@@ -140,10 +168,10 @@ class Way:
         return self if self.common is None else Way(self.passes, self.share, self.common * kept)
 
 
-# A stream, (2, K, WINDOWS): of the records new to all loops around it, and of all that come; outside loops they are one.
+# A stream, (2, K, W): of the records new to all loops around it, and of all that come; outside loops they are one.
 # What they have beyond a Poisson stream: I - 1.
 Stream = Floats
-Passed = tuple[Stream, Floats]  # after a part, and the share of what it was before that is still in it, (K, WINDOWS)
+Passed = tuple[Stream, Floats]  # after a part, and the share of what it was before that is still in it, (K, W)
 
 
 def _split(into: Stream, ways: list[tuple[float, Passed]]) -> Passed:
@@ -163,7 +191,7 @@ class _Flow:
 
     def __init__(
         self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float,
-        seen: Seen,
+        seen: Seen, windows_s: Floats,
     ) -> None:  # fmt: skip
         self.structure, self.instances, self.seen = structure, instances, seen
         self.seconds_s = seconds_s
@@ -176,15 +204,10 @@ class _Flow:
         self.single = variation
         self.variation = self.again + (1 - self.again) * variation
         self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
-        # A queue feels windows about rho s I / (2 (1 - rho)^2): those of all queues, and some more on either side.
-        visited = self.rates > 0
-        scale = (self.rho * seconds_s / (1 - self.rho) ** 2 / instances / (1 - self.again))[:, visited]
-        low, high = scale.min(axis=1) / 4, scale.max(axis=1) * 4
-        steps = np.linspace(0, 1, WINDOWS)
-        self.windows_s: Floats = low[:, None] * (high / low)[:, None] ** steps
-        ratio = ((high / low) ** (0.5 / (WINDOWS - 1)))[:, None]
-        self.lowest, self.highest = self.windows_s / ratio, self.windows_s * ratio
-        self.lowest[:, 0], self.highest[:, -1] = 0.0, np.inf
+        self.windows_s = windows_s
+        edges = np.sqrt(windows_s[1:-1] * windows_s[:-2])
+        self.lowest: Floats = np.concatenate([[0.0], edges, windows_s[-2:-1]])
+        self.highest: Floats = np.concatenate([edges, windows_s[-2:-1], [np.inf]])
 
     def walk(self, index: int, into: Stream, way: Way) -> Passed:
         """Return what leaves a node: as `inside`, and where order is kept in batches."""
@@ -243,7 +266,8 @@ class _Flow:
             left = np.minimum(left / np.maximum(felt + variation[:, 0], NEVER), 1.0)
             self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, left)
         servers = np.sqrt(self.instances[:, row][:, None])
-        relaxed = (1 - rho) ** 2 * rate * self.windows_s / (rho * (1 + into[:, -1:] + variation))
+        # What holds in the long run, in the window without end, sets the pace of a queue.
+        relaxed = (1 - rho) ** 2 * rate * self.windows_s / np.maximum(rho * (1 + into[:, -1:] + variation), NEVER)
         gone = (1 - kept_of(relaxed)) / servers
         lost = share * gone
         out = (1 - lost) * stream[0] + lost * renewal(rate / rho * self.windows_s, variation)
@@ -275,9 +299,9 @@ def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
     dies exponentially with the time for which somebody is late: among records that overtake each other as long as those
     who wait do, w; of a branch that keeps order, as long as its queue needs to be w shorter, w / (1 - rho).
     """
-    total = np.zeros(windows_s.shape)
+    total = np.zeros((len(rho), len(windows_s)))
     for batches, drains in ((held[0], 1.0), (held[1], 1 - rho)):
-        lasts = np.maximum((batches.lasts_s / drains)[:, None], NEVER * windows_s[:, :1])
+        lasts = np.maximum((batches.lasts_s / drains)[:, None], NEVER * windows_s[0])
         total += 2 * batches.behind[:, None] * -np.expm1(-windows_s / lasts) / (windows_s / lasts)
     return total
 

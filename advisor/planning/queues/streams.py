@@ -70,6 +70,12 @@ def windows_of(rates_per_s: Floats, shortest_s: Floats, longest_s: Floats) -> Fl
     return np.concatenate([powers, [np.inf]])
 
 
+def edges_of(windows_s: Floats) -> tuple[Floats, Floats]:
+    """Return where the times of each window begin and end, (W,) each."""
+    between = np.concatenate([np.sqrt(windows_s[1:-1] * windows_s[:-2]), windows_s[-2:-1]])
+    return np.concatenate([[0.0], between]), np.concatenate([between, [np.inf]])
+
+
 def felt(
     structure: Structure,
     seconds_s: Floats,
@@ -205,9 +211,7 @@ class _Flow:
         self.variation = self.again + (1 - self.again) * variation
         self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
         self.windows_s = windows_s
-        edges = np.sqrt(windows_s[1:-1] * windows_s[:-2])
-        self.lowest: Floats = np.concatenate([[0.0], edges, windows_s[-2:-1]])
-        self.highest: Floats = np.concatenate([edges, windows_s[-2:-1], [np.inf]])
+        self.lowest, self.highest = edges_of(windows_s)
 
     def walk(self, index: int, into: Stream, way: Way) -> Passed:
         """Return what leaves a node: as `inside`, and where order is kept in batches."""
@@ -259,37 +263,49 @@ class _Flow:
         fresh = (share - 1 / way.passes) / (1 - 1 / way.passes) if way.passes > 1 else np.ones_like(share)
         into = fresh * stream[0] + (1 - fresh) * stream[1]
         rate = self.rates[row] * (1 - again)
-        felt, at = self._felt(rho, variation, into, rate)
+        felt, at = feels(rho, variation, into, rate, self.lowest, self.highest)
         self.streams[:, row] = felt
         if way.common is not None:
             left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0]
             left = np.minimum(left / np.maximum(felt + variation[:, 0], NEVER), 1.0)
             self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, left)
-        servers = np.sqrt(self.instances[:, row][:, None])
-        # What holds in the long run, in the window without end, sets the pace of a queue.
-        relaxed = (1 - rho) ** 2 * rate * self.windows_s / np.maximum(rho * (1 + into[:, -1:] + variation), NEVER)
-        gone = (1 - kept_of(relaxed)) / servers
+        servers = self.instances[:, row][:, None]
+        gone, services = behind(rho, variation, rate, servers, into[:, -1:], self.windows_s)
         lost = share * gone
-        out = (1 - lost) * stream[0] + lost * renewal(rate / rho * self.windows_s, variation)
+        out = (1 - lost) * stream[0] + lost * services
         if way.passes == 1:
             return np.stack([out, out]), 1 - lost
         every = renewal(self.rates[row] / rho * self.windows_s, self.single[row])
         return np.stack([out, (1 - gone) * stream[1] + gone * every]), 1 - lost
 
-    def _felt(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> tuple[Floats, Ints]:
-        """Return the dispersion that the queue feels, (K,), and the window in which it does, (K, 1).
 
-        Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and
-        You 2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in
-        each window.
-        """
-        mixed = 1 + into + variation
-        best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
-        at = np.clip(best, self.lowest, self.highest)
-        work = rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at
-        window = work.argmax(axis=1, keepdims=True)
-        dispersion = np.take_along_axis(work, window, axis=1) * 2 * (1 - rho) * rate / rho**2
-        return (dispersion - variation)[:, 0], window
+def behind(
+    rho: Floats, variation: Floats, rate: Floats, servers: Ints, ever: Floats, windows_s: Floats
+) -> tuple[Floats, Floats]:
+    """Return the share of its arrivals' dispersion that departures from a queue lose, and that of its services, (K, W).
+
+    `ever` is what the arrivals have beyond a Poisson stream in the long run; it sets the pace of the queue. (K, 1) each.
+    """
+    relaxed = (1 - rho) ** 2 * rate * windows_s / np.maximum(rho * (1 + ever + variation), NEVER)
+    return (1 - kept_of(relaxed)) / np.sqrt(servers), renewal(rate / rho * windows_s, variation)
+
+
+def feels(
+    rho: Floats, variation: Floats, into: Floats, rate: Floats, lowest: Floats, highest: Floats
+) -> tuple[Floats, Ints]:
+    """Return the dispersion that a queue feels, (K,), and the window in which it does, (K, 1).
+
+    Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and You
+    2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in each
+    window, from `lowest` to `highest`, (W,) each; all else is (K, 1) or (K, W).
+    """
+    mixed = 1 + into + variation
+    best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
+    at = np.clip(best, lowest, highest)
+    work = rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at
+    window = work.argmax(axis=1, keepdims=True)
+    dispersion = np.take_along_axis(work, window, axis=1) * 2 * (1 - rho) * rate / rho**2
+    return (dispersion - variation)[:, 0], window
 
 
 def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:

@@ -9,8 +9,9 @@ import numpy as np
 from advisor.planning.asked.demand import TIE, Floats, Ints
 from advisor.planning.asked.options import NOTHING
 from advisor.planning.queues.streams import Felt
-from advisor.planning.solving.costs import CLOSE, cheapest, cost_bound
+from advisor.planning.solving.costs import CLOSE, cheapest, cost_bound, cost_under_arrivals
 from advisor.planning.solving.linear import STEP, weights_of
+from advisor.planning.solving.loaded import is_boundable, near
 from advisor.planning.solving.objectives import about_latency, meets
 from advisor.planning.solving.option_prices import priced_shapes
 from advisor.planning.solving.search import (
@@ -70,10 +71,14 @@ def solve(problem: Problem) -> Found | None:
         bound = max(bound, _fewest_by_sum(problem))
     if problem.best_key[0] > bound + PROVED * abs(bound):
         climb(problem)
+    if problem.best_key[0] > bound + PROVED * abs(bound) and is_boundable(problem):
+        bound = max(bound, _loaded_rounds(problem))
     value = problem.best_key[0]
     return Found(problem.best, min(bound, value), exact=value <= bound + PROVED * abs(bound))
 
 
+LOADED_ROUNDS = 3  # of a bound under arrivals, each near the best found so far
+SLACK = 1e-5  # relative, of a bound under arrivals: what numerical integrals may be wrong by
 LINEAR_ROUNDS = 12  # of solving for the latency's weighted sum
 PROVED = 1e-9  # a score this near its bound counts as the best
 
@@ -162,6 +167,29 @@ def _linear_rounds(problem: Problem) -> float:
         if problem.best_key[0] <= bound * (1 + CLOSE) or (turn > 2 and (following == chosen).all()):
             break
         chosen = following
+    return bound
+
+
+def _loaded_rounds(problem: Problem) -> float:
+    """Return a bound under arrivals by what is near the best; what reaches it there is offered, and looked around."""
+    request, bound = problem.model.request, -np.inf
+    for _ in range(LOADED_ROUNDS):
+        if problem.best is None or problem.out_of_work:
+            break
+        here = near(problem, problem.best)
+        program = sum_program(problem.options, here.shares(), problem.cores, bound=True)
+        program = replace(program, latency_s=(here.base + program.latency_s) * (1 - SLACK))
+        if request.objective == "latency":
+            found, wanted = program.on(problem.cores), problem.cores
+        elif request.objective == "cost":
+            found, wanted = cost_under_arrivals(problem, program)
+        else:
+            wanted = program.fewest((request.target or {})["latency_s"]) or problem.cores
+            found = float(wanted)
+        bound = max(bound, found)
+        if program.unit > 1 or not problem.offer(program.chosen(wanted)[None]):
+            break
+        climb(problem)
     return bound
 
 

@@ -1,0 +1,162 @@
+"""The mean latency from below, as a convex function of the means and standard deviations of stays.
+
+A stay of mean m and deviation s <= m is m + s (E - 1), E exponential, as joins and order take it; more variance than m^2
+makes maxima longer still. The mean of a maximum of such times, of a time in order, of sums, mixtures and random sums is
+convex in all m and s together and grows with each, so that the tangent at any allocation is below every allocation.
+What branches of a join have in common, and how joins and order themselves vary, is left out: both only add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.domain.networks import CHOICE, FEEDBACK, PLACEMENT, REPLICATION, SERIES, SPLIT
+from advisor.planning.asked.demand import Floats
+from advisor.planning.queues.extremes import in_order, latest, overtaken
+from advisor.planning.queues.structure import Structure, passes_by_share
+
+JOINED, WHOLE, SERVED = range(3)  # deviations of a stay: what branches of a join do not share, all of it, the service's
+STEP = 1e-6  # relative, of the differences that give the tangent
+APART = (
+    1e-3  # relative, that means are moved by before: no two parts of a join are then equal, where there is no tangent
+)
+GOLDEN = 0.6180339887498949  # its multiples are far apart, modulo 1
+
+
+def latency_below(
+    structure: Structure, mean: Floats, deviation: Floats, overtakes: Floats, arrival_per_s: float
+) -> Floats:
+    """Return a mean latency that is not above the model's, (K,).
+
+    Parameters
+    ----------
+    mean : (K, n)
+    deviation : (3, K, n)
+        By JOINED, WHOLE, SERVED.
+    overtakes : (n,)
+        1 where records overtake each other in every allocation, as with several instances; else 0.
+
+    Notes
+    -----
+    Cost O(K nodes), with joins and order O(K children^2 of them).
+    """
+    nodes, rows = structure.network.nodes, len(mean)
+    none = np.zeros((3, rows))
+    means: list[Floats] = []
+    deviations: list[Floats] = []
+    mixed: list[bool] = []
+    for index, node in enumerate(nodes):
+        parts = [(means[child], deviations[child]) for child in node.children]
+        passed = any(mixed[child] for child in node.children)
+        if index in structure.rows:
+            row = structure.rows[index]
+            ratio = structure.ratios[row]
+            found = ratio * mean[:, row], np.sqrt(ratio) * deviation[:, :, row]
+            passed = bool(overtakes[row])
+        elif index in structure.joins:
+            found = _last(structure, index, parts), none
+        elif node.kind == SERIES:
+            found = sum((m for m, _ in parts), none[0]), np.sqrt(sum((s**2 for _, s in parts), none))
+        elif node.kind == CHOICE:
+            pairs = list(zip(structure.shares(index), parts, strict=True))
+            found = sum((p * m for p, (m, _) in pairs), none[0]), sum((p * s for p, (_, s) in pairs), none)
+            passed = True
+        elif node.kind in (REPLICATION, FEEDBACK):
+            found, passed = _repeated(structure, index, parts[0]), True
+        else:
+            found = parts[0] if parts else (none[0], none)
+        if node.ordered and (rate := arrival_per_s * structure.visits.entries[index]) > 0:
+            found, passed = (
+                _ordered(structure, index, [*zip(means, deviations, strict=True), found], mixed, rate),
+                False,
+            )
+        means.append(found[0])
+        deviations.append(np.minimum(found[1], found[0]))
+        mixed.append(passed)
+    return means[-1]
+
+
+Part = tuple[Floats, Floats]  # mean (K,), deviations (3, K)
+
+
+def _last(structure: Structure, index: int, parts: list[Part]) -> Floats:
+    """Return the mean until the last of the parts is there; of a choice, of those that records take."""
+    taken = range(len(parts))
+    if structure.network.nodes[index].kind == CHOICE:
+        taken = [place for place, share in enumerate(structure.shares(index)) if share > 0]
+    means: Floats = np.stack([parts[place][0] for place in taken], axis=1)
+    spreads: Floats = np.stack([parts[place][1][JOINED] for place in taken], axis=1)
+    if not spreads.any():
+        return means.max(axis=1)
+    return np.maximum(latest(means, spreads**2)[0], means.max(axis=1))
+
+
+def _repeated(structure: Structure, index: int, part: Part) -> Part:
+    """Return the sum over N passes: E[N] m, and sqrt(E[N] s^2 + Var[N] m^2) as far as it stays below E[N] m."""
+    numbers, shares = passes_by_share(structure, index)
+    times = structure.factor(index)
+    if structure.network.nodes[index].kind == FEEDBACK:
+        spread = times**2 - times
+    else:
+        spread = max(float(numbers**2 @ shares) - times**2, 0.0)
+    spread = min(spread, max(times**2 - times, 0.0))
+    own = min(times, 1.0) * times  # for fewer passes than one on average, less than E[N]
+    return times * part[0], np.sqrt(own * part[1] ** 2 + spread * part[0] ** 2)
+
+
+def _ordered(structure: Structure, index: int, parts: list[Part], mixed: list[bool], rate: float) -> Part:
+    """Return the mean until a record leaves after all that entered before it: those of its own branch, then the others."""
+    node = structure.network.nodes[index]
+    found, branches, shares = parts[index][0], [index], [1.0]
+    if node.kind == CHOICE and index not in structure.joins:
+        taken = [pair for pair in zip(node.children, structure.shares(index), strict=True) if pair[1] > 0]
+        branches, shares = [child for child, _ in taken], [share for _, share in taken]
+        passed = [mixed[child] for child in branches]
+    else:
+        passed = [mixed[node.children[0]] if node.kind == SPLIT else True]
+    means = [
+        _overtaken(structure, place, parts, rate * share) if over else parts[place][0]
+        for place, share, over in zip(branches, shares, passed, strict=True)
+    ]
+    whole = means[0]
+    if len(means) > 1:
+        spreads: Floats = np.stack([parts[place][1][WHOLE] for place in branches], axis=1)
+        share = np.array(shares)
+        whole = in_order(np.stack(means, axis=1), spreads**2, rate * share, share)[0]
+    return np.maximum(whole, found), np.zeros((3, len(found)))
+
+
+def _overtaken(structure: Structure, index: int, parts: list[Part], rate: float) -> Floats:
+    """Return the mean until a branch's records are in order again: they overtake by their services and their passes."""
+    nodes, at = structure.network.nodes, index
+    while nodes[at].kind in (SPLIT, PLACEMENT) and nodes[at].children:
+        at = nodes[at].children[0]
+    mean, spread = parts[index][0], parts[index][1][SERVED]
+    numbers, shares = np.ones(1), np.ones(1)
+    if nodes[at].kind in (REPLICATION, FEEDBACK):
+        mean, spread = parts[nodes[at].children[0]][0], parts[nodes[at].children[0]][1][SERVED]
+        numbers, shares = passes_by_share(structure, at)
+    waits = overtaken(mean[:, None] * numbers, spread[:, None] ** 2 * numbers, rate, shares)[0]
+    return np.maximum(waits, parts[index][0])
+
+
+def tangent(
+    structure: Structure, mean: Floats, deviation: Floats, overtakes: Floats, arrival_per_s: float
+) -> tuple[float, Floats, Floats]:
+    """Return a function below `latency_below`: a constant, slopes in means (n,) and in deviations (3, n), at least 0.
+
+    It touches near the allocation given, (n,) and (3, n). Cost O(n nodes).
+    """
+    n = len(mean)
+    mean = mean * (1 + APART * (GOLDEN * np.arange(1, n + 1) % 1))
+    at = np.vstack([mean, deviation])
+    scale = np.ones((8 * n + 1, 4, n))
+    for kind in range(4):
+        for side, sign in enumerate((1, -1)):
+            rows = 1 + (2 * kind + side) * n + np.arange(n)
+            scale[rows, kind, np.arange(n)] += sign * STEP
+    some = np.moveaxis(scale * at, 0, 1)
+    found = latency_below(structure, some[0], some[1:], overtakes, arrival_per_s)
+    changes = found[1:].reshape(4, 2, n)
+    slopes = np.maximum((changes[:, 0] - changes[:, 1]) / (2 * STEP * np.where(at > 0, at, 1.0)), 0.0)
+    return float(found[0] - (slopes * at).sum()), slopes[0], slopes[1:]

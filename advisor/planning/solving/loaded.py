@@ -1,0 +1,167 @@
+"""A bound of the mean latency under arrivals: each component's share of it by what it is given, whatever the others are.
+
+With z the means and deviations of stays, F a convex function below the latency (`convex`), x^ a reference and J the
+streams,
+
+    L(x) >= F(z^) + g (z(x) - z^),   z_b(x) = z_b(x_b, J_b(x)),
+
+and for any prices p >= 0 on the streams, with d J_b(x) = J_b(x) - J_b(x^) >= sum_j low_bj(x_j) (`influence`),
+
+    g z_b(x_b, J_b) >= min_J { g z_b(x_b, J) - p_b (J - J^_b) } + p_b sum_j low_bj(x_j).
+
+Every term belongs to one component, so a program over the cores finds the least sum. Prices are the slopes at x^: nothing
+is lost there, and the more the farther an allocation is from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.planning.asked.demand import Floats, Ints
+from advisor.planning.asked.options import NOTHING
+from advisor.planning.queues.convex import JOINED, SERVED, WHOLE, tangent
+from advisor.planning.queues.influence import Influence, Shapes
+from advisor.planning.queues.queueing import FULL
+from advisor.planning.queues.streams import BUSY, NEVER, Felt, edges_of, feels, renewal
+from advisor.planning.solving.objectives import about_latency
+from advisor.planning.solving.search import Problem
+
+POINTS = 48  # of a stream's range at which a stay is looked at: between two of them it counts as at the lower
+UNSTABLE = 1e100  # seconds of a shape that cannot keep up with the arrivals
+CELLS_MAX = 4_000_000  # slopes of every stream in every component that are kept: up to 300 components
+SLOPE_STEP = 1e-3  # of dispersion, for a stay's slope
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Components under arrivals near a reference, as a bound needs them.
+
+    Attributes
+    ----------
+    base : float
+        F(z^) - g z^.
+    slopes
+        g: of the latency in means (n,) and in deviations (3, n).
+    """
+
+    problem: Problem
+    influence: Influence
+    base: float
+    slopes: tuple[Floats, Floats]
+    rho: Floats
+    seconds_s: Floats
+
+    def worth(self, felt: Floats) -> Floats:
+        """Return g z of each shape at dispersions felt, (K, shapes, n) -> the same."""
+        model = self.problem.model
+        count, shapes, n = felt.shape
+        wide = (count * shapes, n)
+        seconds = np.broadcast_to(self.seconds_s.T, felt.shape).reshape(wide)
+        servers = np.broadcast_to(self.problem.options.instances.T, felt.shape).reshape(wide)
+        looped = np.array([row in self.influence.looped for row in range(n)])
+        calm = np.broadcast_to((looped & (model.curves.variation > 1)).astype(np.float64), wide)
+        wait, spread = model.waits(servers, seconds, Felt(felt.reshape(wide), calm, calm))
+        mean, own = np.where(np.isfinite(wait), wait, UNSTABLE) + seconds, seconds**2 * model.curves.variation
+        total = self.slopes[0] * mean
+        if self.slopes[1].any():
+            common = np.broadcast_to(
+                _in_common_at_most(np.clip(self.rho, NEVER, BUSY), model.curves.variation).T, felt.shape
+            ).reshape(wide)
+            with np.errstate(invalid="ignore"):
+                parts = {JOINED: own + (1 - common) * spread, WHOLE: own + spread, SERVED: own}
+                for kind, variance in parts.items():
+                    total = total + self.slopes[1][kind] * np.minimum(np.sqrt(variance), mean)
+        return total.reshape(felt.shape)
+
+    def shares(self) -> Floats:
+        """Return what each shape adds to the bound at least, (n, shapes)."""
+        problem, influence = self.problem, self.influence
+        options, model = problem.options, problem.model
+        n, shapes = options.weight.shape
+        edges = edges_of(model.windows_s)
+        floor, felt = np.zeros((1, shapes, n)), np.zeros((POINTS + 3, shapes, n))
+        ends, at = np.zeros((POINTS + 1, n)), np.zeros(n, np.int64)
+        rows: Ints = np.arange(n)
+        for row in range(n):
+            arriving, rate = influence.arriving[row], influence.rates[row]
+            ends[:, row] = arriving.here[0]
+            if rate <= 0 or row in influence.looped:
+                floor[0, :, row] = felt[:, :, row] = 1 + arriving.low.min()
+                continue
+            rho = rate * self.seconds_s[row] / options.instances[row]
+            rho, variation = np.clip(rho, NEVER, BUSY)[:, None], model.curves.variation[row]
+            floor[0, :, row], _ = feels(rho, variation, arriving.low, rate, *edges)
+            own = rho[[influence.chosen[row]]]
+            _, window = feels(own, variation, np.maximum(arriving.here, influence.calmest), rate, *edges)
+            place = at[row] = int(window[0, 0])
+            here = max(float(arriving.here[place]), influence.calmest)
+            ends[:, row] = np.linspace(arriving.low[place], arriving.high[place], POINTS + 1)
+            looked = np.concatenate([ends[:, row], [here, here + SLOPE_STEP]])
+            some, _ = feels(
+                np.tile(rho, (len(looked), 1)), variation, np.repeat(looked, shapes)[:, None], rate,
+                *(edge[place : place + 1] for edge in edges),
+            )  # fmt: skip
+            felt[:, :, row] = np.maximum(some.reshape(len(looked), shapes), floor[0, :, row])
+        worth = self.worth(felt)
+        chosen = worth[-2:, influence.chosen, rows]
+        with np.errstate(invalid="ignore"):
+            price = np.maximum((chosen[1] - chosen[0]) / SLOPE_STEP, 0.0)
+            here = np.array([some.here[place] for some, place in zip(influence.arriving, at.tolist(), strict=True)])
+            table = (worth[:POINTS] - price * (ends[1:, None] - here)).min(axis=0).T
+        table = table + self._from_streams(price, at)
+        unstable = self.rho >= FULL
+        return np.where(unstable | (options.weight >= NOTHING), UNSTABLE, table)
+
+    def _from_streams(self, price: Floats, at: Ints) -> Floats:
+        """Return what each shape does at least to the streams that the others feel, at their prices, (n, shapes)."""
+        influence = self.influence
+        total = np.zeros(self.problem.options.weight.shape)
+        for row in np.flatnonzero(price > 0).tolist():
+            moving, place = influence.arriving[row], int(at[row])
+            for kind, change in enumerate((influence.apart, influence.kept)):
+                by = change[:, :, place]
+                ends = moving.least[kind, :, place, None] * by, moving.most[kind, :, place, None] * by
+                total += price[row] * np.minimum(*ends)
+        return total
+
+
+def _in_common_at_most(rho: Floats, variation: Floats) -> Floats:
+    """Return the largest share of a wait's variance that can be common to branches of a join, (n, shapes)."""
+    c, rho = np.sqrt(np.minimum(variation, 1.0))[:, None], np.clip(rho, NEVER, BUSY)
+    low = (1 + c**3 / 2) / (1 + 3 * c**2 + 2 * c**3)
+    return low + (1 - low) * rho / (2 - rho)
+
+
+def near(problem: Problem, chosen: Ints) -> Loaded:
+    """Return what a bound near an allocation needs. Cost O(n nodes W + n shapes W) for W windows of time."""
+    model, options = problem.model, problem.options
+    rate = float(model.request.arrival_per_s or 0.0)
+    valid = np.isfinite(options.seconds_s)
+    seconds = np.where(valid, options.seconds_s, 1.0)
+    rho = np.clip(rate * model.visits[:, None] * options.heaviest * seconds, 0.0, 1.0)
+    entering = renewal(model.windows_s * rate, model.request.arrival_variation)
+    influence = Influence(
+        model.structure, Shapes(seconds, options.instances, valid & (rho < FULL)), model.curves.variation, chosen, rate,
+        entering, model.windows_s,
+    )  # fmt: skip
+    judged = model.judge(options, chosen[None])
+    own = judged.seconds_s**2 * model.curves.variation
+    spread = np.maximum(judged.stay_variance - own, 0.0)
+    mean = judged.seconds_s + judged.wait_s
+    parts = own + (1 - judged.felt.common) * spread, own + spread, own
+    deviations = np.minimum(np.sqrt(np.concatenate(parts)), mean)
+    overtakes = (np.where(valid, options.instances, NOTHING).min(axis=1) > 1).astype(np.float64)
+    base, means, spreads = tangent(model.structure, mean[0], deviations, overtakes, rate)
+    return Loaded(problem, influence, base, (means, spreads), rho, seconds)
+
+
+def is_boundable(problem: Problem) -> bool:
+    """Return whether the bound is for this problem: the mean latency, no contention, and not too many components."""
+    model = problem.model
+    n = len(problem.options.number)
+    request = model.request
+    asked = request.arrival_per_s is not None and request.quantile is None
+    asked = asked and (about_latency(request) or request.objective == "cost")
+    return asked and not model.contended and n * n * len(model.windows_s) <= CELLS_MAX

@@ -24,7 +24,8 @@ from advisor.planning.asked.options import NOTHING
 from advisor.planning.queues.convex import JOINED, SERVED, WHOLE, tangent
 from advisor.planning.queues.influence import Influence, Shapes
 from advisor.planning.queues.queueing import FULL
-from advisor.planning.queues.streams import BUSY, NEVER, Felt, edges_of, feels, renewal
+from advisor.planning.queues.returns import feels_at_least
+from advisor.planning.queues.streams import BUSY, NEVER, Felt, edges_of, renewal
 from advisor.planning.solving.objectives import about_latency
 from advisor.planning.solving.search import Problem
 
@@ -60,8 +61,8 @@ class Loaded:
         wide = (count * shapes, n)
         seconds = np.broadcast_to(self.seconds_s.T, felt.shape).reshape(wide)
         servers = np.broadcast_to(self.problem.options.instances.T, felt.shape).reshape(wide)
-        looped = np.array([row in self.influence.looped for row in range(n)])
-        calm = np.broadcast_to((looped & (model.curves.variation > 1)).astype(np.float64), wide)
+        again = np.where(model.curves.variation > 1, self.influence.again.T, 0.0)
+        calm = np.broadcast_to(again, felt.shape).reshape(wide)
         wait, spread = model.waits(servers, seconds, Felt(felt.reshape(wide), calm, calm))
         mean, own = np.where(np.isfinite(wait), wait, UNSTABLE) + seconds, seconds**2 * model.curves.variation
         total = self.slopes[0] * mean
@@ -78,32 +79,13 @@ class Loaded:
     def shares(self) -> Floats:
         """Return what each shape adds to the bound at least, (n, shapes)."""
         problem, influence = self.problem, self.influence
-        options, model = problem.options, problem.model
+        options = problem.options
         n, shapes = options.weight.shape
-        edges = edges_of(model.windows_s)
-        floor, felt = np.zeros((1, shapes, n)), np.zeros((POINTS + 3, shapes, n))
-        ends, at = np.zeros((POINTS + 1, n)), np.zeros(n, np.int64)
+        felt, ends, at = np.zeros((POINTS + 3, shapes, n)), np.zeros((POINTS + 1, n)), np.zeros(n, np.int64)
         rows: Ints = np.arange(n)
         for row in range(n):
-            arriving, rate = influence.arriving[row], influence.rates[row]
-            ends[:, row] = arriving.here[0]
-            if rate <= 0 or row in influence.looped:
-                floor[0, :, row] = felt[:, :, row] = 1 + arriving.low.min()
-                continue
-            rho = rate * self.seconds_s[row] / options.instances[row]
-            rho, variation = np.clip(rho, NEVER, BUSY)[:, None], model.curves.variation[row]
-            floor[0, :, row], _ = feels(rho, variation, arriving.low, rate, *edges)
-            own = rho[[influence.chosen[row]]]
-            _, window = feels(own, variation, np.maximum(arriving.here, influence.calmest), rate, *edges)
-            place = at[row] = int(window[0, 0])
-            here = max(float(arriving.here[place]), influence.calmest)
-            ends[:, row] = np.linspace(arriving.low[place], arriving.high[place], POINTS + 1)
-            looked = np.concatenate([ends[:, row], [here, here + SLOPE_STEP]])
-            some, _ = feels(
-                np.tile(rho, (len(looked), 1)), variation, np.repeat(looked, shapes)[:, None], rate,
-                *(edge[place : place + 1] for edge in edges),
-            )  # fmt: skip
-            felt[:, :, row] = np.maximum(some.reshape(len(looked), shapes), floor[0, :, row])
+            if influence.rates[row] > 0:
+                at[row], ends[:, row], felt[:, :, row] = self._felt(row)
         worth = self.worth(felt)
         chosen = worth[-2:, influence.chosen, rows]
         with np.errstate(invalid="ignore"):
@@ -114,16 +96,45 @@ class Loaded:
         unstable = self.rho >= FULL
         return np.where(unstable | (options.weight >= NOTHING), UNSTABLE, table)
 
+    def _felt(self, row: int) -> tuple[int, Floats, Floats]:
+        """Return the window in which a box feels its stream, ends of parts of J's range there, and what it feels at least.
+
+        That is (POINTS + 3, shapes): at the ends, at the reference and a step beyond.
+        """
+        influence, model = self.influence, self.problem.model
+        arriving, less = influence.arriving[row], influence.less[row]
+        variation, rate = float(model.curves.variation[row]), float(influence.rates[row])
+        rho, again = influence.rho[row][:, None], influence.again[row][:, None]
+        edges = edges_of(model.windows_s)
+        floor, _ = feels_at_least(
+            rho, variation, np.maximum(arriving.low - less, influence.calmest), rate, again, *edges
+        )
+        chosen, calmest = int(influence.chosen[row]), influence.calmest
+        here = np.maximum(arriving.here - less[chosen], calmest)[None]
+        place = int(feels_at_least(rho[[chosen]], variation, here, rate, again[[chosen]], *edges)[1][0, 0])
+        ends = np.linspace(arriving.low[place], arriving.high[place], POINTS + 1)
+        at = float(arriving.here[place])
+        looked = np.concatenate([ends, [at, at + SLOPE_STEP]])
+        into = np.maximum(looked[:, None] - less[:, place], calmest).reshape(-1, 1)
+        some, _ = feels_at_least(
+            np.tile(rho, (len(looked), 1)), variation, into, rate, np.tile(again, (len(looked), 1)),
+            *(edge[place : place + 1] for edge in edges),
+        )  # fmt: skip
+        felt = np.maximum(some.reshape(len(looked), -1), floor)
+        # What is felt grows with J: whatever holds for less of it holds for more.
+        felt[: POINTS + 1] = np.maximum.accumulate(felt[: POINTS + 1], axis=0)
+        return place, ends, felt
+
     def _from_streams(self, price: Floats, at: Ints) -> Floats:
         """Return what each shape does at least to the streams that the others feel, at their prices, (n, shapes)."""
         influence = self.influence
-        total = np.zeros(self.problem.options.weight.shape)
+        each = np.zeros(influence.changes.shape[:2])
         for row in np.flatnonzero(price > 0).tolist():
             moving, place = influence.arriving[row], int(at[row])
-            for kind, change in enumerate((influence.apart, influence.kept)):
-                by = change[:, :, place]
-                ends = moving.least[kind, :, place, None] * by, moving.most[kind, :, place, None] * by
-                total += price[row] * np.minimum(*ends)
+            by = influence.changes[:, :, place]
+            each += price[row] * np.minimum(moving.least[:, place, None] * by, moving.most[:, place, None] * by)
+        total = np.zeros(self.problem.options.weight.shape)
+        np.add.at(total, influence.owner, each)
         return total
 
 

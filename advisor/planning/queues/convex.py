@@ -9,6 +9,7 @@ What branches of a join have in common, and how joins and order themselves vary,
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, PLACEMENT, REPLICATION, SERIES, SPLIT
 from advisor.planning.asked.demand import Floats
@@ -150,13 +151,30 @@ def tangent(
     n = len(mean)
     mean = mean * (1 + APART * (GOLDEN * np.arange(1, n + 1) % 1))
     at = np.vstack([mean, deviation])
-    scale = np.ones((8 * n + 1, 4, n))
-    for kind in range(4):
-        for side, sign in enumerate((1, -1)):
-            rows = 1 + (2 * kind + side) * n + np.arange(n)
-            scale[rows, kind, np.arange(n)] += sign * STEP
+    asked = np.zeros((4, n), np.bool_)
+    asked[0] = True
+    asked[1 + JOINED] = _below(structure, structure.joins)
+    ordered = frozenset(index for index, node in enumerate(structure.network.nodes) if node.ordered)
+    asked[1 + WHOLE] = asked[1 + SERVED] = _below(structure, ordered)
+    kinds, rows = np.nonzero(asked & (at > 0))
+    scale = np.ones((len(rows) + 1, 4, n))
+    scale[np.arange(1, len(rows) + 1), kinds, rows] += STEP
     some = np.moveaxis(scale * at, 0, 1)
     found = latency_below(structure, some[0], some[1:], overtakes, arrival_per_s)
-    changes = found[1:].reshape(4, 2, n)
-    slopes = np.maximum((changes[:, 0] - changes[:, 1]) / (2 * STEP * np.where(at > 0, at, 1.0)), 0.0)
+    slopes = np.zeros((4, n))
+    slopes[kinds, rows] = np.maximum((found[1:] - found[0]) / (STEP * at[kinds, rows]), 0.0)
     return float(found[0] - (slopes * at).sum()), slopes[0], slopes[1:]
+
+
+def _below(structure: Structure, above: frozenset[int]) -> NDArray[np.bool_]:
+    """Return which boxes stand below one of some nodes, (n,)."""
+    nodes = structure.network.nodes
+    found = np.zeros(len(structure.rows), np.bool_)
+    todo = [(len(nodes) - 1, False)]
+    while todo:
+        index, inside = todo.pop()
+        inside = inside or index in above
+        if index in structure.rows:
+            found[structure.rows[index]] = inside
+        todo += [(child, inside) for child in nodes[index].children]
+    return found

@@ -65,20 +65,24 @@ def solve(problem: Problem) -> Found | None:
         _repaired(problem)
     if problem.best is None:
         return None
-    if problem.best_key[0] > bound + PROVED * abs(bound) and problem.model.request.objective == "latency":
+    loaded, structure = is_boundable(problem), problem.model.structure
+    latency = problem.model.request.objective == "latency" and (not loaded or structure.joins or structure.keeps_order)
+    if problem.best_key[0] > bound + PROVED * abs(bound) and latency:
         bound = max(bound, _linear_rounds(problem))
+    if loaded:
+        bound = max(bound, _loaded_rounds(problem))
     if problem.model.request.objective == "fewest_cores" and problem.best_key[0] > bound:
         bound = max(bound, _fewest_by_sum(problem))
     if problem.best_key[0] > bound + PROVED * abs(bound):
-        climb(problem)
-    if problem.best_key[0] > bound + PROVED * abs(bound) and is_boundable(problem):
-        bound = max(bound, _loaded_rounds(problem))
+        if climb(problem) and loaded:
+            bound = max(bound, _loaded_rounds(problem))
     value = problem.best_key[0]
     return Found(problem.best, min(bound, value), exact=value <= bound + PROVED * abs(bound))
 
 
 LOADED_ROUNDS = 3  # of a bound under arrivals, each near the best found so far
 SLACK = 1e-5  # relative, of a bound under arrivals: what numerical integrals may be wrong by
+IDLE_MAX = 2  # rounds in a row that find nothing better, where no bound comes of them
 LINEAR_ROUNDS = 12  # of solving for the latency's weighted sum
 PROVED = 1e-9  # a score this near its bound counts as the best
 
@@ -149,7 +153,7 @@ def _linear_rounds(problem: Problem) -> float:
     if cells(options, problem.cores) > PROGRAM_CELLS_MAX:
         return bound
     assert problem.best is not None  # the caller found one
-    chosen, weights = problem.best, np.zeros(len(options.number))
+    chosen, weights, idle = problem.best, np.zeros(len(options.number)), 0
     for turn in range(LINEAR_ROUNDS):
         judged = model.judge(options, chosen[None])
         if not np.isfinite(judged.latency_s[0]) or problem.out_of_work:
@@ -163,8 +167,9 @@ def _linear_rounds(problem: Problem) -> float:
         if certain and program.unit == 1:
             bound = max(bound, program.on(problem.cores) * (1 - STEP))
         following = program.chosen(problem.cores)
-        problem.offer(following[None])
-        if problem.best_key[0] <= bound * (1 + CLOSE) or (turn > 2 and (following == chosen).all()):
+        idle = 0 if problem.offer(following[None]) else idle + 1
+        settled = turn > 2 and (following == chosen).all()
+        if problem.best_key[0] <= bound * (1 + CLOSE) or settled or (idle > IDLE_MAX and not certain):
             break
         chosen = following
     return bound
@@ -189,7 +194,6 @@ def _loaded_rounds(problem: Problem) -> float:
         bound = max(bound, found)
         if program.unit > 1 or not problem.offer(program.chosen(wanted)[None]):
             break
-        climb(problem)
     return bound
 
 

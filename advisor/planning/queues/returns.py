@@ -25,6 +25,23 @@ def depths_of(structure: Structure) -> list[int]:
     return found
 
 
+def join_shares(structure: Structure) -> Floats:
+    """Return the share of the records of the innermost join around a box that come to it, (n,); 0 outside joins."""
+    nodes = structure.network.nodes
+    found = np.zeros(len(structure.rows))
+    todo = [(len(nodes) - 1, 0.0)]
+    while todo:
+        index, share = todo.pop()
+        if index in structure.rows:
+            found[structure.rows[index]] = share
+        here, node = 1.0 if index in structure.joins else share, nodes[index]
+        shares = structure.shares(index) if node.kind == CHOICE else [1.0] * len(node.children)
+        if node.kind in (REPLICATION, FEEDBACK):
+            shares = [passes_of(structure, index)[0]]
+        todo += [(child, here * part) for child, part in zip(node.children, shares, strict=True)]
+    return found
+
+
 def returning_at_most(
     structure: Structure, rho: Floats, seconds_s: Floats, instances: Ints, possible: NDArray[np.bool_], variation: Floats
 ) -> Floats:

@@ -322,7 +322,7 @@ def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
     return total
 
 
-def in_common(rho: Floats, variation: Floats, share: float, left: Floats) -> Floats:
+def in_common(rho: Floats, variation: Floats, share: float | Floats, left: Floats) -> Floats:
     """Return the share of a wait's variance that it has in common with those in other branches of a join.
 
     Parameters

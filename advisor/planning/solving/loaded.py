@@ -24,8 +24,8 @@ from advisor.planning.asked.options import NOTHING
 from advisor.planning.queues.convex import JOINED, SERVED, WHOLE, tangent
 from advisor.planning.queues.influence import Influence, Shapes
 from advisor.planning.queues.queueing import FULL
-from advisor.planning.queues.returns import feels_at_least
-from advisor.planning.queues.streams import BUSY, NEVER, Felt, edges_of, renewal
+from advisor.planning.queues.returns import feels_at_least, join_shares
+from advisor.planning.queues.streams import BUSY, NEVER, Felt, edges_of, in_common, renewal
 from advisor.planning.solving.objectives import about_latency
 from advisor.planning.solving.search import Problem
 
@@ -45,6 +45,10 @@ class Loaded:
         F(z^) - g z^.
     slopes
         g: of the latency in means (n,) and in deviations (3, n).
+    rho, seconds_s : (n, shapes)
+        Of the busiest instance.
+    common : (n, shapes)
+        As `common_at_most` gives it.
     """
 
     problem: Problem
@@ -53,6 +57,7 @@ class Loaded:
     slopes: tuple[Floats, Floats]
     rho: Floats
     seconds_s: Floats
+    common: Floats
 
     def worth(self, felt: Floats) -> Floats:
         """Return g z of each shape at dispersions felt, (K, shapes, n) -> the same."""
@@ -67,9 +72,7 @@ class Loaded:
         mean, own = np.where(np.isfinite(wait), wait, UNSTABLE) + seconds, seconds**2 * model.curves.variation
         total = self.slopes[0] * mean
         if self.slopes[1].any():
-            common = np.broadcast_to(
-                _in_common_at_most(np.clip(self.rho, NEVER, BUSY), model.curves.variation).T, felt.shape
-            ).reshape(wide)
+            common = np.broadcast_to(self.common.T, felt.shape).reshape(wide)
             with np.errstate(invalid="ignore"):
                 parts = {JOINED: own + (1 - common) * spread, WHOLE: own + spread, SERVED: own}
                 for kind, variance in parts.items():
@@ -138,11 +141,20 @@ class Loaded:
         return total
 
 
-def _in_common_at_most(rho: Floats, variation: Floats) -> Floats:
-    """Return the largest share of a wait's variance that can be common to branches of a join, (n, shapes)."""
-    c, rho = np.sqrt(np.minimum(variation, 1.0))[:, None], np.clip(rho, NEVER, BUSY)
-    low = (1 + c**3 / 2) / (1 + 3 * c**2 + 2 * c**3)
-    return low + (1 - low) * rho / (2 - rho)
+def common_at_most(problem: Problem, rho: Floats) -> Floats:
+    """Return the largest share of a wait's variance that other branches of the join around a box have too, (n, shapes).
+
+    Of what varies in the queue, c_a^2 + c_s^2, the join's own stream brought at most its records' share of its dispersion,
+    and that is at most the largest of what enters, of all services and of a Poisson stream, or without bound behind order.
+    """
+    model = problem.model
+    share, variation = join_shares(model.structure), model.curves.variation
+    burst = max(1.0, model.request.arrival_variation, float(variation[model.visits > 0].max(initial=1.0)))
+    brought = np.where(share > 0, np.inf if model.structure.keeps_order else burst * share, 0.0)
+    with np.errstate(invalid="ignore"):
+        left = np.where(np.isinf(brought), 1.0, brought / np.maximum(brought + variation, NEVER))
+    some = left[:, None]
+    return in_common(np.clip(rho, NEVER, BUSY), variation[:, None], share[:, None], some)
 
 
 def near(problem: Problem, chosen: Ints) -> Loaded:
@@ -165,7 +177,7 @@ def near(problem: Problem, chosen: Ints) -> Loaded:
     deviations = np.minimum(np.sqrt(np.concatenate(parts)), mean)
     overtakes = (np.where(valid, options.instances, NOTHING).min(axis=1) > 1).astype(np.float64)
     base, means, spreads = tangent(model.structure, mean[0], deviations, overtakes, rate)
-    return Loaded(problem, influence, base, (means, spreads), rho, seconds)
+    return Loaded(problem, influence, base, (means, spreads), rho, seconds, common_at_most(problem, rho))
 
 
 def is_boundable(problem: Problem) -> bool:

@@ -11,7 +11,7 @@ from advisor.planning.asked.options import NOTHING
 from advisor.planning.queues.streams import Felt
 from advisor.planning.solving.costs import CLOSE, cheapest, cost_bound, cost_under_arrivals
 from advisor.planning.solving.linear import STEP, weights_of
-from advisor.planning.solving.loaded import is_boundable, near
+from advisor.planning.solving.loaded import UNSTABLE, is_boundable, near
 from advisor.planning.solving.objectives import about_latency, meets
 from advisor.planning.solving.option_prices import priced_shapes
 from advisor.planning.solving.search import (
@@ -163,7 +163,7 @@ def _linear_rounds(problem: Problem) -> float:
         weights = here if turn == 0 else weights + (here - weights) / (1 + turn / 2)
         others, streams = model.coupling(judged, cores)
         _, stays = model.stays(options, others[0], streams.first())
-        program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
+        program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, UNSTABLE), problem.cores)
         if certain and program.unit == 1:
             bound = max(bound, program.on(problem.cores) * (1 - STEP))
         following = program.chosen(problem.cores)
@@ -208,7 +208,7 @@ def _fewest_by_sum(problem: Problem) -> float:
     _, instances, _, _ = options.pick(problem.best[None])
     _, stays = model.stays(options, *_still(problem))
     weights = weights_of(model, judged, instances)
-    program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
+    program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, UNSTABLE), problem.cores)
     fewest = program.fewest(float(target or 0.0) * (1 + STEP))
     return float(problem.cores if fewest is None else fewest)
 
@@ -278,6 +278,8 @@ def _fewest_for_latency(problem: Problem, program: TreeProgram, stays: Floats) -
         return []
     if program.unit > 1 and low is not None:
         low = int(options.least.sum())
+    if is_boundable(problem) and cells(options, problem.cores) <= PROGRAM_CELLS_MAX:
+        return _fewest_rounds(problem, program.chosen(problem.cores))
     best: Ints | None = None
     low, high, at = low or int(options.least.sum()), problem.cores, low or int(options.least.sum())
     while low <= high:
@@ -301,10 +303,46 @@ def _fewest_for_latency(problem: Problem, program: TreeProgram, stays: Floats) -
     return [] if best is None else [best]
 
 
+def _fewest_rounds(problem: Problem, chosen: Ints) -> list[Ints]:
+    """Return shapes on the fewest cores found under arrivals, by weighted sums of stays, as `_linear_rounds`.
+
+    Near an allocation the latency is such a sum and a rest; the fewest cores on which both meet the target come next. A
+    number of cores on which MISSES_MAX allocations miss it is given up. Weights are averaged: at joins a sum alone would take
+    the cores from one branch, then from the other.
+    """
+    model, options, best = problem.model, problem.options, list[Ints]()
+    target, rows = (model.request.target or {})["latency_s"], np.arange(len(chosen))
+    low, high, misses = int(options.least.sum()), problem.cores + 1, 0
+    weights, turn = np.zeros(len(chosen)), 0
+    while low < high and not problem.out_of_work:
+        judged, _, used = problem.judge(chosen[None])
+        if not np.isfinite(judged.latency_s[0]):
+            break
+        if judged.latency_s[0] <= target and used[0] < high:
+            best, high, misses = [chosen], int(used[0]), 0
+        else:
+            misses += 1
+            low, misses = (max(low, int(used[0])) + 1, 0) if misses >= MISSES_MAX else (low, misses)
+        cores, instances, _, _ = options.pick(chosen[None])
+        here = weights_of(model, judged, instances)
+        weights, turn = (here if turn == 0 else weights + (here - weights) / min(1 + turn / 2, AVERAGED)), turn + 1
+        others, streams = model.coupling(judged, cores)
+        _, stays = model.stays(options, others[0], streams.first())
+        values = weights[:, None] * np.where(np.isfinite(stays), stays, UNSTABLE)
+        program = sum_program(options, values, problem.cores)
+        rest = float(judged.latency_s[0] - values[rows, chosen].sum())
+        reached = program.latency_s + rest <= target
+        wanted = int(program.counts[int(reached.argmax())]) if reached.any() else problem.cores
+        chosen = program.chosen(min(max(wanted, low), high - 1))
+    return best
+
+
 def _reaches(problem: Problem, shapes: Ints) -> bool:
     return bool(meets(problem.model.request, problem.model.judge(problem.options, shapes[None]))[0])
 
 
+MISSES_MAX = 4  # allocations on one number of cores that miss a target before more cores are tried
+AVERAGED = 3.0  # rounds over which weights are averaged on the way to the fewest cores
 INNER_WORK = 2_000  # steps of each search for a latency on a number of cores
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.asked.demand import Floats, Ints
-from advisor.planning.queues.returns import depths_of, returning_at_most
-from advisor.planning.queues.streams import BUSY, NEVER, kept_of, passes_of, renewal
+from advisor.planning.queues.returns import NEVER, depths_of, passes_of, returning_at_most
+from advisor.planning.queues.streams import BUSY, kept_of, renewal
 from advisor.planning.queues.structure import Structure
 
 
@@ -128,7 +128,9 @@ class Influence:
         self.rates = arrival_per_s * structure.visits.per_record
         n, windows = len(chosen), len(windows_s)
         self.rho: Floats = np.clip(self.rates[:, None] * shapes.seconds_s / shapes.instances, NEVER, BUSY)
-        self.again = returning_at_most(structure, self.rho, shapes.seconds_s, shapes.instances, shapes.possible, variation)
+        self.again = returning_at_most(
+            structure, self.rho, shapes.seconds_s, shapes.instances, shapes.possible, variation
+        )
         self.less = np.zeros((n, shapes.seconds_s.shape[1], windows))
         # Of each box: what it keeps, and the streams that pass it.
         depths = depths_of(structure)
@@ -164,9 +166,7 @@ class Influence:
             [kept for _, kept in parts]
         )
 
-    def _split(
-        self, into: Streams, way: Moving, ways: list[tuple[float, Streams, Moving]]
-    ) -> tuple[Streams, Moving]:
+    def _split(self, into: Streams, way: Moving, ways: list[tuple[float, Streams, Moving]]) -> tuple[Streams, Moving]:
         """As `streams._split`: each branch's records, and what two branches still have in common of the stream."""
         if not ways:
             return into, way
@@ -214,7 +214,10 @@ class Influence:
         lines = [(keeps, self._calmest_services(row, again))] * max(len(into) - 1, 1)
         if len(into) > 1:
             lines.append(((1 - gone[1], 1 - gone[0]), self._calmest_services(row, np.zeros_like(again))))
-        found = [self._passed(row, which, stream, *line) for which, (stream, line) in enumerate(zip(into, lines, strict=True))]
+        found = [
+            self._passed(row, which, stream, *line)
+            for which, (stream, line) in enumerate(zip(into, lines, strict=True))
+        ]
         some, at, middle = self.shapes.possible[row], int(self.chosen[row]), (keeps[0] + keeps[1]) / 2
         self.changes[self.first[row]] = middle - middle[at]
         own = Moving.fixed(middle[at], self.parts)
@@ -284,3 +287,25 @@ def _mean(parts: list[Moving]) -> Moving:
     for part in parts[1:]:
         found = found.plus(part.times(1 / len(parts)))
     return found
+
+
+def feels_at_least(
+    rho: Floats, variation: float, into: Floats, rate: float, again: Floats, lowest: Floats, highest: Floats
+) -> tuple[Floats, Ints]:
+    """Return at least what `streams.feels` says where up to `again` of the visits count as one with the visit before.
+
+    At the time t = theta t^, t^ the one at which a dispersion I is felt, a queue feels (I + c^2) (2 sqrt(theta) - theta) -
+    c^2. With the visits that count together both t^ and c^2 change, each in one direction. Without any it is exact.
+    """
+    several = again + (1 - again) * variation
+    least, most = np.minimum(several, variation), np.maximum(several, variation)
+    pace = 2 * (1 - rho) ** 2 * rate / rho**2
+    at = np.clip((1 + into + variation) / pace, lowest, highest)
+    theta = (
+        at * pace / np.maximum(1 + into + least, NEVER),
+        at * pace * (1 - again) / np.maximum(1 + into + most, NEVER),
+    )
+    share = np.minimum(*(2 * np.sqrt(some) - some for some in theta))
+    found = (1 + into) * share - most * (1 - share)
+    window = found.argmax(axis=1, keepdims=True)
+    return np.take_along_axis(found, window, axis=1)[:, 0], window

@@ -14,12 +14,13 @@ import numpy as np
 
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.asked.demand import Floats, Ints
+from advisor.planning.queues.returns import NEVER, busiest_of, in_the_long_run, passes_of, returning
 from advisor.planning.queues.structure import Batches, Seen, Structure
 
 WINDOWS_RATIO = 1.5  # of neighbouring windows: ones of 1.1 change latencies by 0.1 % at the median, by 2 % at most
 WINDOWS_MAX = 40  # beyond, the shortest go: they are those of queues that hardly wait
 BUSIEST = 0.95  # utilizations beyond feel the longest window, which has no end, or the one before
-NEVER = 1e-12  # utilizations below count as no stream at all
+CELLS = 400_000  # boxes times allocations times windows that are looked at at once: some MB
 BUSY = 1 - 1e-6  # utilizations above are taken as this: no window reaches further
 
 
@@ -108,8 +109,8 @@ def felt(
     if windows_s is None:
         rates = arrival_per_s * structure.visits.per_record
         windows_s = windows_of(rates, (seconds_s / instances).min(axis=0), seconds_s.max(axis=0))
-    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}), windows_s)
-    stream = np.tile(renewal(windows_s * arrival_per_s, entering), (2, len(seconds_s), 1))
+    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}), windows_s, entering)
+    stream = np.tile(renewal(windows_s * arrival_per_s, entering), (1, len(seconds_s), 1))
     flow.walk(len(structure.network.nodes) - 1, stream, Way(1.0, 1.0, None))
     return Felt(flow.streams, flow.again, flow.common)
 
@@ -174,7 +175,7 @@ class Way:
         return self if self.common is None else Way(self.passes, self.share, self.common * kept)
 
 
-# A stream, (2, K, W): of the records new to all loops around it, and of all that come; outside loops they are one.
+# A stream, (2, K, W): of the records new to all loops around it, and of all that come; outside loops one, (1, K, W).
 # What they have beyond a Poisson stream: I - 1.
 Stream = Floats
 Passed = tuple[Stream, Floats]  # after a part, and the share of what it was before that is still in it, (K, W)
@@ -197,12 +198,13 @@ class _Flow:
 
     def __init__(
         self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float,
-        seen: Seen, windows_s: Floats,
+        seen: Seen, windows_s: Floats, entering: float,
     ) -> None:  # fmt: skip
         self.structure, self.instances, self.seen = structure, instances, seen
         self.seconds_s = seconds_s
         self.rates = arrival_per_s * structure.visits.per_record
-        self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
+        rho: Floats = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
+        self.rho = rho
         self.busiest = busiest_of(structure, self.rho)
         # The window in which a queue feels its stream, of M/G/n: rho s (1 + c_s^2) / (2 (1 - rho)^2).
         feels = self.rho * seconds_s / instances * (1 + variation) / 2 / (1 - self.rho) ** 2
@@ -212,13 +214,15 @@ class _Flow:
         self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
         self.windows_s = windows_s
         self.lowest, self.highest = edges_of(windows_s)
+        self.ever = in_the_long_run(structure, float(entering))
+        self.slab, self.linked = slice(0, 0), (rho, rho, rho, rho)
 
     def walk(self, index: int, into: Stream, way: Way) -> Passed:
         """Return what leaves a node: as `inside`, and where order is kept in batches."""
         out, kept = self.inside(index, into, way)
         if index in self.seen.batches:
             batches = in_batches(self.seen.batches[index], self.busiest[index], self.windows_s)
-            out = out + np.stack([batches / way.passes, batches])
+            out = out + np.stack([batches / way.passes, batches][-len(out) :])
         return out, kept
 
     def inside(self, index: int, into: Stream, way: Way) -> Passed:
@@ -240,9 +244,9 @@ class _Flow:
             ways = [(past, (past * into, np.ones_like(into[0])))] if past > 0 else []
             if enters > 0:
                 # What comes again is taken as Poisson on its way in.
-                inner = np.stack([enters * into[0], enters * into[1] / times])
+                inner = np.stack([enters * into[0], enters * into[-1] / times])
                 (fresh, _), kept = self.walk(children[0], inner, way.part(enters, times))
-                ways.append((enters, (np.stack([fresh, fresh + kept * enters * (into[1] - into[0])]), kept)))
+                ways.append((enters, (fresh + kept * enters * (into - into[0]), kept)))
             return _split(into, ways)
         if node.kind == SERIES or len(children) < 2:
             kept = np.ones_like(into[0])
@@ -258,25 +262,42 @@ class _Flow:
         if self.rates[row] <= 0:
             return stream, np.ones_like(stream[0])
         rho, variation, again = (some[:, row][:, None] for some in (self.rho, self.variation, self.again))
-        # Of what queues here, the share that is new to all loops: 1 where all that comes again counts as one service.
-        share = np.minimum(1.0, 1 / (way.passes * (1 - again)))
-        fresh = (share - 1 / way.passes) / (1 - 1 / way.passes) if way.passes > 1 else np.ones_like(share)
-        into = fresh * stream[0] + (1 - fresh) * stream[1]
+        share, fresh, gone, services = self._links(row)
+        into = stream[0] if len(stream) == 1 else fresh * stream[0] + (1 - fresh) * stream[1]
         rate = self.rates[row] * (1 - again)
         felt, at = feels(rho, variation, into, rate, self.lowest, self.highest)
         self.streams[:, row] = felt
         if way.common is not None:
-            left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0]
+            left = way.common[np.arange(len(at)), at] * share[:, 0]
             left = np.minimum(left / np.maximum(felt + variation[:, 0], NEVER), 1.0)
             self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, left)
-        servers = self.instances[:, row][:, None]
-        gone, services = behind(rho, variation, rate, servers, into[:, -1:], self.windows_s)
         lost = share * gone
         out = (1 - lost) * stream[0] + lost * services
         if way.passes == 1:
-            return np.stack([out, out]), 1 - lost
+            return np.stack([out] * len(stream)), 1 - lost
         every = renewal(self.rates[row] / rho * self.windows_s, self.single[row])
         return np.stack([out, (1 - gone) * stream[1] + gone * every]), 1 - lost
+
+    def _links(self, row: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return what a box does to streams: of what queues there the share that is new to all loops, and how much of that
+        it feels, (K, 1); what departures lose, and the dispersion of services, (K, W). Done for many boxes at once.
+        """
+        if not self.slab.start <= row < self.slab.stop:
+            count = max(1, CELLS // (len(self.rho) * len(self.windows_s)))
+            self.slab = slice(row, min(row + count, self.rho.shape[1]))
+            some = self.slab
+            rho, variation, again = (part[:, some].T[:, :, None] for part in (self.rho, self.variation, self.again))
+            servers: Ints = self.instances[:, some].T[:, :, None]
+            passes, first, last = (part[some, None, None] for part in self.ever)
+            # Of what queues here, the share that is new to all loops: 1 where all that comes again counts as one service.
+            share = np.minimum(1.0, 1 / (passes * (1 - again)))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                fresh = np.where(passes > 1, (share - 1 / passes) / (1 - 1 / passes), 1.0)
+            rate = np.maximum(self.rates[some, None, None], NEVER) * (1 - again)  # of those without records nobody asks
+            ever = fresh * first + (1 - fresh) * last
+            self.linked = share, fresh, *behind(rho, variation, rate, servers, ever, self.windows_s)
+        share, fresh, gone, services = (part[row - self.slab.start] for part in self.linked)
+        return share, fresh, gone, services
 
 
 def behind(
@@ -293,7 +314,7 @@ def behind(
 def feels(
     rho: Floats, variation: Floats, into: Floats, rate: Floats, lowest: Floats, highest: Floats
 ) -> tuple[Floats, Ints]:
-    """Return the dispersion that a queue feels, (K,), and the window in which it does, (K, 1).
+    """Return the dispersion that a queue feels, and the window in which it does, (K,) each.
 
     Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and You
     2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in each
@@ -303,9 +324,8 @@ def feels(
     best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
     at = np.clip(best, lowest, highest)
     work = rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at
-    window = work.argmax(axis=1, keepdims=True)
-    dispersion = np.take_along_axis(work, window, axis=1) * 2 * (1 - rho) * rate / rho**2
-    return (dispersion - variation)[:, 0], window
+    dispersion = work.max(axis=1) * (2 * (1 - rho) * rate / rho**2)[:, 0]
+    return dispersion - np.broadcast_to(variation, rho.shape)[:, 0], work.argmax(axis=1)
 
 
 def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
@@ -343,68 +363,3 @@ def in_common(rho: Floats, variation: Floats, share: float | Floats, left: Float
     low = (1 + c**3 / 2) / (1 + 3 * c**2 + 2 * c**3)
     high = left * (3 + left) / 4
     return np.where(left > 0, share * low + (high - share * low) * rho / (2 - rho), 0.0)
-
-
-def passes_of(structure: Structure, index: int) -> tuple[float, float]:
-    """Return the share of records that pass a loop at all, and how often those do on average."""
-    times = structure.factor(index)
-    if structure.network.nodes[index].kind == FEEDBACK:
-        return 1.0, times
-    enters = 1 - structure.visits.routing.depths[index][0]
-    return (enters, times / enters) if enters > 0 else (0.0, 1.0)
-
-
-def busiest_of(structure: Structure, rho: Floats) -> list[Floats]:
-    """Return the highest utilization inside each node, (K,) each."""
-    busiest: list[Floats] = []
-    for index, node in enumerate(structure.network.nodes):
-        if index in structure.rows:
-            busiest.append(rho[:, structure.rows[index]])
-        else:
-            busiest.append(np.maximum.reduce([np.zeros(len(rho)), *(busiest[child] for child in node.children)]))
-    return busiest
-
-
-def returning(structure: Structure, rho: Floats, busiest: list[Floats], feels_s: Floats, seen: Seen) -> Floats:
-    """Return the share of each component's visits after which a record comes again before it meets a busier one, (K, n).
-
-    Such visits hold the queue up together, as one service (Whitt and You 2022, near-immediate feedback). A pass of a loop
-    with return probability r = 1 - 1 / E[passes] comes to the component with probability p, to nobody busier instead with
-    probability b, and is otherwise lost: q = r p / (1 - r b). Visits that are L apart are together in windows of t to the
-    share E[(1 - L / t)+], which is all that they add to its dispersion: 1 - (1 - exp(-t / L)) L / t for exponential L of
-    that mean, with t the window that the queue feels (`feels_s`, over 1 - q). Cost O(K nodes depth).
-    """
-    nodes = structure.network.nodes
-    none = np.zeros(len(rho))
-    once = np.ones(rho.shape)  # the share that does not come again
-    for index, node in enumerate(nodes):
-        if node.kind not in (REPLICATION, FEEDBACK):
-            continue
-        back = 1 - 1 / max(passes_of(structure, index)[1], 1.0)
-        if back <= 0:
-            continue
-        todo: list[tuple[int, Floats, float, tuple[tuple[float, Floats], ...]]] = [(node.children[0], none, 1.0, ())]
-        while todo:
-            at, beside, reached, elsewhere = todo.pop()
-            inner = nodes[at]
-            if at in structure.rows:
-                row = structure.rows[at]
-                own = rho[:, row]
-                other = sum((share * (most <= own) for share, most in elsewhere), none)
-                soon = back * reached / (1 - back * other)
-                if index in seen.passes_s and seen.stays_s is not None:
-                    away = np.maximum(seen.passes_s[index] - reached * seen.stays_s[:, row], 0.0) / (1 - back * other)
-                    ratio = np.maximum(feels_s[:, row] / (1 - soon) / np.maximum(away, NEVER), NEVER)
-                    soon = soon * (1 + np.expm1(-ratio) / ratio)
-                once[:, row] *= np.where(beside <= own, 1 - soon, 1.0)
-                continue
-            for place, child in enumerate(inner.children):
-                rest = [busiest[some] for some in inner.children[:place] + inner.children[place + 1 :]]
-                if inner.kind == CHOICE and at not in structure.joins:
-                    shares = structure.shares(at)
-                    others = [reached * share for share in shares[:place] + shares[place + 1 :]]
-                    here = elsewhere + tuple(zip(others, rest, strict=True))
-                    todo.append((child, beside, reached * shares[place], here))
-                else:
-                    todo.append((child, np.maximum.reduce([beside, *rest]), reached, elsewhere))
-    return 1 - once

@@ -22,10 +22,10 @@ import numpy as np
 from advisor.planning.asked.demand import Floats, Ints
 from advisor.planning.asked.options import NOTHING
 from advisor.planning.queues.convex import JOINED, SERVED, WHOLE, tangent
-from advisor.planning.queues.influence import Influence, Shapes
+from advisor.planning.queues.influence import Influence, Shapes, feels_at_least
 from advisor.planning.queues.queueing import FULL
-from advisor.planning.queues.returns import feels_at_least, join_shares
-from advisor.planning.queues.streams import BUSY, NEVER, Felt, edges_of, in_common, renewal
+from advisor.planning.queues.returns import NEVER, join_shares
+from advisor.planning.queues.streams import BUSY, Felt, edges_of, in_common, renewal
 from advisor.planning.solving.objectives import about_latency
 from advisor.planning.solving.search import Problem
 
@@ -83,9 +83,9 @@ class Loaded:
         """Return what each shape adds to the bound at least, (n, shapes)."""
         problem, influence = self.problem, self.influence
         options = problem.options
-        n, shapes = options.weight.shape
+        n, shapes = len(options.number), int(options.weight.shape[1])
         felt, ends, at = np.zeros((POINTS + 3, shapes, n)), np.zeros((POINTS + 1, n)), np.zeros(n, np.int64)
-        rows: Ints = np.arange(n)
+        rows = np.arange(n)
         for row in range(n):
             if influence.rates[row] > 0:
                 at[row], ends[:, row], felt[:, :, row] = self._felt(row)
@@ -115,9 +115,10 @@ class Loaded:
         chosen, calmest = int(influence.chosen[row]), influence.calmest
         here = np.maximum(arriving.here - less[chosen], calmest)[None]
         place = int(feels_at_least(rho[[chosen]], variation, here, rate, again[[chosen]], *edges)[1][0, 0])
-        ends = np.linspace(arriving.low[place], arriving.high[place], POINTS + 1)
+        low, high = float(arriving.low[place]), float(arriving.high[place])
+        ends: Floats = low + (high - low) * (np.arange(POINTS + 1) / POINTS)
         at = float(arriving.here[place])
-        looked = np.concatenate([ends, [at, at + SLOPE_STEP]])
+        looked: Floats = np.append(ends, [at, at + SLOPE_STEP])
         into = np.maximum(looked[:, None] - less[:, place], calmest).reshape(-1, 1)
         some, _ = feels_at_least(
             np.tile(rho, (len(looked), 1)), variation, into, rate, np.tile(again, (len(looked), 1)),

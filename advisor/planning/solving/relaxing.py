@@ -73,9 +73,8 @@ def solve(problem: Problem) -> Found | None:
         bound = max(bound, _loaded_rounds(problem))
     if problem.model.request.objective == "fewest_cores" and problem.best_key[0] > bound:
         bound = max(bound, _fewest_by_sum(problem))
-    if problem.best_key[0] > bound + PROVED * abs(bound):
-        if climb(problem) and loaded:
-            bound = max(bound, _loaded_rounds(problem))
+    if problem.best_key[0] > bound + PROVED * abs(bound) and climb(problem) and loaded:
+        bound = max(bound, _loaded_rounds(problem))
     value = problem.best_key[0]
     return Found(problem.best, min(bound, value), exact=value <= bound + PROVED * abs(bound))
 

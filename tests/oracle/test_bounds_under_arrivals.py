@@ -17,7 +17,7 @@ from advisor.domain.networks import Network, series
 from advisor.errors import ImpossibleTarget
 from advisor.planning import Request, plan
 from advisor.planning.asked.visits import visits_of
-from advisor.planning.queues.convex import latency_below
+from advisor.planning.queues.convex import alone_below, latency_below
 from advisor.planning.queues.influence import feels_at_least
 from advisor.planning.queues.streams import edges_of, feels
 from advisor.planning.solving import relaxing
@@ -213,3 +213,25 @@ def test_fifty_components_under_arrivals_are_within_a_hundredth(variation: float
     fewest = plan(network, curves, Request(cores=200, objective="fewest_cores", target=target, arrival_per_s=rate))
     assert fewest.gap is not None
     assert fewest.gap <= 0.02
+
+
+def test_the_latency_of_a_record_alone_is_above_its_tangents() -> None:
+    """Also for joins in joins, choices in joins and times that vary more than exponential ones."""
+    joined = 0
+    for seed in range(500, 560):
+        problem = problem_of(seed, arrival_per_s=None)
+        model, options = problem.model, problem.options
+        rng = np.random.default_rng(seed)
+        chosen = np.stack([rng.integers(0, options.number) for _ in range(100)])
+        judged = model.judge(options, chosen)
+        for reference in (int(judged.latency_s.argmin()), 0):
+            here = judged.alone_s[reference]
+            base, slopes, moves, at = alone_below(model.structure, here, model.curves.variation)
+            below = base + judged.alone_s @ slopes - np.abs(judged.alone_s - at) @ moves
+            assert (below <= judged.latency_s * (1 + relaxing.SLACK)).all(), seed
+            if not moves.any() and (model.curves.variation <= 1).all() and not model.structure.loops:
+                nodes = model.structure.network.nodes
+                if not any(node.kind == "choice" for node in nodes):
+                    assert below[reference] == pytest.approx(judged.latency_s[reference], rel=2e-3)
+        joined += bool(model.structure.joins) and model.spreads
+    assert joined > 10

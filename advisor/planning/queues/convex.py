@@ -8,25 +8,26 @@ What branches of a join have in common, and how joins and order themselves vary,
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, PLACEMENT, REPLICATION, SERIES, SPLIT
 from advisor.planning.asked.demand import Floats
-from advisor.planning.queues.extremes import in_order, latest, overtaken
+from advisor.planning.queues.extremes import TINY, in_order, latest, overtaken
 from advisor.planning.queues.structure import Structure, passes_by_share
 
 JOINED, WHOLE, SERVED = range(3)  # deviations of a stay: what branches of a join do not share, all of it, the service's
 STEP = 1e-6  # relative, of the differences that give the tangent
-APART = (
-    1e-3  # relative, that means are moved by before: no two parts of a join are then equal, where there is no tangent
-)
+APART = 1e-3  # relative, that means are moved by before: equal parts of a join have no tangent
 GOLDEN = 0.6180339887498949  # its multiples are far apart, modulo 1
 
 
 def latency_below(
-    structure: Structure, mean: Floats, deviation: Floats, overtakes: Floats, arrival_per_s: float
-) -> Floats:
+    structure: Structure, mean: Floats, deviation: Floats, overtakes: Floats, arrival_per_s: float,
+    joined: dict[int, Floats] | None = None,
+) -> Floats:  # fmt: skip
     """Return a mean latency that is not above the model's, (K,).
 
     Parameters
@@ -36,6 +37,8 @@ def latency_below(
         By JOINED, WHOLE, SERVED.
     overtakes : (n,)
         1 where records overtake each other in every allocation, as with several instances; else 0.
+    joined : dict, optional
+        Join -> how its time varies, (K,): with this the latency is convex as well. Absent: not at all.
 
     Notes
     -----
@@ -56,6 +59,8 @@ def latency_below(
             passed = bool(overtakes[row])
         elif index in structure.joins:
             found = _last(structure, index, parts), none
+            if joined and index in joined:
+                found = found[0], np.stack([joined[index], none[0], none[0]])
         elif node.kind == SERIES:
             found = sum((m for m, _ in parts), none[0]), np.sqrt(sum((s**2 for _, s in parts), none))
         elif node.kind == CHOICE:
@@ -164,6 +169,101 @@ def tangent(
     slopes = np.zeros((4, n))
     slopes[kinds, rows] = np.maximum((found[1:] - found[0]) / (STEP * at[kinds, rows]), 0.0)
     return float(found[0] - (slopes * at).sum()), slopes[0], slopes[1:]
+
+
+def alone_below(structure: Structure, seconds_s: Floats, variation: Floats) -> tuple[float, Floats, Floats, Floats]:
+    """Return a function below the latency of a record alone, in the components' times t, (n,): b + g t - h |t - t^|.
+
+    Of joins in joins also how they vary counts, s_J, as long as no part varies more than an exponential time: the latency is
+    convex in all t and s_J, and s_J moves by no more than h_J |t - t^| (`_moves`). Cost O(n nodes).
+
+    Returns
+    -------
+    b, g, h, t^
+    """
+    n = len(seconds_s)
+    at = seconds_s * (1 + APART * (GOLDEN * np.arange(1, n + 1) % 1))
+    relative, none = np.sqrt(np.minimum(variation, 1.0)), np.zeros(n)
+    spreads, moves = _moves(structure, at, variation)
+    spreads = {index: spread for index, spread in spreads.items() if spread > 0}
+    joins = list(spreads)
+    scale = np.ones((n + len(joins) + 1, n))
+    scale[np.arange(1, n + 1), np.arange(n)] += STEP
+    wide = {index: np.full(len(scale), spread) for index, spread in spreads.items()}
+    for place, index in enumerate(joins):
+        wide[index][n + 1 + place] *= 1 + STEP
+    some = scale * at
+    found = latency_below(structure, some, np.stack([relative * some] * 3), none, 0.0, wide)
+    slopes = np.maximum((found[1 : n + 1] - found[0]) / (STEP * at), 0.0)
+    worth = np.maximum((found[n + 1 :] - found[0]) / (STEP * np.array([spreads[index] for index in joins])), 0.0)
+    lost = sum((each * moves[index] for each, index in zip(worth.tolist(), joins, strict=True)), none)
+    return float(found[0] - slopes @ at), slopes, lost, at
+
+
+SHARED = 1 / math.e  # E[(E - 1)+] of an exponential variable of mean 1: what a maximum moves by with a part's deviation
+
+
+def _moves(structure: Structure, seconds_s: Floats, variation: Floats) -> tuple[dict[int, float], dict[int, Floats]]:
+    """Return how joins' times vary, and by how much that can change with each component's time, (n,) by join.
+
+    Only of joins none of whose parts varies more than an exponential time. The deviation is a seminorm: it changes by no more
+    than the times do, on average over what a record meets, and half of that where a mean alone moves.
+    """
+    nodes, n = structure.network.nodes, len(seconds_s)
+    # Of each node: mean, deviation, by how much either moves with t, or None where it may vary too much.
+    known: list[tuple[float, float, Floats, Floats] | None] = []
+    spreads: dict[int, float] = {}
+    moves: dict[int, Floats] = {}
+    for index, node in enumerate(nodes):
+        parts = [known[child] for child in node.children]
+        if node.kind == CHOICE:
+            parts = [part for part, share in zip(parts, structure.shares(index), strict=True) if share > 0]
+        tame = [part for part in parts if part is not None]
+        found: tuple[float, float, Floats, Floats] | None = None
+        if index in structure.rows:
+            row, unit = structure.rows[index], np.zeros(n)
+            ratio, relative = float(structure.ratios[row]), math.sqrt(float(variation[row]))
+            unit[row] = 1.0
+            root = math.sqrt(ratio) * relative
+            if ratio == 0 or variation[row] <= min(ratio, 1.0):
+                found = ratio * float(seconds_s[row]), root * float(seconds_s[row]), ratio * unit, root * unit
+        elif len(tame) < len(parts) or (node.kind == CHOICE and index not in structure.joins):
+            pass
+        elif index in structure.joins:
+            means, deviations = np.array([[part[0] for part in tame]]), np.array([[part[1] for part in tame]])
+            mean, variance = latest(means, deviations**2) if deviations.any() else (means.max(axis=1), np.zeros(1))
+            found = (
+                float(mean[0]), math.sqrt(float(variance[0])), sum((part[2] + SHARED * part[3] for part in tame), np.zeros(n)),
+                sum((part[2] / 2 + part[3] for part in tame), np.zeros(n)),
+            )  # fmt: skip
+            spreads[index], moves[index] = found[1], found[3]
+        elif node.kind in (REPLICATION, FEEDBACK):
+            times = structure.factor(index)
+            numbers, shares = passes_by_share(structure, index)
+            spread = times**2 - times if node.kind == FEEDBACK else max(float(numbers**2 @ shares) - times**2, 0.0)
+            if times >= 1 and spread <= (times**2 - times) * (1 + STEP):
+                mean, deviation, first, second = tame[0]
+                own, passes = math.sqrt(times), math.sqrt(max(spread, 0.0))
+                found = (times * mean, math.hypot(own * deviation, passes * mean), times * first,
+                         own * second + passes * first)  # fmt: skip
+        else:
+            none = np.zeros(n)
+            found = (sum(part[0] for part in tame), math.hypot(*(part[1] for part in tame)),
+                     sum((part[2] for part in tame), none), sum((part[3] for part in tame), none))  # fmt: skip
+        known.append(found)
+    return spreads, moves
+
+
+def nests_tamely(structure: Structure, variation: Floats) -> bool:
+    """Return whether joins stand in joins, and no part of any varies more than an exponential time."""
+    _, moves = _moves(structure, np.ones(len(structure.rows)), np.maximum(variation, TINY))
+    nodes = structure.network.nodes
+    todo, inner = [(len(nodes) - 1, False)], False
+    while todo:
+        index, inside = todo.pop()
+        inner = inner or (inside and index in structure.joins)
+        todo += [(child, inside or index in structure.joins) for child in nodes[index].children]
+    return inner and all(index in moves for index in structure.joins)
 
 
 def _below(structure: Structure, above: frozenset[int]) -> NDArray[np.bool_]:

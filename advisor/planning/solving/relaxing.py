@@ -8,8 +8,9 @@ import numpy as np
 
 from advisor.planning.asked.demand import TIE, Floats, Ints
 from advisor.planning.asked.options import NOTHING
-from advisor.planning.queues.convex import alone_below, nests_tamely
+from advisor.planning.queues.convex import nests_tamely
 from advisor.planning.queues.streams import Felt
+from advisor.planning.solving.alone import NOT_CONVEX, alone_table, fewest_by_sum, is_alone, least_sum
 from advisor.planning.solving.costs import CLOSE, cheapest, cost_bound, cost_under_arrivals
 from advisor.planning.solving.linear import weights_of
 from advisor.planning.solving.loaded import UNSTABLE, is_boundable, near
@@ -70,22 +71,17 @@ def solve(problem: Problem) -> Found | None:
     latency = problem.model.request.objective == "latency" and (not loaded or structure.joins or structure.keeps_order)
     if problem.best_key[0] > bound + PROVED * abs(bound) and latency:
         bound = max(bound, _linear_rounds(problem))
-    if loaded:
-        bound = max(bound, _loaded_rounds(problem))
     if problem.model.request.objective == "fewest_cores" and problem.best_key[0] > bound:
-        bound = max(bound, _fewest_by_sum(problem))
-    if problem.best_key[0] > bound + PROVED * abs(bound) and climb(problem) and loaded:
-        bound = max(bound, _loaded_rounds(problem))
+        bound = max(bound, fewest_by_sum(problem))
+    if problem.best_key[0] > bound + PROVED * abs(bound):
+        climb(problem)
+        if loaded:
+            bound = max(bound, _loaded_rounds(problem))
     value = problem.best_key[0]
     return Found(problem.best, min(bound, value), exact=value <= bound + PROVED * abs(bound))
 
 
 LOADED_ROUNDS = 3  # of a bound under arrivals, each near the best found so far
-FEWEST_ROUNDS = 4  # of a bound of the fewest cores
-# Relative, by which an allocation may be faster than the latency's gradient elsewhere has it, where joins stand in joins and
-# nothing varies more than an exponential time. Not proved: 0.21 % is the most of 290,000 allocations of 726 networks.
-NOT_CONVEX = 5e-3
-SLACK = 1e-5  # relative, of a bound by tangents: what numerical integrals may be wrong by
 IDLE_MAX = 2  # rounds in a row that find nothing better, where no bound comes of them
 LINEAR_ROUNDS = 12  # of solving for the latency's weighted sum
 PROVED = 1e-9  # a score this near its bound counts as the best
@@ -154,7 +150,7 @@ def _linear_rounds(problem: Problem) -> float:
     own are those of a convex function below the latency (`alone_below`).
     """
     model, options, bound = problem.model, problem.options, -np.inf
-    certain = _is_alone(problem)
+    certain = is_alone(problem)
     if cells(options, problem.cores) > PROGRAM_CELLS_MAX:
         return bound
     assert problem.best is not None  # the caller found one
@@ -172,9 +168,9 @@ def _linear_rounds(problem: Problem) -> float:
         _, stays = model.stays(options, others[0], streams.first())
         program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, UNSTABLE), problem.cores)
         if certain:
-            base, table = _alone_table(problem, chosen)
+            base, table = alone_table(problem, chosen)
             below = below[0] + share * (base - below[0]), below[1] + share * (table - below[1])
-            bound = max(bound, _least_sum(problem, *below).on(problem.cores))
+            bound = max(bound, least_sum(problem, *below).on(problem.cores))
             if tame and program.unit == 1:
                 bound = max(bound, program.on(problem.cores) * (1 - NOT_CONVEX))
         following = program.chosen(problem.cores)
@@ -186,27 +182,6 @@ def _linear_rounds(problem: Problem) -> float:
     return bound
 
 
-def _is_alone(problem: Problem) -> bool:
-    """Return whether the latency is the mean time of a record alone."""
-    request = problem.model.request
-    return request.arrival_per_s is None and request.quantile is None
-
-
-def _alone_table(problem: Problem, chosen: Ints) -> tuple[float, Floats]:
-    """Return a constant, and what each shape adds to it at least, (n, shapes), of a function below the latency."""
-    model, options = problem.model, problem.options
-    seconds = options.seconds_s[np.arange(len(chosen)), chosen]
-    base, slopes, moves, at = alone_below(model.structure, seconds, model.curves.variation)
-    finite = np.where(np.isfinite(options.seconds_s), options.seconds_s, UNSTABLE)
-    return base, slopes[:, None] * finite - moves[:, None] * np.abs(finite - at[:, None])
-
-
-def _least_sum(problem: Problem, base: float, table: Floats) -> TreeProgram:
-    """Return the program of the least `base` and sum of a table: a bound of the latency on every number of cores."""
-    program = sum_program(problem.options, table, problem.cores, bound=True)
-    return replace(program, latency_s=(base + program.latency_s) * (1 - SLACK))
-
-
 def _loaded_rounds(problem: Problem) -> float:
     """Return a bound under arrivals by what is near the best; what reaches it there is offered, and looked around."""
     request, bound = problem.model.request, -np.inf
@@ -214,7 +189,7 @@ def _loaded_rounds(problem: Problem) -> float:
         if problem.best is None or problem.out_of_work:
             break
         here = near(problem, problem.best)
-        program = _least_sum(problem, here.base, here.shares())
+        program = least_sum(problem, here.base, here.shares())
         if request.objective == "latency":
             found, wanted = program.on(problem.cores), problem.cores
         elif request.objective == "cost":
@@ -225,35 +200,6 @@ def _loaded_rounds(problem: Problem) -> float:
         bound = max(bound, found)
         if program.unit > 1 or not problem.offer(program.chosen(wanted)[None]):
             break
-    return bound
-
-
-def _fewest_by_sum(problem: Problem) -> float:
-    """Return fewest cores below which a function below the latency misses its target; near the best and what comes of it."""
-    target = (problem.model.request.target or {}).get("latency_s")
-    if target is None or not _is_alone(problem) or problem.best is None:
-        return -np.inf
-    if cells(problem.options, problem.cores) > PROGRAM_CELLS_MAX:
-        return -np.inf
-    chosen, bound = problem.best, -np.inf
-    tame = nests_tamely(problem.model.structure, problem.model.curves.variation)
-    below: tuple[float, Floats] = 0.0, np.zeros(problem.options.weight.shape)
-    for turn in range(FEWEST_ROUNDS):
-        base, table = _alone_table(problem, chosen)
-        share = 1 if turn == 0 else 1 / (1 + turn / 2)
-        below = below[0] + share * (base - below[0]), below[1] + share * (table - below[1])
-        program = _least_sum(problem, *below)
-        fewest = program.fewest(float(target)) or problem.cores
-        if tame:
-            judged = problem.model.judge(problem.options, chosen[None])
-            weights = weights_of(problem.model, judged, np.ones_like(chosen)[None])
-            finite = np.where(np.isfinite(problem.options.seconds_s), problem.options.seconds_s, UNSTABLE)
-            plain = sum_program(problem.options, weights[:, None] * finite, problem.cores, bound=True)
-            fewest = max(fewest, plain.fewest(float(target) / (1 - NOT_CONVEX)) or problem.cores)
-        bound = max(bound, float(fewest))
-        if bound >= problem.best_key[0]:
-            break
-        chosen = program.chosen(fewest)
     return bound
 
 

@@ -254,9 +254,9 @@ def _neighbours(options: Options, chosen: Ints, *, wider: bool) -> list[tuple[in
     return found
 
 
-def climb(problem: Problem) -> bool:
-    """Improve the best by exchanges until none helps or the work is done, those first that promise most: was it improved?"""
-    model, options, better = problem.model, problem.options, False
+def climb(problem: Problem) -> None:
+    """Improve the best by exchanges until none helps or the work is done: those first that promise most."""
+    model, options = problem.model, problem.options
     while problem.best is not None and not problem.out_of_work:
         chosen = problem.best[None]
         judged = model.judge(options, chosen)
@@ -275,9 +275,7 @@ def climb(problem: Problem) -> bool:
                 np.flatnonzero(judged.utilization[0] >= judged.utilization[0].max() * (1 - NEARLY)),
             )
         if not problem.offer(best_moves(options, values, problem.best, problem.cores, takers)):
-            return better
-        better = True
-    return better
+            return
 
 
 NEARLY = 1e-3  # components whose utilization is this near the highest are all tried as takers

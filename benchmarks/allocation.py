@@ -16,6 +16,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -105,10 +106,13 @@ def fifty(repeats: int) -> None:
     )
     curves = TabulatedCurves.of(counts, seconds_s, variation=0.5)
     rate = 0.5 * plan(network, curves, Request(cores=200)).throughput_per_s
+    loaded = Request(cores=200, objective="latency", arrival_per_s=rate)
+    target = 1.2 * float(plan(network, curves, loaded).latency_queued_s or 0.0)
     for name, request in {
         "throughput": Request(cores=200),
         "latency": Request(cores=200, objective="latency"),
-        "latency, queues at half load": Request(cores=200, objective="latency", arrival_per_s=rate),
+        "latency, queues at half load": loaded,
+        "fewest cores for 1.2 x that": replace(loaded, objective="fewest_cores", target={"latency_s": target}),
         "throughput, 4 instances": Request(cores=200, instances_max=4),
         "throughput, nodes of 16": Request(cores=200, nodes=16),
         "cost": Request(cores=200, objective="cost", weights={"core_s": 1.0, "record": 1000.0, "latency_s": 1.0}),

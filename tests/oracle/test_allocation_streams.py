@@ -14,7 +14,8 @@ from advisor.domain.networks import network_from_nodes
 from advisor.planning import Request, evaluate
 from advisor.planning.asked.visits import visits_of
 from advisor.planning.queues.extremes import in_order, overtaken
-from advisor.planning.queues.streams import busiest_of, kept_of, renewal, returning
+from advisor.planning.queues.returns import busiest_of, returning
+from advisor.planning.queues.streams import kept_of, renewal
 from advisor.planning.queues.structure import Seen, structure_of
 
 RECORDS = 400_000

@@ -6,7 +6,7 @@ balanced means (v > m^2). Both have the right mean and variance, and closed inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -73,6 +73,8 @@ class Tails:
     def _phases(self, over: Floats, *, integrated: bool) -> Floats:
         total = np.zeros(over.shape)
         for share, mean in ((self.share, self.first_s), (1 - self.share, self.second_s)):
+            if not share.any():
+                continue
             wide = np.broadcast_to(mean[:, :, None], over.shape)
             with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
                 left = np.where(wide > 0, np.exp(-over / wide), 0.0)
@@ -102,10 +104,11 @@ def latest(mean: Floats, variance: Floats, common: Floats | None = None) -> tupl
     if common is None or not common.any():
         return _latest(tails_of(mean, variance))
     own, scale = tails_of(mean, np.maximum(variance - common, 0.0)), np.sqrt(np.minimum(common, variance))
-    first, second = np.zeros(len(mean)), np.zeros(len(mean))
-    for size, weight in zip(LAGUERRE, LAGUERRE_WEIGHTS, strict=True):
-        some, spread = _latest(replace(own, shift_s=own.shift_s + (size - 1) * scale))
-        first, second = first + weight * some, second + weight * (spread + some**2)
+    sizes = len(LAGUERRE)
+    shifts = own.shift_s + (LAGUERRE[:, None, None] - 1) * scale
+    others = (np.tile(some, (sizes, 1)) for some in (own.share, own.first_s, own.second_s))
+    some, spread = (part.reshape(sizes, -1) for part in _latest(Tails(shifts.reshape(-1, mean.shape[1]), *others)))
+    first, second = LAGUERRE_WEIGHTS @ some, LAGUERRE_WEIGHTS @ (spread + some**2)
     return first, np.maximum(second - first**2, 0.0)
 
 

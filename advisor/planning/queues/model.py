@@ -7,7 +7,7 @@ fixed point, found by iteration; without contention nothing iterates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from advisor.planning.asked.demand import Floats, Ints
 from advisor.planning.asked.options import Curves, Options, heaviest_share
 from advisor.planning.asked.requests import Request
 from advisor.planning.queues.queueing import FULL, waiting
-from advisor.planning.queues.streams import Felt, felt
+from advisor.planning.queues.streams import Felt, felt, windows_of
 from advisor.planning.queues.structure import Seen, Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
@@ -70,6 +70,14 @@ class Model:
     structure: Structure
     curves: Curves
     request: Request
+    windows_s: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Lay the windows of time in which streams are described: the same ones for all allocations."""
+        rates = float(self.request.arrival_per_s or 0.0) * self.visits
+        seconds = self.curves.seconds_s
+        windows = windows_of(rates, seconds.min(axis=1), seconds.max(axis=1))
+        object.__setattr__(self, "windows_s", windows)
 
     @property
     def visits(self) -> Floats:
@@ -163,7 +171,7 @@ class Model:
             return _poisson(seconds_s)
         return felt(
             self.structure, seconds_s, self.curves.variation, instances, float(self.request.arrival_per_s or 0.0),
-            self.request.arrival_variation, seen,
+            self.request.arrival_variation, seen, self.windows_s,
         )  # fmt: skip
 
     def waits(self, instances: Ints, seconds_s: Floats, streams: Felt) -> tuple[Floats, Floats]:

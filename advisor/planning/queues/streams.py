@@ -14,10 +14,13 @@ import numpy as np
 
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.asked.demand import Floats, Ints
+from advisor.planning.queues.returns import NEVER, busiest_of, in_the_long_run, passes_of, returning
 from advisor.planning.queues.structure import Batches, Seen, Structure
 
-WINDOWS = 20  # windows of time, evenly in log t, between the scales of the fastest and of the slowest queue
-NEVER = 1e-12  # utilizations below count as no stream at all
+WINDOWS_RATIO = 1.5  # of neighbouring windows: ones of 1.1 change latencies by 0.1 % at the median, by 2 % at most
+WINDOWS_MAX = 40  # beyond, the shortest go: they are those of queues that hardly wait
+BUSIEST = 0.95  # utilizations beyond feel the longest window, which has no end, or the one before
+CELLS = 400_000  # boxes times allocations times windows that are looked at at once: some MB
 BUSY = 1 - 1e-6  # utilizations above are taken as this: no window reaches further
 
 
@@ -48,6 +51,32 @@ class Felt:
         return np.allclose(self.streams, other.streams, rtol=1e-6) and np.allclose(self.again, other.again, rtol=1e-6)
 
 
+def windows_of(rates_per_s: Floats, shortest_s: Floats, longest_s: Floats) -> Floats:
+    """Return windows of time for queues whose services take from `shortest_s` to `longest_s`, (n,) each; the last never ends.
+
+    They are powers of WINDOWS_RATIO, so that the same ones serve every allocation and every machine. A queue feels windows
+    about rho s I / (2 (1 - rho)^2): some more on either side.
+    """
+    visited = rates_per_s > 0
+    if not visited.any():
+        return np.array([1.0, np.inf])
+    ends: list[float] = []
+    for seconds_s in (shortest_s[visited], longest_s[visited]):
+        rho = np.clip(rates_per_s[visited] * seconds_s, NEVER, BUSIEST)
+        ends += [*(rho**2 / rates_per_s[visited] / (1 - rho) ** 2).tolist()]
+    low, high = math.log(min(ends) / 4, WINDOWS_RATIO), math.log(max(ends) * 4, WINDOWS_RATIO)
+    last = math.ceil(high)
+    first = max(math.floor(low), last - WINDOWS_MAX + 1)
+    powers: Floats = WINDOWS_RATIO ** np.arange(first, last + 1, dtype=np.float64)
+    return np.concatenate([powers, [np.inf]])
+
+
+def edges_of(windows_s: Floats) -> tuple[Floats, Floats]:
+    """Return where the times of each window begin and end, (W,) each."""
+    between = np.concatenate([np.sqrt(windows_s[1:-1] * windows_s[:-2]), windows_s[-2:-1]])
+    return np.concatenate([[0.0], between]), np.concatenate([between, [np.inf]])
+
+
 def felt(
     structure: Structure,
     seconds_s: Floats,
@@ -56,6 +85,7 @@ def felt(
     arrival_per_s: float,
     entering: float,
     seen: Seen | None = None,
+    windows_s: Floats | None = None,
 ) -> Felt:
     """Return what queues feel of the streams that reach them.
 
@@ -69,14 +99,19 @@ def felt(
     seen : Seen, optional
         Batches in which records leave where order is kept, and how long they are away before they come again; absent:
         one by one, and at once.
+    windows_s : (W,), optional
+        As `windows_of` gives them; absent: those of these allocations.
 
     Notes
     -----
-    Cost O(K nodes WINDOWS).
+    Cost O(K nodes W).
     """
-    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}))
-    stream = renewal(flow.windows_s * arrival_per_s, entering)
-    flow.walk(len(structure.network.nodes) - 1, np.stack([stream, stream]), Way(1.0, 1.0, None))
+    if windows_s is None:
+        rates = arrival_per_s * structure.visits.per_record
+        windows_s = windows_of(rates, (seconds_s / instances).min(axis=0), seconds_s.max(axis=0))
+    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}), windows_s, entering)
+    stream = np.tile(renewal(windows_s * arrival_per_s, entering), (1, len(seconds_s), 1))
+    flow.walk(len(structure.network.nodes) - 1, stream, Way(1.0, 1.0, None))
     return Felt(flow.streams, flow.again, flow.common)
 
 
@@ -123,7 +158,7 @@ class Way:
         How often each record passes here, once it does.
     share : float
         Of the records of the innermost join around it.
-    common : (K, WINDOWS), optional
+    common : (K, W), optional
         What is left of the join's stream, as dispersion; None where there is no join.
     """
 
@@ -140,10 +175,10 @@ class Way:
         return self if self.common is None else Way(self.passes, self.share, self.common * kept)
 
 
-# A stream, (2, K, WINDOWS): of the records new to all loops around it, and of all that come; outside loops they are one.
+# A stream, (2, K, W): of the records new to all loops around it, and of all that come; outside loops one, (1, K, W).
 # What they have beyond a Poisson stream: I - 1.
 Stream = Floats
-Passed = tuple[Stream, Floats]  # after a part, and the share of what it was before that is still in it, (K, WINDOWS)
+Passed = tuple[Stream, Floats]  # after a part, and the share of what it was before that is still in it, (K, W)
 
 
 def _split(into: Stream, ways: list[tuple[float, Passed]]) -> Passed:
@@ -163,12 +198,13 @@ class _Flow:
 
     def __init__(
         self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float,
-        seen: Seen,
+        seen: Seen, windows_s: Floats, entering: float,
     ) -> None:  # fmt: skip
         self.structure, self.instances, self.seen = structure, instances, seen
         self.seconds_s = seconds_s
         self.rates = arrival_per_s * structure.visits.per_record
-        self.rho = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
+        rho: Floats = np.clip(self.rates * seconds_s / instances, NEVER, BUSY)
+        self.rho = rho
         self.busiest = busiest_of(structure, self.rho)
         # The window in which a queue feels its stream, of M/G/n: rho s (1 + c_s^2) / (2 (1 - rho)^2).
         feels = self.rho * seconds_s / instances * (1 + variation) / 2 / (1 - self.rho) ** 2
@@ -176,22 +212,17 @@ class _Flow:
         self.single = variation
         self.variation = self.again + (1 - self.again) * variation
         self.streams, self.common = np.ones(self.rho.shape), np.zeros(self.rho.shape)
-        # A queue feels windows about rho s I / (2 (1 - rho)^2): those of all queues, and some more on either side.
-        visited = self.rates > 0
-        scale = (self.rho * seconds_s / (1 - self.rho) ** 2 / instances / (1 - self.again))[:, visited]
-        low, high = scale.min(axis=1) / 4, scale.max(axis=1) * 4
-        steps = np.linspace(0, 1, WINDOWS)
-        self.windows_s: Floats = low[:, None] * (high / low)[:, None] ** steps
-        ratio = ((high / low) ** (0.5 / (WINDOWS - 1)))[:, None]
-        self.lowest, self.highest = self.windows_s / ratio, self.windows_s * ratio
-        self.lowest[:, 0], self.highest[:, -1] = 0.0, np.inf
+        self.windows_s = windows_s
+        self.lowest, self.highest = edges_of(windows_s)
+        self.ever = in_the_long_run(structure, float(entering))
+        self.slab, self.linked = slice(0, 0), (rho, rho, rho, rho)
 
     def walk(self, index: int, into: Stream, way: Way) -> Passed:
         """Return what leaves a node: as `inside`, and where order is kept in batches."""
         out, kept = self.inside(index, into, way)
         if index in self.seen.batches:
             batches = in_batches(self.seen.batches[index], self.busiest[index], self.windows_s)
-            out = out + np.stack([batches / way.passes, batches])
+            out = out + np.stack([batches / way.passes, batches][-len(out) :])
         return out, kept
 
     def inside(self, index: int, into: Stream, way: Way) -> Passed:
@@ -213,9 +244,9 @@ class _Flow:
             ways = [(past, (past * into, np.ones_like(into[0])))] if past > 0 else []
             if enters > 0:
                 # What comes again is taken as Poisson on its way in.
-                inner = np.stack([enters * into[0], enters * into[1] / times])
+                inner = np.stack([enters * into[0], enters * into[-1] / times])
                 (fresh, _), kept = self.walk(children[0], inner, way.part(enters, times))
-                ways.append((enters, (np.stack([fresh, fresh + kept * enters * (into[1] - into[0])]), kept)))
+                ways.append((enters, (fresh + kept * enters * (into - into[0]), kept)))
             return _split(into, ways)
         if node.kind == SERIES or len(children) < 2:
             kept = np.ones_like(into[0])
@@ -231,41 +262,70 @@ class _Flow:
         if self.rates[row] <= 0:
             return stream, np.ones_like(stream[0])
         rho, variation, again = (some[:, row][:, None] for some in (self.rho, self.variation, self.again))
-        # Of what queues here, the share that is new to all loops: 1 where all that comes again counts as one service.
-        share = np.minimum(1.0, 1 / (way.passes * (1 - again)))
-        fresh = (share - 1 / way.passes) / (1 - 1 / way.passes) if way.passes > 1 else np.ones_like(share)
-        into = fresh * stream[0] + (1 - fresh) * stream[1]
+        share, fresh, gone, services = self._links(row)
+        into = stream[0] if len(stream) == 1 else fresh * stream[0] + (1 - fresh) * stream[1]
         rate = self.rates[row] * (1 - again)
-        felt, at = self._felt(rho, variation, into, rate)
+        felt, at = feels(rho, variation, into, rate, self.lowest, self.highest)
         self.streams[:, row] = felt
         if way.common is not None:
-            left = np.take_along_axis(way.common, at, axis=1)[:, 0] * share[:, 0]
+            left = way.common[np.arange(len(at)), at] * share[:, 0]
             left = np.minimum(left / np.maximum(felt + variation[:, 0], NEVER), 1.0)
             self.common[:, row] = in_common(rho[:, 0], variation[:, 0], way.share, left)
-        servers = np.sqrt(self.instances[:, row][:, None])
-        relaxed = (1 - rho) ** 2 * rate * self.windows_s / (rho * (1 + into[:, -1:] + variation))
-        gone = (1 - kept_of(relaxed)) / servers
         lost = share * gone
-        out = (1 - lost) * stream[0] + lost * renewal(rate / rho * self.windows_s, variation)
+        out = (1 - lost) * stream[0] + lost * services
         if way.passes == 1:
-            return np.stack([out, out]), 1 - lost
+            return np.stack([out] * len(stream)), 1 - lost
         every = renewal(self.rates[row] / rho * self.windows_s, self.single[row])
         return np.stack([out, (1 - gone) * stream[1] + gone * every]), 1 - lost
 
-    def _felt(self, rho: Floats, variation: Floats, into: Floats, rate: Floats) -> tuple[Floats, Ints]:
-        """Return the dispersion that the queue feels, (K,), and the window in which it does, (K, 1).
-
-        Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and
-        You 2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in
-        each window.
+    def _links(self, row: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return what a box does to streams: of what queues there the share that is new to all loops, and how much of that
+        it feels, (K, 1); what departures lose, and the dispersion of services, (K, W). Done for many boxes at once.
         """
-        mixed = 1 + into + variation
-        best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
-        at = np.clip(best, self.lowest, self.highest)
-        work = rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at
-        window = work.argmax(axis=1, keepdims=True)
-        dispersion = np.take_along_axis(work, window, axis=1) * 2 * (1 - rho) * rate / rho**2
-        return (dispersion - variation)[:, 0], window
+        if not self.slab.start <= row < self.slab.stop:
+            count = max(1, CELLS // (len(self.rho) * len(self.windows_s)))
+            self.slab = slice(row, min(row + count, self.rho.shape[1]))
+            some = self.slab
+            rho, variation, again = (part[:, some].T[:, :, None] for part in (self.rho, self.variation, self.again))
+            servers: Ints = self.instances[:, some].T[:, :, None]
+            passes, first, last = (part[some, None, None] for part in self.ever)
+            # Of what queues here, the share that is new to all loops: 1 where all that comes again counts as one service.
+            share = np.minimum(1.0, 1 / (passes * (1 - again)))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                fresh = np.where(passes > 1, (share - 1 / passes) / (1 - 1 / passes), 1.0)
+            rate = np.maximum(self.rates[some, None, None], NEVER) * (1 - again)  # of those without records nobody asks
+            ever = fresh * first + (1 - fresh) * last
+            self.linked = share, fresh, *behind(rho, variation, rate, servers, ever, self.windows_s)
+        share, fresh, gone, services = (part[row - self.slab.start] for part in self.linked)
+        return share, fresh, gone, services
+
+
+def behind(
+    rho: Floats, variation: Floats, rate: Floats, servers: Ints, ever: Floats, windows_s: Floats
+) -> tuple[Floats, Floats]:
+    """Return the share of its arrivals' dispersion that departures from a queue lose, and that of its services, (K, W).
+
+    `ever` is what the arrivals have beyond a Poisson stream in the long run; it sets the pace of the queue. (K, 1) each.
+    """
+    relaxed = (1 - rho) ** 2 * rate * windows_s / np.maximum(rho * (1 + ever + variation), NEVER)
+    return (1 - kept_of(relaxed)) / np.sqrt(servers), renewal(rate / rho * windows_s, variation)
+
+
+def feels(
+    rho: Floats, variation: Floats, into: Floats, rate: Floats, lowest: Floats, highest: Floats
+) -> tuple[Floats, Ints]:
+    """Return the dispersion that a queue feels, and the window in which it does, (K,) each.
+
+    Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and You
+    2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in each
+    window, from `lowest` to `highest`, (W,) each; all else is (K, 1) or (K, W).
+    """
+    mixed = 1 + into + variation
+    best = rho**2 * mixed / (2 * (1 - rho) ** 2 * rate)
+    at = np.clip(best, lowest, highest)
+    work = rho * np.sqrt(2 * at * mixed / rate) - (1 - rho) * at
+    dispersion = work.max(axis=1) * (2 * (1 - rho) * rate / rho**2)[:, 0]
+    return dispersion - np.broadcast_to(variation, rho.shape)[:, 0], work.argmax(axis=1)
 
 
 def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
@@ -275,14 +335,14 @@ def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
     dies exponentially with the time for which somebody is late: among records that overtake each other as long as those
     who wait do, w; of a branch that keeps order, as long as its queue needs to be w shorter, w / (1 - rho).
     """
-    total = np.zeros(windows_s.shape)
+    total = np.zeros((len(rho), len(windows_s)))
     for batches, drains in ((held[0], 1.0), (held[1], 1 - rho)):
-        lasts = np.maximum((batches.lasts_s / drains)[:, None], NEVER * windows_s[:, :1])
+        lasts = np.maximum((batches.lasts_s / drains)[:, None], NEVER * windows_s[0])
         total += 2 * batches.behind[:, None] * -np.expm1(-windows_s / lasts) / (windows_s / lasts)
     return total
 
 
-def in_common(rho: Floats, variation: Floats, share: float, left: Floats) -> Floats:
+def in_common(rho: Floats, variation: Floats, share: float | Floats, left: Floats) -> Floats:
     """Return the share of a wait's variance that it has in common with those in other branches of a join.
 
     Parameters
@@ -303,68 +363,3 @@ def in_common(rho: Floats, variation: Floats, share: float, left: Floats) -> Flo
     low = (1 + c**3 / 2) / (1 + 3 * c**2 + 2 * c**3)
     high = left * (3 + left) / 4
     return np.where(left > 0, share * low + (high - share * low) * rho / (2 - rho), 0.0)
-
-
-def passes_of(structure: Structure, index: int) -> tuple[float, float]:
-    """Return the share of records that pass a loop at all, and how often those do on average."""
-    times = structure.factor(index)
-    if structure.network.nodes[index].kind == FEEDBACK:
-        return 1.0, times
-    enters = 1 - structure.visits.routing.depths[index][0]
-    return (enters, times / enters) if enters > 0 else (0.0, 1.0)
-
-
-def busiest_of(structure: Structure, rho: Floats) -> list[Floats]:
-    """Return the highest utilization inside each node, (K,) each."""
-    busiest: list[Floats] = []
-    for index, node in enumerate(structure.network.nodes):
-        if index in structure.rows:
-            busiest.append(rho[:, structure.rows[index]])
-        else:
-            busiest.append(np.maximum.reduce([np.zeros(len(rho)), *(busiest[child] for child in node.children)]))
-    return busiest
-
-
-def returning(structure: Structure, rho: Floats, busiest: list[Floats], feels_s: Floats, seen: Seen) -> Floats:
-    """Return the share of each component's visits after which a record comes again before it meets a busier one, (K, n).
-
-    Such visits hold the queue up together, as one service (Whitt and You 2022, near-immediate feedback). A pass of a loop
-    with return probability r = 1 - 1 / E[passes] comes to the component with probability p, to nobody busier instead with
-    probability b, and is otherwise lost: q = r p / (1 - r b). Visits that are L apart are together in windows of t to the
-    share E[(1 - L / t)+], which is all that they add to its dispersion: 1 - (1 - exp(-t / L)) L / t for exponential L of
-    that mean, with t the window that the queue feels (`feels_s`, over 1 - q). Cost O(K nodes depth).
-    """
-    nodes = structure.network.nodes
-    none = np.zeros(len(rho))
-    once = np.ones(rho.shape)  # the share that does not come again
-    for index, node in enumerate(nodes):
-        if node.kind not in (REPLICATION, FEEDBACK):
-            continue
-        back = 1 - 1 / max(passes_of(structure, index)[1], 1.0)
-        if back <= 0:
-            continue
-        todo: list[tuple[int, Floats, float, tuple[tuple[float, Floats], ...]]] = [(node.children[0], none, 1.0, ())]
-        while todo:
-            at, beside, reached, elsewhere = todo.pop()
-            inner = nodes[at]
-            if at in structure.rows:
-                row = structure.rows[at]
-                own = rho[:, row]
-                other = sum((share * (most <= own) for share, most in elsewhere), none)
-                soon = back * reached / (1 - back * other)
-                if index in seen.passes_s and seen.stays_s is not None:
-                    away = np.maximum(seen.passes_s[index] - reached * seen.stays_s[:, row], 0.0) / (1 - back * other)
-                    ratio = np.maximum(feels_s[:, row] / (1 - soon) / np.maximum(away, NEVER), NEVER)
-                    soon = soon * (1 + np.expm1(-ratio) / ratio)
-                once[:, row] *= np.where(beside <= own, 1 - soon, 1.0)
-                continue
-            for place, child in enumerate(inner.children):
-                rest = [busiest[some] for some in inner.children[:place] + inner.children[place + 1 :]]
-                if inner.kind == CHOICE and at not in structure.joins:
-                    shares = structure.shares(at)
-                    others = [reached * share for share in shares[:place] + shares[place + 1 :]]
-                    here = elsewhere + tuple(zip(others, rest, strict=True))
-                    todo.append((child, beside, reached * shares[place], here))
-                else:
-                    todo.append((child, np.maximum.reduce([beside, *rest]), reached, elsewhere))
-    return 1 - once

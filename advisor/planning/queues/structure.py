@@ -270,7 +270,7 @@ def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
         back = structure.visits.routing.returns[index]
         times, spread = 1 / (1 - back), back / (1 - back) ** 2
     else:
-        numbers, shares = _passes(structure, index)
+        numbers, shares = passes_by_share(structure, index)
         times = float(numbers @ shares)
         spread = max(float(numbers**2 @ shares) - times**2, 0.0)
     if times == 0:
@@ -278,7 +278,7 @@ def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
     return times * child[0], times * child[1] + spread * child[0] ** 2
 
 
-def _passes(structure: Structure, index: int) -> tuple[Floats, Floats]:
+def passes_by_share(structure: Structure, index: int) -> tuple[Floats, Floats]:
     """Return numbers of passes through a loop and their shares; of a feedback up to what hardly any record reaches."""
     routing = structure.visits.routing
     if structure.network.nodes[index].kind == REPLICATION:
@@ -301,7 +301,7 @@ def _cases(structure: Structure, index: int, moments: list[Moments]) -> tuple[li
         at = nodes[at].children[0]
     if nodes[at].kind not in (REPLICATION, FEEDBACK):
         return [moments[index]], np.ones(1)
-    numbers, shares = _passes(structure, at)
+    numbers, shares = passes_by_share(structure, at)
     mean, variance = moments[nodes[at].children[0]]
     return [(number * mean, number * variance) for number in numbers.tolist()], shares
 

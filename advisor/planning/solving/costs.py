@@ -88,5 +88,13 @@ def cost_bound(problem: Problem, periods: Floats, stays: Floats) -> float:
         return -np.inf
     if request.arrival_per_s is not None:
         program = tree_program(problem.model.structure, problem.options, stays, problem.cores)
-        return float(_costs(problem, program, request.arrival_per_s, request.arrival_per_s).min())
+        return cost_under_arrivals(problem, program)[0]
     return _cost_search(problem, periods, stays)[0]
+
+
+def cost_under_arrivals(problem: Problem, program: TreeProgram) -> tuple[float, int]:
+    """Return the lowest cost where records arrive at a rate, and the cores that it takes."""
+    rate = float(problem.model.request.arrival_per_s or 0.0)
+    costs = _costs(problem, program, rate, rate)
+    least = int(costs.argmin())
+    return float(costs[least]), int(program.counts[least])

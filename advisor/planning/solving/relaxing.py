@@ -8,9 +8,12 @@ import numpy as np
 
 from advisor.planning.asked.demand import TIE, Floats, Ints
 from advisor.planning.asked.options import NOTHING
+from advisor.planning.queues.convex import nests_tamely
 from advisor.planning.queues.streams import Felt
-from advisor.planning.solving.costs import CLOSE, cheapest, cost_bound
-from advisor.planning.solving.linear import STEP, weights_of
+from advisor.planning.solving.alone import NOT_CONVEX, alone_table, fewest_by_sum, is_alone, least_sum
+from advisor.planning.solving.costs import CLOSE, cheapest, cost_bound, cost_under_arrivals
+from advisor.planning.solving.linear import weights_of
+from advisor.planning.solving.loaded import UNSTABLE, is_boundable, near
 from advisor.planning.solving.objectives import about_latency, meets
 from advisor.planning.solving.option_prices import priced_shapes
 from advisor.planning.solving.search import (
@@ -64,16 +67,22 @@ def solve(problem: Problem) -> Found | None:
         _repaired(problem)
     if problem.best is None:
         return None
-    if problem.best_key[0] > bound + PROVED * abs(bound) and problem.model.request.objective == "latency":
+    loaded, structure = is_boundable(problem), problem.model.structure
+    latency = problem.model.request.objective == "latency" and (not loaded or structure.joins or structure.keeps_order)
+    if problem.best_key[0] > bound + PROVED * abs(bound) and latency:
         bound = max(bound, _linear_rounds(problem))
     if problem.model.request.objective == "fewest_cores" and problem.best_key[0] > bound:
-        bound = max(bound, _fewest_by_sum(problem))
+        bound = max(bound, fewest_by_sum(problem))
     if problem.best_key[0] > bound + PROVED * abs(bound):
         climb(problem)
+        if loaded:
+            bound = max(bound, _loaded_rounds(problem))
     value = problem.best_key[0]
     return Found(problem.best, min(bound, value), exact=value <= bound + PROVED * abs(bound))
 
 
+LOADED_ROUNDS = 3  # of a bound under arrivals, each near the best found so far
+IDLE_MAX = 2  # rounds in a row that find nothing better, where no bound comes of them
 LINEAR_ROUNDS = 12  # of solving for the latency's weighted sum
 PROVED = 1e-9  # a score this near its bound counts as the best
 
@@ -137,48 +146,61 @@ def _throughput_bound(problem: Problem, periods: Floats) -> float:
 def _linear_rounds(problem: Problem) -> float:
     """Solve for the weighted sum of stays that is the latency near the best, again and again; return the best bound.
 
-    Weights of all rounds are averaged: that converges to the weights with the highest bound (Frank and Wolfe).
+    Weights of all rounds are averaged: that converges to the weights with the highest bound (Frank and Wolfe). The bound's
+    own are those of a convex function below the latency (`alone_below`).
     """
     model, options, bound = problem.model, problem.options, -np.inf
-    certain = model.request.arrival_per_s is None and model.request.quantile is None
+    certain = is_alone(problem)
     if cells(options, problem.cores) > PROGRAM_CELLS_MAX:
         return bound
     assert problem.best is not None  # the caller found one
-    chosen, weights = problem.best, np.zeros(len(options.number))
+    chosen, weights, idle = problem.best, np.zeros(len(options.number)), 0
+    tame = certain and nests_tamely(model.structure, model.curves.variation)
+    below: tuple[float, Floats] = 0.0, np.zeros(options.weight.shape)
     for turn in range(LINEAR_ROUNDS):
         judged = model.judge(options, chosen[None])
         if not np.isfinite(judged.latency_s[0]) or problem.out_of_work:
             return bound
         cores, instances, _, _ = options.pick(chosen[None])
-        here = weights_of(model, judged, instances)
-        weights = here if turn == 0 else weights + (here - weights) / (1 + turn / 2)
+        here, share = weights_of(model, judged, instances), 1 if turn == 0 else 1 / (1 + turn / 2)
+        weights = weights + share * (here - weights)
         others, streams = model.coupling(judged, cores)
         _, stays = model.stays(options, others[0], streams.first())
-        program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
-        if certain and program.unit == 1:
-            bound = max(bound, program.on(problem.cores) * (1 - STEP))
+        program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, UNSTABLE), problem.cores)
+        if certain:
+            base, table = alone_table(problem, chosen)
+            below = below[0] + share * (base - below[0]), below[1] + share * (table - below[1])
+            bound = max(bound, least_sum(problem, *below).on(problem.cores))
+            if tame and program.unit == 1:
+                bound = max(bound, program.on(problem.cores) * (1 - NOT_CONVEX))
         following = program.chosen(problem.cores)
-        problem.offer(following[None])
-        if problem.best_key[0] <= bound * (1 + CLOSE) or (turn > 2 and (following == chosen).all()):
+        idle = 0 if problem.offer(following[None]) else idle + 1
+        settled = turn > 2 and (following == chosen).all()
+        if problem.best_key[0] <= bound * (1 + CLOSE) or settled or (idle > IDLE_MAX and not certain):
             break
         chosen = following
     return bound
 
 
-def _fewest_by_sum(problem: Problem) -> float:
-    """Return fewest cores below which the weighted sum of stays, and so the latency, misses its target."""
-    model, options, request = problem.model, problem.options, problem.model.request
-    target = (request.target or {}).get("latency_s")
-    certain = target is not None and request.arrival_per_s is None and request.quantile is None
-    if not certain or problem.best is None or cells(options, problem.cores) > PROGRAM_CELLS_MAX:
-        return -np.inf
-    judged = model.judge(options, problem.best[None])
-    _, instances, _, _ = options.pick(problem.best[None])
-    _, stays = model.stays(options, *_still(problem))
-    weights = weights_of(model, judged, instances)
-    program = sum_program(options, weights[:, None] * np.where(np.isfinite(stays), stays, 1e300), problem.cores)
-    fewest = program.fewest(float(target or 0.0) * (1 + STEP))
-    return float(problem.cores if fewest is None else fewest)
+def _loaded_rounds(problem: Problem) -> float:
+    """Return a bound under arrivals by what is near the best; what reaches it there is offered, and looked around."""
+    request, bound = problem.model.request, -np.inf
+    for _ in range(LOADED_ROUNDS):
+        if problem.best is None or problem.out_of_work:
+            break
+        here = near(problem, problem.best)
+        program = least_sum(problem, here.base, here.shares())
+        if request.objective == "latency":
+            found, wanted = program.on(problem.cores), problem.cores
+        elif request.objective == "cost":
+            found, wanted = cost_under_arrivals(problem, program)
+        else:
+            wanted = program.fewest((request.target or {})["latency_s"]) or problem.cores
+            found = float(wanted)
+        bound = max(bound, found)
+        if program.unit > 1 or not problem.offer(program.chosen(wanted)[None]):
+            break
+    return bound
 
 
 def _latencies(problem: Problem, stays: Floats, *, bound: bool = False) -> TreeProgram:
@@ -246,6 +268,8 @@ def _fewest_for_latency(problem: Problem, program: TreeProgram, stays: Floats) -
         return []
     if program.unit > 1 and low is not None:
         low = int(options.least.sum())
+    if is_boundable(problem) and cells(options, problem.cores) <= PROGRAM_CELLS_MAX:
+        return _fewest_rounds(problem, program.chosen(problem.cores))
     best: Ints | None = None
     low, high, at = low or int(options.least.sum()), problem.cores, low or int(options.least.sum())
     while low <= high:
@@ -269,10 +293,46 @@ def _fewest_for_latency(problem: Problem, program: TreeProgram, stays: Floats) -
     return [] if best is None else [best]
 
 
+def _fewest_rounds(problem: Problem, chosen: Ints) -> list[Ints]:
+    """Return shapes on the fewest cores found under arrivals, by weighted sums of stays, as `_linear_rounds`.
+
+    Near an allocation the latency is such a sum and a rest; the fewest cores on which both meet the target come next. A
+    number of cores on which MISSES_MAX allocations miss it is given up. Weights are averaged: at joins a sum alone would take
+    the cores from one branch, then from the other.
+    """
+    model, options, best = problem.model, problem.options, list[Ints]()
+    target, rows = (model.request.target or {})["latency_s"], np.arange(len(chosen))
+    low, high, misses = int(options.least.sum()), problem.cores + 1, 0
+    weights, turn = np.zeros(len(chosen)), 0
+    while low < high and not problem.out_of_work:
+        judged, _, used = problem.judge(chosen[None])
+        if not np.isfinite(judged.latency_s[0]):
+            break
+        if judged.latency_s[0] <= target and used[0] < high:
+            best, high, misses = [chosen], int(used[0]), 0
+        else:
+            misses += 1
+            low, misses = (max(low, int(used[0])) + 1, 0) if misses >= MISSES_MAX else (low, misses)
+        cores, instances, _, _ = options.pick(chosen[None])
+        here = weights_of(model, judged, instances)
+        weights, turn = (here if turn == 0 else weights + (here - weights) / min(1 + turn / 2, AVERAGED)), turn + 1
+        others, streams = model.coupling(judged, cores)
+        _, stays = model.stays(options, others[0], streams.first())
+        values = weights[:, None] * np.where(np.isfinite(stays), stays, UNSTABLE)
+        program = sum_program(options, values, problem.cores)
+        rest = float(judged.latency_s[0] - values[rows, chosen].sum())
+        reached = program.latency_s + rest <= target
+        wanted = int(program.counts[int(reached.argmax())]) if reached.any() else problem.cores
+        chosen = program.chosen(min(max(wanted, low), high - 1))
+    return best
+
+
 def _reaches(problem: Problem, shapes: Ints) -> bool:
     return bool(meets(problem.model.request, problem.model.judge(problem.options, shapes[None]))[0])
 
 
+MISSES_MAX = 4  # allocations on one number of cores that miss a target before more cores are tried
+AVERAGED = 3.0  # rounds over which weights are averaged on the way to the fewest cores
 INNER_WORK = 2_000  # steps of each search for a latency on a number of cores
 
 

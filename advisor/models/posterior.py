@@ -84,9 +84,9 @@ class Frame:
     @classmethod
     def of(cls, z: Floats) -> Frame:
         """Return the frame of points z (k, axes)."""
-        low, high = z.min(axis=0), z.max(axis=0)
+        low, high = np.minimum.reduce(z, axis=0), np.maximum.reduce(z, axis=0)
         span = REACH * (high - low)
-        return cls(z.mean(axis=0), low - span, high + span)
+        return cls(np.add.reduce(z, axis=0) / len(z), low - span, high + span)
 
     def basis(self, z: Floats, others: Floats) -> tuple[Floats, Floats]:
         """Return (BASIS, n, k): constant + linear, squares, Matern; and (BASIS, n): each at a point with itself."""
@@ -107,8 +107,8 @@ class Frame:
         near += 1.0
         out[2:] *= near
         own = np.ones((BASIS, len(z)))
-        own[0] = np.square(a).sum(axis=1)
-        own[1] = np.square(np.square(c).sum(axis=1))
+        np.add.reduce(np.square(a), axis=1, out=own[0])
+        np.square(np.add.reduce(np.square(c), axis=1), out=own[1])
         return out, own
 
     def features(self, z: Floats) -> Floats:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ from advisor.models.posterior import (
     Posterior,
     Prior,
 )
-from advisor.models.support import KEY_BITS, LOWEST, POINTS, SupportTable
+from advisor.models.support import AXES_MAX, KEY_BITS, LOWEST, POINTS, SupportTable
 
 __all__ = ["LN2", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve"]
 
@@ -66,6 +67,7 @@ WILD_POINTS = 5  # fewer points cannot tell which of them is wild
 TRIM_RUNS = 3.0  # a cell of so many runs can lose its least and its greatest
 EXPERTS = 6  # forms a posterior keeps
 SHARE_LEAST = 0.01  # of the weight, below which a form is dropped
+NOISE_TRIED = np.tile(NOISE_FACTORS, NOISE_TOP)
 SHAPE_POINTS = 3  # two points are a line whatever the shape
 POWER_STEP, POWER_MOST = 0.5, 3.0  # powers of predictors are tried in halves
 CORNER = 1e100  # of the bordered matrix below: beyond every r' C^-1 r
@@ -97,16 +99,18 @@ def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0) -> Poi
     runs, y, yy, low, high = (
         record[at[name].start : at[name].start + used] for name in ("runs", "y", "yy", "low", "high")
     )
-    z = record[at["z"]].reshape(table.axes, POINTS)[:, :used].T / runs[:, None]
-    zero = np.where(z > LOWEST + 3.0, z, np.inf).min(axis=0) - 2.0  # x = 0: a factor of 4 below the least positive x
-    zero[~np.isfinite(zero)] = 0.0
+    sums = record[at["z"]].reshape(table.axes, POINTS)[:, :used]
+    means = sums / runs
+    z = means.T
+    zero = np.minimum.reduce(np.where(z > LOWEST + 3.0, z, np.inf), axis=0) - 2.0
+    zero[~np.isfinite(zero)] = 0.0  # x = 0: a factor of 4 below the least positive x
     z = np.maximum(z, zero)
     mean = y / runs
     spread = np.maximum(yy - y * mean, 0.0)
-    share, inside = _inside(table, slot, used, float(spread.sum()))
+    share, inside = _inside(table, record, sums, means, runs, y, float(np.add.reduce(spread)))
     spread *= share
     torn = np.zeros(used)
-    if float(runs.max(initial=0.0)) >= 2.0:
+    if float(np.maximum.reduce(runs, initial=0.0)) >= 2.0:
         mean, spread, torn = _trimmed(mean, spread, runs, y, yy, low, high)
     keys = record.view(np.int64)[at["key"]][:used]
     square = LN2 * LN2
@@ -117,33 +121,47 @@ def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0) -> Poi
     )  # fmt: skip
 
 
-def _inside(table: SupportTable, slot: int, used: int, spread: float) -> tuple[float, Floats]:
+@lru_cache(maxsize=AXES_MAX)
+def _triangle(axes: int) -> NDArray[np.int64]:
+    """Return the place (axes, axes) of each pair of axes among the sums of their products."""
+    places = np.zeros((axes, axes), np.int64)
+    places[np.triu_indices(axes)] = np.arange(axes * (axes + 1) // 2)
+    return np.maximum(places, places.T)
+
+
+def _inside(
+    table: SupportTable, record: Floats, z: Floats, means: Floats, runs: Floats, y: Floats, spread: float
+) -> tuple[float, Floats]:
     """Return the share of the spread inside cells that is no lean on z, and the sd (axes,) of z inside cells, in log2.
 
     The sums over all rows less those between cells give z's scatter inside cells, and least squares on it what y owes to
     z there.
+
+    Parameters
+    ----------
+    z, means : float64 arrays (axes, k)
+        The cells' sums of z, and their means.
     """
-    axes, record, at = table.axes, table.words[slot], table.at
-    z = record[at["z"]].reshape(axes, POINTS)[:, :used]
-    runs, y = (record[at[name].start : at[name].start + used] for name in ("runs", "y"))
-    total = np.zeros((axes, axes))
-    upper = np.triu_indices(axes)
-    total[upper] = record[at["zz"]]
-    total = total + total.T - np.diag(np.diag(total))
-    scatter = total - (z / runs) @ z.T
-    size = np.diag(total)
-    free: NDArray[np.bool_] = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
-    if not free.any() or spread <= 0.0:
+    axes, at = table.axes, table.at
+    if spread <= 0.0:
         return 1.0, np.zeros(axes)
-    lean: Floats = (record[at["zy"]] - (z / runs) @ y)[free]
-    inner: Floats = scatter[free][:, free] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
-    coefficients: Floats = np.asarray(np.linalg.solve(inner, lean), np.float64)
+    total = record[at["zz"]][_triangle(axes)]
+    scatter = total - means @ z.T
+    own, size = scatter.diagonal(), total.diagonal()
+    free: NDArray[np.bool_] = own > SCATTER_LEAST * (1.0 + size)
+    count = int(np.count_nonzero(free))
+    if not count:
+        return 1.0, np.zeros(axes)
+    lean: Floats = record[at["zy"]] - means @ y
+    inner, ridge = scatter, SCATTER_LEAST * (1.0 + size)
+    if count < axes:
+        lean, inner, ridge = lean[free], scatter[free][:, free], ridge[free]
+    coefficients: Floats = np.asarray(np.linalg.solve(inner + np.diag(ridge), lean), np.float64)
     explained = float(lean @ coefficients)
-    free_rows = max(float(runs.sum()) - used, 1.0)
+    free_rows = max(float(np.add.reduce(runs)) - len(runs), 1.0)
     # Each coefficient takes its share by chance alone.
-    taken = float(np.count_nonzero(free))
-    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - taken, 1.0)
-    return min(max(share, 0.0), 1.0), np.sqrt(np.where(free, np.diag(scatter), 0.0) / free_rows)
+    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - count, 1.0)
+    return min(max(share, 0.0), 1.0), np.sqrt(np.where(free, own, 0.0) / free_rows)
 
 
 def _trimmed(
@@ -153,14 +171,18 @@ def _trimmed(
 
     Of three and more runs the least and the greatest are left out; of two that contradict each other neither is believed.
     """
-    many, two = runs >= TRIM_RUNS, (runs >= 2.0) & (runs < TRIM_RUNS)
+    many = runs >= TRIM_RUNS
+    two = (runs >= 2.0) & ~many
     rest = np.where(many, runs - 2.0, 1.0)
     inner = np.where(many, (y - low - high) / rest, mean)
     inner_spread = np.where(many, np.maximum(yy - low * low - high * high - rest * inner * inner, 0.0), 0.0)
-    pairs = np.where(two, spread, 0.0)
     # The greatest pair is left out of the noise that it is measured by; the belief before any repeat counts as one.
-    total = (RUN_SD / LN2) ** 2 + inner_spread.sum() + pairs.sum() - pairs.max()
-    pooled = total / (1.0 + (rest - 1.0).sum() + max(np.count_nonzero(two) - 1, 0))
+    total = (RUN_SD / LN2) ** 2 + np.add.reduce(inner_spread)
+    pairs = int(np.count_nonzero(two))
+    if pairs:
+        spreads = np.where(two, spread, 0.0)
+        total = total + np.add.reduce(spreads) - np.maximum.reduce(spreads)
+    pooled = total / (1.0 + np.add.reduce(rest - 1.0) + max(pairs - 1, 0))
     reach = 2.0 * WILD * np.sqrt(np.maximum(inner_spread / rest, pooled))
     wild = many & ((high - inner > reach) | (inner - low > reach))
     torn = two & (high - low > reach)
@@ -180,7 +202,7 @@ class _Stage:
     scales : float64 array (m, BASIS)
     factors : float64 array (m,)
         Of the noise.
-    roots : float64 array (m, k, k)
+    roots : sequence of m float64 arrays (k, k)
         Cholesky roots of the covariances.
     evidence : float64 array (m,)
         Log marginal likelihoods.
@@ -188,7 +210,7 @@ class _Stage:
 
     scales: Floats
     factors: Floats
-    roots: Floats
+    roots: Sequence[Floats]
     evidence: Floats
 
 
@@ -219,27 +241,35 @@ class _Bench:
         np.copyto(inner, (scales @ self.basis.reshape(len(self.basis), -1)).reshape(-1, k, k))
         if self.same is not None:
             inner += self.same
-        diagonal = np.einsum("eii->ei", inner)
+        diagonal = bordered.reshape(len(scales), -1)[:, :: k + 2][:, :k]
         diagonal += self.variances(factors)
         bordered[:, :k, k] = residual
         bordered[:, k, :k] = residual
         bordered[:, k, k] = CORNER
         roots = np.asarray(np.linalg.cholesky(bordered), np.float64)
-        logs = np.log(np.einsum("eii->ei", roots)[:, :k]).sum(axis=1)
-        evidence = -0.5 * np.square(roots[:, k, :k]).sum(axis=1) - logs
+        logs = np.add.reduce(np.log(roots.reshape(len(scales), -1)[:, :: k + 2][:, :k]), axis=1)
+        evidence = -0.5 * np.add.reduce(np.square(roots[:, k, :k]), axis=1) - logs
         return _Stage(scales, factors, roots[:, :k, :k], evidence + self.of_repeats(factors))
 
-    def shape(self, scale: Floats, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
-        """Return L^-1 of the covariance that fitted means share, and their evidence for residuals (m, k)."""
-        covariance = np.tensordot(scale, self.basis, 1)
+    def shapes(self, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
+        """Return L^-1 of the covariances that fitted means share (s, k, k), and the evidence (s, m) for residuals (m, k)."""
+        k = residuals.shape[1]
+        flat = self.basis.reshape(len(self.basis), -1)
+        covariances = np.empty((len(SHAPE_SCALES), k, k))
+        for scale, covariance in zip(SHAPE_SCALES, covariances, strict=True):
+            covariance[...] = np.dot(scale[None, :], flat).reshape(k, k)
         if self.same is not None:
-            covariance += self.same
-        diagonal = np.einsum("ii->i", covariance)
-        diagonal += self.variances(np.array([factor]))[0]
-        root = np.linalg.cholesky(covariance)
-        whiten = np.asarray(np.linalg.inv(root), np.float64)
-        evidence = -0.5 * np.square(residuals @ whiten.T).sum(axis=1) - float(np.log(np.diagonal(root)).sum())
-        return whiten, evidence + self.of_repeats(np.array([factor]))
+            covariances += self.same
+        factors = np.array([factor])
+        diagonal = covariances.reshape(len(covariances), -1)[:, :: k + 1]
+        diagonal += self.variances(factors)
+        roots = np.linalg.cholesky(covariances)
+        whiten = np.asarray(np.linalg.inv(roots), np.float64)
+        logs = np.log(roots.reshape(len(roots), -1)[:, :: k + 1])
+        evidence = np.empty((len(roots), len(residuals)))
+        for i, each in enumerate(whiten):
+            evidence[i] = -0.5 * np.add.reduce(np.square(residuals @ each.T), axis=1) - float(np.add.reduce(logs[i]))
+        return whiten, evidence + self.of_repeats(factors)
 
     def of_repeats(self, factors: Floats) -> Floats:
         """Return what the repeats say of the noise; the belief before them counts as one."""
@@ -260,14 +290,15 @@ def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str
     z, y, runs = points.z, points.y, points.runs
     frame = Frame.of(z)
     same = None
-    if points.machine.any():
+    if np.logical_or.reduce(points.machine):
         same = MACHINE_SD**2 * (points.machine[:, None] == points.machine) * (points.machine > 0)
     torn = np.zeros(len(y)) if points.torn is None else points.torn
-    repeats = float(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0)).sum())
-    noise = (RUN_SD * RUN_SD + float(points.spread.sum())) / (1.0 + repeats)
+    repeats = float(np.add.reduce(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0))))
+    noise = (RUN_SD * RUN_SD + float(np.add.reduce(points.spread))) / (1.0 + repeats)
     prior = frame.prior(z)
-    level = float(np.mean(y - prior))
-    residual = y - prior - level
+    residual = y - prior
+    level = float(np.add.reduce(residual) / len(residual))
+    residual = residual - level
     timer = 0.0 if points.timer is None else points.timer
     bench = _Bench(frame.basis(z, z)[0], same, runs, noise, repeats, timer, torn)
     smooth, bench, slopes = _smooth(bench, points, frame, residual)
@@ -313,12 +344,10 @@ def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tu
         alpha, _ = _solved(stage.roots[np.argmax(stage.evidence)], residual)
     if bench.repeats < REPEATS_ENOUGH:
         best = np.argsort(-stage.evidence, kind="stable")[:NOISE_TOP]
-        more = bench.smooth(
-            np.repeat(stage.scales[best], len(NOISE_FACTORS), axis=0), np.tile(NOISE_FACTORS, len(best)), residual
-        )
+        more = bench.smooth(stage.scales[best.repeat(len(NOISE_FACTORS))], NOISE_TRIED, residual)
         stage = _Stage(
             np.concatenate([stage.scales, more.scales]), np.concatenate([stage.factors, more.factors]),
-            np.concatenate([stage.roots, more.roots]), np.concatenate([stage.evidence, more.evidence]),
+            [*stage.roots, *more.roots], np.concatenate([stage.evidence, more.evidence]),
         )  # fmt: skip
     linear = (points.z[:, :-1] - frame.centre[:-1]) * (SLOPE_SD * SLOPE_SD)
     return stage, bench, SLOPE + alpha @ linear
@@ -327,7 +356,7 @@ def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tu
 def _solved(root: Floats, residual: Floats) -> tuple[Floats, Floats]:
     """Return C^-1 r and the diagonal of C^-1."""
     whiten = np.linalg.inv(root)
-    return (whiten @ residual) @ whiten, np.square(whiten).sum(axis=0)
+    return (whiten @ residual) @ whiten, np.add.reduce(np.square(whiten), axis=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,15 +398,12 @@ def _posterior(
     factor: float, fitted: list[_Fitted], only: str | None,
 ) -> Posterior:  # fmt: skip
     """Return the forms that the evidence keeps; fitted means have one covariance between them."""
-    count, residuals, evidence, whiten = len(smooth.evidence), np.empty((0, len(residual))), [smooth.evidence], []
+    count, residuals, evidence, whiten = len(smooth.evidence), np.empty((0, len(residual))), smooth.evidence, []
     if fitted:
         residuals = points.y - np.array([form.at_points for form in fitted])
+        whiten, judged = bench.shapes(factor, residuals)
         prices = np.array([form.price for form in fitted])
-        for scale in SHAPE_SCALES:
-            root, judged = bench.shape(scale, factor, residuals)
-            whiten.append(root)
-            evidence.append(judged - prices)
-    evidence = np.concatenate(evidence)
+        evidence = np.concatenate([evidence, (judged - prices).reshape(-1)])
     names = [SMOOTH] * count + [form.name for form in fitted] * len(SHAPE_SCALES)
     if only in names:
         evidence = np.where([name == only for name in names], evidence, -np.inf)
@@ -395,7 +421,7 @@ def _posterior(
             places.append(place)
         homes.append(places.index(place))
     own = [place for place in places if place < count]
-    inverses: list[Floats] = list(np.linalg.inv(smooth.roots[own])) if own else []
+    inverses: list[Floats] = list(np.linalg.inv(np.array([smooth.roots[place] for place in own]))) if own else []
     inverse = dict(zip(own, inverses, strict=True))
     whitens: list[Floats] = [inverse[place] if place < count else whiten[place - count] for place in places]
     scales = [smooth.scales[place] if place < count else SHAPE_SCALES[place - count] for place in places]

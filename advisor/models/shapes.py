@@ -251,7 +251,8 @@ def fitted(columns: Floats, t: Floats, weight: Floats) -> Floats:
     scaled = columns * (root / t)
     right = scaled @ root
     gram = scaled @ scaled.transpose(0, 2, 1)
-    size = np.sqrt(np.einsum("sii->si", gram))
+    stack, k = right.shape
+    size = np.sqrt(gram.reshape(stack, -1)[:, :: k + 1])
     there = size > 0
     size[~there] = 1.0
     gram /= size[:, :, None]
@@ -281,11 +282,12 @@ def nonnegative(gram: Floats, right: Floats, there: Bools) -> Floats:
     found = np.zeros((stack, k))
     for swap in range(SWAPS):
         matrix = np.where(active[:, :, None] & active[:, None, :], ridged, unit)
-        found = np.linalg.solve(matrix, (right * active)[:, :, None])[:, :, 0]
-        gradient = (gram @ found[:, :, None])[:, :, 0] - right
+        column = np.linalg.solve(matrix, (right * active)[:, :, None])
+        found = column[:, :, 0]
+        gradient = (gram @ column)[:, :, 0] - right
         wrong = np.where(active, found, gradient) < -SLACK
         wrong &= there
-        if not wrong.any():
+        if not np.count_nonzero(wrong):
             break
         if swap >= SINGLE_AFTER:
             last = k - 1 - wrong[:, ::-1].argmax(axis=1)

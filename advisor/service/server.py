@@ -10,10 +10,11 @@ import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from advisor import __version__
 from advisor.engine import Engine, use_compiled
@@ -182,6 +183,7 @@ class _Service:
         self._config = config
         self._hub = hub
         self._servers: list[asyncio.Server] = []
+        self._work: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self._http: HttpFace | None = None
         self._socket_inode = 0
 
@@ -196,7 +198,8 @@ class _Service:
                 group.start_soon(self._hub.subscriptions.run)
                 if self._config.compiled:
                     group.start_soon(_compile)
-                self._hub.spawn = group.start_soon
+                group.start_soon(self._start_work, group)
+                self._hub.spawn = self._spawn
                 if self._http is not None:
                     group.start_soon(self._http.run)
                 self._log_start(bound)
@@ -216,6 +219,15 @@ class _Service:
                 each.close()
             if self._config.socket is not None and self._socket_inode:
                 listeners.remove_socket(self._config.socket, self._socket_inode)
+
+    def _spawn(self, *work: Any) -> None:
+        """Start work in the background: a callable and its arguments."""
+        self._work.put_nowait(work)
+
+    async def _start_work(self, group: TaskGroup) -> None:
+        """Start what connections ask for. They are callbacks outside any task, where anyio may not know which loop runs."""
+        while True:
+            group.start_soon(*await self._work.get())
 
     async def _listen(self, sockets: list[socket.socket]) -> Bound:
         config = self._config

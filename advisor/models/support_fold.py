@@ -136,13 +136,28 @@ def fold(
     number = ordinal >> exponent
     sampled = np.flatnonzero((number << exponent) == ordinal)
     rows, ordinal = hot[sampled], ordinal[sampled]
-    candidates = rows[(ordinal > FIRST_SCORED) & (number[sampled] & _pause(ordinal) == 0)]
+    eligible = rows[_may_be_scored(ordinal, number[sampled])]
     to_score = np.zeros(len(rows), np.bool_)
-    to_score[rows.searchsorted(credit.spend(candidates, n))] = True
+    to_score[rows.searchsorted(credit.spend(eligible, n))] = True
     if len(rows):
         one = np.ones(len(rows)) if count is None else count[rows]
         place = np.zeros(len(rows), np.int64) if machine is None else _places(table, slots[rows], machine[rows])
         _fold_sampled(table, slots[rows], at[sampled], *coordinates(rows), one, place, to_score, predict)
+
+
+def candidates(slots: Ints, seen: Ints) -> Ints:
+    """Return the rows (ascending) that may be scored, of rows whose components, `slots` (n,), have seen so many (n,) before."""
+    _, rank = _ranked(slots, 1 + int(slots.max()))
+    ordinal = seen + rank + 1
+    exponent = _exponent(ordinal)
+    number = ordinal >> exponent
+    sampled = (number << exponent) == ordinal
+    return np.flatnonzero(sampled & _may_be_scored(ordinal, number))
+
+
+def _may_be_scored(ordinal: Ints, number: Ints) -> Bools:
+    """Return which samples, of the given ordinals and numbers, may be scored."""
+    return (ordinal > FIRST_SCORED) & (number & _pause(ordinal) == 0)
 
 
 def _fold_one(

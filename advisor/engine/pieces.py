@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,14 +62,18 @@ def cuts(components: Components, columns: Columns) -> list[int]:
 
 
 def _slots(components: Components, columns: Columns, rows: Ints) -> tuple[Ints, int]:
-    """Return the slots of rows, numbers from the second value up for components that have none yet."""
+    """Return the slots of rows, numbers from the second value up for components that have learned nothing yet."""
     names, known, index = columns.components, len(components), columns.index[rows]
     slots = names.slots_of(components)[index]
     missing = slots == UNRESOLVED
     if missing.any():
-        numbers, inverse = np.unique(index[missing], return_inverse=True)
-        given = [components.slot_of.get(names.names[number], known + number) for number in numbers.tolist()]
-        slots[missing] = np.array(given, np.int64)[inverse]
+        found: Any = np.unique(index[missing], return_inverse=True)
+        numbers: list[int] = found[0].tolist()
+        given = [components.slot_of.get(names.names[number], 2 * known + number) for number in numbers]
+        slots[missing] = np.array(given, np.int64)[found[1]]
+    old = np.flatnonzero(slots < known)
+    learned = components.table.integers("rows")[slots[old]] > 0
+    slots[old] = np.where(learned, slots[old], slots[old] + known)
     return slots, known
 
 

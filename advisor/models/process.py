@@ -202,7 +202,7 @@ class _Stage:
     scales : float64 array (m, BASIS)
     factors : float64 array (m,)
         Of the noise.
-    roots : sequence of m float64 arrays (k, k)
+    roots : list of m float64 arrays (k, k)
         Cholesky roots of the covariances.
     evidence : float64 array (m,)
         Log marginal likelihoods.
@@ -210,7 +210,7 @@ class _Stage:
 
     scales: Floats
     factors: Floats
-    roots: Sequence[Floats]
+    roots: list[Floats]
     evidence: Floats
 
 
@@ -249,7 +249,7 @@ class _Bench:
         roots = np.asarray(np.linalg.cholesky(bordered), np.float64)
         logs = np.add.reduce(np.log(roots.reshape(len(scales), -1)[:, :: k + 2][:, :k]), axis=1)
         evidence = -0.5 * np.add.reduce(np.square(roots[:, k, :k]), axis=1) - logs
-        return _Stage(scales, factors, roots[:, :k, :k], evidence + self.of_repeats(factors))
+        return _Stage(scales, factors, list(roots[:, :k, :k]), evidence + self.of_repeats(factors))
 
     def shapes(self, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
         """Return L^-1 of the covariances that fitted means share (s, k, k), and the evidence (s, m) for residuals (m, k)."""
@@ -330,7 +330,7 @@ def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tu
     flagged = np.zeros(len(residual), np.bool_)
     for _ in range(WILD_ROUNDS if len(residual) >= WILD_POINTS else 0):
         stage = bench.smooth(SMOOTH_SCALES, ones, residual)
-        alpha, precision = _solved(stage.roots[np.argmax(stage.evidence)], residual)
+        alpha, precision = _solved(stage.roots[int(np.argmax(stage.evidence))], residual)
         # What the others say of a point: beside the worst of them its neighbours look wild, so they are judged after it.
         error = alpha / precision
         beyond = np.square(error) / (1.0 / precision - (bench.wild - torn))
@@ -341,7 +341,7 @@ def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tu
         bench = replace(bench, wild=torn + np.where(flagged, np.square(error), 0.0))
     else:
         stage = bench.smooth(SMOOTH_SCALES, ones, residual)
-        alpha, _ = _solved(stage.roots[np.argmax(stage.evidence)], residual)
+        alpha, _ = _solved(stage.roots[int(np.argmax(stage.evidence))], residual)
     if bench.repeats < REPEATS_ENOUGH:
         best = np.argsort(-stage.evidence, kind="stable")[:NOISE_TOP]
         more = bench.smooth(stage.scales[best.repeat(len(NOISE_FACTORS))], NOISE_TRIED, residual)

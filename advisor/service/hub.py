@@ -270,7 +270,8 @@ class Hub:
             params = m.check_params(method, given, notification=request.msgid is None)
         except AdvisorError:
             return False
-        if params.producer is None or not self.folding.holds((params.producer, params.incarnation)):
+        producer = getattr(params, "producer", None)
+        if producer is None or not self.folding.holds((producer, cast("m.Hello", params).incarnation)):
             return False
         self.folding.defer(connection)
         return True

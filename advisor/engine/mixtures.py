@@ -136,7 +136,7 @@ class Mixtures:
         base = self._components.table
         rows = int(base.integers("rows")[slot])
         known = [] if counts.evidence(base, slot) <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
-        posterior = process.solve(points, known, form)
+        posterior = process.solve(points, known, form, quick=True)
         if table.axes == 2 and counts.evidence(base, slot) > 0:  # a storage may have lost the base words alone
             ranges = [[base[f"{axis}_{end}"][slot] for axis in "xp"] for end in ("low", "high")]
             low, high = (coordinates(np.array([[x]]), np.array([p]))[0] for x, p in ranges)

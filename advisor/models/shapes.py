@@ -222,10 +222,25 @@ class Shape:
 
 def fit(scale: Scale, z: Floats, y: Floats, weight: Floats) -> list[tuple[str, Shape, Floats]]:
     """Return all shapes fitted to log times y at points z: (name, shape, its log times at z). Cost O(shapes n TERMS_MAX^2)."""
+    return fitted_shapes(scale, *fitted_at(scale, z, np.exp(y - scale.top), weight))
+
+
+def fitted_at(scale: Scale, z: Floats, t: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return the coefficients (shapes, terms) >= 0 of all shapes fitted to times t at points z, and their sums there."""
+    columns = scale.family.columns(*scale.entries(z))
+    coefficients = fitted(columns, t, weight)
+    return coefficients, (coefficients[:, None, :] @ columns)[:, 0, :]
+
+
+def fitted_shapes(scale: Scale, coefficients: Floats, sums: Floats) -> list[tuple[str, Shape, Floats]]:
+    """Return the shapes with the given coefficients (shapes, terms) >= 0: (name, shape, its log times where `sums` are).
+
+    Parameters
+    ----------
+    sums : float64 array (shapes, n)
+        Sums of the terms at n points.
+    """
     family = scale.family
-    columns = family.columns(*scale.entries(z))
-    coefficients = fitted(columns, np.exp(y - scale.top), weight)
-    sums = (coefficients[:, None, :] @ columns)[:, 0, :]
     logs = np.log(np.maximum(sums, LEAST)) + scale.top
     lists = zip(coefficients.tolist(), family.work.tolist(), family.cores.tolist(), strict=True)
     found: list[tuple[str, Shape, Floats]] = []

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.components import Components
-from advisor.engine.supports import DIRECT_ROWS, coordinates, latest_scores, machine_number
+from advisor.engine.supports import DIRECT_ROWS, coordinates, coordinates_of, latest_scores, machine_number
 from advisor.models import counts, intervals, prediction, process, shapes
 from advisor.models.prediction import Model
 from advisor.models.process import LN2, SMOOTH, Mean, Posterior
@@ -138,8 +138,8 @@ class Mixtures:
         known = [] if counts.evidence(base, slot) <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
         posterior = process.solve(points, known, form, quick=True)
         if table.axes == 2 and counts.evidence(base, slot) > 0:  # a storage may have lost the base words alone
-            ranges = [[base[f"{axis}_{end}"][slot] for axis in "xp"] for end in ("low", "high")]
-            low, high = (coordinates(np.array([[x]]), np.array([p]))[0] for x, p in ranges)
+            ranges = [[float(base[f"{axis}_{end}"][slot]) for axis in "xp"] for end in ("low", "high")]
+            low, high = (np.array(coordinates_of([x], p)) for x, p in ranges)
         else:
             low, high = points.z.min(axis=0) / LN2, points.z.max(axis=0) / LN2
         known_machines = table.integers("machine")[place]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models import process, support, support_fold
-from advisor.models.logarithm import log2
+from advisor.models.logarithm import log2, log2_of
 from advisor.models.support import SupportTable
 from advisor.models.support_fold import ZERO_Z, Credit
 
@@ -281,6 +281,11 @@ def coordinates(predictors: Floats, cores: Floats) -> Floats:
         z[:, axis] = np.where(x > 0, np.maximum(log2(np.where(x > 0, np.maximum(x, TINY), 1.0)), ZERO_Z), ZERO_Z)
     z[:, -1] = log2(cores)
     return z
+
+
+def coordinates_of(predictors: Sequence[float], cores: float) -> list[float]:
+    """Return what `coordinates` gives for one point, to the bit."""
+    return [*(max(log2_of(max(x, TINY)), ZERO_Z) if x > 0 else ZERO_Z for x in predictors), log2_of(cores)]
 
 
 TINY = 2.0**-1022  # the least number that `log2` takes

@@ -132,7 +132,7 @@ class Mixtures:
 
     def _solved(self, slot: int, form: str | None, table: SupportTable, place: int) -> Mixture:
         timer = 0.0 if self._components.kind(slot) else self._components.timer_noise_s
-        points = process.points_of(table, place, timer)
+        points = process.points_of(table, place, timer, quick=True)
         base = self._components.table
         rows = int(base.integers("rows")[slot])
         known = [] if counts.evidence(base, slot) <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
@@ -160,7 +160,7 @@ class _BaseMean:
     model: Model
 
     def __call__(self, z: Floats) -> Floats:
-        return np.log(prediction.values(self.model, np.exp(z[:, 0]), np.exp(z[:, 1])))
+        return prediction.log_values(self.model, z)
 
     def one(self, z: Sequence[float]) -> float:
         """Return the log time at one point, without numpy."""

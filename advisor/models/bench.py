@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 
 from advisor.models import shapes
 from advisor.models.posterior import (
+    COMPILED,
     LENGTHS,
     LEVEL_SD,
     MACHINE_SD,
-    NEARNESS,
+    NEAR,
     SERIAL_SD,
-    SERIAL_SHARES,
+    SHARES,
     SLOPE_SD,
     Frame,
 )
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-COMPILED: list[Any] = []  # the compiled kernels, once `process.use_compiled` has been called
 
 NUGGET = 1e-8  # variance of any point's mean at least: a clock is not trusted to a hundredth of a percent
 CORNER = 1e100  # of a bordered matrix: beyond every r' C^-1 r
@@ -40,8 +39,6 @@ SHAPE_SCALES = np.array(
 )
 NOBODY: Ints = np.zeros(0, np.int64)
 NOTHING: Floats = np.zeros(0)
-SHARES = np.array(SERIAL_SHARES)
-NEAR = NEARNESS.reshape(-1).copy()
 
 
 @dataclass(slots=True)

@@ -16,6 +16,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit  # type: ignore[import-not-found]
 
+from advisor.models.compiled_points import POINT_KERNELS, curve, least_squares, points
+
+__all__ = ["curve", "points", "recompile"]
+
 compiled = njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 
 
@@ -171,27 +175,6 @@ def shape_evidence(roots, residuals):
 
 
 @compiled
-def least_squares(gram, right, place, used, ridge, factor, half, found):
-    """Solve for the columns in the first `used` of `place`, into `found`; by L D L', `factor` and `half` being room for it."""
-    for i in range(used):
-        for j in range(i + 1):
-            total = gram[place[i], place[j]]
-            for c in range(j):
-                total -= factor[i, c] * factor[j, c] * factor[c, c]
-            factor[i, j] = total + ridge if i == j else total / factor[j, j]
-    for i in range(used):
-        total = right[place[i]]
-        for c in range(i):
-            total -= factor[i, c] * half[c]
-        half[i] = total
-    for i in range(used - 1, -1, -1):
-        total = half[i] / factor[i, i]
-        for c in range(i + 1, used):
-            total -= factor[c, i] * found[place[c]]
-        found[place[i]] = total
-
-
-@compiled
 def equilibrate(gram, right, size, real, width):
     """Give the columns that are not zero, `real`, a unit diagonal."""
     for i in range(width):
@@ -276,12 +259,85 @@ def fitted(work, cores, work_of, cores_of, there, t, weight, ridge, slack, swaps
     return coefficients, sums
 
 
+@compiled
+def basis_at(at, own, own_bent, z, straight, bent, nearness):
+    """Return `Frame.basis` of one point with the points z (2 + lengths, k), and with itself (2 + lengths,)."""
+    k, axes = z.shape
+    width = straight.shape[1]
+    parts, total = np.empty((2 + len(nearness), k)), np.ones(2 + len(nearness))
+    total[0], total[1] = 0.0, 0.0
+    for f in range(width):
+        total[0] += own[f] * own[f]
+    for axis in range(axes):
+        total[1] += own_bent[axis] * own_bent[axis]
+    total[1] *= total[1]
+    for i in range(k):
+        value = 0.0
+        for f in range(width):
+            value += own[f] * straight[i, f]
+        parts[0, i] = value
+        value, apart = 0.0, 0.0
+        for axis in range(axes):
+            value += own_bent[axis] * bent[i, axis]
+            gap = at[axis] - z[i, axis]
+            apart += gap * gap
+        parts[1, i] = value * value
+        apart = np.sqrt(apart)
+        for n in range(len(nearness)):
+            near = apart * nearness[n]
+            parts[2 + n, i] = np.exp(-near) * (1.0 + near)
+    return parts, total
+
+
+@compiled
+def one_point(
+    at, z, straight, bent, centre, low, high, slope_sd, serial_shares, serial_sd, level_sd, nearness, scales, whitens, alphas,
+    homes, machine, place, factor,
+):  # fmt: skip
+    """Return the variances left (c,) at one point and, behind them, what the points pull each expert's mean by (e,).
+
+    Parameters
+    ----------
+    at : float64 array (1, axes)
+    straight, bent : float64 arrays (k, ..)
+        `features` of the points z.
+    place, factor : int, float
+        Machine, and the covariance of its points; 0.0 where none is told apart.
+    """
+    k = len(z)
+    own, own_bent = features(at, centre, low, high, slope_sd, serial_shares, serial_sd, level_sd)
+    parts, total = basis_at(at[0], own[0], own_bent[0], z, straight, bent, nearness)
+    out, cross = np.zeros(len(scales) + len(homes)), np.empty((len(scales), k))
+    for c in range(len(scales)):
+        left = factor
+        for b in range(len(total)):
+            left += scales[c, b] * total[b]
+        for i in range(k):
+            value = 0.0
+            for b in range(len(total)):
+                value += scales[c, b] * parts[b, i]
+            cross[c, i] = value + factor if factor > 0.0 and machine[i] == place else value
+        for i in range(k):
+            value = 0.0
+            for j in range(i + 1):
+                value += whitens[c, i, j] * cross[c, j]
+            left -= value * value
+        out[c] = max(left, 0.0)
+    for e in range(len(homes)):
+        value = 0.0
+        for i in range(k):
+            value += alphas[e, i] * cross[homes[e], i]
+        out[len(scales) + e] = value
+    return out
+
+
 KERNELS = (
-    features, basis, covariances, evidence, inverse, solved, shape_evidence, least_squares, equilibrate, nonnegative, fitted,
+    features, basis, covariances, evidence, inverse, solved, shape_evidence, equilibrate, nonnegative, fitted, basis_at,
+    one_point,
 )  # fmt: skip
 
 
 def recompile() -> None:
     """Compile every kernel afresh and replace what is cached of it; callers last, since they hold what they call."""
-    for kernel in KERNELS:
+    for kernel in (*POINT_KERNELS, *KERNELS):
         kernel.recompile()

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.posterior import LN2, Points
+from advisor.models.posterior import COMPILED, LN2, Points
 from advisor.models.support import AXES_MAX, KEY_BITS, LOWEST, POINTS, SupportTable
 
 Floats = NDArray[np.float64]
@@ -15,11 +15,16 @@ Floats = NDArray[np.float64]
 RUN_SD = 0.1  # of one run, before there are repeats: counts as one repeat
 SCATTER_LEAST = 1e-9  # of the sums: less is rounding
 WILD = 4.0  # standard deviations of an error
+ZERO_BELOW = 2.0  # x = 0 stands a factor of 4 below the least positive x
+ANY_ZERO = LOWEST + 3.0  # log2 of a predictor is above, but of 0
 TRIM_RUNS = 3.0  # a cell of so many runs can lose its least and its greatest
 
 
-def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0) -> Points:
-    """Return the points of a record; runs near `timer_noise_s` are as noisy as the timer. Cost O(POINTS)."""
+def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0, *, quick: bool = False) -> Points:
+    """Return the points of a record; runs near `timer_noise_s` are as noisy as the timer. Cost O(POINTS).
+
+    `quick`: compiled where that is to be had; the last digits differ.
+    """
     used = int(table.count("points")[slot])
     record = table.words[slot]
     at = table.at
@@ -27,10 +32,18 @@ def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0) -> Poi
         record[at[name].start : at[name].start + used] for name in ("runs", "y", "yy", "low", "high")
     )
     sums = record[at["z"]].reshape(table.axes, POINTS)[:, :used]
+    keys = record.view(np.int64)[at["key"]][:used]
+    machine = keys >> (KEY_BITS * table.axes)
+    if quick and COMPILED:
+        z, mean, runs, spread, zero, torn, inside, timer = COMPILED[0].points(
+            record[at["z"]], runs, y, yy, low, high, record[at["zz"]], record[at["zy"]], timer_noise_s,
+            ANY_ZERO, ZERO_BELOW, SCATTER_LEAST, (RUN_SD / LN2) ** 2, WILD, TRIM_RUNS, LN2,
+        )  # fmt: skip
+        return Points(z, mean, runs, spread, machine, zero, torn, inside, timer)
     means = sums / runs
     z = means.T
-    zero = np.minimum.reduce(np.where(z > LOWEST + 3.0, z, np.inf), axis=0) - 2.0
-    zero[~np.isfinite(zero)] = 0.0  # x = 0: a factor of 4 below the least positive x
+    zero = np.minimum.reduce(np.where(z > ANY_ZERO, z, np.inf), axis=0) - ZERO_BELOW
+    zero[~np.isfinite(zero)] = 0.0
     z = np.maximum(z, zero)
     mean = y / runs
     spread = np.maximum(yy - y * mean, 0.0)
@@ -39,11 +52,10 @@ def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0) -> Poi
     torn = np.zeros(used)
     if float(np.maximum.reduce(runs, initial=0.0)) >= 2.0:
         mean, spread, torn = _trimmed(mean, spread, runs, y, yy, low, high)
-    keys = record.view(np.int64)[at["key"]][:used]
     square = LN2 * LN2
     timer = np.square(timer_noise_s * np.exp2(-mean))
     return Points(
-        z * LN2, mean * LN2, runs.copy(), spread * square, keys >> (KEY_BITS * table.axes), zero * LN2, torn * square,
+        z * LN2, mean * LN2, runs.copy(), spread * square, machine, zero * LN2, torn * square,
         inside * LN2, timer,
     )  # fmt: skip
 

@@ -23,16 +23,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models import bench as benches
 from advisor.models import shapes
 from advisor.models.bench import NUGGET, SHAPE_SCALES, SHAPE_SDS, Bench, QuickBench, Stage
 from advisor.models.points import RUN_SD, WILD, points_of
 from advisor.models.posterior import (
+    COMPILED,
     LENGTHS,
     LEVEL_SD,
     LN2,
@@ -45,7 +44,7 @@ from advisor.models.posterior import (
     Prior,
 )
 
-__all__ = ["LN2", "NUGGET", "RUN_SD", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve", "use_compiled"]
+__all__ = ["LN2", "NUGGET", "RUN_SD", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve"]
 
 Floats = NDArray[np.float64]
 
@@ -64,8 +63,6 @@ NOISE_TRIED = np.tile(NOISE_FACTORS, NOISE_TOP)
 SHAPE_POINTS = 3  # two points are a line whatever the shape
 POWER_STEP, POWER_MOST = 0.5, 3.0  # powers of predictors are tried in halves
 
-AGREEMENT = 1e-6  # of compiled kernels with numpy: what a stale one gets wrong is more
-
 SMOOTH = "smooth"
 # (bend, roughness, length) of the smooth family, as scales of `Frame.basis`.
 SMOOTH_SCALES = np.array(
@@ -76,42 +73,6 @@ SMOOTH_SCALES = np.array(
         for reach in LENGTHS
     ]
 )
-
-
-def use_compiled() -> bool:
-    """Let `solve` be quick from now on, in the whole process; False where the extra ``fast`` is not installed.
-
-    The answers are those of numpy to their last digits; a kernel that gives others is not used.
-    """
-    try:
-        compiled = import_module("advisor.models.compiled_process")
-    except ImportError:
-        return False
-    for _ in range(2):
-        benches.COMPILED[:] = [compiled]
-        if _agrees():
-            return True
-        benches.COMPILED.clear()
-        compiled.recompile()  # what numba has cached may be of another version
-    return False
-
-
-def _agrees() -> bool:
-    """Return whether quick solves answer as numpy's do, on points of every kind."""
-    for axes, machines in ((2, 0), (3, 2)):
-        step = np.arange(24.0)
-        z = np.stack([(step * (5.0 + axis)) % 11.0 * 0.6 for axis in range(axes)], axis=1)
-        y = z[:, :-1].sum(axis=1) + np.log(0.1 + 0.9 * np.exp(-z[:, -1])) + 0.1 * np.sin(step)
-        y[7] += 6.0
-        runs = 1.0 + step % 3.0
-        machine = (step % (machines + 1)).astype(np.int64)
-        points = Points(z, y, runs, 0.003 * (runs - 1.0), machine, np.full(axes, -5.0))
-        plain, other = (solve(points, quick=quick).at(z + 0.3, machines) for quick in (False, True))
-        if not all(
-            np.allclose(one, two, rtol=AGREEMENT, atol=AGREEMENT) for one, two in zip(plain, other, strict=True)
-        ):
-            return False
-    return True
 
 
 def solve(
@@ -126,7 +87,7 @@ def solve(
     only : str, optional
         The one form to use, for `pin` and for looking inside.
     quick : bool
-        Compiled, where `use_compiled` was called: the last digits differ. Not for what is stored.
+        Compiled, where `quick.use_compiled` was called: the last digits differ. Not for what is stored.
     """
     points = _centred(points, known)
     z, y, runs = points.z, points.y, points.runs
@@ -140,7 +101,7 @@ def solve(
     residual = residual - level
     timer = 0.0 if points.timer is None else points.timer
     machine = points.machine if np.logical_or.reduce(points.machine) else None
-    kind = QuickBench if quick and benches.COMPILED else Bench
+    kind = QuickBench if quick and COMPILED else Bench
     bench = kind.of(frame, z, machine, runs, noise, repeats, timer, torn)
     smooth, bench, slopes = _smooth(bench, points, frame, residual)
     factor = float(smooth.factors[np.argmax(smooth.evidence)])

@@ -81,8 +81,8 @@ class Bench:
 
     def _same(self) -> Floats:
         """Return the covariance of a machine's points."""
-        machine: Any = self.machine
-        return MACHINE_SD**2 * (machine[:, None] == machine) * (machine > 0)
+        machine: Ints = NOBODY if self.machine is None else self.machine
+        return MACHINE_SD * MACHINE_SD * (machine[:, None] == machine) * (machine > 0)
 
     def variances(self, factors: Floats) -> Floats:
         """Return the variances (m, k) of the points' means under factors (m,) of the noise."""
@@ -166,9 +166,8 @@ class QuickBench(Bench):
     def _roots(self, scales: Floats, factors: Floats, residual: Floats) -> Floats:
         machine, factor = (NOBODY, 0.0) if self.machine is None else (self.machine, MACHINE_SD * MACHINE_SD)
         variances = self.variances(factors)
-        return np.linalg.cholesky(
-            COMPILED[0].covariances(self.basis, scales, variances, machine, factor, residual, CORNER)
-        )
+        stack: Floats = COMPILED[0].covariances(self.basis, scales, variances, machine, factor, residual, CORNER)
+        return np.asarray(np.linalg.cholesky(stack), np.float64)
 
     def smooth(self, scales: Floats, factors: Floats, residual: Floats) -> Stage:
         """Return the forms' evidence; their roots are bordered still."""

@@ -103,7 +103,7 @@ class Sums:
         self.free = Elimination(*_free_normal(self.gram, self.right))
 
 
-def _one_or_other(condition: bool, one: float, other: float) -> float:
+def _one_or_other(condition: Any, one: Any, other: Any) -> Any:
     return one if condition else other
 
 

@@ -59,7 +59,7 @@ def answers(advisor: Advisor, rows: list[Any], seed: int) -> tuple[np.ndarray, s
     seen = [rows[i] for i in rng.integers(0, len(rows), 4)]
     points = [
         (tuple(value * f for value in x), p * g)
-        for (x, p, _, _), f, g in zip(seen, (1, 1.3, 5, 0.2), (1, 1, 4, 0.7), strict=False)
+        for (x, p, _, _), f, g in zip(seen, (1, 1.3, 5, 0.2), (1, 1, 4, 0.7), strict=True)
     ]
     found = [advisor.predict("c", predictor=x if len(x) > 1 else x[0], cores=p, level=0.8) for x, p in points]
     single = [(a.elapsed_s, a.low_s, a.high_s) for a in found]

@@ -22,6 +22,10 @@ from advisor.service.connection import Connection
 
 Key = tuple[str, bytes]
 
+# Rows that wait to be folded in pieces, about 50 bytes each. A batch beyond is folded at once: it keeps everybody waiting, and
+# so holds back those who send faster than can be folded.
+WAITING_ROWS_MAX = 1_000_000
+
 
 class Folding:
     """The large batches of a service.
@@ -40,6 +44,7 @@ class Folding:
         self._whole = anyio.Event()
         self._commit_waits = False
         self._keys: Counter[Key] = Counter()
+        self._rows = 0
         self._deferred: list[Connection] = []
 
     @property
@@ -56,16 +61,20 @@ class Folding:
         connection.wait()
         self._deferred.append(connection)
 
-    def expect(self, connection: Connection, key: Key | None) -> None:
-        """Take note that a batch comes: call it where the batch is taken, and `fold` in the background."""
+    def takes(self, connection: Connection, key: Key | None, rows: int) -> bool:
+        """Take note that a batch of so many rows comes, to be given to `fold` in the background; False: no room for it."""
+        if self._rows + rows > WAITING_ROWS_MAX:
+            return False
+        self._rows += rows
         connection.wait()
         if key is not None:
             self._keys[key] += 1
+        return True
 
     async def fold(
         self, connection: Connection, columns: Columns, stops: Sequence[int], key: Key | None, sequence: int | None
     ) -> Receipt:
-        """Fold a batch that was expected, others having their turn between its pieces; raises as `Engine.begin`.
+        """Fold a batch that was taken, others having their turn between its pieces; raises as `Engine.begin`.
 
         Cut off in the middle it leaves the engine with a batch under way, so that nothing of it is ever committed.
         """
@@ -75,6 +84,7 @@ class Folding:
                     await anyio.lowlevel.checkpoint()
                 return await self._fold(columns, stops, key, sequence)
         finally:
+            self._rows -= len(columns)
             self._release(connection, key)
 
     async def _fold(self, columns: Columns, stops: Sequence[int], key: Key | None, sequence: int | None) -> Receipt:

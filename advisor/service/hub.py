@@ -247,8 +247,7 @@ class Hub:
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
             stops = self.engine.cuts(columns)
-            if len(stops) > 1:
-                self.folding.expect(connection, None)
+            if len(stops) > 1 and self.folding.takes(connection, None, len(columns)):
                 self.spawn(self._fold_apart, "observe", connection, None, columns, stops)
                 continue
             self.engine.observe(columns)
@@ -347,8 +346,7 @@ class Hub:
             return self._durably(connection, msgid, receipt.as_dict(), 0, key)
         columns = read()
         stops = self.engine.cuts(columns)
-        if len(stops) > 1:
-            self.folding.expect(connection, key)
+        if len(stops) > 1 and self.folding.takes(connection, key, len(columns)):
             verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
             self.spawn(self._fold_apart, verb, connection, msgid, columns, stops, key, params.sequence)
             return LATER

@@ -182,3 +182,14 @@ async def test_a_defect_in_a_piece_is_told_and_the_service_goes_on(
         assert receipt["sequence"] == 1
         with anyio.fail_after(PATIENCE_S):
             assert (await other.call("observe_rows", {"rows": large(3, "third")}))["accepted"] == ROWS
+
+
+async def test_beyond_what_may_wait_a_batch_is_folded_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.service.folding.WAITING_ROWS_MAX", ROWS)
+    async with running(tmp_path) as live:
+        sender, msgid, other = await begun(live, {})
+        receipt = await other.call("observe_rows", {"rows": large(2, "other")})
+        assert receipt["accepted"] == ROWS
+        assert 30 + ROWS < await total(other) < 30 + 2 * ROWS  # the first one is still under way
+        assert (await sender.answer(msgid))["accepted"] == ROWS
+        assert await total(other) == 30 + 2 * ROWS

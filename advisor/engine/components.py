@@ -260,7 +260,8 @@ class Components:
         missing = slots == UNRESOLVED
         unresolved = int(np.count_nonzero(missing))
         if 0 < unresolved <= LOOKED_UP:
-            for number in set(columns.index[missing].tolist()):
+            numbers: list[int] = columns.index[missing].tolist()
+            for number in set(numbers):
                 if known.valid[number]:
                     cache[number] = self.slot_of.get(known.names[number], UNRESOLVED)
             slots = cache[columns.index]

@@ -75,10 +75,44 @@ SMOOTH_SCALES = np.array(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a solve needs of points whatever the forms: kept, it serves until the points change."""
+
+    points: Points
+    frame: Frame
+    bench: Bench
+    prior: Floats  # at the points, up to its level
+
+
+def grounds_of(points: Points, *, quick: bool = False) -> Grounds:
+    """Return the grounds of a component's points. Cost O(k^2).
+
+    Parameters
+    ----------
+    quick : bool
+        Compiled, where `quick.use_compiled` was called: the last digits differ. Not for what is stored.
+    """
+    z, runs = points.z, points.runs
+    frame = Frame.of(z)
+    torn = np.zeros(len(z)) if points.torn is None else points.torn
+    repeats = float(np.add.reduce(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0))))
+    noise = (RUN_SD * RUN_SD + float(np.add.reduce(points.spread))) / (1.0 + repeats)
+    timer = 0.0 if points.timer is None else points.timer
+    machine = points.machine if np.logical_or.reduce(points.machine) else None
+    kind = QuickBench if quick and COMPILED else Bench
+    return Grounds(points, frame, kind.of(frame, z, machine, runs, noise, repeats, timer, torn), frame.prior(z))
+
+
 def solve(
     points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None, *, quick: bool = False
 ) -> Posterior:
-    """Return the mixture for a component's points. Cost O(forms k^3).
+    """Return the mixture for a component's points: `solve_on` their `grounds_of`. Cost O(forms k^3)."""
+    return solve_on(grounds_of(points, quick=quick), known, only)
+
+
+def solve_on(grounds: Grounds, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None) -> Posterior:
+    """Return the mixture for the points of `grounds`. Cost O(forms k^3).
 
     Parameters
     ----------
@@ -86,43 +120,33 @@ def solve(
         Models fitted elsewhere, as log times; they compete as shapes do.
     only : str, optional
         The one form to use, for `pin` and for looking inside.
-    quick : bool
-        Compiled, where `quick.use_compiled` was called: the last digits differ. Not for what is stored.
     """
-    points = _centred(points, known)
-    z, y, runs = points.z, points.y, points.runs
-    frame = Frame.of(z)
-    torn = np.zeros(len(y)) if points.torn is None else points.torn
-    repeats = float(np.add.reduce(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0))))
-    noise = (RUN_SD * RUN_SD + float(np.add.reduce(points.spread))) / (1.0 + repeats)
-    prior = frame.prior(z)
-    residual = y - prior
+    points, frame, prior = grounds.points, grounds.frame, grounds.prior
+    points, at_points = _centred(points, known)
+    residual = points.y - prior
     level = float(np.add.reduce(residual) / len(residual))
     residual = residual - level
-    timer = 0.0 if points.timer is None else points.timer
-    machine = points.machine if np.logical_or.reduce(points.machine) else None
-    kind = QuickBench if quick and COMPILED else Bench
-    bench = kind.of(frame, z, machine, runs, noise, repeats, timer, torn)
-    smooth, bench, slopes = _smooth(bench, points, frame, residual)
+    smooth, bench, slopes = _smooth(grounds.bench, points, frame, residual)
     factor = float(smooth.factors[np.argmax(smooth.evidence)])
-    fitted = _fitted(points, known, bench, factor, slopes)
+    fitted = _fitted(points, known, at_points, bench, factor, slopes)
     return _posterior(points, frame, Prior(frame, level), residual, bench, smooth, factor, fitted, only)
 
 
-def _centred(points: Points, known: Sequence[tuple[str, Mean, int]]) -> Points:
+def _centred(points: Points, known: Sequence[tuple[str, Mean, int]]) -> tuple[Points, list[Floats]]:
     """Return the points with y carried from the mean over each cell to its centre, by the bend of the model known elsewhere.
 
-    E[f(z)] = f(mean z) + 1/2 sum f_ii sd_i^2, the second differences taken at mean z -+ sd.
+    E[f(z)] = f(mean z) + 1/2 sum f_ii sd_i^2, the second differences taken at mean z -+ sd. Behind them, what each known
+    model says at the points.
     """
-    inside = points.inside
+    inside, z = points.inside, points.z
     if not known or inside is None or float(inside.max()) < INSIDE_LEAST:
-        return points
-    z = points.z
+        return points, [mean(z) for _, mean, _ in known]
     steps = [sign * inside * (np.arange(len(inside)) == axis) for axis in range(len(inside)) for sign in (1.0, -1.0)]
     around = known[0][1](np.concatenate([z, *(z + step for step in steps)])).reshape(1 + len(steps), -1)
     bend = 0.5 * (around[1:].sum(axis=0) - len(steps) * around[0])
     several = points.runs > 1.0
-    return replace(points, y=points.y - np.where(several & np.isfinite(bend), bend, 0.0))
+    points = replace(points, y=points.y - np.where(several & np.isfinite(bend), bend, 0.0))
+    return points, [around[0], *(mean(z) for _, mean, _ in known[1:])]
 
 
 def _smooth(bench: Bench, points: Points, frame: Frame, residual: Floats) -> tuple[Stage, Bench, Floats]:
@@ -166,8 +190,9 @@ class _Fitted:
 
 
 def _fitted(
-    points: Points, known: Sequence[tuple[str, Mean, int]], bench: Bench, factor: float, slopes: Floats
-) -> list[_Fitted]:
+    points: Points, known: Sequence[tuple[str, Mean, int]], at_known: Sequence[Floats], bench: Bench, factor: float,
+    slopes: Floats,
+) -> list[_Fitted]:  # fmt: skip
     z, y = points.z, points.y
     variance = bench.noise * factor + SHAPE_ROUGHNESS**2
     price = 0.5 * float(np.log1p(len(y) / variance))  # of one coefficient
@@ -184,8 +209,7 @@ def _fitted(
                 scale, *bench.fitted(scale, z, np.exp(y - scale.top), weight)
             )
         ]
-    for name, mean, coefficients in known:
-        at_points = mean(z)
+    for (name, mean, coefficients), at_points in zip(known, at_known, strict=True):
         if np.isfinite(at_points).all():
             found.append(_Fitted(name, mean, at_points, coefficients * price - least))
     return found

@@ -111,15 +111,19 @@ def test_forced_forms_and_the_measures_agree_too(seed: int) -> None:
 
 def test_questions_and_scores_leave_the_bytes_of_numpy() -> None:
     """Rows are predicted before they are learned, and the scores are state: they are numpy's, whoever answers."""
-    rows = [row for seed in (1, 4, 7) for row in rows_of(seed) if len(row[0]) == 1][:300]
+    rng = np.random.default_rng(6)
+    x, p = np.exp(rng.uniform(0, 7, 200)), rng.choice([1.0, 2.0, 8.0], 200)
+    t = 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1, 200)
+    rows = [((x,), p, t, None) for x, p, t in zip(x.tolist(), p.tolist(), t.tolist(), strict=True)]
     advisor = Advisor()
     for i, row in enumerate(rows):
         advisor.observe("c", predictor=row[0][0], cores=row[1], elapsed_s=row[2])
         if i % 20 == 0:
             advisor.predict("c", predictor=row[0][0], cores=row[1])
+    assert advisor.ledger()["scores"] > 50
     posterior.COMPILED.clear()
     fold.COMPILED.clear()
-    assert learned([(*row[:3], None) for row in rows]).to_bytes() == advisor.to_bytes()
+    assert learned(rows).to_bytes() == advisor.to_bytes()
 
 
 @pytest.mark.parametrize("name", ["points", "curve", "solved", "shape_evidence", "fitted", "one_point", "evidence"])

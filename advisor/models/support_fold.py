@@ -6,6 +6,7 @@ ever. Some of them are predicted before they are learned, when the table's credi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -70,12 +71,13 @@ class Credit:
         """
         granted: list[int] = []
         earned = at = 0
-        while at < len(candidates):
+        numbers: list[int] = candidates.tolist()
+        while at < len(numbers):
             wanted = earned + max(self.price - self.rows, 1) - 1
-            at += int(candidates[at:].searchsorted(wanted))
-            if at == len(candidates):
+            at = bisect_left(numbers, wanted, at)
+            if at == len(numbers):
                 break
-            row = int(candidates[at])
+            row = numbers[at]
             self._earn(row + 1 - earned)
             earned = row + 1
             self.rows -= self.price

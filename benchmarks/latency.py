@@ -212,7 +212,9 @@ def beside_a_large_message(repeats: int) -> None:
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as place, service(Path(place), state=False) as (path, _):
             asking, sending = Wire(path), Wire(path)
-            rows = [["matmul", float(x), float(p), 1e-4 * x * (0.1 + 0.9 / p)] for x in range(1, 60) for p in (1, 2, 4, 8)]
+            rows = [
+                ["matmul", float(x), float(p), 1e-4 * x * (0.1 + 0.9 / p)] for x in range(1, 60) for p in (1, 2, 4, 8)
+            ]
             asking.call("observe_rows", {"rows": rows})
             asking.call("predict", "matmul", 30.0, 4)
             time.sleep(2.0)  # until what is compiled has been loaded

@@ -1,7 +1,7 @@
 """The arithmetic of `process` and `shapes`, compiled (the extra ``fast``): for answers, never for what is stored.
 
-The matrices are too small for numpy: a solve is some three hundred calls that take a microsecond each. Here are the loops that
-those calls stand for; the Cholesky roots stay with LAPACK. Sums are taken in another order, so an answer differs in its last
+The matrices are too small for numpy: a solve is hundreds of calls that take a microsecond each. Here are the loops that those
+calls stand for; the Cholesky roots stay with LAPACK. Sums are taken in another order, so an answer differs in its last
 digits; scores, which are state, are therefore always reckoned by numpy. Figures of belief come as arguments: numba's cache
 would not notice that one changed in another file.
 """

@@ -20,7 +20,6 @@ from advisor.domain.answers import Receipt, Refusals
 from advisor.domain.observations import UNRESOLVED, Columns, bad_rows
 from advisor.engine.components import Components
 from advisor.engine.rows import ended_well, widths
-from advisor.models import support
 
 Ints = NDArray[np.int64]
 
@@ -39,8 +38,8 @@ def cuts(components: Components, columns: Columns) -> list[int]:
     n = len(columns)
     stops = [*range(PIECE_ROWS, n, PIECE_ROWS), n]
     supports = components.supports
-    most = 2 if columns.further is None and not components.vectors else support.AXES_MAX
-    if n <= PIECE_SCORES or supports.scores_most(n, most) <= PIECE_SCORES:
+    axes: list[int] = [2] if columns.further is None else np.unique(1 + widths(columns, slice(None))).tolist()
+    if n <= PIECE_SCORES or supports.scores_most(n, axes) <= PIECE_SCORES:
         return stops
     bad = bad_rows(columns)
     good = ~np.logical_or.reduce(list(bad.values())) if bad else None

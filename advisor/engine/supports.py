@@ -179,14 +179,11 @@ class Supports:
             credit.rows = self.totals[rows_key]
         return credit
 
-    def scores_most(self, rows: int, axes_most: int) -> int:
-        """Return a bound of how many of so many rows, of up to so many axes, are scored. Cost O(1)."""
+    def scores_most(self, rows: int, axes: Sequence[int]) -> int:
+        """Return a bound of how many of so many rows, of the given numbers of axes, are scored. Cost O(1)."""
         found = 0
-        for axes in range(2, axes_most + 1):
-            credit = self._credit(axes)
-            found = max(
-                found, rows if credit.price == support_fold.ROWS_EARLY else (credit.rows + rows) // credit.price
-            )
+        for credit in map(self._credit, axes):
+            found += rows if credit.price == support_fold.ROWS_EARLY else (credit.rows + rows) // credit.price
         return found
 
     def scores_ahead(self, slots: Ints, axes: Ints, known: int) -> Ints:

@@ -101,6 +101,21 @@ def test_rows_that_are_not_predicted_are_cut_by_their_number_alone() -> None:
     assert engine.cuts(batch.take(slice(0, 1000))) == [1000]
 
 
+def test_predictors_are_reckoned_by_the_table_of_their_number() -> None:
+    engine, rows = Engine(), 1000
+    rng = np.random.default_rng(3)
+    batch = columns_of(
+        ComponentNames([f"c{i}" for i in range(20)]), rng.integers(0, 20, rows), rng.uniform(1, 9, (rows, 2)),
+        np.ones(rows), rng.uniform(1, 2, rows),
+    )  # fmt: skip
+    engine.totals_add("scores.spent.2", SCORES_EARLY)
+    engine.totals_add("scores.saved.2", 0)
+    assert len(engine.cuts(batch)) > 10
+    engine.totals_add("scores.spent.3", SCORES_EARLY)
+    engine.totals_add("scores.saved.3", 0)
+    assert engine.cuts(batch) == [rows]
+
+
 def test_components_without_room_for_points_are_predicted_nothing() -> None:
     engine = Engine(model_memory_bytes=0)
     batch = columns(1, 3000, 100)

@@ -75,6 +75,7 @@ def compare(components: int, cores: int, repeats: int, *, baseline: bool = True)
         "latency": Request(cores=cores, objective="latency"),
         "throughput, 8 instances": Request(cores=cores, instances_max=8),
         "throughput, half the cores": Request(cores=components // 2),
+        "throughput, in turns or not": Request(cores=cores, turns="better"),
     }.items():
         run = greedy.get(objective) if baseline else None
         ours: list[float] = []

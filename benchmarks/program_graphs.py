@@ -8,7 +8,7 @@ time varies by NOISE (log-normal, seeded), so that no model of it can be perfect
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -243,7 +243,7 @@ def _spread(low: float, high: float, count: int) -> tuple[int, ...]:
     return tuple(sorted({round(2**each) for each in np.linspace(low, high, count)}))
 
 
-CASES: Mapping[str, Case] = {
+CASES: dict[str, Case] = {
     "fft": Case(fft, "n", tuple(2**k for k in range(9, 18)), (2**18, 2**19)),
     "fib": Case(fib, "2^n", tuple(range(14, 33)), (34, 35, 36)),
     "nqueens": Case(nqueens, "2^n", tuple(range(6, 12)), (12, 13, 14)),

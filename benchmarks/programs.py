@@ -1,6 +1,6 @@
 """Paper 3, section 5: six programs, trained on 1-8 workers and small sizes, predicted on 30-36 workers and larger sizes.
 
-Usage: python benchmarks/programs.py [--quick] [--save RUNS.csv | --load RUNS.csv]
+Usage: python benchmarks/programs.py [--unseen] [--quick] [--save RUNS.csv | --load RUNS.csv]
 
 Runs are computed, not measured: task graphs of the programs (`program_graphs`) are executed under work stealing, seeded, with
 the costs below. The table tells the median of |actual - predicted| / actual: of the model as printed, ours, and two regressions
@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from program_graphs import CASES, Case
+from unseen_graphs import UNSEEN
 
 from advisor.models.lasso import fitted, rows_into
 from advisor.models.program_model import FOLDS, VARIANTS, WORDS, ProgramModel, RunRow
@@ -113,7 +114,7 @@ def direct(case: Case, runs: Sequence[Run]) -> dict[str, Floats]:
 
 def judged(name: str, runs: Sequence[Run], detail: bool) -> dict[str, float]:
     """Return the median error of each model on a program."""
-    case = CASES[name]
+    case = (CASES | UNSEEN)[name]
     test = [run for run in runs if run.test]
     model = learned(case, [run for run in runs if not run.test])
     fits = model.fits()
@@ -149,6 +150,9 @@ def show(table: Sequence[tuple[str, list[int], dict[str, float]]]) -> None:
 def main() -> None:
     """Compute or read the runs, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--unseen", action="store_true", help="six programs that were not looked at while models were made"
+    )
     parser.add_argument("--quick", action="store_true", help="every second size")
     parser.add_argument("--save", type=Path, help="write the runs to this file")
     parser.add_argument("--load", type=Path, help="read the runs from this file, instead of computing them")
@@ -162,7 +166,7 @@ def main() -> None:
             runs = [Run(**{key: kinds[key](value) for key, value in row.items()}) for row in csv.DictReader(file)]
     else:
         runs = []
-        for name, case in CASES.items():
+        for name, case in (UNSEEN if given.unseen else CASES).items():
             began = time.perf_counter()
             runs += computed(name, case, given.quick)
             print(f"{name}: {time.perf_counter() - began:.1f} s to compute", file=sys.stderr)

@@ -1,4 +1,5 @@
 /* What OMPT tells, as records. Nothing here waits, and nothing allocates but a block of tasks now and then. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,15 +8,18 @@
 
 /* ---- whether a task is followed ---- */
 
-/* Of tasks in a row that are not followed, from 0 to twice the mean: a fixed step could always meet the same branch of a tree. */
-static uint32_t gap(struct thread *t) {
-    uint64_t sample = atomic_load_explicit(&tool.sample, memory_order_relaxed);
+/* Choose the next task to follow: each is as likely as any other, whatever came before, so that it stands for `sample` of them.
+ * The tasks in between are geometrically many; a fixed step could always meet the same branch of a tree. */
+static __attribute__((noinline)) void choose(struct thread *t) {
+    double sample = atomic_load_explicit(&tool.sample, memory_order_relaxed);
     t->random = t->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((t->random >> 32) * (2 * sample - 1) >> 32);
+    double chance = ((double)(t->random >> 11) + 0.5) * 0x1p-53;
+    t->skip = (uint32_t)(log(chance) / log1p(-1.0 / sample));
+    t->stands = (uint32_t)sample;
 }
 
 /* Follow the next task where there is room for the rest of those that are followed, and its turn has come. */
-static inline bool follow(struct thread *t) {
+static inline bool follow(struct thread *t, struct task *task) {
     int mode = atomic_load_explicit(&tool.mode, memory_order_relaxed);
     if (mode == SUMS && t->skip) {
         t->skip--;
@@ -25,7 +29,10 @@ static inline bool follow(struct thread *t) {
         if (mode == AUTO) atomic_store_explicit(&tool.mode, SUMS, memory_order_relaxed);
         return false;
     }
-    if (mode == SUMS) t->skip = gap(t);
+    if (mode == SUMS) {
+        task->stands = t->stands; /* a thread's first task, which is always followed, stands for itself */
+        choose(t);
+    }
     return true;
 }
 
@@ -141,7 +148,7 @@ static void on_implicit_task(ompt_scope_endpoint_t endpoint, ompt_data_t *parall
         task->outer_alone = t->alone;
         data->ptr = task;
         t->current = task;
-        t->alone = actual == 1;
+        t->alone = actual != 1 ? NOT_ALONE : task->initial ? OUTSIDE : TEAM_OF_ONE;
         stop_idling(t, now);
         if (task->followed)
             put(t, now, ENTER, task->team, task->initial ? PLAIN : PARALLEL, task->type, 0);
@@ -168,23 +175,32 @@ static uint8_t flags_of(int flags) {
                      (flags & ompt_task_final ? FINAL : 0) | ((unsigned)flags & (unsigned)ompt_task_merged ? MERGED : 0));
 }
 
+/* A team of one runs every task at once, and calls all of them undeferred. Those that another team would defer are told apart:
+ * all but tasks under if(0) and tasks of final ones. What tasks with dependences depend on the runtime does not tell there. */
+static int at_once(const struct thread *t, int flags, int has_dependences) {
+    const struct task *current = t->current;
+    if (t->alone != TEAM_OF_ONE || !(flags & ompt_task_undeferred)) return 0;
+    if (has_dependences) return DEPENDENT;
+    return !t->begins_if0 && current && !(current->flags & FINAL) && t->linear != current ? AT_ONCE : 0;
+}
+
 static void on_task_create(ompt_data_t *encountering, const ompt_frame_t *frame, ompt_data_t *made, int flags, int has_dependences,
                            const void *code) {
-    (void)frame, (void)has_dependences, (void)encountering;
+    (void)frame, (void)encountering;
     struct thread *t = here();
     struct task *task;
     if (!t || !(flags & ompt_task_explicit) || !(task = new_task(t))) return;
     struct task *current = t->current;
     uint64_t fresh = current && current->creation ? t->fresh : 0; /* its creation has just begun: it was created then */
-    task->id = (uint64_t)(t->number + 1) << 44 | ++t->ids;
+    ADD(t->ids, 1);
+    task->id = (uint64_t)(t->number + 1) << 44 | atomic_load_explicit(&t->ids, memory_order_relaxed);
     task->type = t->creating ? t->creating_type : type_of_code(code);
     unsigned depth = current ? current->depth + (unsigned)!current->implicit : 0;
     task->depth = (uint16_t)(depth < DEPTH_MAX ? depth : DEPTH_MAX);
-    task->flags = flags_of(flags);
-    task->followed = follow(t);
+    task->flags = (uint8_t)(flags_of(flags) | at_once(t, flags, has_dependences));
+    bool followed = task->followed = follow(t, task);
     made->ptr = task;
-    ADD(t->tasks, 1);
-    if (task->followed) {
+    if (UNLIKELY(followed)) {
         ADD(t->followed, 1);
         put(t, fresh ? fresh : ticks(), CREATE, task->id, 0, task->type, task->flags);
     } else
@@ -216,7 +232,7 @@ static void end_task(struct thread *t, struct task *task, uint64_t now, bool can
     if (task->creation) leave_creation(t, t->creating_type); /* whose hand-over was not seen */
     if (!task->begun && !cancelled) return;
     if (task->followed)
-        put(t, now, cancelled ? CANCEL : END, task->id, 0, ABSENT, 0);
+        put(t, now, cancelled ? CANCEL : END, task->id, task->stands, ABSENT, 0);
     else {
         leave_out(t, 1);
         if (!cancelled) add_to_cell(t, task);
@@ -225,14 +241,38 @@ static void end_task(struct thread *t, struct task *task, uint64_t now, bool can
     if (t->due == task) t->due = NULL;
 }
 
+static inline bool is_summed(const struct task *task) { return task && !task->implicit && !task->followed; }
+
+/* One task that is not followed makes way for another, as nearly all do where tasks are tiny: what the service is told stays so. */
+static inline void pass_on(struct thread *t, struct task *prior, struct task *next, uint64_t now, bool over) {
+    unsigned records = next->begun ? 1 : 2; /* if every task were followed */
+    if (t->current == prior) spend(prior, now);
+    if (over) {
+        if (prior->creation) leave_creation(t, t->creating_type); /* whose hand-over was not seen */
+        records++;
+        add_to_cell(t, prior);
+        free_task(t, prior);
+    }
+    ADD(t->left_out, records);
+    next->begun = true;
+    next->since = now;
+    t->current = t->due = next;
+    t->fresh = now;
+}
+
 static void on_task_schedule(ompt_data_t *prior_data, ompt_task_status_t status, ompt_data_t *next_data) {
     struct thread *t = here();
     struct task *prior = prior_data ? prior_data->ptr : NULL, *next = next_data ? next_data->ptr : NULL;
     if (!t || status == ompt_taskwait_complete || status == ompt_task_late_fulfill) return;
     uint64_t now = ticks();
-    bool over = status == ompt_task_complete || status == ompt_task_cancel || status == ompt_task_detach ||
-                status == ompt_task_early_fulfill;
-    bool apart = prior && !prior->implicit && !prior->followed;
+    bool ends = status == ompt_task_complete;
+    bool over = ends || status == ompt_task_cancel || status == ompt_task_detach || status == ompt_task_early_fulfill;
+    if (t->apart && is_summed(prior) && is_summed(next) && t->due != next && (ends || status == ompt_task_switch)) {
+        if (ends) __atomic_store_n((struct task **)&prior_data->ptr, NULL, __ATOMIC_RELEASE);
+        pass_on(t, prior, next, now, ends);
+        return;
+    }
+    bool apart = is_summed(prior);
     if (apart && t->current == prior) spend(prior, now);
     if (prior && !prior->implicit && over) {
         end_task(t, prior, now, status == ompt_task_cancel);

@@ -36,8 +36,7 @@ static void enter_creation(struct thread *t, struct task *task, uint32_t type) {
     if (task->followed) {
         if (put_opening(t, now, ENTER, id_of(task), CREATION, type)) task->creation = TOLD;
     } else {
-        leave_out(t, 1);
-        spend(task, now);
+        spend(task, now); /* both of its records are left out when it ends */
         task->bucket = CREATES;
     }
     t->fresh = now;
@@ -53,7 +52,7 @@ void leave_creation(struct thread *t, uint32_t type) {
         ADD(t->dropped, 1);
     else {
         uint64_t now = t->fresh ? t->fresh : ticks();
-        leave_out(t, 1);
+        leave_out(t, 2);
         spend(task, now);
         task->bucket = WORKS;
     }
@@ -102,14 +101,24 @@ static void wrapped_if0(void *place, int32_t gtid, void *task) {
     if (t) t->creating = NULL, t->begins_if0 = false;
 }
 
+/* Its tasks are undeferred where `if_value` is 0, those that they make are not. */
+#define LOOP(CALL, TASK)                                        \
+    do {                                                        \
+        struct thread *in = here();                             \
+        const struct task *before = in ? in->linear : NULL;     \
+        if (in) in->linear = if_value ? NULL : in->current;     \
+        HAND_OVER(CALL, TASK);                                  \
+        if ((in = here())) in->linear = before;                 \
+    } while (0)
+
 static void wrapped_loop(void *place, int gtid, void *task, int if_value, uint64_t *low, uint64_t *high, int64_t step, int nogroup,
                          int schedule, uint64_t grain, void *copy) {
-    HAND_OVER(real_loop(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, copy), task);
+    LOOP(real_loop(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, copy), task);
 }
 
 static void wrapped_loop_5(void *place, int gtid, void *task, int if_value, uint64_t *low, uint64_t *high, int64_t step, int nogroup,
                            int schedule, uint64_t grain, int modifier, void *copy) {
-    HAND_OVER(real_loop_5(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, modifier, copy), task);
+    LOOP(real_loop_5(place, gtid, task, if_value, low, high, step, nogroup, schedule, grain, modifier, copy), task);
 }
 
 static const struct {

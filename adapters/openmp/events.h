@@ -31,7 +31,7 @@ enum kind {
     CREATE, BEGIN, SWITCH, END, CANCEL, ENTER, EXIT, DEPENDENCE, SYNC_BEGIN, SYNC_END, IDLE_BEGIN, IDLE_END, WORKER_START,
     WORKER_STOP, PARAMETER, SIZE
 };
-enum { UNTIED = 1, UNDEFERRED = 2, FINAL = 4, MERGED = 8 };
+enum { UNTIED = 1, UNDEFERRED = 2, FINAL = 4, MERGED = 8, AT_ONCE = 16, DEPENDENT = 32 };
 enum { PLAIN, CREATION, PARALLEL, MANAGEMENT, APART };
 enum { TASKWAIT, BARRIER, TASKGROUP, OTHER };
 
@@ -43,6 +43,7 @@ struct record {
 };
 
 enum { WORKS, CREATES, WAITS, BUCKETS };
+enum { NOT_ALONE, OUTSIDE, TEAM_OF_ONE }; /* of a thread: whether others have its team's tasks, too; OUTSIDE of regions none has */
 
 struct task {
     uint64_t id; /* 0: implicit */
@@ -50,6 +51,7 @@ struct task {
     uint16_t depth, creates, waits;
     uint8_t flags, syncs, bucket;
     bool followed, begun, implicit, initial;
+    uint32_t stands;     /* for so many tasks, of a sample; 0: for itself */
     uint8_t creation;    /* it creates a task, and the service knows, or does not: see creation.c */
     uint64_t since, ns[BUCKETS]; /* ticks, of a task that is not followed */
     struct {
@@ -57,7 +59,7 @@ struct task {
         uint8_t kind, before;
         bool told;
     } sync[SYNC_DEPTH];
-    bool outer_alone;   /* of an implicit task: whether this thread was alone before */
+    uint8_t outer_alone; /* of an implicit task: what its thread was before */
     struct task *base;  /* of an implicit task: the explicit one that encountered its region on this thread */
     struct task *outer; /* of an implicit task: what this thread ran before */
     uint64_t team;
@@ -85,23 +87,25 @@ struct sum {
 struct thread {
     /* the program's side */
     struct record *ring;
-    uint64_t mask, room, at, tail_seen, ids;
+    uint64_t mask, room, at, tail_seen;
+    _Atomic uint64_t ids; /* tasks that it has made */
     struct task *current, *free;
     struct task *shown; /* the explicit task that the service takes to run here; NULL: the implicit one */
     struct task *due;   /* the one that it would take to run here if every task were followed */
     bool apart;         /* tasks that are not followed run, as far as the service knows */
     bool idle, begins_if0;
-    bool alone; /* the only thread of its team: others have none of its tasks */
+    uint8_t alone; /* the only thread of its team: others have none of its tasks */
     uint16_t number;
     uint64_t fresh;  /* time of the last event where nothing came since and it may stand for the next, too; 0: none */
     uint64_t random; /* which tasks are followed when most are not */
-    uint32_t skip, creating_type;
-    void *creating; /* the task that was allocated and not handed over */
+    uint32_t skip, stands, creating_type; /* stands: for so many tasks the next one that is followed */
+    void *creating;            /* the task that was allocated and not handed over */
+    const struct task *linear; /* the task that is in a taskloop which the program wants undeferred */
     struct cell *cells;
     unsigned used;
     /* Records that found no room; those of tasks that are not followed; and those that only say that tasks are not. So
      * head - extra + dropped + left_out is how many records there are of the program, whatever is sent. */
-    _Atomic uint64_t dropped, left_out, extra, tasks, followed;
+    _Atomic uint64_t dropped, left_out, extra, followed;
     /* between both */
     _Alignas(64) _Atomic uint64_t head;
     _Alignas(64) _Atomic uint64_t tail;

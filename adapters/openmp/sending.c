@@ -357,7 +357,7 @@ static void write_report(void) {
         dropped += READ(t->dropped);
         *(atomic_load(&tool.mode) == FULL ? &dropped : &summed) += READ(t->left_out);
         extra += READ(t->extra);
-        tasks += READ(t->tasks);
+        tasks += READ(t->ids);
         followed += READ(t->followed);
     }
     typedef unsigned long long wide;

@@ -52,9 +52,9 @@ static bool await(short what) {
 }
 
 static bool send_all(struct iovec *parts, int count) {
-    enum { AT_ONCE = 512 }; /* parts that a system call takes at least */
+    enum { PARTS_MIN = 512 }; /* parts that a system call takes at least */
     while (count) {
-        struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)(count < AT_ONCE ? count : AT_ONCE)};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)(count < PARTS_MIN ? count : PARTS_MIN)};
         ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
         if (sent < 0) {
             if (errno == EINTR) continue;

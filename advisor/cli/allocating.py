@@ -16,6 +16,7 @@ from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, TooLarge
 
 OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
+TURNS = ("never", "scarce", "better")
 SWEPT = OBJECTIVES[:3]  # the others have all numbers of cores in one answer
 COST_WEIGHTS = ("core_s", "latency_s", "record")
 SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
@@ -23,7 +24,7 @@ KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
 # Options of a plan that go as they are: parameter of the command -> of the planner.
 PLAIN = (
-    "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max",
+    "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max", "turns",
 )  # fmt: skip
 BY_BOX = ("visits", "minimum", "maximum", "load", "scale")
 LISTS = ("shares", "depths", "fan_outs", "returns")
@@ -70,8 +71,10 @@ def planned(function: Any) -> Any:
         click.option(
             "--objective", type=click.Choice(OBJECTIVES), default="throughput", show_default=True,
         ),
-        click.option("--throughput", "throughput_per_s", type=float, help="Target of fewest_cores: records per second."),
-        click.option("--latency", "latency_s", type=float, help="Target of fewest_cores: seconds a record spends inside."),
+        click.option("--throughput", "throughput_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
+                     help="Target of fewest_cores: records per second."),
+        click.option("--latency", "latency_s", type=options.KeyNumbers(keyless=True), multiple=True,
+                     help="Target of fewest_cores: seconds a record spends inside."),
         click.option("--shares", type=options.Numbers(), multiple=True, help="Shares of a choice's branches, in text order."),
         click.option("--depths", type=options.Numbers(), multiple=True, help="Replicas a record passes: mean, or shares."),
         click.option("--fan-outs", type=options.Numbers(), multiple=True, help="Replicas of a split: number, or shares."),
@@ -89,6 +92,8 @@ def planned(function: Any) -> Any:
         click.option("--memory", "memory_bytes", type=float, help="Bytes of memory of a node, or of the machine."),
         click.option("--arrival", "arrival_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
                      help="Records that enter per second."),
+        click.option("--turns", type=click.Choice(TURNS),
+                     help="Take turns on shared cores: never, where cores are scarce (default), or wherever it is better."),
         click.option("--quantile", type=float, help="Of the latency, e.g. 0.95, for its mean."),
         click.option("--level", type=float, help="Plan for the upper bound of each curve at this level."),
         click.option("--deadline", "deadline_s", type=float, help="Seconds for the plan: then the best so far, with its gap."),
@@ -99,7 +104,7 @@ def planned(function: Any) -> Any:
 
 def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a plan as `allocate` of an advisor or a client takes them."""
-    targets = {"throughput_per_s": given["throughput_per_s"], "latency_s": given["latency_s"]}
+    targets = {name: _of_one(name, given[name]) for name in ("throughput_per_s", "latency_s")}
     scale = {box: 1.0 / speed for box, speed in (_by_box("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
         raise InvalidValue("speed", 0, "BOX=N with N above 0")
@@ -115,7 +120,7 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
         "allowed": _allowed(given["allowed"]),
         "scale": scale or None,
         "weights": _weights(given["objective"], given.get("weight", ())),
-        "arrival_per_s": _arrival(given["arrival_per_s"]),
+        "arrival_per_s": _of_one("arrival_per_s", given["arrival_per_s"]),
         "instances_max": given["instances_max"],
     }
     found |= {name: _by_box(name, given[name]) for name in ("visits", "minimum", "maximum", "load")}
@@ -138,7 +143,7 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the sweep to this PNG file.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the sweep to this PNG or SVG file.")
 @options.learned
 @options.as_json
 def allocate_command(
@@ -150,11 +155,16 @@ def allocate_command(
     throughput and latency up to --cores; cost takes a --weight for each thing that costs.
 
     Several files share one machine; each is called as its file, without ending. --weight A=2 gives A twice the throughput
-    of others, --priority A=1 plans it before them. BOX=N is of every network with that box, A:BOX=N of one; options with
-    a value a choice, star, split or feedback are taken in the order of the files.
+    of others, --priority A=1 plans it before them, --throughput A=5 or --latency A=1 is its target of fewest_cores. BOX=N
+    is of every network with that box, A:BOX=N of one; options with a value a choice, star, split or feedback are taken in
+    the order of the files.
     """
     if plot is not None and sweep is None:
         raise click.UsageError("--plot draws a --sweep")
+    if plot is not None:
+        from advisor.pictures import form_of
+
+        form_of(plot)  # what could not be drawn is refused before anything is worked out
     if sweep is not None and cores is not None:
         raise click.UsageError("give --cores or --sweep")
     if given["deadline_s"] is not None and (given["state"] or given["table"]):
@@ -204,10 +214,6 @@ def _allocate_together(files: Sequence[Path], cores: int | None, given: dict[str
     names = sharing.names_of(files)
     for one in sharing.spread(names, [network_text(file) for file in files], given):
         request = asked_for({**one, "weight": ()})
-        if "target" in request:
-            raise InvalidValue(
-                "target", request["target"], "absent for several networks", "targets go with fewest_cores"
-            )
         machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
         del request["objective"]
         ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
@@ -272,13 +278,13 @@ def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str
     return weights
 
 
-def _arrival(pairs: Sequence[tuple[str, list[Any]]]) -> float | None:
+def _of_one(name: str, pairs: Sequence[tuple[str, list[Any]]]) -> float | None:
+    """Return the number of an option that several networks have one each of."""
     if not pairs:
         return None
     if len(pairs) > 1 or pairs[0][0] or len(pairs[0][1]) != 1:
-        raise InvalidValue(
-            "arrival", pairs[-1][0] or len(pairs), "one number for one network", "NETWORK=N is of several"
-        )
+        option = name.removesuffix("_s").removesuffix("_per")
+        raise InvalidValue(option, pairs[-1][0] or len(pairs), "one number for one network", "NETWORK=N is of several")
     return pairs[0][1][0]
 
 

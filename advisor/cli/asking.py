@@ -106,15 +106,29 @@ def status_command(components: tuple[str, ...], offset: int, limit: int, **sourc
 
 
 @click.command("forget", cls=options.Command)
-@click.argument("component")
+@click.argument("component", required=False)
 @click.option("--keep", default=0.0, show_default=True, help="Share of what was learned that stays, below 1.")
+@click.option("--program", help="Forget this whole program instead: its runs and what was learned of them.")
+@click.option(
+    "--profile", "producer", help="Forget the profiles of this producer's runs instead, task types with them."
+)
 @options.service
 @options.as_json
-def forget_command(component: str, keep: float, **source: Any) -> None:
+def forget_command(
+    component: str | None, keep: float, program: str | None, producer: str | None, **source: Any
+) -> None:
     """Weaken, or drop, what a service has learned of COMPONENT; its exact counts never go back."""
+    if sum(each is not None for each in (component, program, producer)) != 1:
+        raise click.UsageError("give a COMPONENT, --program or --profile, and only one of them")
+    if keep and component is None:
+        raise click.UsageError("--keep goes with a COMPONENT: programs and profiles are forgotten as a whole")
     with connected(source) as client:
-        answer = client.forget(component, keep=keep)
-    show.forgotten(component, keep, answer, as_json=source["as_json"])
+        if program is not None:
+            show.dropped("program", client.forget_program(program), as_json=source["as_json"])
+        elif producer is not None:
+            show.dropped("profile", client.forget_profile(producer), as_json=source["as_json"])
+        elif component is not None:
+            show.forgotten(component, keep, client.forget(component, keep=keep), as_json=source["as_json"])
 
 
 @click.command("pin", cls=options.Command)

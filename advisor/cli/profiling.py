@@ -36,7 +36,9 @@ COMPILED_BYTES_MIN = 2**27
 @click.option(
     "--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart."
 )
-@click.option("--picture", type=click.Path(path_type=Path), help="Draw the profile into this SVG.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Draw the profile: a .svg, or a .html to click into and search."
+)
 @click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")
 @click.option("--socket", type=click.Path(path_type=Path), help="Ask the service there, or send it a PROGRAM's events.")

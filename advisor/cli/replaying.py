@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("replay", cls=options.Command)
 @click.argument("table")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw errors and curves into this PNG.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw errors and curves into this PNG or SVG.")
 @click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all.")
 @options.timer_noise
 @options.as_json
@@ -31,6 +31,10 @@ def replay_command(table: str, plot: Path | None, limit: int, timer_noise_s: flo
     from advisor import Advisor
     from advisor.files import Prequential, Sample, TableReader, replay
 
+    if plot:
+        from advisor.pictures import form_of
+
+        form_of(plot)  # what could not be drawn is refused before anything is replayed
     advisor = Advisor(timer_noise_s=timer_noise_s)
     prequential, sample = Prequential(advisor), Sample()
     with TableReader(table) as reader, progress() as bar:

@@ -11,7 +11,9 @@ from advisor.errors import InvalidValue, TooLarge
 if TYPE_CHECKING:
     from advisor.domain.networks import Network
 
-OBJECTIVES = ("throughput", "latency")
+OBJECTIVES = ("throughput", "latency", "fewest_cores")
+# Options NETWORK=N, one number a network.
+RANKED = ("weight", "priority", "arrival_per_s", "throughput_per_s", "latency_s")
 MACHINE = ("nodes", "memory_bytes", "level", "quantile", "deadline_s")
 # Options NAME=N by key or by box name of a network -> where the names are.
 NAMED = {
@@ -55,10 +57,10 @@ def spread(names: Sequence[str], texts: Sequence[str], given: Mapping[str, Any])
     if given["objective"] not in OBJECTIVES:
         raise InvalidValue("objective", given["objective"], " or ".join(OBJECTIVES), "of several networks")
     found: list[dict[str, Any]] = [
-        {**given, "name": name, "text": text, "arrival_per_s": (), "weight": (), "priority": ()}
+        {**given, "name": name, "text": text, **dict.fromkeys(RANKED, ())}
         for name, text in zip(names, texts, strict=True)
     ]
-    for option in ("weight", "priority", "arrival_per_s"):
+    for option in RANKED:
         _to_networks(option, found, given[option])
     if any(given[option] for option in (*NAMED, *LISTED)):
         networks = _read(found)
@@ -81,7 +83,7 @@ def _read(found: Sequence[Mapping[str, Any]]) -> list[Network]:
 
 
 def _to_networks(option: str, found: Sequence[dict[str, Any]], pairs: Sequence[tuple[str, list[Any]]]) -> None:
-    shown = option.removesuffix("_per_s")
+    shown = option.removesuffix("_s").removesuffix("_per")
     for name, numbers in pairs:
         there = [one for one in found if one["name"] == name]
         if not there or len(numbers) != 1:

@@ -263,6 +263,16 @@ def forgotten(component: str, keep: float, answer: Any, *, as_json: bool) -> Non
         _say(f"kept {keep:.0%} of what was learned of {component}")
 
 
+def dropped(what: str, answer: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show which whole program, or which producer's profiles, were forgotten; nothing is known of an answer that was lost."""
+    if as_json:
+        _json(answer)
+        return
+    told = answer.get("profile", answer)
+    name, runs = told.get("producer", told.get("program", "")), told.get("runs")
+    _say(f"forgot the {what} {name}: {several(runs, 'run')}" if runs is not None else f"forgot the {what}")
+
+
 def pinned(component: str, model: str | None, answer: Any, *, as_json: bool) -> None:
     """Show what a component is held to."""
     if as_json:

@@ -25,6 +25,9 @@ def front(found: Allocation, request: Mapping[str, Any]) -> None:
     rows.columns[-1].justify = "left"
     for point in found.front:
         given = _given(point.cores, point.instances)
+        if point.groups:
+            shared = "; ".join(f"{', '.join(keys[:COMPONENTS_SHOWN])} on {cores}" for cores, keys in point.groups)
+            given = f"in turns: {shared}"
         rows.add_row(str(point.used), _rate(point.throughput_per_s), show.seconds(point.latency_s), escape(given))
     if found.front:
         _print(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from advisor.cli import show
 from advisor.profile import layout as at
 from advisor.profile.comparison import Comparison, compare
 from advisor.profile.diagnosis import diagnose
+from advisor.profile.measures import Measures
 from advisor.profile.tree import Profile
 
 ERROR_OF = {
@@ -84,21 +86,40 @@ def measures(console: Console, profile: Profile) -> None:
         f"{show.several(m.ends, 'task')} in {show.seconds(m.elapsed_s)} on {show.several(m.workers_max, 'worker')}: {shares}",
         soft_wrap=True,
     )
-    if m.span_s > 0.0:
-        console.print(
+    for line in _paths(m):
+        console.print(line, soft_wrap=True)
+
+
+def _paths(m: Measures) -> Iterator[str]:
+    """Yield what the longest path says, and where it comes from."""
+    if m.span_s > 0.0 and m.summed:
+        yield (
+            f"span at least {show.seconds(m.span_s)}, parallelism at most {m.parallelism:.3g}: {m.summed:,} of "
+            f"{show.several(m.ends, 'task')} came as sums, which tell no path through them (--mode full tells all)"
+        )
+    elif m.span_s > 0.0:
+        yield (
             f"span {show.seconds(m.span_s)}, burdened {show.seconds(m.burdened_span_s)}: "
-            f"parallelism {m.parallelism:.3g}, burdened {m.burdened_parallelism:.3g}",
-            soft_wrap=True,
+            f"parallelism {m.parallelism:.3g}, burdened {m.burdened_parallelism:.3g}"
         )
         bounds = ", ".join(
             f"{bound.cores}: {bound.speedup_low:.3g} to {bound.speedup_high:.3g}" for bound in m.bounds(BOUNDED_CORES)
         )
-        console.print(f"speedup on cores, at least and at most: {bounds}", soft_wrap=True)
-    if m.ends and m.workers_max == 1 and m.parallelism < IN_LINE:
-        console.print(
+        yield f"speedup on cores, at least and at most: {bounds}"
+    if m.at_once and not m.summed:
+        yield (
+            f"{m.at_once:,} of {show.several(m.creates, 'task')} ran within their creation, as OpenMP runs those of a team "
+            "of one thread: span and parallelism are the program's own, as if they had been deferred"
+        )
+    if m.in_order:
+        yield (
+            f"{show.several(m.in_order, 'task')} with dependences, which OpenMP does not tell on one thread: they count as "
+            "run in the order of their creation, the parallelism is at least what is said; on two threads they are told"
+        )
+    elif m.ends and not m.at_once and not m.summed and m.workers_max == 1 and m.parallelism < IN_LINE:
+        yield (
             "one worker ran each task within its creation, as OpenMP does on one thread: the span is that of this run. For the "
-            "program's own, record it (--record FILE) and ask `advisor simulate FILE`",
-            soft_wrap=True,
+            "program's own, record it (--record FILE) and ask `advisor simulate FILE`"
         )
 
 
@@ -109,17 +130,25 @@ def task_types(console: Console, profile: Profile) -> None:
     rows = show.table(
         "task type", "verdict", "instances", "mean", "varies", "one time", "model", "errs", text_columns=2
     )
+    ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
     for name, told in profile.types.items():
         errors = told["errors"]
         error = errors.get(ERROR_OF.get(told["model"], "first"))
         rows.add_row(
-            escape(name), told["verdict"], f"{told['count']:,}", show.seconds(told["mean_s"]), show.percent(told["deviation"]),
-            show.percent(errors.get("first")), told["model"], show.percent(error),
+            escape(name), told["verdict"], _seen(told, ended.get(name)), show.seconds(told["mean_s"]),
+            show.percent(told["deviation"]), show.percent(errors.get("first")), told["model"], show.percent(error),
         )  # fmt: skip
     console.print(rows)
     for name, told in profile.types.items():
         if told["verdict"] != "regular":
             console.print(f"[dim]{escape(name)}: {escape(told['why'])}[/dim]", soft_wrap=True)
+
+
+def _seen(told: Mapping[str, Any], ended: int | None) -> str:
+    """Return how many instances there were, which the tree knows, and how many were looked at where these are a sample."""
+    count = told["count"]
+    seen = told.get("seen", count)
+    return f"{count:,}" if seen == count else f"{ended or count:,} (from {seen:,})"
 
 
 def _comparison(console: Console, beside: Comparison) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RECORDED = 0  # stands for the number of cores that the graph was recorded on, until its file is read
 TARGETS = {
-    "plot": (".png",),
+    "plot": (".png", ".svg"),
     "gantt": (".png", ".html"),
     "chrome": (),
 }  # options that write, and what their names end in
@@ -85,7 +85,7 @@ class Counts(click.ParamType[list[int]]):
 @click.option("--seed", default=0, show_default=True, help="Of work_stealing.")
 @click.option("--burden-ns", default=0.0, show_default=True, help="Cost of a task's creation, for the burdened bound.")
 @click.option("--advise", is_flag=True, help="Say what would help, in sentences.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the speedups into this PNG.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the speedups into this PNG or SVG.")
 @click.option(
     "--gantt", type=click.Path(path_type=Path), help="Draw who runs what when: a .png, or a .html that zooms."
 )

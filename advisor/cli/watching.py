@@ -13,7 +13,7 @@ from advisor.cli.allocating import asked_for, network_text, planned
 from advisor.cli.source import connected
 from advisor.errors import InvalidValue
 
-UNWATCHED = ("pareto", "cost")  # objectives without a single best allocation that stays, or without a gain to compare
+UNWATCHED = ("pareto",)  # objectives without a single best allocation that stays
 
 
 @click.command("watch", cls=options.Command)
@@ -21,6 +21,9 @@ UNWATCHED = ("pareto", "cost")  # objectives without a single best allocation th
 @planned
 @click.option(
     "--current", type=options.KeyNumbers(), multiple=True, help="Cores that a box has now; every box, or none."
+)
+@click.option(
+    "--weight", type=options.KeyNumbers(), multiple=True, help="Of cost: core_s=N, latency_s=N, record=N (its worth)."
 )
 @click.option("--change-cost", "change_cost_s", type=float, help="Seconds that the network stands still for a change.")
 @click.option("--horizon", "horizon_s", type=float, help="Seconds within which a change must be repaid.")
@@ -37,7 +40,9 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     """
     if given["objective"] in UNWATCHED:
         hint = "advisor allocate answers it once"
-        raise InvalidValue("objective", given["objective"], "throughput, latency or fewest_cores for a watch", hint)
+        raise InvalidValue(
+            "objective", given["objective"], "throughput, latency, fewest_cores or cost for a watch", hint
+        )
     text = network_text(network)
     request = asked_for(given)
     request.pop("deadline_s", None)

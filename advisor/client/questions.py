@@ -93,7 +93,7 @@ class AsyncQuestions(ABC):
 
         `more` is `visits`, `shares`, `depths`, `fan_outs`, `returns`, `minimum`, `maximum`, `allowed`, `pinned`,
         `instances_max`, `nodes`, `memory_bytes`, `arrival_per_s`, `arrival_variation`, `quantile`, `weights`, `scale`, `load`,
-        `components`, `level`, `work_max`, `deadline_s`: see `docs/protocol.md`.
+        `components`, `level`, `turns`, `work_max`, `deadline_s`: see `docs/protocol.md`.
         """
         params = requests.given(network=network, cores=cores, objective=objective, target=target, **more)
         return await self._ask("allocate", params, requests.read_allocation, timeout_s)
@@ -248,6 +248,20 @@ class AsyncQuestions(ABC):
         The answer is empty when it was lost with its connection; the component was weakened all the same.
         """
         return await self._change("forget", {"component": component, "keep": float(keep)}, timeout_s)
+
+    async def forget_program(self, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Forget a whole program, its runs and its transformation, in its place among the rows, exactly once."""
+        return await self._change("forget", {"program": program}, timeout_s)
+
+    async def forget_profile(
+        self, producer: str, *, incarnation: bytes | None = None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Forget the profiles of a producer's runs, or of the one that `incarnation` names, exactly once.
+
+        A run that goes on has a new profile from its next events on.
+        """
+        profile = requests.given(producer=producer, incarnation=incarnation)
+        return await self._change("forget", {"profile": profile}, timeout_s)
 
     async def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Hold a component to a model, whatever the evidence says, exactly once; None lets the evidence choose again.

@@ -148,6 +148,18 @@ class SyncQuestions(ABC):
         """Weaken what was learned of a component, after the rows taken so far, exactly once."""
         return self._after_rows(lambda client: client.forget(component, keep=keep, timeout_s=timeout_s), timeout_s)
 
+    def forget_program(self, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Forget a whole program, after the rows taken so far, exactly once. As `AsyncClient.forget_program`."""
+        return self._after_rows(lambda client: client.forget_program(program, timeout_s=timeout_s), timeout_s)
+
+    def forget_profile(
+        self, producer: str, *, incarnation: bytes | None = None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Forget the profiles of a producer's runs, exactly once. As `AsyncClient.forget_profile`."""
+        return self._after_rows(
+            lambda client: client.forget_profile(producer, incarnation=incarnation, timeout_s=timeout_s), timeout_s
+        )
+
     def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Hold a component to a model, after the rows taken so far, exactly once. As `AsyncClient.pin`."""
         return self._after_rows(lambda client: client.pin(component, model, timeout_s=timeout_s), timeout_s)

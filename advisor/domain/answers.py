@@ -200,17 +200,23 @@ class RunnerUp:
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss."""
+    """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss.
+
+    `groups` are as in `Allocation`: empty where each component has its own cores.
+    """
 
     used: int
     throughput_per_s: float
     latency_s: float
     cores: Mapping[str, int]
     instances: Mapping[str, int]
+    groups: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        plain = {key: getattr(self, key) for key in self.__slots__}
+        """Return the shape on the wire; `groups` is left out where each component has its own cores."""
+        plain = {key: getattr(self, key) for key in self.__slots__ if key != "groups"}
+        if self.groups:
+            plain["groups"] = [{"cores": cores, "components": list(keys)} for cores, keys in self.groups]
         return plain | {"cores": dict(self.cores), "instances": dict(self.instances)}
 
 
@@ -240,8 +246,8 @@ class Allocation:
     spare : int
         Cores of the request that the answer leaves free.
     groups : tuple of (cores, keys)
-        Where components share cores (fewer cores than components): the cores of each group and who takes turns on
-        them; empty when each component has its own.
+        Where components share cores (fewer cores than components, or where the request permits it): the cores of each
+        group and who takes turns on them, every key in one of them; empty when each component has its own.
     throughput_per_s, latency_s : float
         Records per second, and seconds a record spends in the network, without queueing.
     bottleneck : tuple of str
@@ -299,6 +305,13 @@ class Allocation:
     cost_per_s: float | None = None
     evidence: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     id: str = ""
+
+    @property
+    def used(self) -> int:
+        """Cores taken: those of the groups where components share."""
+        if self.groups:
+            return sum(cores for cores, _ in self.groups)
+        return sum(count * self.instances[key] for key, count in self.cores.items())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""

@@ -49,7 +49,7 @@ class Kind(IntEnum):
     CREATE = 0  # other: parent instance, 0 for the task that runs on the thread; type: the task's
     BEGIN = 1  # other: parent, where no create came; type: the task's
     SWITCH = 2  # instance goes on on this thread, 0: the implicit task
-    END = 3
+    END = 3  # other: how many instances of its type it stands for, where the producer tells a sample; 0: for itself
     CANCEL = 4  # a task that never ran, or the running one, is given up
     ENTER = (
         5  # other: RegionKind; type: the region; instance: of a parallel region its number, else 0 or the running task
@@ -73,6 +73,8 @@ class Flag(IntFlag):
     UNDEFERRED = 2  # its creator waits for it
     FINAL = 4
     MERGED = 8
+    AT_ONCE = 16  # it runs at once only because its team has one thread: the program would have it deferred
+    DEPENDENT = 32  # it has dependences that are not told: it is taken to run in its place in the order of creations
 
 
 class RegionKind(IntEnum):

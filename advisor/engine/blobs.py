@@ -13,6 +13,9 @@ from advisor.errors import StateTooNew
 Slots = NDArray[np.uint64]
 
 WORDS: Final = 64  # of a slot: 512 bytes; a changed number rewrites no more than that
+GONE: Final = (
+    2**64 - 1
+)  # first word of what was forgotten; versions that do not know it take it for damage, and leave it out
 NO_SLOTS: Final[Slots] = np.zeros((0, WORDS), np.uint64)
 
 
@@ -47,6 +50,20 @@ def numbered(pages: TablePages, kind: str, layout: str) -> int:
             field="layout", value=pages.layout, bound=layout, hint="use the version that wrote it",
         )  # fmt: skip
     return int(number)
+
+
+def gone_pages(table: str, layout: str, slots: int) -> TablePages:
+    """Return pages that write over so many slots of what is no more: a length that nothing has, then zeros."""
+    empty = np.zeros((max(slots, 1), WORDS), np.uint64)
+    empty[0, 0] = GONE
+    pages = changed_pages(table, layout, NO_SLOTS, empty)
+    assert pages is not None, "all slots differ from none"
+    return pages
+
+
+def is_gone(slots: Slots) -> bool:
+    """Return whether these are the slots of what is no more."""
+    return not len(slots) or int(slots[0, 0]) == GONE
 
 
 def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> TablePages | None:

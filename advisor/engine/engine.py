@@ -7,7 +7,7 @@ the words that they changed, so a commit of the snapshot makes both durable toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import pieces
 from advisor.engine.advisor import Advisor
+from advisor.engine.components import Event
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
 from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
 from advisor.engine.programs import TABLE as PROGRAM_TABLE
@@ -138,6 +139,50 @@ class Engine:
         if self._is_replay(key, sequence):
             return {"component": component, "keep": keep, "sequence": sequence, "replayed": True}
         answer = self.advisor.forget(component, keep)
+        self._advance(key, sequence)
+        return answer | {"sequence": sequence}
+
+    def forget_program_batch(self, producer: str, incarnation: bytes, sequence: int, program: str) -> dict[str, Any]:
+        """Forget a program as a numbered event; the errors of `observe_batch` and `forget_program`."""
+        return self._numbered(
+            producer, incarnation, sequence, {"program": program}, lambda: self.forget_program(program)
+        )
+
+    def forget_profile_batch(
+        self, producer: str, incarnation: bytes, sequence: int, profile: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Forget profiles as a numbered event; the errors of `observe_batch` and `Profiles.forget`."""
+        told = {"profile": {"producer": profile["producer"]}}
+        return self._numbered(producer, incarnation, sequence, told, lambda: self.forget_profile(profile))
+
+    def forget_program(self, program: str) -> dict[str, Any]:
+        """Forget a program, and count it; the errors of `Advisor.forget_program`."""
+        answer = self.advisor.forget_program(program)
+        self.totals_add("programs_forgotten")
+        self.advisor.components.events.append(Event("forget_program", program, answer["runs"], "asked to"))
+        return answer
+
+    def forget_profile(self, profile: Mapping[str, Any]) -> dict[str, Any]:
+        """Forget the profiles that a producer, and perhaps an incarnation, names; the errors of `Profiles.forget`."""
+        answer = self.profiles.forget(**profile)
+        self.totals_add("profiles_forgotten", answer["runs"])
+        happened = Event("forget_profile", answer["producer"], answer["events"], "asked to")
+        self.advisor.components.events.append(happened)
+        return {"profile": answer}
+
+    def _numbered(
+        self,
+        producer: str,
+        incarnation: bytes,
+        sequence: int,
+        told: dict[str, Any],
+        change: Callable[[], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Make a change once."""
+        key = (producer, incarnation)
+        if self._is_replay(key, sequence):
+            return told | {"sequence": sequence, "replayed": True}
+        answer = change()
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
 

@@ -19,6 +19,8 @@ from advisor.domain.observations import Bools, Columns
 from advisor.domain.vectors import NONE_NAMED, Ints
 from advisor.errors import InvalidValue, StateTooNew, TooLarge, UnknownNetwork
 from advisor.models.flow import NO_KEY, FlowCounts, FlowRows
+from advisor.models.flow_bytes import from_bytes as counts_from_bytes
+from advisor.models.flow_bytes import to_bytes as counts_to_bytes
 from advisor.models.flow_structure import Structure, flow_of
 from advisor.network import parse
 
@@ -301,7 +303,7 @@ def _rows(columns: Columns, rows: Ints, key: Ints) -> FlowRows:
 def to_document(kept: Kept) -> bytes:
     """Return a network's definition and counts as bytes."""
     text = json.dumps(kept.definition, ensure_ascii=False, separators=(",", ":")).encode()
-    return FORMAT.to_bytes(1, "little") + len(text).to_bytes(4, "little") + text + kept.counts.to_bytes()
+    return FORMAT.to_bytes(1, "little") + len(text).to_bytes(4, "little") + text + counts_to_bytes(kept.counts)
 
 
 def from_document(name: str, data: bytes) -> Kept:
@@ -319,7 +321,7 @@ def from_document(name: str, data: bytes) -> Kept:
     try:
         size = int.from_bytes(data[1:5], "little")
         definition = json.loads(data[5 : 5 + size])
-        return Kept(FlowCounts.from_bytes(name, data[5 + size :]), definition, changed=False)
+        return Kept(counts_from_bytes(name, data[5 + size :]), definition, changed=False)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InvalidValue("network", name, "a document of a network", f"it does not read: {error}") from error
 

@@ -12,8 +12,18 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, RECORD, TaskEvents
-from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, numbered, slots_in, slots_of
-from advisor.engine.snapshot import TablePages
+from advisor.engine.blobs import (
+    NO_SLOTS,
+    Slots,
+    bytes_in,
+    changed_pages,
+    gone_pages,
+    is_gone,
+    numbered,
+    slots_in,
+    slots_of,
+)
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
@@ -53,13 +63,16 @@ class Run:
     profiler : Profiler
     place : int
         Number of its table; a run that gave way leaves it to another.
+    ended : bool
+        Its producer has said so.
     """
 
-    __slots__ = ("changed", "place", "profiler", "taken")
+    __slots__ = ("changed", "ended", "place", "profiler", "taken")
 
     def __init__(self, place: int, profiler: Profiler) -> None:
         self.place = place
         self.profiler = profiler
+        self.ended = False
         self.changed = True
         self.taken: Slots = NO_SLOTS  # as the last snapshot had it
 
@@ -77,6 +90,7 @@ class Profiles:
         self.runs_max = runs_max
         self.runs: OrderedDict[Key, Run] = OrderedDict()
         self.gave_way = 0
+        self._gone: dict[int, int] = {}  # places of runs that were forgotten, to be written over, and their slots
 
     def fold(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold`."""
@@ -91,8 +105,37 @@ class Profiles:
             folded = run.profiler.fold(events)
         self.runs[key] = run
         self.runs.move_to_end(key)
-        run.changed = True
+        run.changed, run.ended = True, events.ended
         return folded
+
+    def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
+        """Forget the profiles of a producer's runs, or of the one named, their task types with them.
+
+        A run that has not ended goes on: its profile begins anew with its next events, and is not told before.
+
+        Returns
+        -------
+        dict
+            producer; runs and events: how many are forgotten.
+
+        Raises
+        ------
+        InvalidValue
+            When there is none.
+        """
+        self._key(producer, incarnation)
+        keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
+        events = 0
+        for key in keys:
+            run = self.runs[key]
+            events += run.profiler.accepted
+            if run.ended:
+                del self.runs[key]
+                self._gone[run.place] = len(run.taken)
+            else:
+                run.profiler, run.changed = run.profiler.emptied(), True
+                self.runs.move_to_end(key, last=False)  # the first to give way
+        return {"producer": producer, "runs": len(keys), "events": events}
 
     def answer(
         self, producer: str | None, incarnation: bytes | None, *, nodes: bool, diagnosis: bool, ended: bool = False
@@ -108,7 +151,7 @@ class Profiles:
             When there is none.
         """
         if producer is None:
-            return {"runs": [self._told(key, run) for key, run in reversed(self.runs.items())]}
+            return {"runs": [self._told(key, self.runs[key]) for key in reversed(self._told_keys())]}
         key = self._key(producer, incarnation)
         run = self.runs[key]
         whole = ended and len(run.profiler.window) <= EVENTS_BATCH_MAX
@@ -139,11 +182,15 @@ class Profiles:
         return run_of(profile_of(self.runs[self._key(producer, incarnation)].profiler))
 
     def _key(self, producer: str, incarnation: bytes | None) -> Key:
-        keys = [key for key in self.runs if key[0] == producer and incarnation in (None, key[1])]
+        keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
         if not keys:
-            known = sorted({name for name, _ in self.runs})
+            known = sorted({name for name, _ in self._told_keys()})
             raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
         return keys[-1]
+
+    def _told_keys(self) -> list[Key]:
+        """Return the runs in order, but for those of which nothing came since they were forgotten."""
+        return [key for key, run in self.runs.items() if run.profiler.accepted or len(run.profiler.window)]
 
     def held(self) -> dict[str, int]:
         """Return what all profiles hold together: nodes, instances, events_waiting and bytes. Cost O(runs)."""
@@ -168,7 +215,9 @@ class Profiles:
             run.taken = old.taken
             return run
         used = {run.place for run in self.runs.values()}
-        return Run(next(place for place in range(self.runs_max) if place not in used), profiler)
+        place = next(place for place in range(self.runs_max) if place not in used)
+        self._gone.pop(place, None)
+        return Run(place, profiler)
 
     # -- snapshots --------------------------------------------------------------------------------------------------------
 
@@ -181,14 +230,19 @@ class Profiles:
                 pages = changed_pages(f"profile-{run.place}", LAYOUT, run.taken, slots)
                 found += [pages] if pages is not None else []
                 run.taken, run.changed = slots, False
+        found += [gone_pages(f"profile-{place}", LAYOUT, slots) for place, slots in self._gone.items()]
+        self._gone.clear()
         return found
 
     def mark(self, pages: TablePages) -> None:
         """Count pages as not taken."""
+        place = numbered(pages, "profile", LAYOUT)
         for run in self.runs.values():
-            if f"profile-{run.place}" == pages.table:
+            if run.place == place:
                 run.changed = True
                 run.taken = NO_SLOTS
+                return
+        self._gone[place] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
 
     def put(self, pages: TablePages) -> None:
         """Take a run back from its pages; one that is damaged is left out.
@@ -200,6 +254,8 @@ class Profiles:
         """
         place = numbered(pages, "profile", LAYOUT)
         slots = slots_in(pages)
+        if is_gone(slots):
+            return
         try:
             key, profiler = _read(bytes_in(slots))
         except StateTooNew:

@@ -11,8 +11,18 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
-from advisor.engine.blobs import NO_SLOTS, Slots, bytes_in, changed_pages, numbered, slots_in, slots_of
-from advisor.engine.snapshot import TablePages
+from advisor.engine.blobs import (
+    NO_SLOTS,
+    Slots,
+    bytes_in,
+    changed_pages,
+    gone_pages,
+    is_gone,
+    numbered,
+    slots_in,
+    slots_of,
+)
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
 from advisor.models.lasso import Fit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
@@ -36,8 +46,8 @@ class Program:
     ----------
     transform : str
     model : ProgramModel
-    fits : dict or None
-        Solved; None after a run.
+    fits : dict
+        Solved intermediate models by variant; empty after a run.
     """
 
     __slots__ = ("changed", "fits", "model", "place", "taken", "transform")
@@ -46,7 +56,7 @@ class Program:
         self.place = place
         self.transform = transform
         self.model = model
-        self.fits: dict[str, Fit] | None = None
+        self.fits: dict[str, dict[str, Fit]] = {}
         self.changed = True
         self.taken: Slots = NO_SLOTS
 
@@ -73,6 +83,7 @@ class Programs:
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
         self.programs_max = programs_max
         self.programs: dict[str, Program] = {}
+        self._gone: dict[int, int] = {}  # places of programs that were forgotten, to be written over, and their slots
 
     def observe(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a run; the first one of a program fixes its transformation.
@@ -96,7 +107,7 @@ class Programs:
             math.nan if run.span_s is None else run.span_s,
         )  # fmt: skip
         known.model.learn(row)
-        known.fits, known.changed = None, True
+        known.fits, known.changed = {}, True
         self.programs[run.program] = known
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
@@ -107,12 +118,7 @@ class Programs:
         ------
         UnknownProgram, NotEnoughData, InvalidValue, TooLarge
         """
-        known = self.programs.get(program)
-        if known is None:
-            raise UnknownProgram(
-                f"no runs of the program {program!r}", field="program", value=program,
-                bound=", ".join(sorted(self.programs)[:8]) or "none was observed", hint="observe_run teaches them",
-            )  # fmt: skip
+        known = self._known(program)
         if known.model.runs < RUNS_MIN:
             raise NotEnoughData(
                 f"{known.model.runs} runs of {program!r}: a prediction needs {RUNS_MIN}", field="program", value=program,
@@ -122,19 +128,41 @@ class Programs:
             raise InvalidValue("model", model, f"one of {', '.join(VARIANTS)}")
         one = not (hasattr(size, "__len__") or hasattr(workers, "__len__"))
         points = _points(size, workers)
-        if known.fits is None:
-            known.fits = known.model.fits()
-        found = [known.model.predict(known.fits, known.size_of(n), p, level, model or VARIANTS[0]) for n, p in points]
+        variant = model or VARIANTS[0]
+        if variant not in known.fits:
+            known.fits[variant] = known.model.fits(variant)
+        fits = known.fits[variant]
+        found = [known.model.predict(fits, known.size_of(n), p, level, variant) for n, p in points]
 
         def told(name: str) -> Any:
             values = [getattr(each, name) for each in found]
             return values[0] if one else values
 
         return RunPrediction(
-            told("elapsed_s"), told("low_s"), told("high_s"), model or VARIANTS[0],
+            told("elapsed_s"), told("low_s"), told("high_s"), variant,
             _notes(known.model, any(each.floored for each in found)), known.model.runs, told("distance"),
             {name: told(name) for name in PARTS},
         )  # fmt: skip
+
+    def forget(self, program: str) -> dict[str, Any]:
+        """Forget a program as a whole: its runs, and its transformation; return how many runs those were.
+
+        Raises
+        ------
+        UnknownProgram
+        """
+        known = self._known(program)
+        del self.programs[program]
+        self._gone[known.place] = len(known.taken)
+        return {"program": program, "runs": known.model.runs}
+
+    def _known(self, program: str) -> Program:
+        if program not in self.programs:
+            raise UnknownProgram(
+                f"no runs of the program {program!r}", field="program", value=program,
+                bound=", ".join(sorted(self.programs)[:8]) or "none was observed", hint="observe_run teaches them",
+            )  # fmt: skip
+        return self.programs[program]
 
     def status(self) -> list[dict[str, Any]]:
         """Return what is known of each program, by name."""
@@ -174,11 +202,12 @@ class Programs:
             mine = self.programs.get(name) or self._new(theirs.transform)
             self.programs[name] = mine
             mine.model.merge(theirs.model)
-            mine.fits, mine.changed = None, True
+            mine.fits, mine.changed = {}, True
 
     def _new(self, transform: str) -> Program:
         used = {known.place for known in self.programs.values()}
         place = next(place for place in range(len(used) + 1) if place not in used)
+        self._gone.pop(place, None)
         return Program(place, transform, ProgramModel(np.zeros(WORDS)))
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
@@ -211,13 +240,18 @@ class Programs:
                 pages = changed_pages(f"program-{known.place}", LAYOUT, known.taken, slots)
                 found += [pages] if pages is not None else []
                 known.taken, known.changed = slots, False
+        found += [gone_pages(f"program-{place}", LAYOUT, slots) for place, slots in self._gone.items()]
+        self._gone.clear()
         return found
 
     def mark(self, pages: TablePages) -> None:
         """Count pages as not taken."""
+        place = numbered(pages, "program", LAYOUT)
         for known in self.programs.values():
-            if f"program-{known.place}" == pages.table:
+            if known.place == place:
                 known.changed, known.taken = True, NO_SLOTS
+                return
+        self._gone[place] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
 
     def put(self, pages: TablePages) -> None:
         """Take a program back from its pages; one that is damaged is left out.
@@ -229,6 +263,8 @@ class Programs:
         """
         place = numbered(pages, "program", LAYOUT)
         slots = slots_in(pages)
+        if is_gone(slots):
+            return
         try:
             self.put_record(bytes_in(slots), place).taken = slots
         except (ValueError, IndexError):

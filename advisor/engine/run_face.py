@@ -62,6 +62,20 @@ class RunFace:
         )  # fmt: skip
         return self.programs.observe(run)
 
+    def forget_program(self, program: str) -> dict[str, Any]:
+        """Forget a program as a whole: its runs, and its transformation; the next run begins anew.
+
+        Returns
+        -------
+        dict
+            program, runs: how many are forgotten.
+
+        Raises
+        ------
+        UnknownProgram
+        """
+        return self.programs.forget(checked_name("program", program))
+
     def predict_run(
         self,
         program: str,

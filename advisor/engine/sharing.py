@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from advisor.engine.network_face import NetworkFace
 
 # Of a request, what is of the whole machine and its objective, and not of one network.
-NOT_OF_ONE = ("cores", "objective", "target", "weights", *OF_MACHINE)
+NOT_OF_ONE = ("cores", "objective", "weights", "turns", *OF_MACHINE)
 OPTIONS = tuple(each.name for each in fields(Request) if each.name not in (*NOT_OF_ONE, "load"))
 KEYS = ("network", "name", "weight", "priority", "components", "load", *OPTIONS)
 EVEN = {"weight": 1.0, "priority": 0}
@@ -54,8 +54,9 @@ class Asked:
 
     def share(self, network: Any, curves: Any, of_all: Mapping[str, Any]) -> Share:
         """Return what the planner takes: with the network as it was read, its curves, and what is of the machine."""
+        objective = {"objective": "fewest_cores"} if "target" in self.options else {}
         return Share(
-            network, curves, Request(**self.options, **of_all), self.weight, self.priority, name=self.name
+            network, curves, Request(**self.options, **objective, **of_all), self.weight, self.priority, name=self.name
         )  # fmt: skip
 
 

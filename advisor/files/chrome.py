@@ -10,17 +10,18 @@ from advisor.errors import InvalidValue
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import ready_length, traced
 
-MICROSECONDS = {
-    "s": 1e6,
-    "ms": 1e3,
-    "us": 1.0,
-    "ns": 1e-3,
-    "unit": 1.0,
-}  # of one unit of a graph's time; a nameless one is shown as 1
+# Of a tick: a viewer's clock counts whole nanoseconds, and cuts off what is less. A unit without a name is shown as a
+# microsecond, whose ticks are millionths of it.
+TICKS_PER_NS = {"s": 1, "ms": 1, "us": 1, "ns": 1, "unit": 1000}
+# Process 0 and thread 0 are the idle ones of the kernel to Perfetto, which would name and merge them.
+PROCESS = 1
+FIRST_THREAD = 1
 
 
 def chrome_events(execution: Execution) -> list[dict[str, Any]]:
     """Return the events of a traced execution: one a task on the track of its processor, and the ready list as a counter.
+
+    Times are microseconds with three digits behind the point, so that no viewer's rounding lays one task over the next.
 
     Raises
     ------
@@ -28,32 +29,36 @@ def chrome_events(execution: Execution) -> list[dict[str, Any]]:
         When no trace was kept.
     """
     trace, graph = traced(execution), execution.program.graph
-    scale = MICROSECONDS[graph.unit] / graph.ticks_per_unit
+    per_ns = TICKS_PER_NS[graph.unit]
     events: list[dict[str, Any]] = [
-        {
-            "ph": "M",
-            "pid": 0,
-            "name": "process_name",
-            "args": {"name": f"{execution.policy} on {execution.cores} cores"},
-        }
-    ]
-    events += [
-        {"ph": "M", "pid": 0, "tid": processor, "name": "thread_name", "args": {"name": f"core {processor}"}}
-        for processor in range(execution.cores)
+        {"ph": "M", "pid": PROCESS, "name": name, "args": args, **thread}
+        for name, args, thread in (
+            ("process_name", {"name": f"{execution.policy} on {execution.cores} cores"}, {}),
+            *(
+                (name, args, {"tid": FIRST_THREAD + processor})
+                for processor in range(execution.cores)
+                for name, args in (
+                    ("thread_name", {"name": f"core {processor}"}),
+                    ("thread_sort_index", {"sort_index": processor}),
+                )
+            ),
+        )
     ]
     kinds = graph.columns["type"].tolist() if graph.types else None
-    rows = zip(trace.starts.tolist(), trace.finishes.tolist(), trace.processors.tolist(), strict=True)
+    rows = zip(
+        (trace.starts // per_ns).tolist(), (trace.finishes // per_ns).tolist(), trace.processors.tolist(), strict=True
+    )
     for task, (start, finish, processor) in enumerate(rows):
         event: dict[str, Any] = {
-            "ph": "X", "pid": 0, "tid": processor, "name": graph.name(task), "ts": start * scale, "dur": (finish - start) *
-            scale,
+            "ph": "X", "pid": PROCESS, "tid": FIRST_THREAD + processor, "ts": start / 1000, "dur": (finish - start) / 1000,
+            "name": graph.name(task),
         }  # fmt: skip
         if kinds is not None:
             event["cat"] = graph.types[kinds[task]]
         events.append(event)
     ready = ready_length(execution)
-    for time, value in zip(ready.times.tolist(), ready.values.tolist(), strict=True):
-        events.append({"ph": "C", "pid": 0, "name": "ready tasks", "ts": time * scale, "args": {"ready": value}})
+    for time, value in zip((ready.times // per_ns).tolist(), ready.values.tolist(), strict=True):
+        events.append({"ph": "C", "pid": PROCESS, "ts": time / 1000, "name": "ready tasks", "args": {"ready": value}})
     return events
 
 
@@ -62,7 +67,8 @@ def write_chrome(execution: Execution, path: str | Path) -> Path:
     target = Path(path)
     data = {"traceEvents": chrome_events(execution), "displayTimeUnit": "ms"}
     try:
-        target.write_text(json.dumps(data), encoding="utf-8")
+        # Letters as they are: older viewers do not read \\u. Half of a pair, which JSON can hold and UTF-8 cannot, is a ?.
+        target.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8", errors="replace")
     except OSError as error:
         raise InvalidValue("chrome", str(path), "a file that can be written", error.strerror or "") from error
     return target

@@ -17,6 +17,7 @@ from advisor.profile.reorder import WINDOW_NS, Reorder
 
 SEPARATOR: Final = ",\n"
 PROCESS: Final = 1
+FIRST_THREAD: Final = 1  # 0 is the idle thread of the kernel to Perfetto, which merges it with another
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class TraceWriter:
             self._file: TextIO = path.open("w", encoding="utf-8")
         except OSError as error:
             raise InvalidValue("trace", str(path), f"a file that can be written ({error.strerror})") from error
-        self._file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
+        self._file.write('{"traceEvents":[\n')
         self._file.write(_json({"ph": "M", "pid": PROCESS, "name": "process_name", "args": {"name": "tasks"}}))
         self._strings: list[str] = []
         self._window = Reorder(window_ns)
@@ -69,7 +70,8 @@ class TraceWriter:
             for slices in ((running.slices if running else []), implicit.slices):
                 for _ in slices:
                     self._say("E", thread, self._latest)
-        self._file.write("\n]}\n")
+        # At the end: where it came first, Perfetto once took it for the unit of what follows.
+        self._file.write('\n],"displayTimeUnit":"ns"}\n')
         self._file.close()
 
     def __enter__(self) -> TraceWriter:
@@ -94,7 +96,7 @@ class TraceWriter:
             about = {
                 "ph": "M",
                 "pid": PROCESS,
-                "tid": thread,
+                "tid": FIRST_THREAD + thread,
                 "name": "thread_name",
                 "args": {"name": f"thread {thread}"},
             }
@@ -147,7 +149,9 @@ class TraceWriter:
         self._say("E", thread, now)
 
     def _say(self, phase: str, thread: int, now: int, **more: Any) -> None:
-        self._file.write(SEPARATOR + _json({"ph": phase, "pid": PROCESS, "tid": thread, "ts": now / 1000.0, **more}))
+        self._file.write(
+            SEPARATOR + _json({"ph": phase, "pid": PROCESS, "tid": FIRST_THREAD + thread, "ts": now / 1000.0, **more})
+        )
 
     def _text(self, number: int) -> str:
         if number == ABSENT_TYPE:

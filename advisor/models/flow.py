@@ -10,7 +10,7 @@ Three things are learned, each from what tells it without bias:
   when a newer one needs its place, so that at any time exactly the records up to some point have been counted, long and
   short ones alike. A record that is met again after it was closed was closed too early: then a smaller share of records is
   chosen, and what was counted of passes is dropped.
-- *Replicas* of splits: exact runs of the `REPLICAS_MAX` replicas of least hash, which are all of them where there are no more.
+- *Replicas* of splits: see `flow_replicas`.
 
 Counts halve when `WINDOW_RECORDS` entered, so that what is told is of the recent past. Merge: counts and replicas exact,
 passes of closed records exact, open records of the other side are left out (no choice of theirs depends on what they do).
@@ -18,7 +18,6 @@ passes of closed records exact, open records of the other side are left out (no 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b
@@ -28,6 +27,8 @@ import numpy as np
 
 from advisor.domain.observations import ComponentNames
 from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Floats, Ints, Words
+from advisor.models.flow_replicas import Replicas
+from advisor.models.hashing import mixed
 
 KEYS_MAX = (
     4_096  # of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
@@ -36,8 +37,6 @@ COUNTERS_MAX = 32  # places whose passes are counted a record
 OPEN_MAX = 256  # chosen records open at a time: their chosen share is halved when more are in flight at a time
 DEPTH_MAX = 1_023  # passes told apart; more count as so many
 FAILED_MAX = 16  # keys of one record whose failed run waits for its repetition
-REPLICAS_MAX = 64  # told apart exactly; of more, a sample by hash
-SPLIT_KEYS_MAX = 64  # keys of a network whose replicas are told apart
 WINDOW_RECORDS = 2**16  # counts halve at so many entered rows: a share is known to 0.4 % then
 WINDOW_CLOSED = 2**13  # the same of passes, by closed records
 CHOSEN = 2**12  # chosen records after which half as many are chosen: their rows cost about 1 microsecond each ...
@@ -55,14 +54,6 @@ NO_KEY = -2  # in the cache: a name whose number was not asked for yet
 WINDOWED = ("entered", "entered_rows", "entered_chosen", "entered_again", "keyless")
 EXACT = ("rows", "records", "chosen_left", "level", "gap", "closed", "closed_weight", "late", "strange", "age")
 PASSES = ("closed", "closed_weight", "late", "strange")
-
-
-def mixed(values: Words, salt: int) -> Words:
-    """Return 64 well mixed bits of each value (n,): splitmix64 (Steele, Lea, Flood 2014). Cost O(n)."""
-    z = (values ^ np.uint64(salt)) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +107,7 @@ class FlowCounts:
         self.entered_square = 0.0
         self.n: dict[str, int] = dict.fromkeys((*WINDOWED, *EXACT), 0)
         self.n["chosen_left"] = CHOSEN
-        self.replicas: dict[int, dict[int, int]] = {}  # key -> replica -> runs
+        self.replicas = Replicas()
         self.open: dict[int, Open] = {}
         self.closed: dict[int, int] = {}  # the latest closed, and the age of the counts they went into
         self._cached: ComponentNames | None = None  # the last list of names that rows counted in, and its keys' numbers
@@ -206,35 +197,13 @@ class FlowCounts:
             else:  # one by one, as single rows would come
                 self.entered_square = float(np.add.accumulate([self.entered_square, *(of.astype(np.float64) ** 2)])[-1])
         if rows.replica is not None:
-            self._fold_replicas(key, runs, rows.replica, ended)
+            named = np.flatnonzero(ended & (rows.replica != np.uint64(ABSENT_U64)))
+            if len(named):
+                np.add.at(self.counts["replica_runs"], key[named], runs[named])
+                self.replicas.fold(key[named], rows.replica[named], runs[named])
         if rows.record is not None:
             self._fold_records(rows, runs, rows.record)
         self.n["rows"] += len(key)
-
-    def _fold_replicas(self, key: Ints, runs: Ints, replica: Words, ended: Bools) -> None:
-        rows = np.flatnonzero(ended & (replica != np.uint64(ABSENT_U64)))
-        if not len(rows):
-            return
-        np.add.at(self.counts["replica_runs"], key[rows], runs[rows])
-        some, first, inverse = np.unique(
-            np.stack([key[rows].astype(np.uint64), replica[rows]]), axis=1, return_index=True, return_inverse=True
-        )
-        total = np.zeros(some.shape[1], np.int64)
-        np.add.at(total, inverse.reshape(-1), runs[rows])
-        for pair in np.argsort(first).tolist():
-            number, value = int(some[0, pair]), int(some[1, pair])
-            if number not in self.replicas and len(self.replicas) >= SPLIT_KEYS_MAX:
-                continue
-            self._add_replica(self.replicas.setdefault(number, {}), value, int(total[pair]))
-
-    @staticmethod
-    def _add_replica(known: dict[int, int], value: int, runs: int) -> None:
-        """Add runs of a replica; beyond `REPLICAS_MAX` the one of greatest hash goes, for ever."""
-        known[value] = known.get(value, 0) + runs
-        if len(known) > REPLICAS_MAX:
-            values = list(known)
-            hashes = mixed(np.array(values, np.uint64), 0)
-            del known[values[int(hashes.argmax())]]
 
     def _fold_records(self, given: FlowRows, runs: Ints, record: Words) -> None:
         key, failed, entered = given.key, given.failed, given.entered
@@ -336,9 +305,7 @@ class FlowCounts:
         self.entered_square *= 0.5
         for field in WINDOWED:
             self.n[field] >>= 1
-        for known in self.replicas.values():
-            for value in known:
-                known[value] >>= 1
+        self.replicas.halve()
 
     def _halve_passes(self) -> None:
         for field in PASSES:
@@ -397,28 +364,10 @@ class FlowCounts:
 
     def fan_out(self, keys: Sequence[str]) -> list[float] | None:
         """Return the share of records of each replica of some keys, heaviest first; None where no row named one."""
-        runs: dict[int, int] = {}
-        everything = 0
-        for key in keys:
-            number = self.key_of.get(key)
-            if number is None or number not in self.replicas:
-                continue
-            everything += int(self.counts["replica_runs"][number])
-            for value, n in self.replicas[number].items():
-                runs[value] = runs.get(value, 0) + n
-        known: list[float] = sorted((float(n) for n in runs.values() if n > 0), reverse=True)
-        if not known or not everything:
-            return None
-        if len(runs) >= REPLICAS_MAX:  # those kept stand for all of them
-            hashes = np.sort(mixed(np.array(list(runs), np.uint64), 0))
-            replicas = max(len(known), round((REPLICAS_MAX - 1) * 2.0**64 / float(hashes[REPLICAS_MAX - 1])))
-            rest = max(everything - sum(known), 0)
-            more = min(replicas - len(known), FAN_OUT_MAX - len(known))
-            known = sorted(known + ([rest / more] * more if more > 0 else []), reverse=True)
-        whole = sum(known)
-        return [n / whole for n in known]
+        told = [number for key in keys if (number := self.key_of.get(key)) in self.replicas.runs]
+        return self.replicas.shares(told, sum(int(self.counts["replica_runs"][number]) for number in told))
 
-    # -- merge and bytes --------------------------------------------------------------------------------------------------
+    # -- merge --------------------------------------------------------------------------------------------------
 
     def merge(self, other: FlowCounts) -> None:
         """Add another's counts of the same network."""
@@ -434,12 +383,7 @@ class FlowCounts:
             self.n[field] = max(self.n[field], other.n[field])
         if self.places == other.places:
             self._merge_passes(other, mine.tolist())
-        for number, known in other.replicas.items():
-            ours = int(mine[number])
-            if ours < 0 or (ours not in self.replicas and len(self.replicas) >= SPLIT_KEYS_MAX):
-                continue
-            for value, n in known.items():
-                self._add_replica(self.replicas.setdefault(ours, {}), value, n)
+        self.replicas.merge(other.replicas, mine)
         while self.n["entered_rows"] >= WINDOW_RECORDS:
             self._halve()
 
@@ -465,55 +409,6 @@ class FlowCounts:
         self._stay_chosen()
         while len(self.open) > OPEN_MAX:
             self._close_oldest()
-
-    def to_bytes(self) -> bytes:
-        """Return the state; equal states give equal bytes. Cost O(keys + open records)."""
-        k = len(self.keys)
-        header = {
-            "format": FORMAT, "places": self.places, "keys": self.keys, "n": self.n,
-            "entered_square": self.entered_square.hex(),
-            "passes": [[c, sorted(known.items())] for c, known in sorted(self.passes.items())],
-            "replicas": [[key, sorted(known.items())] for key, known in sorted(self.replicas.items())],
-            "closed": list(self.closed.items()),
-            "open": [[record, one.plain()] for record, one in self.open.items()],
-        }  # fmt: skip
-        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-        columns = [self.counts[field][:k].astype("<i8").tobytes() for field in KEY_FIELDS]
-        return len(text).to_bytes(4, "little") + text + b"".join(columns) + self.square[:k].astype("<f8").tobytes()
-
-    @classmethod
-    def from_bytes(cls, name: str, data: bytes) -> FlowCounts:
-        """Return the counts whose `to_bytes` gave `data`.
-
-        Raises
-        ------
-        ValueError, KeyError, TypeError
-            When it is none.
-        """
-        size = int.from_bytes(data[:4], "little")
-        header: dict[str, Any] = json.loads(data[4 : 4 + size])
-        if header["format"] != FORMAT:
-            raise ValueError(f"flow of format {header['format']}; this version reads {FORMAT}")
-        found = cls(name, header["places"])
-        found.numbers_of(header["keys"])
-        k = len(found.keys)
-        words = np.frombuffer(data, "<i8", (len(KEY_FIELDS) + 1) * k, 4 + size).reshape(len(KEY_FIELDS) + 1, k)
-        for field, column in zip(KEY_FIELDS, words, strict=False):
-            found.counts[field][:k] = column
-        found.square[:k] = words[-1].view("<f8")
-        found.entered_square = float.fromhex(header["entered_square"])
-        found.n = {field: int(cast("Mapping[str, int]", header["n"])[field]) for field in found.n}
-        found.passes = {c: dict(map(tuple, known)) for c, known in header["passes"]}
-        found.replicas = {key: dict(map(tuple, known)) for key, known in header["replicas"]}
-        found.closed = dict(map(tuple, header["closed"]))
-        for record, (weight, last, passes, waiting) in header["open"]:
-            one = found.open[record] = Open(last)
-            one.weight, one.passes, one.waiting = weight, dict(map(tuple, passes)), list(waiting)
-        return found
-
-
-FORMAT = 1
-FAN_OUT_MAX = 1_024  # replicas that a fan-out lists
 
 
 def _count(passes: dict[int, dict[int, int]], one: Open) -> None:

@@ -38,6 +38,13 @@ TRIED_AS: Final = 4.0  # squared powers of two that the latter counts for
 FADING: Final = 0.5  # of scores beyond, at each new set of fits
 TAIL_FREEDOM: Final = 30.0  # degrees of freedom beyond which more scores do not narrow a quantile
 
+NEEDED: Final = {
+    variant: tuple(name for name in INTERMEDIATE if name not in others)
+    for variant, others in (
+        ("printed", ("serial_work_ladder", "creates_ladder", "waits_ladder", "no_work_span")),
+        ("extended", ("serial_work", "creates", "waits")),
+    )
+}
 _SIZES = {name: len(each.terms) + 2 for name, each in INTERMEDIATE.items()}
 _SCORES = tuple(f"{kind}_{variant}" for variant in VARIANTS for kind in ("scores", "errors", "beyond", "reached"))
 _RANGE = ("n_low", "n_high", "p_low", "p_high")
@@ -239,9 +246,10 @@ class ProgramModel:
 
     # -- predicting -------------------------------------------------------------------------------------------------------
 
-    def fits(self) -> dict[str, Fit]:
-        """Return the fitted intermediate models: some milliseconds each."""
-        found = {name: fitted(self.folds(name), intercept=each.intercept) for name, each in INTERMEDIATE.items()}
+    def fits(self, variant: str | None = None) -> dict[str, Fit]:
+        """Return the fitted intermediate models, of one variant those that it needs: up to a millisecond each."""
+        names = INTERMEDIATE if variant is None else NEEDED[variant]
+        found = {name: fitted(self.folds(name), intercept=INTERMEDIATE[name].intercept) for name in names}
         return {name: fit for name, fit in found.items() if fit is not None}
 
     def predict(
@@ -252,7 +260,7 @@ class ProgramModel:
         Parameters
         ----------
         fits : dict
-            Of `fits()`.
+            Of `fits()`, of this variant at least.
         variant : str
             One of `VARIANTS`.
         """

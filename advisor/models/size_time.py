@@ -38,13 +38,17 @@ _HEAD = (
     "count", "total", "logs", "log_squares", "first", "second", "sized", "sized_total", "size_low", "size_high",
     "points", "predicted_printed", "knots", "predicted_refined", "refreeze_at",
 )  # fmt: skip
-_AT: Final = {name: place for place, name in enumerate(_HEAD)}
 _PARTS: Final = {
     "point_sizes": POINTS, "point_times": POINTS, "knot_sizes": KNOTS, "knot_times": KNOTS,
     "range": RANGE_WORDS, "cells": 7 * CELLS, "rate_range": RANGE_WORDS, "rates": BUCKETS * RATE_CELLS,
 }  # fmt: skip
 _STARTS: Final = dict(zip(_PARTS, np.cumsum([len(_HEAD), *_PARTS.values()])[:-1].tolist(), strict=True))
-WORDS: Final = len(_HEAD) + sum(_PARTS.values())
+_WHOLE: Final = len(_HEAD) + sum(_PARTS.values())
+# Instances looked at, and those with a size: fewer than count and sized where they are a sample. Last, for they came later.
+_LATER: Final = ("rows", "sized_rows")
+_AT: Final = {name: place for place, name in enumerate(_HEAD)} | {name: _WHOLE + k for k, name in enumerate(_LATER)}
+WORDS_BEFORE: Final = _WHOLE  # of a record that has not got them
+WORDS: Final = _WHOLE + len(_LATER)
 # Of a cell: count, sums of size, time, log time and its square, and the instance nearest to its centre.
 N, SIZE, TIME, LOG, LOG2, NEAR_SIZE, NEAR_TIME = range(7)
 
@@ -60,6 +64,24 @@ class SizeTime:
 
     def __init__(self, words: Floats) -> None:
         self.words = words
+
+    @classmethod
+    def upgraded(cls, words: Floats) -> SizeTime:
+        """Return a type from the record that an earlier version wrote, (WORDS_BEFORE,): every instance was looked at."""
+        earlier = cls(words)
+        return cls(np.append(words, [earlier.number("count"), earlier.number("sized")]))
+
+    @property
+    def share(self) -> float:
+        """Instances looked at over those that they stand for."""
+        count = self.number("count")
+        return self.number("rows") / count if count else 1.0
+
+    @property
+    def sized_share(self) -> float:
+        """The same of those with a size."""
+        sized = self.number("sized")
+        return self.number("sized_rows") / sized if sized else 1.0
 
     def number(self, name: str) -> float:
         """Return a field of the head."""
@@ -99,7 +121,7 @@ class SizeTime:
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
-    def fold(self, sizes: Floats, times: Floats, running: Ints) -> None:
+    def fold(self, sizes: Floats, times: Floats, running: Ints, stands: Floats | None = None) -> None:
         """Learn instances in order: cost O(n), some hundred nanoseconds each.
 
         Parameters
@@ -108,22 +130,27 @@ class SizeTime:
             Size 0: none was given. Seconds above 0.
         running : int64 array (n,)
             Workers that ran a task when the instance ended.
+        stands : float64 array (n,), optional
+            Whole numbers: for so many instances each stands, 1 over the chance that it had to be looked at (Horvitz and
+            Thompson 1952). Sums over what is looked at are then, in the mean, those over all instances.
         """
+        weights = np.ones(len(times)) if stands is None else stands
         for place, name in enumerate(("first", "second")):
-            at = place - int(self.number("count"))
+            at = place - int(self.number("rows"))
             if 0 <= at < len(times):
                 self.words[_AT[name]] = times[at]
-        self.words[_AT["count"]] += len(times)
+        self.words[_AT["rows"]] += len(times)
+        self.words[_AT["count"]] += weights.sum()
         logs = np.log(times)
         for name, values in (("total", times), ("logs", logs), ("log_squares", logs * logs)):
-            self.words[_AT[name]] = _left_sum(self.number(name), values)
-        self._fold_rates(np.where(sizes > 0.0, sizes, 1.0) / times, running)
+            self.words[_AT[name]] = _left_sum(self.number(name), values * weights)
+        self._fold_rates(np.where(sizes > 0.0, sizes, 1.0) / times, running, weights)
         sized = np.flatnonzero(sizes > 0.0)
         if len(sized):
-            self._fold_points(sizes[sized], times[sized])
-            self._fold_refined(sizes[sized], times[sized])
+            self._fold_points(sizes[sized], times[sized], weights[sized])
+            self._fold_refined(sizes[sized], times[sized], weights[sized])
 
-    def _fold_rates(self, rates: Floats, running: Ints) -> None:
+    def _fold_rates(self, rates: Floats, running: Ints, weights: Floats) -> None:
         words = self.part("rate_range")
         counts = self.part("rates").reshape(BUCKETS, RATE_CELLS)
         keys = keys_of(rates, RATE_RESOLUTION)
@@ -135,9 +162,9 @@ class SizeTime:
                 counts[:] = 0.0
                 np.add.at(counts.T, places, before.T)
             else:
-                np.add.at(counts, (buckets[part], places_of(words, keys[part], RATE_CELLS)), 1.0)
+                np.add.at(counts, (buckets[part], places_of(words, keys[part], RATE_CELLS)), weights[part])
 
-    def _fold_points(self, sizes: Floats, times: Floats) -> None:
+    def _fold_points(self, sizes: Floats, times: Floats, weights: Floats) -> None:
         """Predict each instance by the points as printed, or make it one."""
         start = 0
         while start < len(sizes):
@@ -147,11 +174,11 @@ class SizeTime:
                 rest = sizes[start:]
                 outside = (rest < BELOW * known[0]) | (rest > ABOVE * known[-1])
                 stop = start + (int(outside.argmax()) if outside.any() else len(rest))
-                self._predicted("printed", np.interp(sizes[start:stop], known, at))
+                self._predicted("printed", np.interp(sizes[start:stop], known, at) * weights[start:stop])
                 start = stop
             if start < len(sizes) and (not len(known) or outside.any()):
                 self._add_point(float(sizes[start]), float(times[start]))
-                self._predicted("printed", times[start : start + 1])
+                self._predicted("printed", times[start : start + 1] * weights[start])
                 start += 1
 
     def _add_point(self, size: float, time: float) -> None:
@@ -165,15 +192,15 @@ class SizeTime:
         self.words[_AT["points"]] = len(known)
         self.part("point_sizes")[: len(known)], self.part("point_times")[: len(known)] = known, at
 
-    def _fold_refined(self, sizes: Floats, times: Floats) -> None:
+    def _fold_refined(self, sizes: Floats, times: Floats, weights: Floats) -> None:
         """Predict each instance by the knots of those before, then learn it; knots are made anew at counts that grow."""
         start = 0
         while start < len(sizes):
-            if not self.number("sized"):
+            if not self.number("sized_rows"):
                 self.words[[_AT["size_low"], _AT["size_high"]]] = sizes[start]
                 stop, new = start + 1, True
             else:
-                stop = min(len(sizes), start + int(self.number("refreeze_at") - self.number("sized")))
+                stop = min(len(sizes), start + int(self.number("refreeze_at") - self.number("sized_rows")))
                 # The range as it stood before each: one a little outside moves it without being new.
                 low = np.minimum.accumulate(np.append(self.number("size_low"), sizes[start:stop]))[:-1]
                 high = np.maximum.accumulate(np.append(self.number("size_high"), sizes[start:stop]))[:-1]
@@ -181,10 +208,11 @@ class SizeTime:
                 new = bool(outside.any())
                 stop = start + int(outside.argmax()) + 1 if new else stop
             told = stop - 1 if new else stop  # one that nobody could have known is not predicted
-            self._predicted("refined", np.interp(sizes[start:told], *self.knots) if told > start else times[:0])
-            self._predicted("refined", times[told:stop])
-            self._learn_cells(sizes[start:stop], times[start:stop])
-            if new or self.number("sized") >= self.number("refreeze_at"):
+            expected = np.interp(sizes[start:told], *self.knots) if told > start else times[:0]
+            self._predicted("refined", expected * weights[start:told])
+            self._predicted("refined", times[told:stop] * weights[told:stop])
+            self._learn_cells(sizes[start:stop], times[start:stop], weights[start:stop])
+            if new or self.number("sized_rows") >= self.number("refreeze_at"):
                 self._freeze()
             start = stop
 
@@ -192,9 +220,10 @@ class SizeTime:
         at = _AT[f"predicted_{how}"]
         self.words[at] = _left_sum(float(self.words[at]), times)
 
-    def _learn_cells(self, sizes: Floats, times: Floats) -> None:
-        self.words[_AT["sized"]] += len(times)
-        self.words[_AT["sized_total"]] = _left_sum(self.number("sized_total"), times)
+    def _learn_cells(self, sizes: Floats, times: Floats, weights: Floats) -> None:
+        self.words[_AT["sized_rows"]] += len(times)
+        self.words[_AT["sized"]] += weights.sum()
+        self.words[_AT["sized_total"]] = _left_sum(self.number("sized_total"), times * weights)
         logs = np.log(times)
         self.words[_AT["size_low"]] = min(self.number("size_low"), float(sizes.min()))
         self.words[_AT["size_high"]] = max(self.number("size_high"), float(sizes.max()))
@@ -213,8 +242,8 @@ class SizeTime:
                 continue
             places = places_of(words, keys[part], CELLS)
             for row, values in ((SIZE, sizes), (TIME, times), (LOG, logs), (LOG2, logs * logs)):
-                np.add.at(cells[row], places, values[part])
-            np.add.at(cells[N], places, 1.0)
+                np.add.at(cells[row], places, values[part] * weights[part])
+            np.add.at(cells[N], places, weights[part])
             self._keep_nearest(cells, int(words[0]), places, sizes[part], times[part])
 
     def _keep_nearest(self, cells: Floats, level: int, places: Ints, sizes: Floats, times: Floats) -> None:
@@ -239,7 +268,7 @@ class SizeTime:
         x: Floats = cells[SIZE] / n
         y: Floats = cells[TIME] / n
         spread = within_cells(cells)
-        tolerated = np.maximum(SIGNIFICANT * spread * y / np.sqrt(n), TOLERATED * y)
+        tolerated = np.maximum(SIGNIFICANT * spread * y / np.sqrt(n * self.sized_share), TOLERATED * y)
         chosen = np.zeros(len(x), np.bool_)
         chosen[[0, -1]] = True
         while chosen.sum() < min(KNOTS, len(x)):
@@ -252,7 +281,7 @@ class SizeTime:
         knots = int(chosen.sum())
         self.words[_AT["knots"]] = knots
         self.part("knot_sizes")[:knots], self.part("knot_times")[:knots] = x[chosen], y[chosen]
-        self.words[_AT["refreeze_at"]] = np.floor(self.number("sized") * REFROZEN) + 1.0
+        self.words[_AT["refreeze_at"]] = np.floor(self.number("sized_rows") * REFROZEN) + 1.0
 
 
 def within_cells(cells: Floats) -> float:

@@ -20,6 +20,7 @@ REGULAR: Final = (
 )
 EXPLAINED: Final = 0.5  # share of the variance of time from which on size is what it depends on
 SLOWED: Final = 1.10  # times as long, from the fewest running workers to the most, from which on workers contend
+FEW: Final = 1.5  # instances looked at in a cell, below which it says nothing of itself
 BUCKET_LEAST: Final = 30  # instances, for its quantiles to be told
 NOTCH: Final = (
     1.57  # of a median: 1.57 times the interquartile range over sqrt(n) is its 95 % interval (McGill et al. 1978)
@@ -55,7 +56,9 @@ class TypeReport:
     Attributes
     ----------
     count, sized : int
-        Instances ended, and those with a size.
+        Instances ended, and those with a size; of a sample, those that it stands for.
+    seen : int
+        Instances looked at: fewer than `count` where they are a sample.
     total_s, mean_s, deviation : float
         Sum and mean of their times; standard deviation of the logarithm: the relative one, which outliers do not make.
     errors : mapping of str to float
@@ -77,6 +80,7 @@ class TypeReport:
 
     count: int
     sized: int
+    seen: int
     total_s: float
     mean_s: float
     deviation: float
@@ -112,13 +116,13 @@ def report_of(learned: SizeTime) -> TypeReport:
         clusters, _ = chosen_clusters(learned.cells)
         errors["clusters"] = abs(1.0 - _total(clusters) / sized_total)
     rates = rates_of(learned)
-    slowdown, certain = _slowdown(rates)
+    slowdown, certain = _slowdown(rates, learned.share)
     mean = total / count
     deviation = float(np.sqrt(max(learned.number("log_squares") / count - (learned.number("logs") / count) ** 2, 0.0)))
     verdict, model, why = _judged(learned, deviation, clusters, slowdown if certain else 1.0, errors)
     return TypeReport(
-        count, sized, total, mean, deviation, errors, int(learned.number("points")), int(learned.number("knots")), clusters,
-        rates, slowdown, verdict, model, why,
+        count, sized, int(learned.number("rows")), total, mean, deviation, errors, int(learned.number("points")),
+        int(learned.number("knots")), clusters, rates, slowdown, verdict, model, why,
     )  # fmt: skip
 
 
@@ -194,20 +198,22 @@ def rates_of(learned: SizeTime) -> tuple[Rates, ...]:
     found: list[Rates] = []
     for bucket, row in enumerate(counts):
         total = float(row.sum())
-        if total >= BUCKET_LEAST:
+        if total * learned.share >= BUCKET_LEAST:
             places = np.searchsorted(np.cumsum(row), np.array(QUANTILES) * total)
             quantiles = tuple(values[np.minimum(places, len(values) - 1)].tolist())
             found.append(Rates(2**bucket, 2 ** (bucket + 1) - 1, int(total), quantiles))
     return tuple(found)
 
 
-def _slowdown(rates: tuple[Rates, ...]) -> tuple[float, bool]:
+def _slowdown(rates: tuple[Rates, ...], share: float) -> tuple[float, bool]:
     """Return how many times as long it takes with the most workers as with the fewest, and whether that is certain."""
     if len(rates) < 2:
         return 1.0, False
     few, many = rates[0], rates[-1]
     ratio = few.quantiles[2] / many.quantiles[2]
-    notches = [NOTCH * np.log(each.quantiles[3] / each.quantiles[1]) / np.sqrt(each.count) for each in (few, many)]
+    notches = [
+        NOTCH * np.log(each.quantiles[3] / each.quantiles[1]) / np.sqrt(each.count * share) for each in (few, many)
+    ]
     return ratio, abs(float(np.log(ratio))) > sum(notches)
 
 
@@ -224,16 +230,18 @@ def _by_size(learned: SizeTime) -> float:
     if variance <= 0.0 or cells.shape[1] < 2:
         return 0.0
     counts, sizes, means = cells[N], np.log(cells[SIZE] / cells[N]), cells[LOG] / cells[N]
-    single = np.flatnonzero(counts == 1.0)
-    several = counts > 1.0
+    rows = counts * learned.sized_share  # of a sample, about so many were looked at
+    several = rows >= FEW
+    single = np.flatnonzero(~several)
     within = np.maximum(cells[LOG2] - counts * means**2, 0.0)[several]
-    lost = float((within * (counts[several] / (counts[several] - 1.0)) ** 2).sum())
+    lost = float((within * (rows[several] / (rows[several] - 1.0)) ** 2).sum())
     if len(single):
         below, above = np.maximum(single - 1, 0), np.minimum(single + 1, len(sizes) - 1)
         below, above = np.where(single == 0, above, below), np.where(single == len(sizes) - 1, below, above)
         width = sizes[above] - sizes[below]
         share = np.where(width > 0.0, (sizes[single] - sizes[below]) / np.where(width > 0.0, width, 1.0), 0.0)
-        lost += float(((means[below] + share * (means[above] - means[below]) - means[single]) ** 2).sum())
+        missed = means[below] + share * (means[above] - means[below]) - means[single]
+        lost += float((counts[single] * missed**2).sum())
     return max(0.0, 1.0 - lost / variance)
 
 

@@ -293,8 +293,12 @@ class _Building(Transformer[Token, Program]):
     def action(self, *outs: Any) -> Action:
         return outs
 
-    def out(self, *items: Label | Item) -> Any:
-        return tuple(item if isinstance(item, Item) else Item(item) for item in items)
+    def out(self, *items: Label | Item | list[Label | Item]) -> Any:
+        each = (one for item in items for one in (item if isinstance(item, list) else (item,)))
+        return tuple(one if isinstance(one, Item) else Item(one) for one in each)
+
+    def set_tags(self, *items: Label | Item) -> list[Label | Item]:
+        return list(items)
 
     def renamed(self, name: Token, source: Token) -> Item:
         return Item(Label(FIELD, str(name)), str(source))

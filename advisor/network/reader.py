@@ -27,11 +27,12 @@ ID_PATTERN = (
 )
 PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few,
 PART_KEPT_CHARACTERS_MAX = 1_000  # and they are short
-OPENS = re.compile(r"//|/\*|<<<|<\?|<!--|<(?:[A-Za-z_][A-Za-z0-9_.-]*:)?metadata\b")
+OPENS = re.compile(r"//|/\*|<<<|<\?|<!--|<(?:metadata\b|[A-Za-z_][A-Za-z0-9_.-]*:(?!:)[A-Za-z_])")
 CLOSERS = {"//": "\n", "/*": "*/", "<<<": ">>>", "<?": "?>", "<!--": "-->"}
 COMMENTS = frozenset(("//", "/*"))
 METADATA = re.compile(  # as METADATA of snet.lark
-    r"<(?:[A-Za-z_][A-Za-z0-9_.-]*:)?metadata(?:\s(?:[^>/]|/(?!>))*+)?(?:/>|>.*?</(?:[A-Za-z_][A-Za-z0-9_.-]*:)?metadata\s*>)",
+    r"<(?P<element>(?:[A-Za-z_][A-Za-z0-9_.-]*:)?metadata|[A-Za-z_][A-Za-z0-9_.-]*:(?!:)[A-Za-z_][A-Za-z0-9_.-]*)"
+    r"(?:\s(?:[^>/]|/(?!>))*+)?(?:/>|>.*?</(?P=element)\s*>(?:\s*</[A-Za-z_:][A-Za-z0-9_.:-]*\s*>)*+)",
     re.DOTALL,
 )
 INK = re.compile(r"[^\n]")

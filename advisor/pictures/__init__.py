@@ -1,6 +1,6 @@
-"""Charts as PNG files; needs matplotlib, which the extra `plot` installs."""
+"""Charts as PNG or SVG files; needs matplotlib, which the extra `plot` installs. Pages and profiles need nothing."""
 
-from advisor.pictures.charts import Bars, Panel, Series, draw
+from advisor.pictures.charts import Bars, Panel, Series, draw, form_of
 from advisor.pictures.replayed import draw_replay
 
-__all__ = ["Bars", "Panel", "Series", "draw", "draw_replay"]
+__all__ = ["Bars", "Panel", "Series", "draw", "draw_replay", "form_of"]

@@ -1,4 +1,4 @@
-"""A profile as a picture: an icicle (roots above) or a flame graph (roots below), one SVG file that needs no script.
+"""A profile as a picture: an icicle (roots above) or a flame graph (roots below), one SVG file that needs no script, or a page.
 
 Widths are inclusive times, nodes below the one that they are part of, so that what is exclusive stays bare. Trees of tasks
 stand side by side, and so do those of threads: their band is p · time wide. Written by hand, without
@@ -15,29 +15,17 @@ from typing import Final
 
 from advisor.domain.wording import seconds
 from advisor.errors import InvalidValue
+from advisor.pictures.profile_page import profile_page
+from advisor.pictures.roles import BANDS, COLOURS, LEGEND
 from advisor.profile import layout as at
 from advisor.profile.tree import Profile
 
 WIDTH: Final = 1200
 ROW: Final = 18
-HEAD: Final = 28  # of title and legend
+HEAD: Final = 46  # of title and legend
 GAP: Final = 10  # between bands
 LETTER: Final = 6.6  # wide, at 11 px
 LEAST_WIDTH: Final = 0.5  # of a box; narrower ones are left out, and those below them
-# Okabe and Ito's colours, lightened.
-WORK, OVERHEAD, WAITING, STUB, OTHER = "#8fc1e3", "#f0a884", "#f3d98b", "#bfe3d4", "#d5d5d5"
-COLOURS: Final = {
-    **dict.fromkeys((at.TASK, at.REGION, at.PARALLEL, at.PARAMETER), WORK),
-    **dict.fromkeys((at.CREATION, at.MANAGEMENT), OVERHEAD),
-    **dict.fromkeys((at.TASKWAIT, at.BARRIER, at.TASKGROUP, at.WAIT, at.IDLE), WAITING),
-    at.STUB: STUB,
-    at.THREAD: OTHER,
-    at.OVERFLOW: OTHER,
-}
-LEGEND: Final = (
-    ("work", WORK), ("creation, management", OVERHEAD), ("waiting", WAITING), ("tasks run there", STUB), ("thread", OTHER),
-)  # fmt: skip
-BANDS: Final = (("tasks", (at.TASK,)), ("threads", (at.THREAD,)), ("beyond the cap", (at.OVERFLOW,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +39,18 @@ class Box:
 
 
 def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = False) -> Path:
-    """Draw the trees of a profile into an SVG file, tasks above threads; return its path.
+    """Draw the trees of a profile into an SVG file, tasks above threads, or into an HTML page that zooms; return its path.
 
     Raises
     ------
     InvalidValue
-        When the file is no .svg, or cannot be written.
+        When the file is no .svg or .html, or cannot be written.
     """
-    if path.suffix != ".svg":
-        raise InvalidValue("picture", str(path), "a file that ends in .svg")
+    if path.suffix.lower() not in (".svg", ".html", ".htm"):
+        raise InvalidValue("picture", str(path), "a file that ends in .svg or .html")
+    drawn = svg if path.suffix.lower() == ".svg" else profile_page
     try:
-        path.write_text(svg(title, profile, flame=flame), encoding="utf-8")
+        path.write_text(drawn(title, profile, flame=flame), encoding="utf-8")
     except OSError as error:
         raise InvalidValue("picture", str(path), f"a file that can be written ({error.strerror})") from error
     return path
@@ -86,7 +75,8 @@ def svg(title: str, profile: Profile, *, flame: bool = False) -> str:
         top += levels * ROW + GAP
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top:.0f}" viewBox="0 0 {WIDTH} {top:.0f}" '
-        'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
+        f'role="img" font-family="sans-serif" font-size="11"><title>{escape(title)}</title>'
+        '<rect width="100%" height="100%" fill="white"/>'
         f'<text x="4" y="17" font-size="14">{escape(title)}</text>'
     )
     return head + "".join(parts) + "</svg>\n"
@@ -101,15 +91,15 @@ def _scale(profile: Profile) -> float:
 
 
 def _legend() -> str:
-    """Return what the colours mean, at the right of the title."""
+    """Return what the colours mean, below the title, which may be long."""
     parts: list[str] = []
-    left = float(WIDTH)
-    for words, colour in reversed(LEGEND):
-        left -= 24 + LETTER * len(words)
+    left = 4.0
+    for words, colour in LEGEND:
         parts.append(
-            f'<rect x="{left:.1f}" y="8" width="11" height="11" fill="{colour}"/>'
-            f'<text x="{left + 15:.1f}" y="17">{escape(words)}</text>'
+            f'<rect x="{left:.1f}" y="26" width="11" height="11" fill="{colour}"/>'
+            f'<text x="{left + 15:.1f}" y="35">{escape(words)}</text>'
         )
+        left += 30 + LETTER * len(words)
     return "".join(parts)
 
 

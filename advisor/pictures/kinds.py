@@ -9,7 +9,8 @@ from advisor.pictures.charts import PALETTE
 from advisor.simulation.analysis import Execution
 
 OTHER = "others"
-COLOURS = (*PALETTE[:6], "#9a9a9a")  # black is for the critical path
+# Black is for the critical path; a lighter grey would be Okabe and Ito's purple or green to who does not see green.
+COLOURS = (*PALETTE, "#606060")
 
 
 def kinds_of(execution: Execution) -> tuple[NDArray[np.int64], list[str]]:

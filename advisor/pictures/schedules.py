@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue, Unsupported
-from advisor.pictures.charts import DOTS_PER_INCH, PALETTE, Panel, Series, draw, literal
+from advisor.pictures.charts import (
+    BLACK,
+    DOTS_PER_INCH,
+    HEADLINE,
+    Bars,
+    Panel,
+    Series,
+    described,
+    draw,
+    headline,
+    literal,
+    shortened,
+)
 from advisor.pictures.gantt_page import gantt_page
 from advisor.pictures.kinds import COLOURS, kinds_of
 from advisor.simulation.analysis import Execution
@@ -20,6 +32,12 @@ from advisor.simulation.words import scaled, told_time
 COLUMNS = 1600  # of a PNG chart: more bars than that on one processor are drawn as how busy it is in each
 NAMED_MAX = 500  # tasks that have their name written on them, where there are no more and it fits
 CHARACTERS = 180  # of that writing that fit across a PNG chart
+WIDTH_INCHES = 12.5  # of a PNG chart
+HEAD_INCHES = 1.0  # of its title and its axis
+ROW_INCHES = 0.26  # of a core's row
+ROWS_INCHES_MAX = 12.0  # of all of them
+READY_INCHES = 1.0  # of what was ready, below
+LIGHT = 0.1791  # luminance from which black stands out more than white does
 
 
 def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Path:
@@ -34,6 +52,8 @@ def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Pa
     """
     rows = result["results"]
     names = list(dict.fromkeys(row["policy"] for row in rows))
+    if len({row["cores"] for row in rows}) == 1:
+        return _one_count(path, title, result)
     cores = np.asarray(sorted({row["cores"] for row in rows}), np.float64)
     factor, unit = scaled(max(row["makespan"] for row in rows), result["unit"])
     speedups: list[Series] = []
@@ -43,13 +63,12 @@ def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Pa
         x = np.asarray([row["cores"] for row in mine], np.float64)
         speedups.append(Series(name, x, np.asarray([row["speedup"] for row in mine]), colour=place))
         times.append(Series(name, x, np.asarray([row["makespan"] for row in mine]) * factor, colour=place))
-    grey = len(PALETTE) - 1
     # What no schedule is below, whatever the policy: it knows of the processors' speeds.
     least_of = {row["cores"]: max(row["bounds"]["work"], row["bounds"]["span"]) for row in rows}
     least = np.asarray([least_of[int(count)] for count in cores])
     above = np.divide(result["work"], least, out=cores.copy(), where=least > 0)
-    speedups.append(Series("no schedule above", cores, above, style="dashes", colour=grey))
-    times.append(Series("no schedule below", cores, least * factor, style="dashes", colour=grey))
+    speedups.append(Series("no schedule above", cores, above, style="dashes", colour=BLACK))
+    times.append(Series("no schedule below", cores, least * factor, style="dashes", colour=BLACK))
     return draw(
         path,
         title,
@@ -64,6 +83,32 @@ def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Pa
             ),
         ],
     )
+
+
+def _one_count(path: str | Path, title: str, result: Mapping[str, Any]) -> Path:
+    """Draw speedup and makespan on one number of cores: a bar a policy."""
+    rows = result["results"]
+    factor, unit = scaled(max(row["makespan"] for row in rows), result["unit"])
+    names = [row["policy"] for row in rows]
+    cores: int = rows[0]["cores"]
+    least = max(rows[0]["bounds"]["work"], rows[0]["bounds"]["span"])
+    above = {result["work"] / least: "no schedule above"} if least > 0 else {}
+    on = f"on {cores} core{'' if cores == 1 else 's'}"
+    return draw(
+        path,
+        title,
+        [
+            Panel(
+                f"Speedup {on} over one core", "", "speedup",
+                bars=Bars(names, {"": [row["speedup"] for row in rows]}), marks_y=above,
+            ),
+            Panel(
+                f"Makespan {on}", "", f"time [{unit}]" if unit else "time",
+                bars=Bars(names, {"": [row["makespan"] * factor for row in rows]}, "{:.4g}"),
+                marks_y={least * factor: "no schedule below"} if least > 0 else {},
+            ),
+        ],
+    )  # fmt: skip
 
 
 def draw_gantt(path: str | Path, title: str, execution: Execution) -> Path:
@@ -100,10 +145,10 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
             "pictures need matplotlib, which is not installed", field="plot", hint="pip install 'core-advisor[plot]'"
         ) from error
     trace, graph = traced(execution), execution.program.graph
-    height = min(14.0, 2.6 + 0.26 * execution.cores)
-    figure = Figure(figsize=(12.5, height), layout="constrained")
+    rows = min(ROWS_INCHES_MAX, max(2 * READY_INCHES, ROW_INCHES * execution.cores))
+    figure = Figure(figsize=(WIDTH_INCHES, rows + READY_INCHES + HEAD_INCHES), layout="constrained")
     FigureCanvasAgg(figure)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(max(2.0, 0.26 * execution.cores), 1.0))
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(rows, READY_INCHES))
     kinds, names = kinds_of(execution)
     factor, unit = scaled(execution.makespan, graph.unit)
     per_tick = factor / graph.ticks_per_unit
@@ -119,36 +164,56 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
     else:
         _busy_shares(upper, execution, kinds, per_tick)
     if 0 < len(graph) <= NAMED_MAX:
-        for task, (start, finish, who) in enumerate(zip(starts, finishes, trace.processors, strict=True)):
-            if (finish - start) * CHARACTERS >= len(graph.name(task)) * execution.ticks * per_tick > 0:
-                upper.text(
-                    (start + finish) / 2,
-                    who,
-                    literal(graph.name(task)),
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color="white",
-                )
+        _named(upper, execution, kinds, per_tick)
     upper.set_ylim(execution.cores - 0.4, -0.6)
     upper.set_ylabel("core")
     upper.yaxis.get_major_locator().set_params(integer=True)
-    upper.set_title(literal(title), fontsize=12, fontweight="bold")
+    upper.set_title(headline(title, 2 * HEADLINE), fontsize=12, fontweight="bold")
     if len(names) > 1:
         handles = [
-            Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=literal(name)) for place, name in enumerate(names)
+            Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=literal(shortened(name)))
+            for place, name in enumerate(names)
         ]
         upper.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
-    ready = ready_length(execution)
-    lower.fill_between(ready.times * per_tick, ready.values, step="post", color="#bbbbbb")
-    lower.set_ylim(bottom=0)
-    lower.set_xlim(0, max(execution.ticks * per_tick, 1e-12))
-    lower.set_ylabel("ready tasks")
+    _ready(lower, execution, per_tick)
     lower.set_xlabel(f"time [{unit}]" if unit else "time")
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
+    words = (
+        f"Gantt chart of {len(graph)} tasks on {execution.cores} cores; colours: {', '.join(names) or 'none'}. "
+        "Underlined in black: the critical path through the schedule. Below: how many tasks were ready."
+    )
+    figure.savefig(path, dpi=DOTS_PER_INCH, format="png", metadata=described(title, words))
     return path
+
+
+def _named(axes: Any, execution: Execution, kinds: NDArray[np.int64], per_tick: float) -> None:
+    """Write the names of tasks on them where they fit."""
+    trace, graph = traced(execution), execution.program.graph
+    rows = zip(trace.starts.tolist(), trace.finishes.tolist(), trace.processors.tolist(), kinds.tolist(), strict=True)
+    for task, (start, finish, who, kind) in enumerate(rows):
+        if (finish - start) * CHARACTERS >= len(graph.name(task)) * execution.ticks > 0:
+            axes.text(
+                (start + finish) / 2 * per_tick, who, literal(graph.name(task)), ha="center", va="center", fontsize=8,
+                color=ink_on(COLOURS[int(kind)]),
+            )  # fmt: skip
+
+
+def ink_on(colour: str) -> str:
+    """Return black or white, whichever stands out more from a colour (relative luminance as WCAG has it)."""
+    parts = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255.0
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return "black" if float(linear @ (0.2126, 0.7152, 0.0722)) > LIGHT else "white"
+
+
+def _ready(axes: Any, execution: Execution, per_tick: float) -> None:
+    """Show how many tasks were ready."""
+    ready = ready_length(execution)
+    axes.fill_between(ready.times * per_tick, ready.values, step="post", color="#bbbbbb")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, max(execution.ticks * per_tick, 1e-12))
+    axes.set_ylabel("ready tasks")
+    axes.yaxis.get_major_locator().set_params(integer=True)
 
 
 def _critical(axes: Any, execution: Execution, per_tick: float) -> None:

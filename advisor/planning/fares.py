@@ -26,9 +26,11 @@ from advisor.planning.asked.demand import Floats, Ints
 from advisor.planning.asked.options import curves_for, heaviest_share
 from advisor.planning.asked.requests import Request, scales_of, whole, within
 from advisor.planning.asked.visits import Visits
+from advisor.planning.in_turns.figures import Load, Places, arrivals_of, judged
+from advisor.planning.in_turns.successions import NOTHING, successions
 from advisor.planning.queues.model import Model
 from advisor.planning.queues.structure import structure_of
-from advisor.planning.solving.objectives import latency_of
+from advisor.planning.solving.objectives import latency_of, quantile_of
 
 Bools = NDArray[np.bool_]
 
@@ -58,6 +60,13 @@ class Standing:
     def of(cls, allocation: Allocation) -> Standing:
         """Return the standing of a runtime that does what it was told."""
         return cls(allocation.cores, allocation.instances, tuple(keys for _, keys in allocation.groups))
+
+    def rows_of_groups(self, keys: Sequence[str]) -> Ints | None:
+        """Return the number of each key's group, (n,), or None where each has its own cores."""
+        if not self.groups:
+            return None
+        number = {key: order for order, members in enumerate(self.groups) for key in members}
+        return np.array([number[key] for key in keys], np.int64)
 
     @classmethod
     def given(cls, field: str, value: Mapping[str, Any], keys: Sequence[str]) -> Standing:
@@ -109,15 +118,33 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
     parts = (common, shape, cores, instances)
     if standing.groups:
         group, used = _turns_of(keys, standing, cores, instances)
-        return Fare(work * heaviest, work, *parts, group, used, float(work.sum()), float(work.sum()))
+        structure, arrivals = structure_of(network, visits), arrivals_of(request)
+        after = NOTHING if arrivals is None else successions(structure)
+        load = Load(
+            structure,
+            elapsed,
+            heaviest,
+            curves.variation,
+            curves.contention,
+            arrivals,
+            after,
+            request.quantile is not None,
+        )
+        figures = judged(load, Places(group, cores, instances))
+        latency = visits.per_record * (elapsed + np.where(np.isfinite(figures.waits_s), figures.waits_s, 0.0))
+        total = figures.latency_s
+        if request.quantile is not None and math.isfinite(total):
+            level = request.quantile
+            total = float(quantile_of(np.array([total]), np.array([figures.latency_variance]), level)[0])
+        return Fare(figures.turns_s, latency, *parts, group, used, total, float(work.sum()))
     model = Model(structure_of(network, visits), curves_for(network, curves, request, 1), request)
-    judged = model.judge_shapes(cast("Ints", cores[None]), instances[None], elapsed[None], heaviest[None])
-    seconds = visits.per_record * heaviest * judged.seconds_s[0]
-    latency = visits.per_record * (judged.seconds_s[0] + judged.wait_s[0])
+    found = model.judge_shapes(cast("Ints", cores[None]), instances[None], elapsed[None], heaviest[None])
+    seconds = visits.per_record * heaviest * found.seconds_s[0]
+    latency = visits.per_record * (found.seconds_s[0] + found.wait_s[0])
     # At the arrival rate less is busy than at the highest throughput, which the period is about.
-    seconds *= float(judged.period_s[0]) / float(seconds.max())
+    seconds *= float(found.period_s[0]) / float(seconds.max())
     used = round(float((cores * instances).sum()))
-    total = float(latency_of(request, judged)[0])
+    total = float(latency_of(request, found)[0])
     return Fare(seconds, latency, *parts, np.arange(len(keys)), used, total, float(work.sum()))
 
 

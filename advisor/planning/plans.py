@@ -13,24 +13,18 @@ from advisor.domain.answers import Allocation, Evidence
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
-from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
+from advisor.errors import ImpossibleTarget, InvalidValue
 from advisor.planning.asked.demand import TIE, Ints
 from advisor.planning.asked.requests import Request, demand_of
 from advisor.planning.asked.table_demand import AnyDemand, TableDemand
-from advisor.planning.asked.visits import visits_of
+from advisor.planning.asked.visits import Visits, visits_of
 from advisor.planning.closed_forms.latency import least_cores_for_latency, lowest_latency
 from advisor.planning.closed_forms.priced import least_cores_priced, lowest_latency_priced
 from advisor.planning.closed_forms.reasons import Outcome, reasons
-from advisor.planning.closed_forms.sharing import (
-    best_grouping,
-    check_shared,
-    fewest_grouping,
-    fewest_one_group,
-    one_group,
-)
 from advisor.planning.closed_forms.tables import MARGINAL_MAX, gap_of, knee, marginals, runners_up, utilizations
 from advisor.planning.closed_forms.throughput import best_period, least_cores, total_cores
-from advisor.planning.closed_forms.turns import Grouping, period_bound
+from advisor.planning.in_turns.asking import BETTER, is_scarce
+from advisor.planning.in_turns.planning import plan_either, plan_in_turns
 from advisor.planning.solving.explaining import answer
 from advisor.planning.solving.general import is_plain, solved
 
@@ -52,7 +46,7 @@ class _Problem:
         )  # fmt: skip
 
 
-Solution = tuple[Ints, Ints] | Grouping
+Solution = tuple[Ints, Ints]
 
 
 def plan(
@@ -100,27 +94,32 @@ def plan(
     Cost O(n log(P) + n log(n)) for n components on P cores; with sharing see `best_grouping`. Source: design 4.6.
     """
     visits = visits_of(network, request, flow)
-    shared = request.cores is not None and request.cores < len(network.keys)
-    if not shared and not is_plain(network, curves, request, visits):
-        return answer(solved(network, curves, request, visits), dict(evidence or {}))
-    if shared:
-        check_shared(request)
+    known = dict(evidence or {})
+    if is_scarce(network, request):
+        return plan_in_turns(network, curves, request, visits, known)
+    if request.turns == BETTER:
+        return plan_either(network, curves, request, visits, known, _plan_apart)
+    return _plan_apart(network, curves, request, visits, known)
+
+
+def _plan_apart(
+    network: Network,
+    curves: AmdahlCurves | TabulatedCurves,
+    request: Request,
+    visits: Visits,
+    evidence: dict[str, Evidence],
+) -> Allocation:
+    """Return the best allocation with cores of one's own for each component."""
+    if not is_plain(network, curves, request, visits):
+        return answer(solved(network, curves, request, visits), evidence)
     demand = demand_of(network, curves, visits.per_record, request)
     cores = request.cores if request.cores is not None else limits.ALLOCATE_CORES_MAX * max(1, len(demand))
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
     target = 1 / value if name == "throughput_per_s" else value
     problem = _Problem(network.keys, demand, cores, target)
-    _check_minimum(problem, shared=shared)
-    solution = PLANNERS[request.objective, name, shared](problem)
-    return _answer(problem, request, solution, evidence or {})
-
-
-def _check_minimum(problem: _Problem, *, shared: bool) -> None:
-    low = problem.demand.low
-    needed = int(low.max()) if shared else int(low.sum())
-    if needed > problem.cores:
-        what = "" if shared else " in sum"
-        raise InvalidValue("minimum", needed, f"at most the {problem.cores} cores given{what}")
+    if (needed := int(demand.low.sum())) > cores:
+        raise InvalidValue("minimum", needed, f"at most the {cores} cores given in sum")
+    return _answer(problem, request, PLANNERS[request.objective, name](problem), evidence)
 
 
 def _throughput(problem: _Problem) -> Solution:
@@ -191,56 +190,12 @@ def _cores_for_latency(problem: _Problem) -> Solution:
     return _ones(found)
 
 
-def _shared_throughput(problem: _Problem) -> Solution:
-    return best_grouping(problem.demand, problem.cores)
-
-
-def _shared_latency(problem: _Problem) -> Solution:
-    return one_group(problem.demand, problem.cores)
-
-
-def _shared_cores_for_throughput(problem: _Problem) -> Solution:
-    bound = period_bound(problem.demand, problem.cores)
-    found, reached = fewest_grouping(problem.demand, problem.cores, problem.target)
-    if reached:
-        return found
-    row, best = int(found.slowest_members()[0]), 1 / found.period_s
-    if found.exact or bound > problem.target * (1 + TIE):
-        most = best if found.exact else 1 / bound
-        raise problem.impossible(
-            row, "throughput_per_s", most,
-            f"{len(problem.demand)} components in turn on {_counted(problem.cores, 'core')} reach at most {most:.6g}"
-            f" records/s; {problem.keys[row]} is in the slowest group",
-        )  # fmt: skip
-    raise Unsupported(
-        f"target throughput_per_s {1 / problem.target:.6g} is not decided: the best sharing found reaches {best:.6g}"
-        f" records/s, the bound is {1 / bound:.6g}", field="target", value=1 / problem.target, bound=best,
-        hint="give more cores, or a target that is reached",
-    )  # fmt: skip
-
-
-def _shared_cores_for_latency(problem: _Problem) -> Solution:
-    found, reached = fewest_one_group(problem.demand, problem.cores, problem.target)
-    if reached:
-        return found
-    row = int(problem.demand.seconds(found.cores).argmax())
-    raise problem.impossible(
-        row, "latency_s", found.period_s,
-        f"all components in turn on {_counted(problem.cores, 'core')} take {found.period_s:.6g} s in sum;"
-        f" {problem.keys[row]} takes most",
-    )  # fmt: skip
-
-
-# (objective, target, fewer cores than components) -> how it is planned.
-PLANNERS: Mapping[tuple[str, str, bool], Callable[[_Problem], Solution]] = {
-    ("throughput", "", False): _throughput,
-    ("throughput", "", True): _shared_throughput,
-    ("latency", "", False): _latency,
-    ("latency", "", True): _shared_latency,
-    ("fewest_cores", "throughput_per_s", False): _cores_for_throughput,
-    ("fewest_cores", "throughput_per_s", True): _shared_cores_for_throughput,
-    ("fewest_cores", "latency_s", False): _cores_for_latency,
-    ("fewest_cores", "latency_s", True): _shared_cores_for_latency,
+# (objective, target) -> how it is planned.
+PLANNERS: Mapping[tuple[str, str], Callable[[_Problem], Solution]] = {
+    ("throughput", ""): _throughput,
+    ("latency", ""): _latency,
+    ("fewest_cores", "throughput_per_s"): _cores_for_throughput,
+    ("fewest_cores", "latency_s"): _cores_for_latency,
 }
 
 
@@ -259,19 +214,11 @@ def _counted(n: int, noun: str) -> str:
 
 def _answer(problem: _Problem, request: Request, solution: Solution, evidence: Mapping[str, Evidence]) -> Allocation:
     keys, demand = problem.keys, problem.demand
-    if isinstance(solution, Grouping):
-        cores, instances, used = solution.cores, solution.instances, int(solution.sizes.sum())
-        period, slowest = solution.period_s, solution.slowest_members()
-        members: list[list[str]] = [[] for _ in solution.sizes]
-        for key, number in zip(keys, solution.group.tolist(), strict=True):
-            members[number].append(key)
-        groups = tuple((size, tuple(some)) for size, some in zip(solution.sizes.tolist(), members, strict=True))
-    else:
-        cores, instances = solution
-        used, groups = total_cores(cores, instances), ()
-        periods = demand.period_s(cores, instances)
-        period = float(periods.max())
-        slowest = np.flatnonzero(periods >= period * (1 - TIE))
+    cores, instances = solution
+    used = total_cores(cores, instances)
+    periods = demand.period_s(cores, instances)
+    period = float(periods.max())
+    slowest = np.flatnonzero(periods >= period * (1 - TIE))
     outcome = Outcome(keys, demand, request, solution, used, period, slowest)
     return Allocation(
         cores=dict(zip(keys, cores.tolist(), strict=True)),
@@ -281,7 +228,6 @@ def _answer(problem: _Problem, request: Request, solution: Solution, evidence: M
         latency_s=demand.latency_s(cores),
         bottleneck=tuple(keys[row] for row in slowest),
         why=reasons(outcome),
-        groups=groups,
         objective=request.objective,
         utilization=utilizations(outcome),
         active_cores=_active(outcome),
@@ -305,12 +251,6 @@ def _fewest_for_latency(demand: AnyDemand) -> Callable[[Any, float], Ints | None
 def _gap(outcome: Outcome, problem: _Problem) -> float | None:
     """Return how far from the best the answer may be: 0 where closed forms are exact."""
     demand = outcome.demand
-    if isinstance(outcome.solution, Grouping):
-        if outcome.solution.exact:
-            return 0.0
-        if outcome.request.target:
-            return None
-        return gap_of(outcome.period_s, period_bound(demand, problem.cores), of_throughput=True)
     if isinstance(demand, TableDemand) and outcome.for_latency:
         if outcome.request.target:
             return None

@@ -30,8 +30,9 @@ def sentences(allocation: Allocation) -> list[str]:
             f" {amount(other.throughput_per_s)} records/s and take {amount(other.latency_s)} s{sure}."
         )
     for point in allocation.front[:SHOWN]:
+        turns = " in turns" if point.groups else ""
         found.append(
-            f"{plural(point.used, 'core')}: {amount(point.throughput_per_s)} records/s, {amount(point.latency_s)} s."
+            f"{plural(point.used, 'core')}{turns}: {amount(point.throughput_per_s)} records/s, {amount(point.latency_s)} s."
         )
     for key, known in list(allocation.evidence.items())[:SHOWN]:
         far = f", extrapolated by {known.extrapolates:.2g} in log2" if known.extrapolates > 0 else ""
@@ -40,9 +41,7 @@ def sentences(allocation: Allocation) -> list[str]:
 
 
 def _headline(allocation: Allocation) -> str:
-    used = sum(allocation.cores[key] * allocation.instances[key] for key in allocation.cores)
-    if allocation.groups:
-        used = sum(cores for cores, _ in allocation.groups)
+    used = allocation.used
     goal = GOALS.get(allocation.objective, allocation.objective)
     return f"For {goal}, {plural(used, 'core')}: {_shapes(allocation.cores, allocation.instances)}."
 

@@ -16,26 +16,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, Unsupported
-from advisor.planning.asked.demand import TIE, Floats, Ints
+from advisor.planning.asked.demand import TIE, Floats
 from advisor.planning.asked.requests import Request
 from advisor.planning.asked.visits import visits_of
-from advisor.planning.fares import Fare, Standing, company, fare_of, faster, normal_below, reaches, sooner
+from advisor.planning.fares import Fare, Standing, company, fare_of, faster, reaches, sooner
 from advisor.planning.plans import plan
+from advisor.planning.prices import Price, cheaper
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred
 HORIZON_S = 600.0  # a change that takes longer to repay itself may well be overtaken by the next
 LEAST_ROWS = 8  # of the network between two looks: the drift test takes 5 rows of a component at the least
 GROWTH = 4  # a look comes when a quarter more rows have come since the last change: their errors then are 11 % smaller
-RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did
-OUTCOME_RISK = 0.05  # of saying wrongly that a change paid, or did not: said once, and nothing is moved for it
+SAME_CORES = 0.01  # of the cores told: within it rows show that they are used
 COSTS_KEPT = 8  # measured costs of change: what a change took a week ago says little
 
 
@@ -154,24 +152,30 @@ def judge(
     *,
     target: Mapping[str, float] | None = None,
     cautious_used: int | None = None,
+    price: Price | None = None,
 ) -> Verdict:
     """Return whether going from `now` to `then` is worth telling. Cost O(n log n).
 
     Parameters
     ----------
     objective : str
-        ``throughput``, ``latency`` or ``fewest_cores``; the last with `target`.
+        ``throughput``, ``latency``, ``fewest_cores`` with `target`, or ``cost`` with `price`.
     look : int
         How often was looked since the last change of speed.
     cautious_used : int, optional
         For ``fewest_cores``: what a plan on the curves' upper bounds would use, so that no cores are given up for a target that
         is met by luck.
+    price : Price, optional
+        For ``cost``: the gain is what is saved, as a share of all that flows now, what cores and waiting cost and what records
+        are worth.
     """
     changed = changes(keys, now, then)
     cost_s = cost.expected_s(changed)
     risk = risk_at(look, policy)
     if objective == "fewest_cores" and target:
         gain, probability, break_even = _fewer(now, then, cost_s, target, cautious_used)
+    elif objective == "cost" and price is not None:
+        gain, probability, break_even = _cheaper(now, then, cost_s, price)
     elif objective == "latency":
         saved = now.latency_s - then.latency_s if math.isfinite(then.latency_s) else 0.0
         gain, probability = saved / now.latency_s if math.isfinite(saved) else 1.0, sooner(now, then)
@@ -226,6 +230,23 @@ def _words(
     )
 
 
+def _cheaper(now: Fare, then: Fare, cost_s: float, price: Price) -> tuple[float, float, float]:
+    """Return gain, probability and break-even of a lower cost.
+
+    While all stands still, cores cost and nothing is earned: cost_now t = core_s used cost_s + cost_then (t - cost_s).
+    """
+    before, after = price.of(now), price.of(then)
+    if not math.isfinite(after):
+        return 0.0, 0.0, math.inf
+    if not math.isfinite(before):
+        return 1.0, cheaper(now, then, price), cost_s
+    saved = before - after
+    if saved <= 0:
+        return saved / price.turnover(now), 0.0, math.inf
+    idle = price.core_s * then.used
+    return saved / price.turnover(now), cheaper(now, then, price), max(cost_s * (idle - after) / saved, cost_s)
+
+
 def _fewer(
     now: Fare, then: Fare, cost_s: float, target: Mapping[str, float], cautious_used: int | None
 ) -> tuple[float, float, float]:
@@ -245,61 +266,6 @@ def _fewer(
         saved = min(saved, now.used - cautious_used)
     # All cores stand still for the cost; afterwards those saved do other work.
     return saved / now.used, 1.0 if sure else 0.5, cost_s * now.used / saved
-
-
-class Outcome(NamedTuple):
-    """What a change did: measured against what was promised."""
-
-    paid: bool
-    before: float
-    promised: float
-    measured: float
-    text: str
-
-
-def outcome(
-    before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str
-) -> Outcome | None:
-    """Return whether a change paid, once it can be told; None before. Cost O(n).
-
-    Parameters
-    ----------
-    before, promised : float
-        Seconds, of the period or of the latency: without the change, by the curves of now, and with the gain promised.
-    seconds, spread : float64 arrays (n,)
-        Measured since the change: each component's mean time a record, visits and instances included, and its relative standard
-        error.
-    runs : int64 array (n,)
-        Runs measured since the change.
-
-    Notes
-    -----
-    Which components decide: for the period those that can be the slowest, for the latency all. Paid: what was measured is below
-    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - OUTCOME_RISK.
-    """
-    log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
-    if objective == "latency":
-        deciding = seconds > 0
-        measured = float(seconds.sum())
-        error = math.sqrt(float(np.square(seconds * sd).sum())) / max(measured, 1e-300)
-    else:
-        deciding = log_seconds + 3.0 * sd >= (log_seconds - 3.0 * sd).max()
-        slowest = int(seconds.argmax())
-        measured, error = float(seconds[slowest]), float(sd[slowest])
-    if (runs[deciding] < RUNS_MIN).any() or measured <= 0.0:
-        return None
-    middle = math.sqrt(before * promised)
-    z = math.log(middle / measured) / error
-    chance = float(normal_below(np.array([z]))[0])
-    if OUTCOME_RISK < chance < 1.0 - OUTCOME_RISK:
-        return None
-    paid = chance > 0.5
-    noun = "latency" if objective == "latency" else "time a record"
-    text = (
-        f"the change {'paid' if paid else 'did not pay'}: without it the {noun} would be {before:.4g} s; {promised:.4g} s were"
-        f" promised, {measured:.4g} s were measured"
-    )
-    return Outcome(paid, before, promised, measured, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,24 +322,25 @@ def reconsider(
     def fares(standing: Standing) -> Fare:
         return fare_of(network, curves, request, visits, standing)
 
+    price = Price.of_request(request) if request.objective == "cost" else None
     then = fares(Standing.of(best))
-    values = {"best": _figures(then)}
+    values = {"best": _figures(then, price)}
     if question.actual is not None:
-        values["actual"] = _figures(fares(question.actual))
+        values["actual"] = _figures(fares(_as_told(question.actual, question)), price)
     if question.previous is not None:
-        values["previous"] = _figures(fares(question.previous))
+        values["previous"] = _figures(fares(question.previous), price)
     if question.standing is None:
         return Look("first", best, None, values, visits.per_record)
     now = fares(question.standing)
-    values["present"] = _figures(now)
+    values["present"] = _figures(now, price)
     cautious = None
     if request.objective == "fewest_cores" and (sure := _sure(network, curves, request, flow)) is not None:
-        cautious = sum(count * sure.instances[key] for key, count in sure.cores.items())
+        cautious = sure.used
 
     def judged(of: Fare, against: Fare, policy: Policy) -> Verdict:
         return judge(
             request.objective, network.keys, against, of, question.cost, policy, question.look,
-            target=request.target, cautious_used=cautious,
+            target=request.target, cautious_used=cautious, price=price,
         )  # fmt: skip
 
     verdict = judged(then, now, question.policy)
@@ -386,7 +353,7 @@ def reconsider(
     if question.advised is None:
         return Look("advice" if verdict.worth else "", best, verdict, values, visits.per_record)
     before = fares(question.advised)
-    values["advised"] = _figures(before)
+    values["advised"] = _figures(before, price)
     # Of two that are both good enough the one that was told stays: the new one must be worth a change from that, too.
     if verdict.worth and judged(then, before, question.policy).worth:
         return Look("advice", best, verdict, values, visits.per_record)
@@ -395,13 +362,26 @@ def reconsider(
     return Look("withdrawn" if gone else "", best, verdict, values, visits.per_record)
 
 
-def _figures(fare: Fare) -> dict[str, float]:
-    return {
+def _as_told(actual: Standing, question: Question) -> Standing:
+    """Return what rows show with the groups of what was told, where the cores are those: rows do not tell who takes turns."""
+    for told in (question.standing, question.advised):
+        if told is not None and told.groups and all(
+            abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in told.cores.items()
+        ):  # fmt: skip
+            return replace(actual, groups=told.groups)
+    return actual
+
+
+def _figures(fare: Fare, price: Price | None) -> dict[str, float]:
+    found = {
         "throughput_per_s": 1.0 / fare.period_s,
         "latency_s": fare.latency_s,
         "cores": float(fare.used),
         "work_s": fare.work_s,
     }
+    if price is not None:
+        found |= {"cost_per_s": price.of(fare), "turnover_per_s": price.turnover(fare)}
+    return found
 
 
 def _sure(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> Allocation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from advisor.domain import limits
@@ -14,6 +15,7 @@ from advisor.domain.networks import Network
 from advisor.errors import InvalidValue, TooLarge
 from advisor.planning.asked.requests import Request, by_key, whole
 from advisor.planning.asked.visits import visits_of
+from advisor.planning.in_turns.asking import BETTER
 from advisor.planning.plans import plan
 from advisor.planning.solving.explaining import answer
 from advisor.planning.solving.general import is_plain, problem_for, solution
@@ -44,6 +46,8 @@ def sweep(
     counts = [whole(f"cores[{order}]", count, limits.ALLOCATE_CORES_MAX) for order, count in enumerate(cores)]
     if len(counts) > SWEEP_MAX:
         raise TooLarge("cores", len(counts), SWEEP_MAX)
+    if request.turns == BETTER:
+        return _rising([plan(network, curves, replace(request, cores=count), flow) for count in counts], counts)
     visits = visits_of(network, request, flow)
     most = max(counts, default=0)
     own = [count for count in counts if count >= len(network.keys)]
@@ -62,6 +66,22 @@ def sweep(
         problem = Problem(replace(widest.model, request=asked), widest.options, machine, count, widest.work_max)
         found.append(answer(solution(problem, solve(problem), visits), {}, brief=True))
     return found
+
+
+def _rising(found: list[Allocation], counts: Sequence[int]) -> list[Allocation]:
+    """Return allocations of which none on more cores is worse: where groupings were only searched, that of fewer cores stays.
+
+    Such an answer leaves the further cores free.
+    """
+    if not found or found[0].objective != "throughput":
+        return found
+    kept = list(found)
+    order = sorted(range(len(counts)), key=lambda place: counts[place])
+    for before, place in pairwise(order):
+        best = kept[before]
+        if best.throughput_per_s > kept[place].throughput_per_s:
+            kept[place] = replace(best, spare=best.spare + counts[place] - counts[before])
+    return kept
 
 
 def evaluate(

@@ -9,6 +9,7 @@ from typing import cast
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, Reason
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.asked.demand import Ints
@@ -19,7 +20,7 @@ from advisor.planning.combining import Share, combined, key_of, own, weights_of
 from advisor.planning.plans import plan
 from advisor.planning.sweeping import evaluate, sweep
 
-OBJECTIVES = ("throughput", "latency")
+OBJECTIVES = ("throughput", "latency", "fewest_cores")
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
 NAMES_TOLD = 8  # networks named in one reason
@@ -59,7 +60,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     cores : int
         Of the machine: at least the minima of all networks in sum.
     objective : str
-        ``throughput`` or ``latency``.
+        ``throughput``, ``latency``, or ``fewest_cores``: then each request has that objective, too, and a target of its own.
 
     Returns
     -------
@@ -67,7 +68,8 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
         of the cores goes to networks that rise together above it while others cannot, and after them to the next
         priority (with `nodes` or `memory_bytes` it stays spare). For ``latency`` the least mean by weight. Where rates of
-        arrivals are given they are the weights.
+        arrivals are given they are the weights. For ``fewest_cores`` each network gets the fewest cores that reach its own
+        target, those of higher priorities first; weights count for nothing, and contention between networks is not planned.
 
     Raises
     ------
@@ -88,8 +90,11 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     if objective not in OBJECTIVES:
         raise InvalidValue("objective", objective, " or ".join(OBJECTIVES), "of several networks")
     shares, least = _checked(shares)
+    _check_targets(shares, objective)
     if sum(least) > total:
         raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
+    if objective == "fewest_cores":
+        return _fewest(shares, least, total)
     found: dict[str, Part] = {}
     left, gaps, groups = total, list[float | None](), list[_Group]()
     for priority in sorted({share.priority for share in shares}, reverse=True):
@@ -109,6 +114,58 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         tuple(_split(group, key) for group in groups for key in group.whole.bottleneck),
         tuple(_reasons(groups, found, left, total)),
     )  # fmt: skip
+
+
+def _check_targets(shares: Sequence[Share], objective: str) -> None:
+    """Raise InvalidValue unless all networks have targets, or none, as the objective wants it."""
+    for place, share in enumerate(shares):
+        with about(place, share.name):
+            if objective == "fewest_cores":
+                if share.request.objective != objective:
+                    raise InvalidValue("target", None, "given for each network: throughput_per_s or latency_s")
+                if share.request.nodes is not None or share.request.memory_bytes is not None:
+                    raise Unsupported(
+                        "nodes and memory are planned for the objectives throughput and latency", field="nodes",
+                        value=share.request.nodes, hint="ask for the highest throughput",
+                    )  # fmt: skip
+            elif share.request.target is not None:
+                hint = 'targets go with objective "fewest_cores"'
+                raise InvalidValue("target", share.request.target, f"absent for {objective}", hint)
+
+
+def _fewest(shares: Sequence[Share], least: Sequence[int], total: int) -> Together:
+    """Return the fewest cores for each network's own target: one plan a network, of what those before it leave."""
+    left, kept = total, sum(least)
+    parts: dict[str, Part] = {}
+    gaps: list[float | None] = []
+    for place in sorted(range(len(shares)), key=lambda place: -shares[place].priority):
+        share = shares[place]
+        kept -= least[place]
+        with about(place, share.name):
+            asked = replace(share.request, cores=left - kept, turns="never")
+            found = plan(share.network, share.curves, asked, share.flow)
+        left -= found.used
+        gaps.append(found.gap)
+        alone = replace(found, spare=0)
+        weight = share.request.arrival_per_s or share.weight
+        parts[share.name] = Part(share.name, weight, share.priority, found.throughput_per_s, alone)
+    known = [gap for gap in gaps if gap is not None]
+    takes = {share.name: parts[share.name].used for share in shares[:NAMES_TOLD]}
+    why = [Reason("target", name, float(n), f"{name} takes {plural(n, 'core')}") for name, n in takes.items()]
+    if len(shares) > 1 and any(_contended(share) for share in shares):
+        text = "each network is planned as if it were alone: that they slow each other down is not in these figures"
+        why.append(Reason("contention", None, None, text))
+    if left > 0:
+        text = f"{left} of {plural(total, 'core')} stay free: the targets are reached without them"
+        why.append(Reason("spare", None, float(left), text))
+    return Together(
+        tuple(parts[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
+        tuple((share.name, key) for share in shares for key in parts[share.name].allocation.bottleneck[:1]), tuple(why),
+    )  # fmt: skip
+
+
+def _contended(share: Share) -> bool:
+    return isinstance(share.curves, TabulatedCurves) and bool(share.curves.contention.any())
 
 
 @contextmanager

@@ -11,18 +11,18 @@ import numpy as np
 
 from advisor.domain.task_events import Clock
 from advisor.errors import InvalidValue, StateTooNew
-from advisor.models.size_time import WORDS
+from advisor.models.size_time import WORDS_BEFORE
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 
-VERSION: Final = 2  # 1 had no task types
+VERSION: Final = 3  # 1 had no task types, 2 took every instance of them
 HEAD: Final = struct.Struct("<IIQQ")  # version, checksum of the rest, bytes of the header and of the tables
 # Fields of the whole that a restart keeps: sums and counts. The rest is about what is open, or is worked out.
 KEPT: Final = (
     "NEXT_SERIAL", "LAST", "READY_IDLE", "IDLE_TIME", "THREAD_TIME", "WORKERS_MAX", "ACTIVE_ALL_MAX", "SPAN",
     "SPAN_BURDENED", "BURDEN", "CREATES", "BEGINS", "ENDS", "CANCELS", "FRAGMENTS_ALL", "DEPENDENCES", "UNTRACKED",
     "NODES_REFUSED", "REPAIRED", "LENIENT", "EDGES_REFUSED", "LOST", "FIRST", "NEWEST", "SUMMED",
-    "SUMMED_VISITS", "SUMMED_TIME",
+    "SUMMED_VISITS", "SUMMED_TIME", "RAN_AT_ONCE", "RAN_IN_ORDER",
 )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
     width = at.NODE + at.MOMENTS + at.METRICS
     kinds = header.get("task_types", {"types": [], "ended": [], "beyond": 0})
-    words = len(tables) // 8 - len(kinds["types"]) * WORDS
+    words = len(tables) // 8 - len(kinds["types"]) * kinds.get("words", WORDS_BEFORE)
     profiler.tables.put_nodes(np.frombuffer(tables, "<i8", words), words // width)
     profiler.types.take(kinds, np.frombuffer(tables, "<f8", offset=8 * words))
     profiler.tables.put_latest(header["latest"])

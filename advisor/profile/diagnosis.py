@@ -316,6 +316,8 @@ def _idle_workers(profile: Profile) -> Finding | None:
     why = "though tasks were ready" if ready else "with no task ready"
     if ready:
         advice = "hand tasks out faster: fewer, larger ones"
+    elif measures.summed:  # no path through them is known
+        advice = "make tasks earlier, and fewer, larger ones"
     elif enough >= PLENTY * measures.workers_max:
         advice = f"there is work for {_cores(enough)}: make tasks earlier, and fewer, larger ones"
     else:

@@ -134,7 +134,7 @@ def happen(
     if kind == BEGIN:
         return begin(s, thread, number, other, name, flags, now)
     if kind == END:
-        return end(s, thread, number, now, False, out, out_sizes)
+        return end(s, thread, number, other, now, False, out, out_sizes)
     if kind == CREATE:
         return create(s, thread, number, other, name, flags, now)
     if kind == SWITCH:
@@ -148,7 +148,7 @@ def happen(
     if kind == PARAMETER_EVENT:
         return set_parameter(s, thread, name, other, now)
     if kind == CANCEL:
-        return end(s, thread, number, now, True, out, out_sizes)
+        return end(s, thread, number, 0, now, True, out, out_sizes)
     return stop_thread(s, thread, now) if kind == WORKER_STOP else ACCEPTED
 
 

@@ -131,6 +131,8 @@ METRICS: Final = 4  # sums of metrics, a node
 MOMENTS: Final = 2  # mean and sum of squared deviations, a node
 UNTIED: Final = 1  # flag of a task
 IN_LINE: Final = 2 | 8  # flags of one that its creator waits for: undeferred, merged
+AT_ONCE: Final = 16  # flag of one that does so only for want of threads: paths go as though it were deferred
+DEPENDENT: Final = 32  # flag of one whose dependences are not told: it counts as one that its creator waits for
 
 # Edges: dependences not met yet.
 SUCCESSOR: Final = 0
@@ -148,6 +150,7 @@ NEWEST = 40
 RESERVED = 41  # rows of contexts that creates leave to begins
 SUMMED, SUMMED_VISITS, SUMMED_TIME = 42, 43, 44  # instances told as sums; with their creates and waits; their ns
 COUNTED_REFUSALS = 45  # and on, by code
+RAN_AT_ONCE, RAN_IN_ORDER = 71, 70  # task instances made with these flags
 NUMBERS: Final = 72
 
 # Why an event is refused. 0 is accepted.
@@ -187,4 +190,6 @@ REFUSALS: Final = {
 ENDED_ID, ENDED_TYPE, ENDED_THREAD, ENDED_NS, ENDED_MADE, ENDED_BEGUN, ENDED_AT, ENDED_RUNNING = range(8)
 ENDED_NAME, ENDED_VALUE, ENDED_FRAGMENTS, ENDED_FLAGS = range(8, 12)
 ENDED_WORKED: Final = 12  # ENDED_NS without creation, management and waiting
-ENDED_FIELDS: Final = 13
+ENDED_STANDS: Final = 13  # for so many instances of its type, in a sample; 1: for itself
+ENDED_FIELDS: Final = 14
+STANDS_MAX: Final = 2**32

@@ -10,6 +10,7 @@ from advisor.errors import InvalidValue
 
 # Cilkview (He, Leiserson, Leiserson 2010): a work-stealing run takes at most about T1/p + 1.7 times the burdened span.
 BURDEN_FACTOR: Final = 1.7
+LATER: Final = ("at_once", "in_order", "summed")  # profiles that earlier versions wrote have none
 # Of several profiles these do not add up: the largest stands.
 LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "active_max")
 
@@ -68,6 +69,14 @@ class Measures:
     active, active_max : int
         Task instances begun and not ended, now and at most.
     creates, begins, ends, cancels, fragments, dependences : int
+    at_once : int
+        Tasks that ran within their creation only because their team had one thread: the spans take them as deferred.
+    in_order : int
+        Tasks with dependences that were not told: the spans take them as run in the order of their creation. With any, the
+        spans are at most what they say, the parallelism is at least.
+    summed : int
+        Tasks told as sums. No path through them is known: with any, the spans are at least what they say, the parallelism is
+        at most.
     """
 
     elapsed_s: float = 0.0
@@ -92,6 +101,9 @@ class Measures:
     cancels: int = 0
     fragments: int = 0
     dependences: int = 0
+    at_once: int = 0
+    in_order: int = 0
+    summed: int = 0
 
     @property
     def parallelism(self) -> float:
@@ -144,7 +156,8 @@ class Measures:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Measures:
         """Return the measures whose `as_dict` gave this; what follows from others is worked out again."""
-        values: dict[str, Any] = {each.name: given[each.name] for each in fields(cls)}
+        values: dict[str, Any] = {each.name: given[each.name] for each in fields(cls) if each.name not in LATER}
+        values |= {name: given.get(name, 0) for name in LATER}
         if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values.values()):
             raise InvalidValue("measures", "no numbers", "numbers, as a profile that advisor wrote has them")
         return cls(**values)

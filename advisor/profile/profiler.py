@@ -170,6 +170,17 @@ class Profiler:
         made.flush()
         return made
 
+    def emptied(self) -> Profiler:
+        """Return a profiler that has seen nothing of the run and goes on with it, as after a restart: what was open is lost."""
+        made = Profiler(
+            window_ns=self.window.window_ns, caps=self.tables.caps, burden_ns=int(self.tables.g[at.BURDEN]),
+            compiled=not self.tables.plain,
+        )  # fmt: skip
+        made.strings, made.clock, made.dropped = list(self.strings), self.clock, self.dropped
+        made.tables.g[at.STRINGS], made.tables.g[at.LENIENT] = len(made.strings), 1
+        made.take_fields(self.further)
+        return made
+
     def compile(self) -> None:
         """Use the compiled fold from now on, where it is there; the numbers stay as they are."""
         kernels = compiled_kernels() if self.tables.plain else None

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from advisor.domain.task_events import SIZE, Clock, Kind, TaskEvents
+from advisor.domain.task_events import SIZE, Clock, Flag, Kind, TaskEvents
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.errors import InvalidValue
-from advisor.profile.strands import AT_ONCE, NONE, Event, Strands
+from advisor.profile.strands import IN_LINE, NONE, Event, Strands
 
 BARRIER_TYPE: Final = "barrier"
 
@@ -45,18 +45,20 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     Notes
     -----
     Cost O(n log n) for n events. A task that was given up before it began is left out. A taskgroup is taken to wait for all
-    that its task and their descendants have created so far. The creator of an undeferred task waits for it; but where one
-    thread ran everything and all tasks are undeferred, that is no wish of the program: OpenMP runtimes run the tasks of a team
-    of one at once. They are then taken as deferred.
+    that its task and their descendants have created so far. The creator of an undeferred task waits for it, unless that is no
+    wish of the program: OpenMP runtimes run the tasks of a team of one at once. Those that say so (`Flag.AT_ONCE`) are taken
+    as deferred, and where one thread ran everything, all tasks are undeferred and none says what it is, all are. Tasks whose
+    dependences are not told (`Flag.DEPENDENT`) stay in their order: the graph is then more serial than the program.
     """
     columns, strings, sizes = _in_order(batches)
     if columns is None:
         return task_graph([], unit="ns")
     made = columns["kind"] == Kind.CREATE
-    found = Strands(
-        set(columns["instance"][made].tolist()),
-        at_once=len(np.unique(columns["thread"])) == 1 and bool((columns["flags"][made] & AT_ONCE != 0).all()),
-    )
+    flags = columns["flags"][made]
+    one_thread = len(np.unique(columns["thread"])) == 1
+    told = (flags & (Flag.AT_ONCE | Flag.DEPENDENT)).any()
+    untold = one_thread and bool((flags & IN_LINE != 0).all()) and not told
+    found = Strands(set(columns["instance"][made].tolist()), at_once=untold)
     rows = zip(*(columns[name].tolist() for name in Event._fields), strict=True)
     for row, size in zip(rows, sizes, strict=True):
         event = Event._make(row)

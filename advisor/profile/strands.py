@@ -16,7 +16,7 @@ from advisor.errors import InvalidValue
 
 NONE: Final = -1
 IDLE: Final = -2  # beside the kinds of synchronisation: the worker has nothing to do
-AT_ONCE: Final = Flag.UNDEFERRED | Flag.MERGED
+IN_LINE: Final = Flag.UNDEFERRED | Flag.MERGED
 WAITS_FOR_NOBODY: Final = (IDLE, int(SyncKind.OTHER))
 
 
@@ -81,7 +81,7 @@ class Strands:
     made : set of int
         Instances whose creation is told, now or later.
     at_once : bool
-        Tasks that are undeferred are so because one thread runs everything.
+        Tasks that are undeferred are so because one thread runs everything, though none of them says so (`Flag.AT_ONCE`).
     """
 
     def __init__(self, made: set[int], *, at_once: bool) -> None:
@@ -192,7 +192,7 @@ class Strands:
         parent.live.add(made)
         made.teams = parent.teams[-1:]
         made.tied = not flags & Flag.UNTIED
-        made.undeferred = bool(flags & AT_ONCE) and not self._at_once
+        made.undeferred = bool(flags & IN_LINE) and not flags & Flag.AT_ONCE and not self._at_once
 
     def begin(self, on: _Thread, event: Event) -> None:
         """A task begins: its first strand."""

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.size_time import WORDS, SizeTime
+from advisor.domain import limits
+from advisor.models.size_time import WORDS, WORDS_BEFORE, SizeTime
 from advisor.models.type_verdict import TypeReport, report_of
 from advisor.profile import layout as at
 
@@ -58,7 +59,7 @@ class TaskTypes:
         self.models: dict[int, SizeTime] = {}
         self.ended: dict[int, int] = {}  # instances of each type that were looked at by `sample`
         self.beyond = 0  # instances of types beyond the cap
-        self._pending: list[tuple[Ints, Floats, Floats, Ints]] = []
+        self._pending: list[tuple[Ints, Floats, Floats, Ints, Floats]] = []
         self._waiting = 0
 
     def fold(self, ended: Ints, sizes: Floats) -> None:
@@ -68,7 +69,8 @@ class TaskTypes:
         # A size that is no number above 0 is none.
         known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 0.0)
         times = np.maximum(ended[:, at.ENDED_NS], 1) * NS
-        self._pending.append((ended[:, at.ENDED_TYPE].copy(), known, times, ended[:, at.ENDED_RUNNING].copy()))
+        stands = ended[:, at.ENDED_STANDS].astype(np.float64)
+        self._pending.append((ended[:, at.ENDED_TYPE].copy(), known, times, ended[:, at.ENDED_RUNNING].copy(), stands))
         self._waiting += len(ended)
         if self._waiting >= PENDING_MAX:
             self.settle()
@@ -77,7 +79,7 @@ class TaskTypes:
         """Learn what was gathered."""
         if not self._pending:
             return
-        types, sizes, times, running = (np.concatenate(column) for column in zip(*self._pending, strict=True))
+        types, sizes, times, running, stands = (np.concatenate(column) for column in zip(*self._pending, strict=True))
         self._pending, self._waiting = [], 0
         for number, rows in _by_type(types):
             model = self.models.get(number)
@@ -86,12 +88,13 @@ class TaskTypes:
                     self.beyond += len(rows)
                     continue
                 model = self.models[number] = SizeTime(np.zeros(WORDS))
-            model.fold(sizes[rows], times[rows], running[rows])
+            model.fold(sizes[rows], times[rows], running[rows], stands[rows])
 
     def sample(self, ended: Ints, sizes: Floats) -> Instances:
         """Return rows for component models: all of a type's first instances, then fewer and fewer, each for as many.
 
-        Which ones is decided by their count in the run: the same stream gives the same rows, however it is cut.
+        Which ones is decided by their count in the run: the same stream gives the same rows, however it is cut. One that the
+        producer chose of many (`ENDED_STANDS`) stands for all of these.
         """
         kinds = ended[:, at.ENDED_TYPE] if len(ended) else np.zeros(0, np.int64)
         taken = np.zeros(len(ended), np.bool_)
@@ -106,6 +109,8 @@ class TaskTypes:
             taken[rows] = places % stands[rows] == 0
         known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 1.0)
         times = np.maximum(ended[:, at.ENDED_NS], 1) * NS if len(ended) else np.zeros(0)
+        if len(ended):
+            stands = np.minimum(stands * ended[:, at.ENDED_STANDS], limits.COUNT_MAX)
         return Instances(kinds[taken], known[taken], times[taken], stands[taken])
 
     def reports(self, name: Callable[[int], str]) -> dict[str, TypeReport]:
@@ -131,13 +136,15 @@ class TaskTypes:
             "types": list(self.models),
             "ended": [list(pair) for pair in self.ended.items()],
             "beyond": self.beyond,
+            "words": WORDS,
         }
         return header, np.concatenate([np.zeros(0), *(model.words for model in self.models.values())])
 
     def take(self, header: dict[str, Any], words: Floats) -> None:
         """Take back what `to_words` gave."""
-        records = words.reshape(len(header["types"]), WORDS)
-        self.models = {int(number): SizeTime(records[row].copy()) for row, number in enumerate(header["types"])}
+        width = header.get("words", WORDS_BEFORE)
+        records, made = words.reshape(len(header["types"]), width), SizeTime if width == WORDS else SizeTime.upgraded
+        self.models = {int(number): made(records[row].copy()) for row, number in enumerate(header["types"])}
         self.ended = {int(number): int(count) for number, count in header["ended"]}
         self.beyond = int(header["beyond"])
 

@@ -8,6 +8,7 @@ from advisor.profile.layout import (
     ACTIVE_ALL,
     ACTIVE_ALL_MAX,
     AT_NODE,
+    AT_ONCE,
     BEGINS,
     BEGUN_AT,
     BEGUN_TWICE,
@@ -26,6 +27,7 @@ from advisor.profile.layout import (
     CREATOR_SERIAL,
     CURRENT,
     DEPENDENCES,
+    DEPENDENT,
     EDGES,
     EDGES_REFUSED,
     ENDED,
@@ -39,6 +41,7 @@ from advisor.profile.layout import (
     ENDED_NAME,
     ENDED_NS,
     ENDED_RUNNING,
+    ENDED_STANDS,
     ENDED_THREAD,
     ENDED_TYPE,
     ENDED_VALUE,
@@ -69,6 +72,8 @@ from advisor.profile.layout import (
     PARAMETER_VALUE,
     PATH,
     RAN,
+    RAN_AT_ONCE,
+    RAN_IN_ORDER,
     REPAIRED,
     RESERVED,
     RUNNING,
@@ -76,7 +81,9 @@ from advisor.profile.layout import (
     SERIAL,
     SPAN,
     SPAN_BURDENED,
+    STANDS_MAX,
     STATE,
+    STUB,
     SUCCESSOR,
     SUCCESSOR_SERIAL,
     SUSPENDED,
@@ -132,6 +139,10 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
         return NONE
     contexts[context + STATE], contexts[context + TYPE], contexts[context + FLAGS] = CREATED, kind, flags
     contexts[context + MADE_AT], contexts[context + HOME] = now, thread
+    if flags & AT_ONCE:
+        g[RAN_AT_ONCE] += 1
+    if flags & DEPENDENT:
+        g[RAN_IN_ORDER] += 1
     contexts[context + EDGES] = contexts[context + TEAM] = contexts[context + PARAMETER_NAME] = NONE
     contexts[context + CREATOR] = creator
     sizes[context // CONTEXT] = 0.0
@@ -145,9 +156,12 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
         )
         contexts[context + PATH] = path_now(contexts, creator)
         contexts[context + BURDENED] = burdened_now(contexts, creator)
-        if not flags & IN_LINE:  # what runs in line is handed to nobody
+        if not 0 < flags & (IN_LINE | AT_ONCE) < AT_ONCE:  # what runs in line is handed to nobody
             contexts[context + BURDENED] += g[BURDEN]
-        contexts[creator + CHILDREN] += 1
+        if frames[contexts[creator + TOP] + FRAME_LABEL] >> LABEL_BITS == STUB:
+            contexts[context + CREATOR] = NONE  # made apart: by a task that is told as part of a sum
+        else:
+            contexts[creator + CHILDREN] += 1
     return context
 
 
@@ -243,7 +257,9 @@ def switch(s: State, thread: int, number: int, now: int) -> int:
     return ACCEPTED
 
 
-def end(s: State, thread: int, number: int, now: int, cancelled: bool, ended: Ints, ended_sizes: Floats) -> int:
+def end(
+    s: State, thread: int, number: int, stands: int, now: int, cancelled: bool, ended: Ints, ended_sizes: Floats
+) -> int:
     """A task instance ends: Fig. 12, TaskEnd. Its call tree is in the profile already; its row goes out."""
     g, threads, contexts, sizes, frames, _, _, _, _, task_index, _ = s
     context = find_task(g, contexts, task_index, number, TAG_TASK)
@@ -266,7 +282,7 @@ def end(s: State, thread: int, number: int, now: int, cancelled: bool, ended: In
                 return OPEN_REGIONS
             g[REPAIRED] += 1
         leave(s, thread, context, now)
-        hand_out(g, contexts, sizes, context, thread, now, ended, ended_sizes)
+        hand_out(g, contexts, sizes, context, thread, stands, now, ended, ended_sizes)
     hand_on(s, context, now)
     free_context(g, contexts, task_index, context)
     g[CANCELS if cancelled else ENDS] += 1
@@ -300,7 +316,15 @@ def leave(s: State, thread: int, context: int, now: int) -> None:
 
 
 def hand_out(
-    g: Ints, contexts: Ints, sizes: Floats, context: int, thread: int, now: int, ended: Ints, ended_sizes: Floats
+    g: Ints,
+    contexts: Ints,
+    sizes: Floats,
+    context: int,
+    thread: int,
+    stands: int,
+    now: int,
+    ended: Ints,
+    ended_sizes: Floats,
 ) -> None:
     """Write the row of an instance that ended."""
     row = g[ENDED]
@@ -315,6 +339,7 @@ def hand_out(
     )
     ended[at + ENDED_FRAGMENTS], ended[at + ENDED_FLAGS] = contexts[context + FRAGMENTS], contexts[context + FLAGS]
     ended[at + ENDED_WORKED] = contexts[context + WORKED]
+    ended[at + ENDED_STANDS] = stands if 0 < stands < STANDS_MAX else 1
     ended_sizes[row] = sizes[context // CONTEXT]
     g[ENDED] = row + 1
 
@@ -322,7 +347,7 @@ def hand_out(
 def hand_on(s: State, context: int, now: int) -> None:
     """Tell creator, team and successors that a task is over, and how long the path to its end is.
 
-    A creator that ran it in line goes on behind it; another one may join it later.
+    A creator that wanted it in line goes on behind it; another one may join it later.
     """
     g, contexts, frames, nodes, edges = s[0], s[2], s[4], s[5], s[10]
     path = path_now(contexts, context)
@@ -334,8 +359,9 @@ def hand_on(s: State, context: int, now: int) -> None:
     creator = contexts[context + CREATOR]
     if creator != NONE and contexts[creator + SERIAL] == contexts[context + CREATOR_SERIAL]:
         contexts[creator + CHILDREN] -= 1
-        in_line = contexts[context + FLAGS] & IN_LINE != 0
-        if in_line:
+        flags = contexts[context + FLAGS] & (IN_LINE | AT_ONCE)
+        in_line = flags & IN_LINE != 0
+        if 0 < flags < AT_ONCE:
             if contexts[creator + STATE] == RUNNING:
                 book(contexts, frames, nodes, creator, own_clock(contexts, creator, now))
             join(contexts, creator, path, burdened - g[BURDEN])

@@ -156,4 +156,7 @@ def _measures(profiler: Profiler, g: Ints, role: Ints, exclusive: Ints, paths: t
         cancels=int(g[at.CANCELS]),
         fragments=int(g[at.FRAGMENTS_ALL]),
         dependences=int(g[at.DEPENDENCES]),
+        at_once=int(g[at.RAN_AT_ONCE]),
+        in_order=int(g[at.RAN_IN_ORDER]),
+        summed=int(g[at.SUMMED]),
     )

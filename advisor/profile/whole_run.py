@@ -14,7 +14,8 @@ def run_of(profile: Profile) -> dict[str, Any]:
     """Return workers, elapsed_s, work_s, delay_s, no_work_s, creates, waits and span_s of a profile's run.
 
     Overhead counts as delay, as in the paper. A worker that came late or went early had no work meanwhile. What is unaccounted
-    for stays so: the parts then make up less than workers times elapsed.
+    for stays so: the parts then make up less than workers times elapsed. Where tasks were told as sums the span is not known:
+    None.
     """
     measures = profile.measures
     workers = max(measures.workers_max, 1)
@@ -28,5 +29,5 @@ def run_of(profile: Profile) -> dict[str, Any]:
         "no_work_s": measures.no_work_s + absent,
         "creates": measures.creates,
         "waits": int(profile.count[waits].sum()),
-        "span_s": min(measures.span_s, measures.elapsed_s),
+        "span_s": None if measures.summed else min(measures.span_s, measures.elapsed_s),
     }

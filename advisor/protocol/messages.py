@@ -51,6 +51,7 @@ ALLOWED_COUNTS_MAX = (
     4096  # core counts that one component may be held to: powers of two, multiples, a machine's every count
 )
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon, a deadline or a cost
+TURNS = ("never", "scarce", "better")  # whether components may take turns on shared cores
 OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
 MEASURES = tuple(limits.MEASURES)
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
@@ -93,6 +94,15 @@ def _numbered(params: Any) -> None:
         raise InvalidValue("producer", None, "given where incarnation is")
 
 
+def _of_one_thing(params: Forget) -> None:
+    """A component, a program or profiles: one of them; only a component keeps a share."""
+    _numbered(params)
+    if sum(each is not None for each in (params.component, params.program, params.profile)) != 1:
+        raise InvalidValue("component", params.component, "given, or program, or profile, and only one of them")
+    if params.keep and params.component is None:
+        raise InvalidValue("keep", params.keep, "0: programs and profiles are forgotten as a whole")
+
+
 def _introduced(params: Hello) -> None:
     if params.producer is None and (params.incarnation != NO_INCARNATION or params.resume_at is not None):
         raise InvalidValue("producer", None, "given where incarnation or resume_at is")
@@ -132,6 +142,14 @@ def _level(field: str, value: Any) -> float:
     if type(value) not in f.NUMBER_TYPES or not limits.LEVEL_MIN <= value <= limits.LEVEL_MAX:
         raise InvalidValue(field, value, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
     return float(value)
+
+
+def _profile(field: str, value: Any) -> dict[str, Any]:
+    """Whose profile, and perhaps of which of its runs."""
+    named = _OF_A_RUN(field, value)
+    if "producer" not in named:
+        raise InvalidValue(f"{field}.producer", None, "given")
+    return named
 
 
 def _seconds(field: str, value: Any) -> float:
@@ -212,6 +230,7 @@ _SEQUENCE: Mapping[str, f.Check] = {
     "incarnation": f.binary(16),
     "sequence": f.integer(1, SEQUENCE_MAX),
 }
+_OF_A_RUN = f.record_of(producer=f.name, incarnation=f.binary(16))
 _U8, _U32, _U64, _F64 = f.binary(), f.binary(item_bytes=4), f.binary(item_bytes=8), f.binary(item_bytes=8)
 _CORES_BY_KEY = f.map_of(f.integer(1, limits.ALLOCATE_CORES_MAX))
 _NODES = f.list_of(f.map_of(f.anything), limits.NETWORK_NODES_MAX)  # what a node may hold is the planner's to check
@@ -259,12 +278,13 @@ _PLAN: Mapping[str, f.Check] = {
     "weights": f.map_of(f.number),
     "scale": f.map_of(f.number),
     "work_max": f.integer(1, 10**9),
+    "turns": f.one_of(*TURNS),
     "deadline_s": _seconds,
 }
 # Of a plan, what is of the whole machine where several networks share it.
 _OF_MACHINE = ("cores", "level", "nodes", "memory_bytes", "quantile", "work_max", "deadline_s")
 _OF_ONE: Mapping[str, f.Check] = {
-    key: f.or_nil(check) for key, check in _PLAN.items() if key not in (*_OF_MACHINE, "objective", "target", "weights")
+    key: f.or_nil(check) for key, check in _PLAN.items() if key not in (*_OF_MACHINE, "objective", "weights", "turns")
 } | {
     "name": f.or_nil(f.name),
     "weight": f.or_nil(f.number),
@@ -369,7 +389,7 @@ METHODS: Mapping[str, Method] = {
         AllocateTogether,
         {
             "networks": f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX),
-            "objective": f.one_of("throughput", "latency"),
+            "objective": f.one_of("throughput", "latency", "fewest_cores"),
             **{key: _PLAN[key] for key in _OF_MACHINE},
         },
     ),
@@ -442,7 +462,11 @@ METHODS: Mapping[str, Method] = {
             "limit": f.integer(0, limits.STATUS_PAGE_MAX),
         },
     ),
-    "forget": Method(Forget, {**_SEQUENCE, "component": f.name, "keep": _keep}, rule=_numbered),
+    "forget": Method(
+        Forget,
+        {**_SEQUENCE, "component": f.name, "keep": _keep, "program": f.name, "profile": _profile},
+        rule=_of_one_thing,
+    ),
     "task_events": Method(
         TaskEvents,
         {
@@ -468,7 +492,7 @@ METHODS: Mapping[str, Method] = {
             "program": f.name,
             **dict.fromkeys(RUN_NUMBERS, f.number),
             "transform": f.one_of(*TRANSFORMS),
-            "profile": f.record_of(producer=f.name, incarnation=f.binary(16)),
+            "profile": _profile,
         },
         rule=_numbered,
     ),

@@ -198,6 +198,7 @@ class Allocate:
     weights: dict[str, float] | None = None
     scale: dict[str, float] | None = None
     work_max: int | None = None
+    turns: str | None = None
     deadline_s: float | None = None
 
 
@@ -284,10 +285,13 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """What was learned of a component is weakened: its sums are multiplied by `keep`."""
+    """What was learned of a component is weakened: its sums are multiplied by `keep`. A whole program, or the profiles of a
+    producer's runs (`profile`: producer and perhaps incarnation), are forgotten as a whole."""
 
-    component: str
+    component: str | None = None
     keep: float = 0.0
+    program: str | None = None
+    profile: dict[str, Any] | None = None
     producer: str | None = None
     incarnation: bytes = NO_INCARNATION
     sequence: int | None = None

@@ -18,7 +18,10 @@ NAMES = {
     "change": "model changed",
     "pin": "model pinned",
     "forget": "component forgotten",
+    "forget_program": "program forgotten",
+    "forget_profile": "profile forgotten",
 }
+OF_WHAT = {"forget_program": "program", "forget_profile": "producer"}  # the others are of components
 
 
 class Happenings:
@@ -50,10 +53,10 @@ class Happenings:
             self._minute.take()
             self._tell_untold()
             component, _, measure = happened.component.partition(SEPARATOR)
-            more: dict[str, Any] = {"measure": measure} if measure else {}
+            named: dict[str, Any] = {OF_WHAT.get(happened.kind, "component"): component}
+            named |= {"measure": measure} if measure else {}
             event(
-                logging.INFO, NAMES.get(happened.kind, happened.kind), component=component, **more,
-                rows=happened.rows, reason=happened.reason,
+                logging.INFO, NAMES.get(happened.kind, happened.kind), **named, rows=happened.rows, reason=happened.reason,
             )  # fmt: skip
 
     def sweep(self) -> None:

@@ -444,23 +444,29 @@ class Hub:
         msgid: int | None,
         once: Callable[..., dict[str, Any]],
         numbered: Callable[..., dict[str, Any]],
-        to: Any,
+        *change: Any,
     ) -> dict[str, Any] | None:
-        """Change a component: exactly once where it is numbered, else at most once."""
+        """Change what is known of something: exactly once where it is numbered, else at most once."""
         if params.producer is None or params.sequence is None:
             self._refuse_while_storage_fails()
-            return self._durably(connection, msgid, once(params.component, to), 0)
+            return self._durably(connection, msgid, once(*change), 0)
         key = (params.producer, params.incarnation)
         self._known(connection, key, params.sequence)
-        return self._durably(connection, msgid, numbered(*key, params.sequence, params.component, to), 0, key)
+        return self._durably(connection, msgid, numbered(*key, params.sequence, *change), 0, key)
 
     def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
         engine = self.engine
-        return self._change(connection, params, msgid, engine.advisor.forget, engine.forget_batch, params.keep)
+        once, numbered, what = engine.advisor.forget, engine.forget_batch, (params.component, params.keep)
+        if params.program is not None:
+            once, numbered, what = engine.forget_program, engine.forget_program_batch, (params.program,)
+        elif params.profile is not None:
+            once, numbered, what = engine.forget_profile, engine.forget_profile_batch, (params.profile,)
+        return self._change(connection, params, msgid, once, numbered, *what)
 
     def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
         engine = self.engine
-        return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, params.model)
+        change = params.component, params.model
+        return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, *change)
 
     def _observe_run(self, connection: Connection, params: m.ObserveRun, msgid: int | None) -> dict[str, Any] | None:
         if params.producer is None or params.sequence is None:

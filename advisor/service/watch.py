@@ -11,7 +11,8 @@ import numpy as np
 
 from advisor.domain.answers import Allocation
 from advisor.planning.fares import Standing
-from advisor.planning.stability import CostOfChange, Look, Outcome, Policy, Schedule, Verdict, outcome
+from advisor.planning.outcomes import Outcome, outcome
+from advisor.planning.stability import CostOfChange, Look, Policy, Schedule, Verdict
 from advisor.protocol import messages as m
 from advisor.service.seen import Ints, Tally
 
@@ -90,7 +91,8 @@ class Watch:
             changed = [key for key in self.keys if before.cores[key] != standing.cores[key]
                        or before.instances[key] != standing.instances[key]]  # fmt: skip
             self.cost = self.cost.learned(changed, took_s)
-        if self.advised is not None and Standing.of(self.advised) == standing:
+        # Of a cost no time is promised: it may fall with the cores while records take longer.
+        if self.advised is not None and Standing.of(self.advised) == standing and self.objective != "cost":
             now, then = self.advised_values["present"], self.advised_values["best"]
             self.promise = (_seconds(self.objective, then) / _seconds(self.objective, now), standing, before)
             self.tally = Tally(self.places, np.array([standing.cores[key] for key in self.keys]))
@@ -109,7 +111,10 @@ class Watch:
         seconds = look.visits * self.tally.mean
         if self.objective != "latency":
             seconds = seconds / np.array([standing.instances[key] for key in self.keys])
-        found = outcome(before, before * ratio, seconds, self.tally.spread(), self.tally.runs, objective=self.objective)
+        found = outcome(
+            before, before * ratio, seconds, self.tally.spread(), self.tally.runs, objective=self.objective,
+            group=standing.rows_of_groups(self.keys),
+        )  # fmt: skip
         if found is not None:
             self.promise = self.tally = None
             self.outcome = found.text
@@ -179,6 +184,9 @@ def _regret(objective: str, best: Mapping[str, float], actual: Mapping[str, floa
     """Return the share of the objective that is lost against the best known; 0 where there is nothing to gain."""
     if objective == "latency":
         share = 1.0 - best["latency_s"] / actual["latency_s"]
+    elif objective == "cost":
+        endless = not math.isfinite(actual["cost_per_s"])  # records come faster than they leave
+        share = 1.0 if endless else (actual["cost_per_s"] - best["cost_per_s"]) / actual["turnover_per_s"]
     elif objective == "fewest_cores":
         share = 1.0 - best["cores"] / actual["cores"]
     else:

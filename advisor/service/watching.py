@@ -28,7 +28,8 @@ from advisor.errors import (
     Unsupported,
 )
 from advisor.planning.fares import Standing
-from advisor.planning.stability import CostOfChange, Look, Outcome, Policy, Question
+from advisor.planning.outcomes import Outcome
+from advisor.planning.stability import CostOfChange, Look, Policy, Question
 from advisor.protocol.connection import encode_notification
 from advisor.service import questions
 from advisor.service.logs import event
@@ -43,7 +44,7 @@ WATCHES_CONNECTION_MAX = 16  # of one connection: as many as it may have subscri
 LOOK_COUNTED_S = 1.0  # of a look: a longer one has waited for others, or for a worker process to start
 LOOK_SHARE = 0.1  # of the time that looks of one watch may take: after one of a second the next comes 9 seconds later
 PUSH_EVERY_S = 0.01  # between two pushes of one watch
-WATCHABLE = ("throughput", "latency", "fewest_cores")
+WATCHABLE = ("throughput", "latency", "fewest_cores", "cost")
 
 
 class Watching:

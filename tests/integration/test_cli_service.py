@@ -80,6 +80,13 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         assert run("forget", "work", "--socket", socket).returncode == 0
         gone = answer("predict", "work", "--socket", socket)
         assert (gone["model"], gone["observations"], gone["extrapolates"]) == ("prior", 0, [None])
+        numbers = {"workers": 1, "elapsed-s": 1, "work-s": 1, "delay-s": 0, "no-work-s": 0, "creates": 1, "waits": 1}
+        told = [text for name, value in numbers.items() for text in (f"--{name}", str(value))]
+        assert run("observe-run", "sort", "--size", "5", *told, "--socket", socket).returncode == 0
+        assert run("forget", "--program", "sort", "--socket", socket).stdout == "forgot the program sort: 1 run\n"
+        for wrong in (["--program", "sort"], ["--profile", "nobody"], [], ["work", "--program", "sort"]):
+            assert run("forget", *wrong, "--socket", socket).returncode == 2
+        assert run("forget", "--program", "sort", "--keep", "0.5", "--socket", socket).returncode == 2
 
 
 def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from omp_programs import MISSING, Programs, Ran, compiled_programs, records_of_the_program, tasks_by_depth
 
+from advisor.domain.task_events import Flag
+from advisor.files.events import read_events
 from advisor.profile import layout as at
 from advisor.profile.diagnosis import Finding, diagnose
+from advisor.profile.recorded import graph_of_events
 from advisor.profile.tree import Profile
+from advisor.profile.whole_run import run_of
+from advisor.simulation import Program
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
@@ -96,6 +102,31 @@ def test_with_a_cut_off_all_time_is_accounted_for(programs: Programs, name: str,
         )  # the depth that the tool counts is the program's
 
 
+def test_what_runs_at_once_for_want_of_threads_is_told_from_what_the_program_wants_in_line(programs: Programs) -> None:
+    ran = programs.run("at_once", 4, threads=1)
+    told, rid = exact(ran).measures, Flag.UNDEFERRED | Flag.AT_ONCE
+    as_deferred = Counter(each & ~rid if each & Flag.AT_ONCE else each for each in ran.flags().elements())
+    ran = programs.run("at_once", 4, threads=2)
+    assert exact(ran).measures.at_once == 0
+    # Dependences are not told to a tool where one thread is alone: the four tasks that have some stay in line.
+    assert as_deferred - ran.flags() == {Flag.UNDEFERRED | Flag.DEPENDENT: 4}
+    assert ran.flags() - as_deferred == {0: 4}
+    assert (told.at_once, told.in_order, told.creates) == (4 * 4, 4, 8 * 4)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_thread_tells_the_programs_own_span(programs: Programs, name: str) -> None:
+    """The profiler's path against the recorded graph's, found by other means, which holds the time of creations as well."""
+    ran = programs.run(name, *PROGRAMS[name][1])
+    m = exact(ran).measures
+    graph = Program(graph_of_events(read_events(ran.folder / "events")))
+    assert m.at_once == ran.tasks
+    assert m.span_s <= graph.span * 1e-9 + 1e-6
+    assert graph.span * 1e-9 <= m.span_s + m.creation_s + m.waiting_s + 1e-6
+    assert m.span_s < 0.99 * m.work_s
+    assert m.parallelism >= m.burdened_parallelism > 1.0
+
+
 def test_types_are_named_by_function_module_and_offset(programs: Programs) -> None:
     profile = exact(programs.run("nqueens", 6))
     (root,) = profile.roots(at.TASK)
@@ -141,6 +172,13 @@ def test_sums_hold_what_the_events_would(programs: Programs, name: str, threads:
     assert report["dropped"] == 0
     assert set(summed.notes) <= {"clock_drift_ns", "instances_summed"}, summed.notes
     assert summed.notes["instances_summed"] == ran.tasks - report["followed"]
+    assert (m.summed, full.measures.summed) == (ran.tasks - report["followed"], 0)
+    assert run_of(summed)["span_s"] is None  # no path through them is known
+    assert 0.0 < run_of(full)["span_s"] <= full.measures.elapsed_s
+    # Of a sample each task stands for as many as it was chosen from: about all.
+    told = list(summed.types.values())
+    assert sum(each["seen"] for each in told) == report["followed"]
+    assert abs(sum(each["count"] for each in told) - ran.tasks) < 5.0 * (report["sample"] * ran.tasks) ** 0.5
     assert abs(m.unaccounted_s) <= 0.1 * m.workers_s + 1e-3  # a stub's edges, and the sums' own: some tens of ns a task
 
 

@@ -10,6 +10,7 @@ from task_program import Program as Run
 from task_program import recursive
 
 from advisor.domain.task_graphs import TaskGraph
+from advisor.profile.measures import Measures
 from advisor.profile.profiler import Profiler
 from advisor.profile.recorded import graph_of_events
 from advisor.profile.view import profile_of
@@ -67,6 +68,31 @@ def test_work_and_span_are_those_of_the_profiler_and_bound_the_run(given: dict) 
     if not given["create"]:
         assert program.span == round(1e9 * measures.span_s)
     assert max(program.work / given["threads"], program.span) <= took
+
+
+@given(runs)
+@settings(max_examples=60, deadline=None)
+def test_tasks_that_one_thread_runs_at_once_have_the_paths_of_deferred_ones(given: dict) -> None:
+    """Cilkview's promise: a serial run tells work, span and burdened span of a run on any number of threads."""
+    body = recursive(given["depth"], given["width"], given["work"])
+    made: list[tuple[Measures, TaskGraph]] = []
+    for threads, at_once in ((1, True), (1, False), (given["threads"], False)):
+        run = Run(threads, body, seed=given["seed"], create_ns=given["create"], at_once=at_once)
+        events = run.run()
+        profiler = Profiler(window_ns=10**9, compiled=False)
+        assert not profiler.fold(events).refused
+        profiler.flush()
+        made.append((profile_of(profiler).measures, graph_of_events([events])))
+    (serial, graph), (deferred, _), (several, _) = made
+    assert serial.at_once == serial.creates == several.creates
+    assert several.at_once == 0
+    assert (serial.span_s, serial.work_s) == (several.span_s, several.work_s)
+    assert (
+        serial.burdened_span_s == deferred.burdened_span_s
+    )  # with more threads, entering the region is a burden as well
+    assert serial.delay_s == 0.0  # nobody could have taken what ran at once
+    if not given["create"]:
+        assert Program(graph).span == round(1e9 * serial.span_s)
 
 
 @given(runs, st.integers(1, 5))

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.task_events import EventWriter, Kind
-from advisor.models.size_time import ABOVE, BELOW, CELLS, POINTS, WORDS, SizeTime
+from advisor.models.size_time import ABOVE, BELOW, CELLS, POINTS, WORDS, WORDS_BEFORE, SizeTime
 from advisor.models.type_verdict import VERDICTS, report_of
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
@@ -29,10 +29,16 @@ def fresh():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 60), max_size=12), st.sampled_from([0.0, 0.3, 3.0, 12.0]))
-@example(8169, [17], 0.3)  # sizes a little outside the range widened it for those after the cut only
-def test_cuts_do_not_matter(seed, cuts, spread):
-    columns = instances(seed, 200, spread)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(1, 60), max_size=12),
+    st.sampled_from([0.0, 0.3, 3.0, 12.0]),
+    st.sampled_from([1, 64]),
+)
+@example(8169, [17], 0.3, 1)  # sizes a little outside the range widened it for those after the cut only
+def test_cuts_do_not_matter(seed, cuts, spread, stands_most):
+    stands = np.random.default_rng(seed).integers(1, stands_most + 1, 200).astype(np.float64)
+    columns = (*instances(seed, 200, spread), stands)
     whole, parts = fresh(), fresh()
     whole.fold(*columns)
     edges = [0, *sorted({min(sum(cuts[:i]), 200) for i in range(1, len(cuts) + 1)}), 200]
@@ -42,15 +48,48 @@ def test_cuts_do_not_matter(seed, cuts, spread):
     assert whole.words.tobytes() == parts.words.tobytes()
     assert np.isfinite(whole.words).all()
     sized = columns[0] > 0.0
-    assert (whole.number("count"), whole.number("sized")) == (200, sized.sum())
-    assert whole.rates[1].sum() == 200
+    assert (whole.number("count"), whole.number("sized")) == (stands.sum(), stands[sized].sum())
+    assert (whole.number("rows"), whole.number("sized_rows")) == (200, sized.sum())
+    assert whole.rates[1].sum() == stands.sum()
     if sized.any():
-        assert whole.cells[0].sum() == sized.sum()
-        assert whole.cells[1].sum() == pytest.approx(columns[0][sized].sum())
-        assert whole.cells[2].sum() == pytest.approx(columns[1][sized].sum())
+        assert whole.cells[0].sum() == stands[sized].sum()
+        assert whole.cells[1].sum() == pytest.approx((stands * columns[0])[sized].sum())
+        assert whole.cells[2].sum() == pytest.approx((stands * columns[1])[sized].sum())
     report = report_of(whole)
     assert report.verdict in VERDICTS
-    assert sum(each.count for each in report.clusters) == sized.sum()
+    assert (report.seen, report.count) == (200, stands.sum())
+    assert sum(each.count for each in report.clusters) == stands[sized].sum()
+    if stands_most == 1:  # nothing is looked at for others
+        plain = fresh()
+        plain.fold(*columns[:3])
+        assert plain.words.tobytes() == whole.words.tobytes()
+        assert SizeTime.upgraded(whole.words[:WORDS_BEFORE]).words.tobytes() == whole.words.tobytes()
+
+
+def test_a_sample_tells_in_the_mean_what_all_instances_do():
+    """Early instances are short and all are looked at, later ones are long and one in 32 is, as where a tool begins to sum."""
+    rng = np.random.default_rng(5)
+    sizes, times, running = instances(6, 40_000, 0.7)
+    late = np.arange(len(times)) >= 20_000
+    times[late] *= 5.0
+    all_of_them = report_of_fold(sizes, times, running, np.ones(len(times)))
+    found = []
+    for _ in range(40):
+        seen = ~late | (rng.random(len(times)) < 1 / 32)
+        found.append(report_of_fold(sizes[seen], times[seen], running[seen], np.where(late, 32.0, 1.0)[seen]))
+    assert all(each.seen < 22_000 for each in found)
+    for name in ("count", "sized", "total_s", "mean_s", "deviation"):
+        told = np.array([getattr(each, name) for each in found])
+        error = told.std() / np.sqrt(len(told))
+        assert abs(told.mean() - getattr(all_of_them, name)) < 4.0 * error + 0.002 * told.mean(), name
+    unweighted = report_of_fold(sizes[seen], times[seen], running[seen], np.ones(int(seen.sum())))
+    assert unweighted.mean_s < 0.5 * all_of_them.mean_s
+
+
+def report_of_fold(*columns):
+    made = fresh()
+    made.fold(*columns)
+    return report_of(made)
 
 
 @settings(max_examples=40, deadline=None)
@@ -101,6 +140,7 @@ def test_two_instances_are_the_two_guesses():
 def ended(types, ns):
     rows = np.zeros((len(types), at.ENDED_FIELDS), np.int64)
     rows[:, at.ENDED_TYPE], rows[:, at.ENDED_NS], rows[:, at.ENDED_RUNNING] = types, ns, 1
+    rows[:, at.ENDED_STANDS] = 1
     return rows
 
 

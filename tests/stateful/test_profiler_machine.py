@@ -88,11 +88,13 @@ class Interleavings(RuleBasedStateMachine):
 
     # -- what tasks do ----------------------------------------------------------------------------------------------------
 
-    @rule(thread=threads, kind=st.sampled_from(TYPES), untied=st.booleans(), flags=st.integers(0, 7))
+    @rule(thread=threads, kind=st.sampled_from(TYPES), untied=st.booleans(), flags=st.integers(0, 31))
     def create(self, thread: int, kind: str, untied: bool, flags: int) -> None:
         self.numbers += 1
         self.counts["creates"] += 1
-        flags = 2 * flags | (Flag.UNTIED if untied else 0)  # undeferred, final, merged in any mixture
+        flags = 2 * flags | (
+            Flag.UNTIED if untied else 0
+        )  # undeferred, final, merged, at once, dependent in any mixture
         self.say(Kind.CREATE, thread, instance=self.numbers, type=kind, flags=flags)
         self.created.append(self.numbers * 2 + untied)
 

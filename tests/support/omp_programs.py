@@ -122,6 +122,13 @@ class Ran:
         profiler.flush()
         return profile_of(profiler)
 
+    def flags(self) -> Counter[int]:
+        """Created tasks of the file by their flags."""
+        found: Counter[int] = Counter()
+        for events in read_events(self.folder / "events"):
+            found.update(events.records["flags"][events.records["kind"] == Kind.CREATE].tolist())
+        return found
+
     def kinds(self) -> Counter[str]:
         """Records of the file by kind."""
         found: Counter[str] = Counter()
@@ -162,7 +169,8 @@ def compiled_programs(folder: Path) -> Programs:
 
     with ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(make, name, tied, "-fopenmp") for name in NAMES for tied in (True, False)]
-        jobs += [pool.submit(make, "pauses", True, "-fopenmp"), pool.submit(make, "plain")]
+        jobs += [pool.submit(make, name, True, "-fopenmp") for name in ("pauses", "at_once")]
+        jobs.append(pool.submit(make, "plain"))
         for job in jobs:
             job.result()
     MADE.append(Programs(folder, library))

@@ -42,6 +42,8 @@ class Program:
     ----------
     create_ns, begin_ns, wait_ns : int
         What the runtime takes for a creation (growing with the threads by `contention`), a switch, and to look again.
+    at_once : bool
+        Run each task within its creation, as OpenMP does on one thread.
     """
 
     threads: int
@@ -52,6 +54,7 @@ class Program:
     look_ns: int = 40
     contention: float = 0.0
     untied: bool = False
+    at_once: bool = False
     out: EventWriter = field(default_factory=EventWriter)
     numbers: int = 0
     queue: list[Task] = field(default_factory=list)
@@ -101,7 +104,7 @@ class Program:
                 out.add(now, kind, thread=thread, instance=task.number, other=RegionKind.PLAIN, type=name)
                 return now
             case ("create", kind, body, *parameter):
-                return self._create(now, thread, task, kind, body, parameter[0] if parameter else None)
+                return self._create(now, thread, stack, kind, body, parameter[0] if parameter else None)
             case ("taskwait",):
                 out.add(
                     now, Kind.SYNC_BEGIN, thread=thread, instance=task.number, other=SyncKind.TASKWAIT, type="taskwait"
@@ -113,20 +116,35 @@ class Program:
             case _:
                 return self._end(now, thread, stack)
 
-    def _create(self, now: int, thread: int, task: Task, kind: str, body: Body, parameter: int | None) -> int:
+    def _create(self, now: int, thread: int, stack: list[Task], kind: str, body: Body, parameter: int | None) -> int:
+        task = stack[-1]
         self.numbers += 1
         took = round(self.create_ns * (1.0 + self.contention * (self.threads - 1)))
         out, number = self.out, self.numbers
         out.add(now, Kind.ENTER, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}")
         flags = Flag.UNTIED if self.untied else Flag(0)
+        flags |= Flag.UNDEFERRED | Flag.AT_ONCE if self.at_once else Flag(0)
         out.add(now, Kind.CREATE, thread=thread, instance=number, type=kind, flags=flags)
-        out.add(
-            now + took, Kind.EXIT, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}"
-        )
+        made = Task(number, kind, body(), task, parameter, self.untied)
         task.children += 1
         self.unfinished += 1
-        self.queue.append(Task(number, kind, body(), task, parameter, self.untied))
+        if self.at_once:
+            return self._begin(now + took, thread, stack, made)
+        self._created(now + took, thread, task, kind)
+        self.queue.append(made)
         return now + took
+
+    def _created(self, now: int, thread: int, task: Task, kind: str) -> None:
+        number, region = task.number, RegionKind.CREATION
+        self.out.add(now, Kind.EXIT, thread=thread, instance=number, other=region, type=f"create {kind}")
+
+    def _begin(self, at: int, thread: int, stack: list[Task], found: Task) -> int:
+        found.begun, found.thread = True, thread
+        self.out.add(at, Kind.BEGIN, thread=thread, instance=found.number, type=found.kind)
+        if found.parameter is not None:
+            self.out.add(at, Kind.PARAMETER, thread=thread, instance=found.number, other=found.parameter, type="depth")
+        stack.append(found)
+        return at
 
     def _yield(self, now: int, thread: int, stack: list[Task]) -> int:
         """An untied task gives way to whatever the thread's implicit task does; another thread may go on with it."""
@@ -153,6 +171,8 @@ class Program:
         below = stack[-1]
         if below.number:
             out.add(now, Kind.SWITCH, thread=thread, instance=below.number)
+        if self.at_once:
+            self._created(now, thread, below, task.kind)
         return now
 
     def _look(self, now: int, thread: int, stack: list[Task], rng: random.Random) -> int | None:
@@ -170,13 +190,7 @@ class Program:
             return now + self.switch_ns
         if self.queue:
             found = self.queue.pop(rng.randrange(len(self.queue)) if rng.random() < 0.3 else -1)
-            at = now + self.switch_ns
-            found.begun, found.thread = True, thread
-            out.add(at, Kind.BEGIN, thread=thread, instance=found.number, type=found.kind)
-            if found.parameter is not None:
-                out.add(at, Kind.PARAMETER, thread=thread, instance=found.number, other=found.parameter, type="depth")
-            stack.append(found)
-            return at
+            return self._begin(now + self.switch_ns, thread, stack, found)
         if barrier and self._main_done and self.unfinished == 0:
             out.add(now, Kind.SYNC_END, thread=thread, other=SyncKind.BARRIER, type="barrier")
             out.add(now, Kind.EXIT, thread=thread, instance=1, other=RegionKind.PARALLEL, type="parallel")

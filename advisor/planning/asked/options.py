@@ -128,8 +128,9 @@ def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, li
 
 
 def options_of(
-    network: Network, request: Request, curves: Curves, visits: Visits, most: int, *, keep_instances: bool
-) -> Options:
+    network: Network, request: Request, curves: Curves, visits: Visits, most: int, *, keep_instances: bool,
+    apart: bool = True,
+) -> Options:  # fmt: skip
     """Return the shapes that limits, rules and pins leave, without those that another beats in every respect.
 
     Parameters
@@ -138,6 +139,8 @@ def options_of(
         Cores of the machine: no component gets more than what the least of the others leaves.
     keep_instances : bool
         A shape of more instances is not beaten by one of fewer: where records queue.
+    apart : bool
+        Each component has cores of its own; else they may take turns, and each may have all of `most`.
 
     Raises
     ------
@@ -165,10 +168,12 @@ def options_of(
         possible.append(fits)
     fewest = [pins.get(row, (None, None))[1] or 1 for row in range(len(possible))]
     least = np.array([int(curves.counts[fits][0]) * n for fits, n in zip(possible, fewest, strict=True)])
-    if least.sum() > most:
-        raise InvalidValue("minimum", int(least.sum()), f"at most the {most} cores given in sum")
+    needed, what = (int(least.sum()), " in sum") if apart else (int(least.max()), "")
+    if needed > most:
+        raise InvalidValue("minimum", needed, f"at most the {most} cores given{what}")
+    others = least.sum() - least if apart else np.zeros_like(least)
     tables = [
-        _shapes(curves, row, possible[row], most - int(least.sum() - least[row]),
+        _shapes(curves, row, possible[row], most - int(others[row]),
                 pins.get(row, (None, None))[1], int(instances_max[row]), visits.replicas.get(row),
                 _Rules(keep_instances, request.memory_bytes is not None, request.nodes is not None))
         for row in range(len(possible))

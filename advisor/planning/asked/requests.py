@@ -40,6 +40,9 @@ QUANTILE_MAX = 0.9999  # of the latency: beyond, the tail of a fit by two moment
 ALLOWED_MAX = 4096  # counts listed for one component
 WORK_MAX = 10**9  # steps of a search: hours
 RULES = ("powers_of_two", "multiples_of")
+# Whether components may take turns on shared cores: not at all, where there are fewer cores than components, or wherever
+# that does better than a core of one's own for each.
+TURNS = ("never", "scarce", "better")
 
 BOOLEANS = (bool, np.bool_)
 
@@ -95,6 +98,9 @@ class Request:
         Plan for the upper bound of each curve, which its maker chose at this level; absent: for the expectation.
     work_max : int, optional
         Steps that the search may take: the best so far is then answered with its gap to the bound.
+    turns : str
+        Whether components may take turns on shared cores: ``scarce``, where there are fewer cores than components;
+        ``better``, wherever that does better than cores of one's own; ``never``.
     load : optional
         Carried for whoever makes the curves; it means nothing to the planner.
 
@@ -127,10 +133,13 @@ class Request:
     weights: Mapping[str, float] | None = None
     scale: Mapping[str, float] | None = None
     work_max: int | None = None
+    turns: str = "scarce"
 
     def __post_init__(self) -> None:
         if self.objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
             raise InvalidValue("objective", self.objective, f"one of {', '.join(OBJECTIVES)}")
+        if self.turns not in TURNS:
+            raise InvalidValue("turns", self.turns, f"one of {', '.join(TURNS)}")
         if self.cores is not None:
             object.__setattr__(self, "cores", whole("cores", self.cores, limits.ALLOCATE_CORES_MAX))
         elif self.objective != "fewest_cores":

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.asked.demand import Demand, Floats, Ints
+from advisor.planning.asked.shape_demand import ShapeDemand
 
 FEW = 1e-9  # steps of log p that a guess may miss by rounding: it is tried on both sides
 
@@ -144,6 +145,7 @@ class TableDemand:
 
 
 AnyDemand = Demand | TableDemand
+Shareable = Demand | TableDemand | ShapeDemand  # what turns are taken with
 
 
 def table_demand(

@@ -11,7 +11,7 @@ import heapq
 import numpy as np
 
 from advisor.planning.asked.demand import Demand, Floats, Ints
-from advisor.planning.asked.table_demand import AnyDemand
+from advisor.planning.asked.table_demand import Shareable
 from advisor.planning.closed_forms.throughput import best_period, fewest_within, least_cores
 from advisor.planning.closed_forms.turns import Grouping, cycles, grouping, period_bound, turns
 
@@ -25,17 +25,17 @@ SIZE_STEPS = 40  # of the bisection for the groups' cores where no closed form e
 GAIN = 1e-9  # a move must shorten the slowest cycle by this share: no endless rounds over rounding
 
 
-def packed(demand: AnyDemand, cores: int) -> Grouping:
+def packed(demand: Shareable, cores: int) -> Grouping:
     """Return a grouping on at most `cores` cores with a short period. Cost O(n log(n)) a number of groups tried."""
     best: tuple[float, Ints, Ints] | None = None
     alone = fewest_within(demand, np.full(len(demand), period_bound(demand, cores))).clip(max=cores)
     for count in _counts(alone, cores):
         for width in _widths(demand, alone, cores // count):
-            group = _balanced(turns(demand, width)[0], count)
+            group = _balanced(turns(demand, width).seconds, count)
             sizes = _sizes(demand, group, count, cores)
             if sizes is None:
                 continue
-            period = float(cycles(group, turns(demand, sizes[group])[0], count).max())
+            period = float(cycles(group, turns(demand, sizes[group]).seconds, count).max())
             if best is None or period < best[0] * (1 - GAIN):
                 best = period, group, sizes
     if best is None:  # minima too large for any other: one group of all cores always fits
@@ -48,7 +48,7 @@ def packed(demand: AnyDemand, cores: int) -> Grouping:
     return min((_polished(demand, cores, some) for some in (found, fitted) if some), key=lambda some: some.period_s)
 
 
-def _polished(demand: AnyDemand, cores: int, found: Grouping) -> Grouping:
+def _polished(demand: Shareable, cores: int, found: Grouping) -> Grouping:
     """Return the grouping after improving the groups for their cores and giving them cores anew, in turn."""
     for _ in range(POLISHES):
         group = _improved(demand, found.group, found.sizes)
@@ -60,7 +60,7 @@ def _polished(demand: AnyDemand, cores: int, found: Grouping) -> Grouping:
     return found
 
 
-def _fitted(demand: AnyDemand, cores: int, period_s: float) -> Grouping | None:
+def _fitted(demand: Shareable, cores: int, period_s: float) -> Grouping | None:
     """Return a grouping with a shorter period than the one given, found by fitting turns into periods, or None."""
     best: Grouping | None = None
     shortest, longest = period_bound(demand, cores), period_s * (1 - GAIN)
@@ -74,7 +74,7 @@ def _fitted(demand: AnyDemand, cores: int, period_s: float) -> Grouping | None:
     return best
 
 
-def _fit(demand: AnyDemand, cores: int, period_s: float) -> tuple[Ints, Ints] | None:
+def _fit(demand: Shareable, cores: int, period_s: float) -> tuple[Ints, Ints] | None:
     """Return groups and sizes whose cycles fit the period, or None when they take more cores than there are.
 
     Widest first: each component goes where the least time is left after it, into the groups that wide components leave
@@ -120,15 +120,15 @@ def _counts(alone: Ints, cores: int) -> list[int]:
     `alone` is how many cores each component would need for the period of the bound.
     """
     if cores <= ALL_COUNTS and len(alone) <= MANY:
-        return list(range(cores, 0, -1))
+        return list(range(min(cores, len(alone)), 0, -1))
     left = cores - int((alone - 1).sum())
-    counts = {cores, left, cores - cores // 16, cores - cores // 4, cores // 2, 1}
+    counts = {min(cores, len(alone)), left, cores - cores // 16, cores - cores // 4, cores // 2, 1}
     if len(alone) <= MANY:
         counts |= {left - 1, left + 1, left - cores // 32, cores - cores // 8, cores // 4, cores // 8, cores // 32}
-    return sorted((count for count in counts if 1 <= count <= cores), reverse=True)
+    return sorted((count for count in counts if 1 <= count <= min(cores, len(alone))), reverse=True)
 
 
-def _widths(demand: AnyDemand, alone: Ints, width: int) -> list[Ints]:
+def _widths(demand: Shareable, alone: Ints, width: int) -> list[Ints]:
     """Return the sizes of groups to balance for: all equal, and with larger ones for large components."""
     equal = np.maximum(demand.low, width)
     larger = np.maximum(equal, alone)
@@ -148,7 +148,7 @@ def _balanced(seconds: Floats, count: int) -> Ints:
     return group
 
 
-def _sizes(demand: AnyDemand, group: Ints, count: int, cores: int) -> Ints | None:
+def _sizes(demand: Shareable, group: Ints, count: int, cores: int) -> Ints | None:
     """Return the groups' cores with the shortest period, or None when their minima do not fit."""
     low = np.ones(count, np.int64)
     np.maximum.at(low, group, demand.low)
@@ -160,7 +160,7 @@ def _sizes(demand: AnyDemand, group: Ints, count: int, cores: int) -> Ints | Non
         groups = Demand(serial, parallel, low, np.full(count, cores), np.ones_like(low))
         return least_cores(groups, best_period(groups, cores))[0]
     longest, shortest = (
-        float(cycles(group, turns(demand, size[group])[0], count).max()) for size in (low, np.full(count, cores))
+        float(cycles(group, turns(demand, size[group]).seconds, count).max()) for size in (low, np.full(count, cores))
     )
     sizes = low
     for _ in range(SIZE_STEPS):
@@ -173,19 +173,19 @@ def _sizes(demand: AnyDemand, group: Ints, count: int, cores: int) -> Ints | Non
     return sizes
 
 
-def _least_sizes(demand: AnyDemand, group: Ints, low: Ints, cores: int, period_s: float) -> Ints | None:
+def _least_sizes(demand: Shareable, group: Ints, low: Ints, cores: int, period_s: float) -> Ints | None:
     """Return the fewest cores of each group whose cycle is at most the period, or None when there are none."""
     below, enough = low - 1, np.full(len(low), cores)
-    if (cycles(group, turns(demand, enough[group])[0], len(low)) > period_s).any():
+    if (cycles(group, turns(demand, enough[group]).seconds, len(low)) > period_s).any():
         return None
     while (enough - below > 1).any():
         middle = (below + enough + 1) // 2
-        fits = cycles(group, turns(demand, middle[group])[0], len(low)) <= period_s
+        fits = cycles(group, turns(demand, middle[group]).seconds, len(low)) <= period_s
         enough, below = np.where(fits, middle, enough), np.where(fits, below, np.minimum(middle, enough - 1))
     return enough
 
 
-def _improved(demand: AnyDemand, group: Ints, sizes: Ints) -> Ints:
+def _improved(demand: Shareable, group: Ints, sizes: Ints) -> Ints:
     """Return the groups after moves and exchanges that shorten the slowest cycle."""
     for _ in range(ROUNDS_MAX):
         better = _relieved(demand, group, sizes)
@@ -195,9 +195,9 @@ def _improved(demand: AnyDemand, group: Ints, sizes: Ints) -> Ints:
     return group
 
 
-def _relieved(demand: AnyDemand, group: Ints, sizes: Ints) -> Ints | None:
+def _relieved(demand: Shareable, group: Ints, sizes: Ints) -> Ints | None:
     """Return the groups after the move, or else the exchange, that relieves the slowest group most; None without."""
-    seconds = turns(demand, sizes[group])[0]
+    seconds = turns(demand, sizes[group]).seconds
     loads = cycles(group, seconds, len(sizes))
     slowest = int(loads.argmax())
     enough = loads[slowest] * (1 - GAIN)
@@ -213,7 +213,7 @@ def _relieved(demand: AnyDemand, group: Ints, sizes: Ints) -> Ints | None:
         moved[members[member]] = target
         return moved
     theirs = group[others]
-    coming = turns(demand.rows(others), np.full(len(others), sizes[slowest]))[0]
+    coming = turns(demand.rows(others), np.full(len(others), sizes[slowest])).seconds
     here = loads[slowest] - seconds[members][:, None] + coming
     there = loads[theirs] - seconds[others] + elsewhere[:, theirs]
     after = np.maximum(here, there)
@@ -224,8 +224,8 @@ def _relieved(demand: AnyDemand, group: Ints, sizes: Ints) -> Ints | None:
     return moved
 
 
-def _on_sizes(demand: AnyDemand, sizes: Ints) -> Floats:
+def _on_sizes(demand: Shareable, sizes: Ints) -> Floats:
     """Return the turns of each component on each group's size, (n, k)."""
     unique, inverse = np.unique(sizes, return_inverse=True)
-    columns = [turns(demand, np.full(len(demand), size, np.int64))[0] for size in unique]
+    columns = [turns(demand, np.full(len(demand), size, np.int64)).seconds for size in unique]
     return np.stack(columns, axis=1)[:, inverse]

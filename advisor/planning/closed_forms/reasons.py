@@ -12,7 +12,7 @@ from advisor.planning.asked.demand import Ints
 from advisor.planning.asked.requests import Request
 from advisor.planning.asked.table_demand import AnyDemand
 from advisor.planning.closed_forms.throughput import least_cores, total_cores
-from advisor.planning.closed_forms.turns import Grouping, period_bound, work_bound
+from advisor.planning.closed_forms.turns import work_bound
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
 STEP = 1e-9  # a period shorter by this share is the next one, not this one with rounding
@@ -26,7 +26,7 @@ class Outcome:
     keys: tuple[str, ...]
     demand: AnyDemand
     request: Request
-    solution: tuple[Ints, Ints] | Grouping
+    solution: tuple[Ints, Ints]
     used: int
     period_s: float
     slowest: Ints
@@ -34,12 +34,12 @@ class Outcome:
     @property
     def cores(self) -> Ints:
         """Cores per instance."""
-        return self.solution.cores if isinstance(self.solution, Grouping) else self.solution[0]
+        return self.solution[0]
 
     @property
     def instances(self) -> Ints:
         """Instances."""
-        return self.solution.instances if isinstance(self.solution, Grouping) else self.solution[1]
+        return self.solution[1]
 
     @property
     def for_latency(self) -> bool:
@@ -54,8 +54,7 @@ class Outcome:
 
 def reasons(outcome: Outcome) -> tuple[Reason, ...]:
     """Return the reasons, the most telling first. Cost O(n)."""
-    shared = isinstance(outcome.solution, Grouping)
-    return tuple(reason for explain in (SHARED if shared else OWN) for reason in explain(outcome))
+    return tuple(reason for explain in REASONS for reason in explain(outcome))
 
 
 def _target(outcome: Outcome) -> Iterator[Reason]:
@@ -161,8 +160,6 @@ def _spare(outcome: Outcome) -> Iterator[Reason]:
         because = "the target is reached without them"
     elif outcome.for_latency:
         because = "no component can use them"
-    elif isinstance(outcome.solution, Grouping):
-        because = "no grouping that was found gains from them"
     else:
         because = f"they cannot speed up {outcome.keys[int(outcome.slowest[0])]}, or are too few for the next step"
     text = f"{outcome.spare} of {plural(outcome.request.cores or 0, 'core')} stay free: {because}"
@@ -171,54 +168,15 @@ def _spare(outcome: Outcome) -> Iterator[Reason]:
 
 def _sharing_bound(outcome: Outcome) -> Iterator[Reason]:
     """Say what turns on shared cores might reach, where that is much more than cores of one's own."""
-    if outcome.for_latency or outcome.request.cores is None:
+    if outcome.for_latency or outcome.request.cores is None or outcome.request.turns != "scarce":
         return
     bound = 1 / work_bound(outcome.demand, outcome.used)
     if bound * outcome.period_s > WORTH_SAYING:
         text = (
             "each component has cores of its own; taking turns on the same number of cores could reach at most"
-            f" {amount(bound)} records/s"
+            f' {amount(bound)} records/s: with turns "better" that is planned'
         )
         yield Reason("own_cores", None, bound, text)
-
-
-def _sharing(outcome: Outcome) -> Iterator[Reason]:
-    if isinstance(outcome.solution, Grouping):
-        groups = len(outcome.solution.sizes)
-        text = (
-            f"{len(outcome.keys)} components share {plural(outcome.used, 'core')} in {plural(groups, 'group')}:"
-            " those of a group take turns on all of its cores"
-        )
-        yield Reason("sharing", None, float(groups), text)
-
-
-def _shared_bottleneck(outcome: Outcome) -> Iterator[Reason]:
-    if isinstance(outcome.solution, Grouping):
-        row, rate = int(outcome.slowest[0]), 1 / outcome.period_s
-        number = int(outcome.solution.group[row])
-        members = int((outcome.solution.group == number).sum())
-        size = plural(int(outcome.solution.sizes[number]), "core")
-        text = (
-            f"the group of {outcome.keys[row]} ({plural(members, 'component')}) bounds the throughput at"
-            f" {amount(rate)} records/s: its turns take {amount(outcome.period_s)} s a record on {size}"
-        )
-        yield Reason("bottleneck", outcome.keys[row], rate, text)
-
-
-def _gap(outcome: Outcome) -> Iterator[Reason]:
-    if outcome.for_latency or not isinstance(outcome.solution, Grouping) or outcome.solution.exact:
-        return
-    if outcome.request.target:
-        text = "the grouping was found by balancing: fewer cores might do, which is not excluded"
-        yield Reason("gap", None, None, text)
-        return
-    bound = 1 / period_bound(outcome.demand, outcome.request.cores or outcome.used)
-    gap = 1 - 1 / (outcome.period_s * bound)
-    text = (
-        f"the grouping was found by balancing: at most {amount(bound)} records/s are possible, so it is at most"
-        f" {amount(100 * gap)} % below the best"
-    )
-    yield Reason("gap", None, gap, text)
 
 
 def first(rows: Ints) -> Iterator[tuple[int, str]]:
@@ -239,7 +197,6 @@ def plural(n: int, noun: str) -> str:
 
 
 Explain = Callable[[Outcome], Iterator[Reason]]
-OWN: tuple[Explain, ...] = (
+REASONS: tuple[Explain, ...] = (
     _target, _bottleneck, _next_core, _maximum, _minimum, _unvisited, _spare, _sharing_bound,
 )  # fmt: skip
-SHARED: tuple[Explain, ...] = (_target, _sharing, _shared_bottleneck, _gap, _unvisited, _spare)

@@ -11,7 +11,6 @@ from advisor.planning.asked.demand import TIE, Ints
 from advisor.planning.asked.table_demand import AnyDemand
 from advisor.planning.closed_forms.reasons import Outcome
 from advisor.planning.closed_forms.throughput import least_cores, total_cores
-from advisor.planning.closed_forms.turns import Grouping
 
 KNEE_SHARE = 0.99
 RUNNERS_UP = 3
@@ -28,7 +27,7 @@ def utilizations(outcome: Outcome) -> Mapping[str, float]:
 
 def marginals(outcome: Outcome) -> tuple[Marginal, ...]:
     """Return what one core more or less for an instance of each component does; own cores only. Cost O(n)."""
-    if isinstance(outcome.solution, Grouping) or len(outcome.keys) > MARGINAL_MAX:
+    if len(outcome.keys) > MARGINAL_MAX:
         return ()
     demand, cores, instances = outcome.demand, outcome.cores, outcome.instances
     seconds = demand.seconds(cores)
@@ -54,7 +53,7 @@ TINY = 1e-300  # a period of nothing at all
 
 def knee(outcome: Outcome, fewest_for_latency: Fewest) -> Knee | None:
     """Return the fewest cores that reach KNEE_SHARE of the answer; own cores, throughput and latency only. O(n log)."""
-    if isinstance(outcome.solution, Grouping) or outcome.request.target:
+    if outcome.request.target:
         return None
     demand = outcome.demand
     if outcome.for_latency:
@@ -70,7 +69,7 @@ def knee(outcome: Outcome, fewest_for_latency: Fewest) -> Knee | None:
 
 def runners_up(outcome: Outcome) -> tuple[RunnerUp, ...]:
     """Return allocations next to the answer, best first: a core from one component to another, or a core less."""
-    if isinstance(outcome.solution, Grouping) or len(outcome.keys) > MARGINAL_MAX or not outcome.demand.single:
+    if len(outcome.keys) > MARGINAL_MAX or not outcome.demand.single:
         return ()
     demand, cores = outcome.demand, outcome.cores
     seconds = demand.seconds(cores)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.planning.asked.demand import TIE, Demand, Floats, Ints
-from advisor.planning.asked.table_demand import AnyDemand, TableDemand
+from advisor.planning.asked.table_demand import AnyDemand, Shareable, TableDemand
 
 # Bisection ends here; what is left of the bracket is below TIE and therefore a tie.
 BRACKET = 1e-13
@@ -58,12 +58,12 @@ def total_cores(cores: Ints, instances: Ints) -> int:
     return int((cores * instances).sum())
 
 
-def fewest_within(demand: AnyDemand, seconds: Floats) -> Ints:
+def fewest_within(demand: Shareable, seconds: Floats) -> Ints:
     """Return the fewest cores p_c in [low_c, high_c] with D_c(p_c) <= seconds_c, exact in floating point; else high_c.
 
     Closed forms, with what they miss by rounding found by bisection over whole cores. Cost O(n), for tables O(n m).
     """
-    return demand.fewest_within(seconds) if isinstance(demand, TableDemand) else _fewest_by_formula(demand, seconds)
+    return _fewest_by_formula(demand, seconds) if isinstance(demand, Demand) else demand.fewest_within(seconds)
 
 
 def _fewest_by_formula(demand: Demand, seconds: Floats) -> Ints:

@@ -8,11 +8,13 @@ network.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from advisor.planning.asked.demand import TIE, Floats, Ints
-from advisor.planning.asked.table_demand import AnyDemand
+from advisor.planning.asked.shape_demand import ShapeDemand
+from advisor.planning.asked.table_demand import Shareable
 from advisor.planning.closed_forms.throughput import fewest_within
 
 # All numbers of instances up to here are tried in a turn, beside the most that fit: up to here the turn is optimal.
@@ -33,6 +35,8 @@ class Grouping:
         Cores of each group.
     cores, instances : int64 arrays (n,)
         What each component runs on in its turn.
+    turns_s, stay_s : float64 arrays (n,)
+        Seconds that a record takes of the group's time in each component, and that it spends there.
     cycles_s : float64 array (k,)
         Seconds of all turns of a group for one record.
     exact : bool
@@ -43,6 +47,8 @@ class Grouping:
     sizes: Ints
     cores: Ints
     instances: Ints
+    turns_s: Floats
+    stay_s: Floats
     cycles_s: Floats
     exact: bool
 
@@ -51,21 +57,42 @@ class Grouping:
         """Seconds between two records: the slowest cycle."""
         return float(self.cycles_s.max())
 
+    @property
+    def latency_s(self) -> float:
+        """Seconds of a record in the network, without queueing."""
+        return float(self.stay_s.sum())
+
+    @property
+    def apart(self) -> bool:
+        """True when nobody shares."""
+        return len(self.sizes) == len(self.group)
+
     def slowest_members(self) -> Ints:
         """Return the components of the groups whose cycle is the period."""
         return np.flatnonzero((self.cycles_s >= self.period_s * (1 - TIE))[self.group])
 
 
-def turns(demand: AnyDemand, sizes: Ints) -> tuple[Floats, Ints, Ints]:
-    """Return the shortest seconds per record on `sizes_c` cores, and the cores and instances that reach it.
+class Turns(NamedTuple):
+    """The shortest turns on given cores: seconds of the group's time, a record's stay, and the shapes, (n,) each."""
+
+    seconds: Floats
+    stay_s: Floats
+    cores: Ints
+    instances: Ints
+
+
+def turns(demand: Shareable, sizes: Ints) -> Turns:
+    """Return the shortest turns on `sizes_c` cores.
 
     Infinite where the group is smaller than the component's minimum. Cost O(n), with instances O(n INSTANCES_TRIED).
     """
+    if isinstance(demand, ShapeDemand):
+        return Turns(*demand.at(sizes))
     cores = demand.fastest(sizes)
     instances = np.ones_like(cores)
     seconds = np.where(sizes >= demand.low, demand.seconds(cores), np.inf)
     if demand.single:
-        return seconds, cores, instances
+        return Turns(seconds, seconds, cores, instances)
     most = np.clip(sizes // demand.low, 1, demand.instances_max)
     for count in [*range(2, min(int(most.max()), INSTANCES_TRIED) + 1), most]:
         some = np.broadcast_to(np.asarray(count), cores.shape)
@@ -76,18 +103,19 @@ def turns(demand: AnyDemand, sizes: Ints) -> tuple[Floats, Ints, Ints]:
         better = fits & (some_seconds < seconds * (1 - TIE))
         seconds = np.where(better, some_seconds, seconds)
         cores, instances = np.where(better, some_cores, cores), np.where(better, some, instances)
-    return seconds, cores, instances
+    return Turns(seconds, demand.seconds(cores), cores, instances)
 
 
-def grouping(demand: AnyDemand, group: Ints, sizes: Ints, *, exact: bool) -> Grouping:
+def grouping(demand: Shareable, group: Ints, sizes: Ints, *, exact: bool) -> Grouping:
     """Return the grouping with its groups renumbered in text order, empty ones left out. Cost O(n log n)."""
     numbers, first, compact = np.unique(group, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     ordered, ordered_sizes = rank[compact].astype(np.int64), sizes[numbers[order]].astype(np.int64)
-    seconds, cores, instances = turns(demand, ordered_sizes[ordered])
-    return Grouping(ordered, ordered_sizes, cores, instances, cycles(ordered, seconds, len(order)), exact)
+    some = turns(demand, ordered_sizes[ordered])
+    cycle = cycles(ordered, some.seconds, len(order))
+    return Grouping(ordered, ordered_sizes, some.cores, some.instances, some.seconds, some.stay_s, cycle, exact)
 
 
 def cycles(group: Ints, seconds: Floats, groups: int) -> Floats:
@@ -95,7 +123,7 @@ def cycles(group: Ints, seconds: Floats, groups: int) -> Floats:
     return np.bincount(group, weights=seconds, minlength=groups).astype(np.float64, copy=False)
 
 
-def work_bound(demand: AnyDemand, cores: int) -> float:
+def work_bound(demand: Shareable, cores: int) -> float:
     """Return a period that no grouping on `cores` cores beats.
 
     Work of one record is at least sum_c D_c(1) core-seconds, since p D_c(p) >= D_c(1), and no turn is shorter than the
@@ -105,7 +133,7 @@ def work_bound(demand: AnyDemand, cores: int) -> float:
     return max(work, float(demand.alone_s(cores).max()))
 
 
-def period_bound(demand: AnyDemand, cores: int) -> float:
+def period_bound(demand: Shareable, cores: int) -> float:
     """Return a longer period that no grouping on `cores` cores beats.
 
     A turn within the period needs p_c cores at least, and then works p_c D_c(p_c) core-seconds: more than D_c(1) where

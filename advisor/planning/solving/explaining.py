@@ -11,7 +11,7 @@ from advisor.domain.answers import Allocation, Evidence, Knee, Marginal, Reason,
 from advisor.planning.asked.demand import TIE, Ints
 from advisor.planning.asked.options import NOTHING
 from advisor.planning.asked.requests import limits_of, pins_of
-from advisor.planning.closed_forms.reasons import amount, first, plural
+from advisor.planning.closed_forms.reasons import WORTH_SAYING, amount, first, plural
 from advisor.planning.queues.model import Judged, Model
 from advisor.planning.solving.front import front_of
 from advisor.planning.solving.general import Solved
@@ -240,7 +240,25 @@ def _reasons(solved: Solved, found: Allocation, slowest: Ints) -> Iterator[Reaso
         yield Reason(
             "runner_up", None, other.probability, f"the next best takes {plural(other.used, 'core')}: {unit}{sure}"
         )
+    yield from _turns(solved, found)
     yield from _caveats(solved, found)
+
+
+def _turns(solved: Solved, found: Allocation) -> Iterator[Reason]:
+    """Say what turns on shared cores might reach, where that is much more than cores of one's own."""
+    problem, request = solved.problem, solved.problem.model.request
+    if request.objective != "throughput" or request.turns != "scarce" or problem.model.contended or request.nodes:
+        return
+    curves, (_, _, most) = problem.model.curves, limits_of(problem.model.structure.network, request)
+    turns = problem.model.visits[:, None] * curves.seconds_s  # of single instances: of several at best a share of it
+    work = float((turns * curves.counts).min(axis=1).sum())
+    bound = 1 / max(work / problem.cores, float((turns.min(axis=1) / most).max()))
+    if bound > WORTH_SAYING * found.throughput_per_s:
+        text = (
+            "each component has cores of its own; taking turns on the same number of cores could reach at most"
+            f' {amount(bound)} records/s: with turns "better" that is planned'
+        )
+        yield Reason("own_cores", None, bound, text)
 
 
 def _target(solved: Solved, found: Allocation) -> Iterator[Reason]:

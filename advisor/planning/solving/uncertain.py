@@ -17,7 +17,7 @@ SAMPLES = 512  # of the curves' uncertainty: a probability is then good to about
 
 
 @lru_cache(8)
-def _normals(columns: int) -> Floats:
+def normals(columns: int) -> Floats:
     """Return SAMPLES standard normal rows that fill the space evenly: a Kronecker sequence of roots of primes."""
     primes: list[int] = []
     candidate = 2
@@ -43,7 +43,7 @@ def better_than(solved: Solved, other: Ints) -> float | None:
     spread = model.curves.spread
     if not spread.any():
         return None
-    unit, draws = _unit(model), _normals(len(other))
+    unit, draws = _unit(model), normals(len(other))
     values = [_sampled(model, options.pick(one[None]), draws / unit) for one in (solved.found.chosen, other)]
     mine, theirs = values
     clear = mine < theirs * (1 - TIE), theirs < mine * (1 - TIE)
@@ -57,7 +57,7 @@ def target_probability(solved: Solved) -> float | None:
     if value is None or not model.curves.spread.any():
         return None
     unit = _unit(model)
-    reached = _sampled(model, options.pick(solved.found.chosen[None]), _normals(len(solved.found.chosen)) / unit)
+    reached = _sampled(model, options.pick(solved.found.chosen[None]), normals(len(solved.found.chosen)) / unit)
     limit = value[1] if value[0] == "latency_s" else 1 / value[1]
     return float((reached <= limit * (1 + TIE)).mean())
 

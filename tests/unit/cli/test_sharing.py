@@ -132,7 +132,10 @@ def test_options_go_where_they_belong(files: tuple[Path, Path, str], capsys: pyt
         ("A B --cores 9 --shares 1,1 --arrival A=1", "arrival_per_s"),
         ("A B --cores 9 --shares 1,1 --pin A:c=1", "a box of one of the networks"),
         ("A B --cores 9 --shares 1,1 --objective pareto", "throughput or latency"),
-        ("A B --cores 9 --shares 1,1 --latency 1", "target"),
+        ("A B --cores 9 --shares 1,1 --latency 1", "latency is '1.0', must be NETWORK=N"),
+        ("A B --cores 9 --shares 1,1 --latency A=1", "target"),
+        ("A B --cores 9 --shares 1,1 --objective fewest_cores --latency A=1", "network B"),
+        ("A --cores 9 --objective fewest_cores --throughput A=1", "throughput"),
         ("A B --cores 9 --shares 1,1 --deadline 1", "deadline"),
         ("A B --shares 1,1 --sweep cores=2..9", "--sweep is of one network"),
     ],
@@ -148,8 +151,23 @@ def test_what_is_wrong_is_said(
     assert len(err.strip().splitlines()) == 1
 
 
+def test_each_of_several_networks_has_a_target_of_its_own(
+    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline, choice, table = files
+    of_all = ("--cores", 40, "--objective", "fewest_cores", "--shares", "1,1")
+    together = answer(capsys, "allocate", pipeline, choice, table, *of_all, "--throughput", "A=0.5", "--latency", "B=4")
+    alone = (
+        answer(capsys, "allocate", pipeline, table, "--objective", "fewest_cores", "--throughput", 0.5),
+        answer(capsys, "allocate", choice, table, "--objective", "fewest_cores", "--latency", 4, "--shares", "1,1"),
+    )
+    assert [one["cores"] for one in together["networks"]] == [one["cores"] for one in alone]
+    used = sum(sum(one["cores"].values()) for one in alone)
+    assert together["spare"] == 40 - used
+
+
 def test_a_watch_has_one_allocation(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
-    for objective in ("pareto", "cost"):
+    for objective, said in (("pareto", "objective"), ("cost", "weight is None, must be given for cost")):
         status, _, err = run(capsys, "watch", files[0], "--cores", 9, "--objective", objective, "--socket", "nowhere")
         assert status == 2
-        assert "objective" in err
+        assert said in err

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 
 import numpy as np
 import pytest
 from program_runs import run, runs
+from stored import Stored
 
 from advisor import Advisor
 from advisor.domain import limits
 from advisor.engine import Engine
+from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
 from advisor.engine.programs import Programs
 from advisor.errors import (
     InvalidValue,
@@ -121,6 +124,50 @@ def test_snapshots_hold_what_changed_and_restore_it() -> None:
     assert written < 40  # slots of 512 bytes: one fold of each model, not the whole record
     with pytest.raises(StateTooNew):
         Programs().put(type(pages)("program-0", "program-9", pages.pages, pages.words, pages.changed))
+
+
+def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None:
+    made = Advisor.from_bytes(taught.to_bytes())
+    made.observe_run("other", **run(5.0, 1))
+    assert made.forget_program("law") == {"program": "law", "runs": 72}
+    fresh = Advisor()
+    fresh.observe_run("other", **run(5.0, 1))
+    assert made.status()["programs"] == fresh.status()["programs"]
+    assert made.programs.records() == fresh.programs.records()
+    with pytest.raises(UnknownProgram, match="law"):
+        made.forget_program("law")
+    made.observe_run("law", transform="2^n", **run(5.0, 1))  # even its transformation is forgotten
+
+
+def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
+    engine, stored = Engine(), Stored()
+    for name in ("law", "other"):
+        engine.observe_run({"program": name, **run(100.0, 1)})
+    stored.commit(engine.snapshot())
+    number = 1
+    assert engine.forget_program_batch("p", bytes(16), number, "law")["runs"] == 1
+    assert engine.forget_program_batch("p", bytes(16), number, "law")["replayed"]
+    failed = engine.snapshot()
+    engine.mark_changed(failed)  # its commit failed
+    stored.commit(engine.snapshot())
+    assert engine.snapshot().empty
+    restored = Engine.restore(stored.snapshot())
+    assert list(restored.advisor.programs.programs) == ["other"]
+    assert restored.advisor.components.totals["programs_forgotten"] == 1
+    law = b"law"
+    kept = b"".join(words.tobytes() for words in stored.words["program-0", PROGRAM_LAYOUT].values())
+    assert law not in kept  # nor does the file hold it still
+    for each in (engine, restored):  # its place is taken again
+        each.observe_run({"program": "new", **run(7.0, 2)})
+        mine = deepcopy(stored)
+        mine.commit(each.snapshot())
+        again = Engine.restore(mine.snapshot()).advisor
+        assert sorted(again.programs.programs) == ["new", "other"]
+        assert again.programs.records() == each.advisor.programs.records()
+    engine.observe_run({"program": "never stored", **run(7.0, 2)})
+    engine.forget_program("never stored")
+    stored.commit(engine.snapshot())
+    assert "never stored" not in Engine.restore(stored.snapshot()).advisor.programs.programs
 
 
 def test_merging_is_learning_both() -> None:

@@ -234,3 +234,47 @@ def test_what_is_wrong_of_the_machine_is_named(advisor: Advisor, more: dict[str,
     with pytest.raises(AdvisorError) as caught:
         advisor.allocate_together([{"network": "a"}, {"network": "b", "priority": 1}], cores=8, memory_bytes=1e9)
     assert (caught.value.code, caught.value.field) == ("unsupported", "memory_bytes")
+
+
+def test_the_fewest_cores_for_the_target_of_each(advisor: Advisor) -> None:
+    rates = {"a .. b": 0.8, "c": 0.5}
+    wanted = [
+        advisor.allocate(text, cores=30, objective="fewest_cores", target={"throughput_per_s": rate}).used
+        for text, rate in rates.items()
+    ]
+    networks = [
+        {"network": text, "name": text[0], "target": {"throughput_per_s": rate}} for text, rate in rates.items()
+    ]
+    answer = advisor.allocate_together(networks, cores=30, objective="fewest_cores")
+    assert [part.used for part in answer.networks] == wanted
+    assert answer.spare == 30 - sum(wanted)
+    assert all(
+        part.guaranteed_per_s >= rate * (1 - 1e-9) for part, rate in zip(answer.networks, rates.values(), strict=True)
+    )
+    # Who is asked for first takes what he needs; what is left to the other is too little, and he is named.
+    with pytest.raises(AdvisorError) as raised:
+        advisor.allocate_together(networks, cores=sum(wanted) - 1, objective="fewest_cores")
+    assert str(raised.value.field).startswith("networks[1]")
+    urgent = [networks[0], {**networks[1], "priority": 5}]
+    with pytest.raises(AdvisorError) as raised:
+        advisor.allocate_together(urgent, cores=sum(wanted) - 1, objective="fewest_cores")
+    assert str(raised.value.field).startswith("networks[0]")
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "field"),
+    [
+        ({}, {"objective": "fewest_cores"}, "networks[1].target"),
+        ({"target": {"latency_s": 99.0}}, {"objective": "throughput"}, "networks[0].target"),
+        ({"target": {"latency_s": 99.0}}, {"objective": "fewest_cores", "nodes": 8}, "networks[0].nodes"),
+        ({"target": {"gold": 1.0}}, {"objective": "fewest_cores"}, "target"),
+    ],
+)
+def test_targets_go_with_the_fewest_cores(
+    advisor: Advisor, more: dict[str, Any], options: dict[str, Any], field: str
+) -> None:
+    second = {} if field == "networks[1].target" else more
+    first = more or {"target": {"throughput_per_s": 0.1}}
+    with pytest.raises(AdvisorError) as raised:
+        advisor.allocate_together([{"network": "a", **first}, {"network": "b", **second}], cores=16, **options)
+    assert str(raised.value.field).endswith(field)

@@ -411,7 +411,7 @@ def test_a_chrome_trace_has_every_task_on_its_core(tmp_path: Path) -> None:
     data = json.loads(write_chrome(execution, tmp_path / "t.json").read_text())
     tasks = {event["name"]: event for event in data["traceEvents"] if event["ph"] == "X"}
     assert {name: (event["tid"], event["ts"], event["dur"]) for name, event in tasks.items()} == {
-        "a": (0, 0.0, 1000.0), "b": (0, 1000.0, 2000.0), "c": (1, 1000.0, 3000.0),
+        "a": (1, 0.0, 1000.0), "b": (1, 1000.0, 2000.0), "c": (2, 1000.0, 3000.0),
     }  # fmt: skip
     counters = [event["args"]["ready"] for event in data["traceEvents"] if event["ph"] == "C"]
     assert counters[-1] == 0

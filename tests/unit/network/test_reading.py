@@ -14,7 +14,7 @@ from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge
 from advisor.network import parse, read, write
 from advisor.network.program import Box, Label
-from advisor.network.reader import uncommented
+from advisor.network.reader import read_filter, uncommented
 
 
 def shape(network: Network) -> Any:
@@ -184,7 +184,7 @@ def test_the_main_net_is_the_last_one_with_an_expression_unless_named() -> None:
         ("[{a}", 1, 5, "the `[` at line 1, column 1 is not closed"),
         ("[{a} -> b]", 1, 9, "records of a filter stand in braces"),
         ("[{a} -> {b = }]", 1, 14, "`}`, expected a name"),
-        ("[{a} -> {<t = 1}]", 1, 16, "`}`, expected `>`"),
+        ("[{a} -> {<t = 1}]", 1, 16, "`}`, expected `,`, `>`"),
         ("[{a} -> if <t> {b} else {c}]", 1, 16, "expected `then`"),
         ("[{a} -> if <t> then {b}]", 1, 24, "has an `else`"),
         ("[{a} -> {b}, {c}]", 1, 12, "parts the records that it puts out by `;`"),
@@ -246,6 +246,8 @@ def test_a_mistake_is_told_with_line_and_column(text: str, line: int, column: in
         "<metadata " * 100_000,
         "<metadata a/" * 80_000,
         "<!--" * 200_000,
+        "<m:n>" * 100_000,
+        "<m:n></m:n>" * 50_000,
         "<?" * 400_000,
         "box a (" + "(" * 100_000,
         "box a ((" + "x," * 50_000,
@@ -257,7 +259,7 @@ def test_a_mistake_is_told_with_line_and_column(text: str, line: int, column: in
         "type t = " + "{a}|" * 30_000,
         "type t = {a} | {b}; typesig s = " + "t -> t, " * 3_000 + "t -> t; net n (s); net m (s) connect n .. n;",
     ],
-    ids=range(38),
+    ids=range(40),
 )
 def test_a_hostile_text_is_an_error_and_not_a_crash(text: str) -> None:
     with pytest.raises(AdvisorError) as raised:
@@ -276,6 +278,7 @@ def test_a_hostile_text_is_an_error_and_not_a_crash(text: str) -> None:
         '<!DOCTYPE m [<!ENTITY a "&a;&a;">]>'.join(["<metadata>", "&a;</metadata>"]),
         "<snet:metadata xmlns:snet='x'> <snet:box/> </snet:metadata>",
         "<metadata> net x connect y; /* </metadata>",
+        "<snet:net name='a'> <snet:net name='b'> http://kept </snet:net> </snet:net>",
     ],
 )
 def test_metadata_is_kept_as_it_stands_and_never_read(metadata: str) -> None:
@@ -284,6 +287,14 @@ def test_metadata_is_kept_as_it_stands_and_never_read(metadata: str) -> None:
     assert program.metadata == (metadata,)
     assert read(write(program)) == program
     assert shape(parse(text)) == "a"
+
+
+def test_one_pair_of_angle_brackets_holds_several_tags_of_a_filter() -> None:
+    assert read_filter("[{<c>} -> {a, <x = 1, #y = c + 1, z>}]") == read_filter(
+        "[{<c>} -> {a, <x = 1>, <#y = c + 1>, <z>}]"
+    )
+    with pytest.raises(InvalidValue, match="expected"):
+        read_filter("[{<c>} -> {<x = 1,>}]")
 
 
 def test_the_grammar_page_s_example_binds_as_it_says() -> None:
@@ -452,7 +463,9 @@ def test_comments_are_blank_and_nothing_else_is(text: str, blank: str) -> None:
     assert uncommented(text) == blank
 
 
-@pytest.mark.parametrize("opening", ["/*", "<<<", "<?", "<!--", "<metadata ", "<metadata>", "//", "<m:metadata"])
+@pytest.mark.parametrize(
+    "opening", ["/*", "<<<", "<?", "<!--", "<metadata ", "<metadata>", "//", "<m:metadata", "<m:n>", "<m:n></m:n>"]
+)
 def test_openings_without_end_cost_no_more_than_their_length(opening: str) -> None:
     """A quadratic search would take hours here."""
     text = opening * (2**21 // len(opening))

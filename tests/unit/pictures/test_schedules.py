@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
 from advisor.pictures.kinds import COLOURS, kinds_of
-from advisor.pictures.schedules import draw_gantt, draw_speedups
+from advisor.pictures.schedules import draw_gantt, draw_speedups, ink_on
 from advisor.simulation import Request, answer, simulate
 from advisor.simulation.shapes import polyroots, psim
 
@@ -36,11 +37,11 @@ def test_the_page_stands_alone_and_holds_the_schedule(tmp_path: Path) -> None:
     graph = task_graph([1.5, 2.0, 3.0], [(0, 1), (0, 2)], names=("<a>", "</script><b>", "c"), unit="ms")
     execution = simulate(graph, 2, trace=True)
     text = draw_gantt(tmp_path / "g.html", "A & <B>", execution).read_text(encoding="utf-8")
-    assert not re.search(r"(src|href)\s*=|https?://|@import", text)
-    assert text.count("</script>") == 1
+    assert not re.search(r"\bsrc\s*=|href\s*=\s*\"(?!data:,)|https?://|@import", text)
+    assert text.count("</script>") == 2  # the data's, which is none, and the program's
     assert "A &amp; &lt;B&gt;" in text
     assert "{{" not in text
-    data = json.loads(re.search(r"const data = (.*);\n", text)[1])
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*)</script>', text)[1])
     assert data["names"] == ["<a>", "</script><b>", "c"]
 
     def unpacked(name: str, kind: str) -> list[float]:
@@ -56,7 +57,7 @@ def test_the_page_stands_alone_and_holds_the_schedule(tmp_path: Path) -> None:
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     odd = task_graph(
         [1.0, 2.0, 3.0],
-        names=("$a_{$", "_x", "\\$^"),
+        names=("$a_{$", "_x", "\\$^ 漢字 🚀 \u202e"),
         types=("$\\frac{$", "_hidden"),
         columns={"type": [0, 1, 1], "size": [1.0] * 3},
     )
@@ -84,3 +85,37 @@ def test_the_kinds_with_most_time_have_colours_of_their_own() -> None:
     assert set(kinds[loops == loops.max()].tolist()) == {0}
     plain = replace(graph, columns={})
     assert kinds_of(simulate(plain, 2, trace=True))[1] == ["task"]
+
+
+def test_on_one_number_of_cores_policies_are_bars(tmp_path: Path) -> None:
+    for graph in (polyroots(), task_graph([])):
+        result = answer(graph, Request(cores=[8], policies=["fifo", "lpt", "bottom_level", "work_stealing"]))
+        with Image.open(draw_speedups(tmp_path / "s.png", "one", result)) as picture:
+            assert picture.info["Title"] == "one"
+            assert "Makespan on 8 cores" in picture.info["Description"]
+            assert all(
+                f"{row['policy']}: {row['speedup']:.2f}" in picture.info["Description"] for row in result["results"]
+            )
+
+
+def test_a_chart_tells_in_words_what_it_shows(tmp_path: Path) -> None:
+    execution = simulate(polyroots(), 4, trace=True)
+    with Image.open(draw_gantt(tmp_path / "g.png", "roots", execution)) as picture:
+        assert picture.info["Title"].startswith("roots: fifo on 4 cores")
+        assert "348 tasks on 4 cores" in picture.info["Description"]
+        assert "loop 23" in picture.info["Description"]
+
+
+@pytest.mark.parametrize("kind", range(len(COLOURS)))
+def test_names_stand_out_from_their_bars(kind: int) -> None:
+    """On each colour the ink is that of black and white which has more contrast, 4.5 at least."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    ground = luminance(COLOURS[kind])
+    black, white = (ground + 0.05) / 0.05, 1.05 / (ground + 0.05)
+    assert ink_on(COLOURS[kind]) == ("black" if black > white else "white")
+    assert max(black, white) >= 4.5

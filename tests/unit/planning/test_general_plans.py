@@ -207,8 +207,9 @@ class TestConstraints:
             ({"objective": "cost"}, InvalidValue, "weights"),
             ({"objective": "cost", "weights": {"gold": 1}}, InvalidValue, "weights"),
             ({"objective": "cost", "weights": {"core_s": float("inf")}}, InvalidValue, "weights.core_s"),
-            ({"cores": 2, "nodes": 2}, Unsupported, "nodes"),
-            ({"cores": 2, "arrival_per_s": 1.0}, Unsupported, "arrival_per_s"),
+            ({"turns": "sometimes"}, InvalidValue, "turns"),
+            ({"cores": 2, "turns": "never"}, InvalidValue, "cores"),
+            ({"cores": 2, "arrival_per_s": 1.0, "pinned": {"a": {"instances": 2}}}, Unsupported, "pinned.a"),
         ],
     )
     def test_what_cannot_be_planned_is_refused_by_name(

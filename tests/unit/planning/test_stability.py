@@ -12,6 +12,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.network import parse
 from advisor.planning import Request
 from advisor.planning.fares import Fare, Standing
+from advisor.planning.outcomes import outcome
 from advisor.planning.stability import (
     LEAST_ROWS,
     CostOfChange,
@@ -19,7 +20,6 @@ from advisor.planning.stability import (
     Question,
     Schedule,
     judge,
-    outcome,
     reconsider,
     risk_at,
 )
@@ -156,3 +156,94 @@ def test_a_change_is_judged_by_what_was_measured(measured: float, paid: bool) ->
     assert found.paid == paid
     assert outcome(1.5, 1.0, seconds, spread, runs // 10, objective="throughput") is None
     assert outcome(1.5, 1.0, seconds, spread * 50, runs, objective="throughput") is None
+
+
+def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
+    network = parse("a .. b")
+    request = Request(cores=40, objective="cost", weights={"core_s": 1.0, "record": 7.0})
+    roomy = Standing({"a": 24, "b": 16}, {"a": 1, "b": 1})  # 4 records a second: 40 - 28 = 12 per second
+    question = Question(roomy, None, CostOfChange(flat_s=3.0), Policy(), 1)
+    look = reconsider(network, curves(6.0, 2.0), request, question)
+    assert (look.kind, look.allocation.cores) == ("advice", {"a": 3, "b": 1})  # 4 - 3.5 = 0.5 per second
+    assert look.values["present"]["cost_per_s"] == pytest.approx(12.0)
+    assert look.values["best"]["cost_per_s"] == pytest.approx(look.allocation.cost_per_s)
+    verdict = look.verdict
+    assert verdict is not None
+    assert verdict.gain == pytest.approx((12.0 - 0.5) / (40.0 + 28.0))
+    # To stand still on 4 cores costs less than to go on: the change is repaid when it is done.
+    assert verdict.break_even_s == pytest.approx(3.0)
+    near = replace(question, standing=Standing({"a": 3, "b": 1}, {"a": 1, "b": 1}))
+    assert reconsider(network, curves(6.05, 1.99), request, near).kind == ""
+    vague = reconsider(network, curves(6.0, 2.0, upper=3.0), request, question)
+    assert vague.verdict is not None
+    assert vague.verdict.probability < verdict.probability
+
+
+def test_a_cost_that_needs_more_cores_is_repaid_by_what_they_earn() -> None:
+    network, request = parse("a .. b"), Request(cores=16, objective="cost", weights={"core_s": 1.0, "record": 20.0})
+    tight = Standing({"a": 3, "b": 1}, {"a": 1, "b": 1})
+    look = reconsider(network, curves(6.0, 2.0), request, Question(tight, None, CostOfChange(flat_s=6.0), Policy(), 1))
+    assert (look.kind, look.allocation.cores) == ("advice", {"a": 12, "b": 4})
+    verdict = look.verdict
+    assert verdict is not None
+    t = verdict.break_even_s
+    assert 16 * 6.0 + (t - 6.0) * (16 - 40) == pytest.approx(t * (4 - 10))
+
+
+def kinds(seed: int, noise: float) -> list[str]:
+    """What is told over 60 looks at curves that wander about where turns and cores of one's own are equally good."""
+    rng = np.random.default_rng(seed)
+    network, request = parse("a .. b"), Request(cores=3, turns="better")
+    # In turns on 3 cores (a + b)/3; on cores of their own max(a/2, b): equal at a = 2 b.
+    standing: Standing | None = None
+    told: list[str] = []
+    for look in range(60):
+        a, b = np.array([2.0, 1.0]) * np.exp(noise * rng.standard_normal(2))
+        seen = reconsider(
+            network, curves(a, b, upper=float(np.exp(1.3 * noise))), request,
+            Question(standing, None, CostOfChange(flat_s=1.0), Policy(), look + 1),
+        )  # fmt: skip
+        if standing is None or seen.kind == "advice":
+            standing = Standing.of(seen.allocation)
+            told.append("turns" if seen.allocation.groups else "own")
+    return told
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_watch_does_not_flap_between_turns_and_cores_of_ones_own(seed: int) -> None:
+    assert len(kinds(seed, 0.05)) == 1
+
+
+def test_turns_are_told_once_they_are_surely_better() -> None:
+    network, request = parse("a .. b"), Request(cores=3, turns="better")
+    own = Standing({"a": 2, "b": 1}, {"a": 1, "b": 1})
+    question = Question(own, None, CostOfChange(), Policy(), 1)
+    look = reconsider(
+        network, curves(9.0, 1.0), request, question
+    )  # 4.5 s a record on cores of their own, 10/3 in turns
+    assert look.kind == "advice"
+    assert look.allocation.groups
+    assert look.verdict is not None
+    assert look.verdict.gain == pytest.approx(4.5 / (10 / 3) - 1)
+    assert look.values["best"]["cores"] == 3.0
+    again = replace(question, standing=Standing.of(look.allocation))
+    assert reconsider(network, curves(9.0, 1.0), request, again).kind == ""
+    seen = replace(again, actual=Standing({"a": 3.0, "b": 3.0}, {"a": 1, "b": 1}))  # rows do not tell who takes turns
+    assert reconsider(network, curves(9.0, 1.0), request, seen).values["actual"]["throughput_per_s"] == pytest.approx(
+        0.3
+    )
+
+
+def test_the_turns_of_a_group_are_judged_together() -> None:
+    runs, spread = np.array([100, 100]), np.array([0.02, 0.02])
+    together = outcome(
+        4.5, 10 / 3, np.array([3.0, 0.33]), spread, runs, objective="throughput", group=np.zeros(2, np.int64)
+    )
+    assert together is not None
+    assert together.paid
+    assert together.measured == pytest.approx(3.33)
+    missed = outcome(
+        4.5, 10 / 3, np.array([3.0, 1.5]), spread, runs, objective="throughput", group=np.zeros(2, np.int64)
+    )
+    assert missed is not None
+    assert not missed.paid

@@ -99,6 +99,9 @@ def test_an_undeferred_task_is_waited_for_unless_one_thread_ran_all_tasks_so() -
     assert simulate(made(Flag(0)), 3).makespan == 40
     assert ("f 2, part 1", "thread 0, part 3") in edges_of(made(Flag(0)))
     assert ("f 2, part 1", "thread 0, part 3") not in edges_of(made(Flag.UNDEFERRED))
+    # Where one task says that it would be deferred, the other one is undeferred by the program's wish.
+    assert ("f 2, part 1", "thread 0, part 3") in edges_of(made(Flag.UNDEFERRED | Flag.AT_ONCE))
+    assert ("f 2, part 1", "thread 0, part 3") in edges_of(made(Flag.UNDEFERRED | Flag.DEPENDENT))
 
 
 def test_dependences_untied_tasks_and_sizes() -> None:

@@ -227,7 +227,7 @@ REFUSED = {
             "networks[0].minimum['a']",
             "an integer from 1 to 1048576",
         ),
-        ([{"networks": [], "cores": 2, "objective": "pareto"}], "objective", "throughput or latency"),
+        ([{"networks": [], "cores": 2, "objective": "pareto"}], "objective", "throughput or latency or fewest_cores"),
     ],
     "status": [
         ([{"components": "a"}], "components", "true, false, or a list of names"),
@@ -236,6 +236,11 @@ REFUSED = {
     "forget": [
         ([{"component": "a", "keep": 1}], "keep", "a number from 0 to below 1"),
         ([{"component": "a", "keep": False}], "keep", "a number from 0 to below 1"),
+        ([{}], "component", "given, or program, or profile, and only one of them"),
+        ([{"component": "a", "program": "b"}], "component", "given, or program, or profile, and only one of them"),
+        ([{"program": "b", "keep": 0.5}], "keep", "0: programs and profiles are forgotten as a whole"),
+        ([{"profile": {}}], "profile.producer", "given"),
+        ([{"program": "b", "sequence": 1}], "producer", "given where sequence is"),
     ],
     "observe_run": [
         ([{"program": "sort"}], "size", "given"),

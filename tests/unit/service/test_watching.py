@@ -112,6 +112,25 @@ async def test_a_better_allocation_than_the_present_is_in_the_answer(tmp_path: P
         assert (await peer.call("watch", by_key))["cost_s"] == pytest.approx(3.0)
 
 
+async def test_a_cost_is_watched_and_turns_are_where_they_are_permitted(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        idle = {"a": 8, "b": 8, "c": 8}  # far more than a record is worth
+        price = {"objective": "cost", "weights": {"core_s": 1.0, "record": 1.0}}
+        answer = await peer.call("watch", {"network": TEXT, "cores": 24, "current": idle, **price})
+        assert answer["verdict"] == "worth"
+        assert answer["present"]["cost_per_s"] > 24 - answer["present"]["turnover_per_s"]
+        assert answer["best"]["cost_per_s"] < answer["present"]["cost_per_s"]
+        assert answer["allocation"]["cores"] == {"a": 1, "b": 1, "c": 1}
+        shared = await peer.call("watch", {"network": TEXT, "cores": 4, "turns": "better"})
+        assert shared["allocation"]["groups"]
+        again = await peer.call(
+            "watch", {"network": TEXT, "cores": 4, "turns": "better", "current": {"a": 1, "b": 2, "c": 1}}
+        )
+        assert again["best"]["throughput_per_s"] > again["present"]["throughput_per_s"]
+        assert set(again["changed"]) == set("abc")
+
+
 async def test_shadow_tells_nothing_and_counts_what_is_lost(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer, runtime = await taught(live)

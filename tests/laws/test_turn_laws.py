@@ -1,0 +1,128 @@
+"""Laws of turns on shared cores: more cores are never worse where sharing is permitted, and nobody shares who need not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes, series
+from advisor.errors import AdvisorError, ImpossibleTarget
+from advisor.planning import Request, plan, sweep
+
+COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
+
+
+def drawn(seed: int) -> tuple[Network, AmdahlCurves | TabulatedCurves, dict[str, Any]]:
+    """A random network of 2 to 8 boxes and all operators that matter here, its curves, and some rule."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 9))
+    nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"c{row}"} for row in range(n)]
+    roots = list(range(n))
+    while len(roots) > 1:
+        parts = [roots.pop(0) for _ in range(min(len(roots), int(rng.integers(2, 4))))]
+        nodes.append({"kind": str(rng.choice([SERIES, SERIES, CHOICE, JOIN])), "children": parts})
+        if rng.random() < 0.2:
+            nodes.append({"kind": FEEDBACK, "children": [len(nodes) - 1]})
+        roots.append(len(nodes) - 1)
+    network = network_from_nodes(nodes)
+    rules: dict[str, Any] = {
+        "shares": [rng.dirichlet(np.ones(len(network.nodes[index].children))).tolist() for index in network.choices],
+        "returns": [0.3 for _ in network.feedbacks],
+    }
+    if rng.random() < 0.3:
+        rules["allowed"] = "powers_of_two"
+    if rng.random() < 0.3:
+        rules["instances_max"] = 2
+    if rng.random() < 0.2:
+        rules["maximum"] = {"c0": 2}
+    serial, work = rng.random(n) * 0.4, rng.lognormal(0, 1, n)
+    if rng.random() < 0.5:
+        return network, AmdahlCurves(work * serial, work * (1 - serial)), rules
+    seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / COUNTS)
+    seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
+    return network, TabulatedCurves.of(COUNTS, seconds), rules
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_more_cores_are_never_worse_where_turns_are_permitted(seed: int) -> None:
+    network, curves, rules = drawn(seed)
+    rates = [
+        plan(network, curves, Request(cores=cores, turns="better", **rules)).throughput_per_s
+        for cores in range(1, 2 * len(network.keys) + 4)
+    ]
+    assert all(few <= many * (1 + 1e-9) for few, many in pairwise(rates)), rates
+
+
+WORK = np.array([10.0, 1.0, 1.0])
+BOTH = [AmdahlCurves(np.zeros(3), WORK), TabulatedCurves.of(COUNTS, WORK[:, None] / COUNTS)]
+
+
+@pytest.mark.parametrize("curves", BOTH)
+def test_without_permission_they_may_be_worse_at_the_border_and_it_is_said(curves: Any) -> None:
+    network = series("a", "b", "c")
+    few, own, either = (
+        plan(network, curves, Request(cores=cores, turns=turns))
+        for cores, turns in ((2, "scarce"), (3, "scarce"), (3, "better"))
+    )
+    assert (few.throughput_per_s, own.throughput_per_s, either.throughput_per_s) == pytest.approx((1 / 6, 0.1, 0.25))
+    assert not own.groups
+    told = next(reason for reason in own.why if reason.code == "own_cores")
+    assert told.value == pytest.approx(0.25)
+    turns = next(reason for reason in either.why if reason.code == "turns")
+    assert turns.value == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("seed", range(100, 116))
+def test_who_permits_turns_gets_the_better_of_both(seed: int) -> None:
+    network, curves, rules = drawn(seed)
+    cores = len(network.keys) + seed % 5
+    own = plan(network, curves, Request(cores=cores, turns="never", **rules))
+    assert own.groups == ()
+    assert plan(network, curves, Request(cores=cores, **rules)).cores == own.cores
+    either = plan(network, curves, Request(cores=cores, turns="better", **rules))
+    assert either.throughput_per_s >= own.throughput_per_s * (1 - 1e-9)
+    assert either.used <= cores
+    assert either.spare == cores - either.used
+    lowest = [plan(network, curves, Request(cores=cores, objective="latency", turns=some, **rules)).latency_s
+              for some in ("never", "better")]  # fmt: skip
+    assert lowest[1] <= lowest[0] * (1 + 1e-9)
+    with pytest.raises(AdvisorError):
+        plan(network, curves, Request(cores=len(network.keys) - 1, turns="never", **rules))
+
+
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_a_target_takes_no_more_cores_than_with_cores_of_ones_own_and_rises_with_the_target(seed: int) -> None:
+    network, curves, rules = drawn(seed)
+    cores = 2 * len(network.keys)
+    best = plan(network, curves, Request(cores=cores, turns="better", **rules)).throughput_per_s
+    used: list[int] = []
+    for share in (0.3, 0.6, 1.0 - 1e-9):
+        target = {"throughput_per_s": share * best}
+        asked = Request(cores=cores, objective="fewest_cores", target=target, **rules)
+        found = plan(network, curves, Request(
+            cores=cores, objective="fewest_cores", target=target, turns="better", **rules))  # fmt: skip
+        assert found.throughput_per_s >= share * best * (1 - 1e-9)
+        used.append(found.used)
+        try:
+            assert found.used <= plan(network, curves, asked).used
+        except ImpossibleTarget:
+            continue  # cores of one's own do not reach it
+    assert used == sorted(used)
+
+
+def test_a_sweep_rises_with_many_components_too() -> None:
+    rng = np.random.default_rng(3)
+    n = 24
+    curves, network = (
+        AmdahlCurves(rng.lognormal(-2, 1, n), rng.lognormal(0, 1, n)),
+        series(*(f"c{k}" for k in range(n))),
+    )
+    counts = list(range(4, 60, 3))
+    found = sweep(network, curves, Request(cores=1, turns="better"), counts)
+    assert all(few.throughput_per_s <= many.throughput_per_s for few, many in pairwise(found))
+    assert all(answer.used + answer.spare == count for answer, count in zip(found, counts, strict=True))
+    assert any(answer.groups for answer, count in zip(found, counts, strict=True) if count >= n)

@@ -1,0 +1,319 @@
+"""Turns with what couples groups - contention, nodes and memory, joins, queues, costs - against every grouping.
+
+The oracle shares no code with the planner: its own fixed point, its own packing of nodes, its own equations of queues.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.domain.curves import TabulatedCurves
+from advisor.domain.networks import Network, network_from_nodes, series
+from advisor.errors import ImpossibleTarget
+from advisor.planning import Request, plan
+
+COUNTS = 6  # that tables know
+CASES = 12  # a seed
+NAMES = "abcd"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A partition with sizes, and the cores of each component: on which it is fastest within its group."""
+
+    groups: list[list[int]]
+    sizes: tuple[int, ...]
+    of: list[int]
+    cores: list[int]
+
+
+@dataclass(frozen=True)
+class Case:
+    seconds: Any  # (n, COUNTS)
+    cores: int
+    variation: float = 0.0
+    contention: float = 0.0
+    peak_bytes: Any = 0.0
+
+    @property
+    def keys(self) -> list[str]:
+        return list(NAMES[: len(self.seconds)])
+
+    def plan(self, network: Network | None = None, **request: Any) -> Any:
+        curves = TabulatedCurves.of(
+            np.arange(1, COUNTS + 1), self.seconds, variation=self.variation, contention=self.contention,
+            peak_bytes=self.peak_bytes,
+        )  # fmt: skip
+        return plan(network or series(*self.keys), curves, Request(**{"cores": self.cores, **request}))
+
+    def groupings(self, cores: int | None = None, widest: int | None = None) -> Iterator[Grouping]:
+        given = cores or self.cores
+        for groups in partitions(list(range(len(self.keys)))):
+            for sizes in itertools.product(range(1, min(given, widest or given) + 1), repeat=len(groups)):
+                if sum(sizes) <= given:
+                    of = [next(g for g, rows in enumerate(groups) if row in rows) for row in range(len(self.keys))]
+                    best = [1 + int(np.argmin(self.seconds[row, : sizes[g]])) for row, g in enumerate(of)]
+                    yield Grouping(groups, sizes, of, best)
+
+    def times(self, some: Grouping) -> list[float]:
+        return [float(self.seconds[row, p - 1]) for row, p in enumerate(some.cores)]
+
+    def period(self, some: Grouping) -> float:
+        times = self.times(some)
+        return max(sum(times[row] for row in rows) for rows in some.groups)
+
+    def contended(self, some: Grouping) -> float:
+        """The period where others slow each component down: by iteration from above and below alike."""
+        alone = np.array(self.times(some))
+        times = alone.copy()
+        for _ in range(60):
+            period = max(sum(times[row] for row in rows) for rows in some.groups)
+            active = [sum(times[row] * some.cores[row] for row in rows) / period for rows in some.groups]
+            others = np.array([sum(active) - active[g] for g in some.of])
+            times = 0.5 * times + 0.5 * alone * (1 + self.contention * others)
+        return max(sum(times[row] for row in rows) for rows in some.groups)
+
+
+def partitions(rows: list[int]) -> Iterator[list[list[int]]]:
+    if not rows:
+        yield []
+        return
+    first, rest = rows[0], rows[1:]
+    for size in range(len(rest) + 1):
+        for others in itertools.combinations(rest, size):
+            for more in partitions([row for row in rest if row not in others]):
+                yield [[first, *others], *more]
+
+
+def cases(seed: int, least: int = 2, most: int = 4, **given: Any) -> Iterator[Case]:
+    rng = np.random.default_rng(seed)
+    p = np.arange(1, COUNTS + 1)
+    for _ in range(CASES):
+        n = int(rng.integers(least, most + 1))
+        work, serial = rng.lognormal(0, 0.8, (n, 1)), rng.random((n, 1)) * 0.4
+        seconds = work * (serial + (1 - serial) / p) + (rng.random((n, 1)) < 0.3) * 0.05 * work * p
+        yield Case(seconds, int(rng.integers(1, n + 2)), **given)
+
+
+def used(answer: Any) -> int:
+    return sum(cores for cores, _ in answer.groups) or sum(answer.cores.values())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_contention_is_between_groups_only(seed: int) -> None:
+    for case in cases(seed, most=3, contention=0.3):
+        answer = case.plan(turns="better")
+        best = min(case.contended(some) for some in case.groupings())
+        assert answer.throughput_per_s == pytest.approx(1 / best, rel=1e-6), case
+        target = 0.6 / best
+        fewest = case.plan(turns="better", objective="fewest_cores", target={"throughput_per_s": target})
+        wanted = min(sum(some.sizes) for some in case.groupings() if case.contended(some) * target <= 1)
+        assert used(fewest) == wanted, case
+        with pytest.raises(ImpossibleTarget):
+            case.plan(turns="better", objective="fewest_cores", target={"throughput_per_s": 1.001 / best})
+
+
+def fits(case: Case, some: Grouping, nodes: int, memory: float) -> bool:
+    """Whether the groups can be put on the nodes, by trying all ways."""
+    sizes = [nodes] * (case.cores // nodes) + ([case.cores % nodes] if case.cores % nodes else [])
+    peaks = np.broadcast_to(case.peak_bytes, len(case.keys))
+    for where in itertools.product(range(len(sizes)), repeat=len(some.sizes)):
+        cores = [
+            sum(size for size, at in zip(some.sizes, where, strict=True) if at == node) for node in range(len(sizes))
+        ]
+        needs = [
+            sum(peaks[row] for rows, at in zip(some.groups, where, strict=True) if at == node for row in rows)
+            for node in range(len(sizes))
+        ]
+        if all(c <= s for c, s in zip(cores, sizes, strict=True)) and max(needs) <= memory:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_groups_lie_on_nodes_with_their_memory(seed: int, nodes: int) -> None:
+    rng = np.random.default_rng(50 + seed)
+    checked = 0
+    for plain in cases(20 + seed, least=3):
+        case = Case(plain.seconds, max(plain.cores, 3), peak_bytes=rng.choice([1.0, 2.0], len(plain.seconds)) * 1e9)
+        memory = 4e9
+        possible = [some for some in case.groupings(widest=nodes) if fits(case, some, nodes, memory)]
+        given = {"nodes": nodes, "memory_bytes": memory, "turns": "better"}
+        if not possible:
+            with pytest.raises(ImpossibleTarget):
+                case.plan(**given)
+            continue
+        checked += 1
+        answer = case.plan(**given)
+        best = min(case.period(some) for some in possible)
+        assert answer.throughput_per_s == pytest.approx(1 / best, rel=1e-9), case
+        if answer.groups:  # cores of one's own are preferred, even if they are more
+            assert used(answer) == min(sum(some.sizes) for some in possible if case.period(some) <= best * (1 + 1e-12))
+        for cores, keys in answer.groups:
+            assert len({answer.placement[key] for key in keys}) == 1
+            assert cores <= nodes
+    assert checked >= 4
+
+
+def joined() -> Network:
+    """a, then b and c at the same time, then d."""
+    boxes = [{"kind": "box", "name": name} for name in NAMES]
+    return network_from_nodes([*boxes, {"kind": "join", "children": [1, 2]}, {"kind": "series", "children": [0, 4, 3]}])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_branches_of_a_join_that_share_cores_go_one_after_the_other(seed: int) -> None:
+    for case in cases(30 + seed, least=4):
+
+        def latency(some: Grouping, case: Case = case) -> float:
+            a, b, c, d = case.times(some)
+            return a + d + (b + c if some.of[1] == some.of[2] else max(b, c))
+
+        answer = case.plan(joined(), objective="latency", turns="better")
+        assert answer.latency_s == pytest.approx(min(map(latency, case.groupings())), rel=1e-9), case
+
+
+def chained(case: Case, some: Grouping, rate: float) -> float:
+    """Mean time of a record in a pipeline of groups, first come, first served, by Simon's equations and QNA."""
+    s, v, n = case.times(some), case.variation, len(case.keys)
+    if any(rate * sum(s[row] for row in rows) >= 1 for rows in some.groups):
+        return np.inf
+    matrix, right = np.zeros((n, n)), np.zeros(n)
+    found: list[Any] = []
+    for c in range(n):
+        mine = some.groups[some.of[c]]
+        ahead = np.zeros((n, n + 1))
+        follows = c > 0 and some.of[c - 1] == some.of[c]
+        for d in mine:
+            if not follows:
+                ahead[d, d], ahead[d, n] = rate, rate * s[d]
+            elif d > 0 and some.of[d - 1] == some.of[c]:
+                ahead[d] = found[c - 1][d - 1]
+            else:
+                ahead[d, c - 1], ahead[d, n] = rate, rate * s[c - 1]
+        found.append(ahead)
+        wait = sum(ahead[d] * s[d] for d in mine)
+        if not follows:  # who is being served is half done, not just begun
+            wait = wait.copy()
+            wait[n] = sum(rate * s[d] ** 2 * (1 + v) / 2 for d in mine)
+        matrix[c], right[c] = wait[:n], wait[n]
+    factors = calmer(case, some, rate)
+    return float((np.linalg.solve(np.eye(n) - matrix, right) * [factors[g] for g in some.of]).sum()) + sum(s)
+
+
+def calmer(case: Case, some: Grouping, rate: float) -> list[float]:
+    """How streams from other groups change the waits of each group: QNA's equations, by iteration, group by group."""
+    s, n, groups = case.times(some), len(case.keys), range(len(some.groups))
+    rho = [rate * sum(s[row] for row in rows) for rows in some.groups]
+    mean = [sum(s[row] for row in rows) / len(rows) for rows in some.groups]
+    served = [
+        sum(s[row] ** 2 for row in rows) / len(rows) * (1 + case.variation) / mean[g] ** 2 - 1
+        for g, rows in enumerate(some.groups)
+    ]
+    came = [1.0 for _ in groups]
+    for _ in range(200):
+        left = [1 + (1 - rho[g] ** 2) * (came[g] - 1) + rho[g] ** 2 * (served[g] - 1) for g in groups]
+        new = []
+        for g in groups:
+            # Each visit that comes from outside the group: from the network's entry, or from another group.
+            before = [None if c == 0 else some.of[c - 1] for c in range(n) if some.of[c] == g]
+            outside = [h for h in before if h != g]
+            total = 0.0
+            for h in outside:
+                if h is None:
+                    total += 1.0
+                else:
+                    share = sum(1 for c in range(1, n) if some.of[c] == g and some.of[c - 1] == h) / len(some.groups[h])
+                    total += share * left[h] + 1 - share
+            new.append(total / len(outside))
+        came = new
+    return [(came[g] + served[g]) / (1 + served[g]) for g in groups]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("load", [0.3, 0.8])
+def test_queues_for_turns(seed: int, load: float) -> None:
+    for case in cases(40 + seed, most=3, variation=0.4):
+        every = list(case.groupings())
+        rate = load / min(case.period(some) for some in every)
+        answer = case.plan(objective="latency", turns="better", arrival_per_s=rate)
+        if not answer.groups:
+            continue  # cores of one's own, which the queues of the search judge
+        best = min(chained(case, some, rate) for some in every if len(some.sizes) < len(case.keys))
+        assert answer.latency_queued_s == pytest.approx(best, rel=1e-6), case
+        limit = 1.5 * best
+        fewest = case.plan(objective="fewest_cores", arrival_per_s=rate, target={"latency_s": limit}, turns="better")
+        wanted = min(sum(some.sizes) for some in every if chained(case, some, rate) <= limit)
+        assert used(fewest) <= wanted, case
+        with pytest.raises(ImpossibleTarget):
+            case.plan(objective="latency", turns="better", arrival_per_s=rate / load * 1.001)
+
+
+WEIGHTS: list[dict[str, float]] = [
+    {"core_s": 1.0, "record": 4.0}, {"core_s": 1.0, "record": 8.0, "latency_s": 1.0}, {"latency_s": 2.0, "record": 1.0},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_lowest_cost(weights: dict[str, float]) -> None:
+    for case in cases(60):
+
+        def cost(some: Grouping, case: Case = case) -> float:
+            value = lambda name: weights.get(name, 0.0)  # noqa: E731
+            rate = 1 / case.period(some)
+            late = value("latency_s") * rate * sum(case.times(some))
+            return value("core_s") * sum(some.sizes) + late - value("record") * rate
+
+        answer = case.plan(objective="cost", weights=weights, turns="better")
+        assert answer.cost_per_s == pytest.approx(min(map(cost, case.groupings())), rel=1e-9), case
+        assert answer.gap == 0.0 or not answer.groups
+
+
+def test_the_front() -> None:
+    for case in cases(70):
+        every = {
+            (sum(some.sizes), round(case.period(some), 9), round(sum(case.times(some)), 9)) for some in case.groupings()
+        }
+        best = {
+            point
+            for point in every
+            if not any(o != point and all(a <= b for a, b in zip(o, point, strict=True)) for o in every)
+        }
+        front = case.plan(objective="pareto", turns="better").front
+        assert {(p.used, round(1 / p.throughput_per_s, 9), round(p.latency_s, 9)) for p in front} == best, case
+        for point in front:
+            cores = [point.cores[key] for key in case.keys]
+            assert point.used == (sum(size for size, _ in point.groups) or sum(cores))
+
+
+JUDGED: list[tuple[dict[str, Any], Callable[[Any], float]]] = [
+    ({"objective": "latency", "arrival_per_s": 0.0}, lambda answer: answer.latency_queued_s),
+    ({"objective": "cost", "weights": WEIGHTS[1]}, lambda answer: answer.cost_per_s),
+    ({"objective": "throughput"}, lambda answer: -answer.throughput_per_s),
+]
+
+
+@pytest.mark.parametrize(("asked", "value"), JUDGED)
+def test_a_descent_tells_how_far_from_the_best_it_may_be(asked: dict[str, Any], value: Callable[[Any], float]) -> None:
+    gaps = []
+    for drawn in cases(80, least=3):
+        case = Case(drawn.seconds, 2, contention=0.1, variation=0.2)
+        if "arrival_per_s" in asked:
+            asked = {**asked, "arrival_per_s": 0.5 * case.plan().throughput_per_s}
+        best, found = case.plan(**asked), case.plan(**asked, work_max=12)
+        better, worse = value(best), value(found)
+        assert worse >= better - 1e-9 * abs(better)
+        assert found.steps <= 40
+        if found.gap is not None and asked["objective"] == "latency":
+            assert worse <= better * (1 + found.gap) * (1 + 1e-9)
+            gaps.append(worse / better - 1)
+        if asked["objective"] == "throughput":
+            assert -better <= -worse / (1 - found.gap) * (1 + 1e-9)
+    assert not gaps or np.median(gaps) < 0.05

@@ -1,0 +1,91 @@
+"""Profiles of runs: forgotten, and what is stored of them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stored import Stored
+from task_program import Program, recursive
+
+from advisor.domain.task_events import NO_EVENTS, TaskEvents
+from advisor.engine import Engine
+from advisor.errors import InvalidValue
+
+ONE, TWO = bytes(15) + b"\1", bytes(15) + b"\2"
+
+
+def producers(engine: Engine) -> list[tuple[str, bytes]]:
+    return [
+        (run["producer"], run["incarnation"])
+        for run in engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
+    ]
+
+
+def profile(engine: Engine, producer: str) -> dict[str, Any]:
+    return engine.profiles.answer(producer, None, nodes=True, diagnosis=False, ended=True)["profile"]
+
+
+@pytest.fixture(scope="module")
+def halves() -> tuple[TaskEvents, TaskEvents]:
+    """A run of two threads in two batches, in order of time."""
+    whole = Program(2, recursive(4, 2, 700)).run()
+    ordered = whole.records[whole.records["time"].argsort(kind="stable")]
+    middle = len(ordered) // 2
+    first = TaskEvents(ordered[:middle], strings=whole.strings)
+    return first, TaskEvents(ordered[middle:], ended=True)
+
+
+def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEvents, TaskEvents]) -> None:
+    engine, stored = Engine(), Stored()
+    for producer, incarnation in (("p", ONE), ("p", TWO), ("q", ONE)):
+        for number, events in enumerate(halves, 1):
+            engine.events_batch(producer, incarnation, number, events)
+    stored.commit(engine.snapshot())
+    kept = profile(engine, "q")
+    learned = engine.advisor.status(components=None)["components"]
+    answer = engine.forget_profile_batch("p", TWO, 3, {"producer": "p", "incarnation": ONE})
+    assert (answer["profile"]["runs"], answer["sequence"]) == (1, 3)
+    assert answer["profile"]["events"] == sum(map(len, halves))
+    assert engine.forget_profile_batch("p", TWO, 3, {"producer": "p", "incarnation": ONE})["replayed"]
+    assert producers(engine) == [("q", ONE), ("p", TWO)]
+    assert engine.forget_profile({"producer": "p"})["profile"]["runs"] == 1
+    with pytest.raises(InvalidValue, match="q"):
+        engine.forget_profile({"producer": "p"})
+    engine.mark_changed(engine.snapshot())
+    stored.commit(engine.snapshot())
+    for each in (engine, Engine.restore(stored.snapshot())):
+        assert producers(each) == [("q", ONE)]
+        assert profile(each, "q") == kept
+        assert each.advisor.status(components=None)["components"] == learned  # components are forgotten by their names
+        assert each.advisor.components.totals["profiles_forgotten"] == 2
+        for number, events in enumerate(halves, 1):  # a new run takes a free place
+            each.events_batch("r", ONE, number, events)
+        mine = deepcopy(stored)
+        mine.commit(each.snapshot())
+        again = Engine.restore(mine.snapshot())
+        assert sorted(producers(again)) == [("q", ONE), ("r", ONE)]
+        assert profile(again, "r") == profile(each, "r") == kept
+
+
+def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -> None:
+    engine, stored = Engine(), Stored()
+    engine.events_batch("p", ONE, 1, halves[0])
+    engine.forget_profile({"producer": "p"})
+    assert producers(engine) == []
+    stored.commit(engine.snapshot())
+    for each in (engine, Engine.restore(stored.snapshot())):
+        assert producers(each) == []
+        each.events_batch("p", ONE, 2, halves[1])
+        assert producers(each) == [("p", ONE)]
+        told = profile(each, "p")
+        assert told["measures"]["begins"] > 0
+        assert "refused_unknown_string" not in told["notes"]  # the names that it has sent are known still
+    ((key, first),) = engine.profiles.runs.items()
+    assert key == ("p", ONE)
+    assert first.profiler.accepted < len(halves[1])  # ends of tasks whose begin is forgotten
+    engine.events_batch("p", ONE, 3, replace(NO_EVENTS, ended=True))
+    engine.forget_profile({"producer": "p"})
+    assert not engine.profiles.runs

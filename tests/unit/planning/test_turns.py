@@ -1,0 +1,179 @@
+"""Plans in turns: every option is planned, large cases keep their bounds, and what cannot be is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import network_from_nodes, series
+from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, Unsupported
+from advisor.network import parse
+from advisor.planning import Request, plan, sentences
+from advisor.planning.asked.visits import visits_of
+from advisor.planning.in_turns.queues import waits
+from advisor.planning.in_turns.successions import Succession, successions
+from advisor.planning.queues.structure import structure_of
+
+COUNTS = np.array([1, 2, 4, 8])
+NET = series("a", "b", "c", "d")
+TIMES = np.array([[4, 2.2, 1.3, 0.9], [2, 1.1, 0.7, 0.6], [1, 0.6, 0.5, 0.6], [3, 1.6, 0.9, 0.6]])
+TABLE = TabulatedCurves.of(COUNTS, TIMES, upper_s=1.1 * TIMES, variation=0.5, contention=0.05, peak_bytes=1e9)
+AMDAHL = AmdahlCurves(np.full(4, 0.1), np.array([4.0, 2.0, 1.0, 3.0]))
+
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"objective": "latency"}, {"objective": "pareto"}, {"objective": "cost", "weights": {"core_s": 1, "record": 10}},
+    {"objective": "fewest_cores", "target": {"throughput_per_s": 0.15}},
+    {"objective": "fewest_cores", "target": {"latency_s": 6.0}}, {"minimum": {"a": 2}}, {"maximum": {"a": 1}},
+    {"instances_max": 3}, {"allowed": "powers_of_two"}, {"pinned": {"a": 2}},
+    {"pinned": {"a": {"cores": 1, "instances": 2}}}, {"nodes": 2}, {"memory_bytes": 5e9},
+    {"nodes": 2, "memory_bytes": 2.5e9}, {"arrival_per_s": 0.1}, {"arrival_per_s": 0.1, "objective": "latency"},
+    {"arrival_per_s": 0.1, "objective": "latency", "quantile": 0.95}, {"arrival_per_s": 0.1, "arrival_variation": 4.0},
+    {"objective": "latency", "quantile": 0.95}, {"scale": {"a": 0.5}}, {"level": 0.9}, {"work_max": 5},
+    {"arrival_per_s": 0.1, "objective": "cost", "weights": {"core_s": 1, "latency_s": 1}},
+    {"arrival_per_s": 0.1, "objective": "fewest_cores", "target": {"latency_s": 20.0}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", OPTIONS)
+@pytest.mark.parametrize("curves", [TABLE, AMDAHL])
+def test_every_option_is_planned_on_fewer_cores_than_components(curves: Any, asked: dict[str, Any]) -> None:
+    answer = plan(NET, curves, Request(cores=3, **asked))
+    assert sorted(key for _, keys in answer.groups for key in keys) == sorted(NET.keys)
+    assert answer.used + answer.spare == 3
+    for size, keys in answer.groups:
+        assert all(answer.cores[key] * answer.instances[key] <= size for key in keys)
+    assert 0 < max((answer.utilization or {}).values()) <= 1
+    assert all(isinstance(line, str) for line in sentences(answer))
+    assert answer.as_dict()["groups"]
+    if "arrival_per_s" in asked:
+        assert answer.latency_queued_s is not None
+        assert answer.latency_queued_s > answer.latency_s
+    if "quantile" in asked and curves is TABLE:
+        assert answer.latency_quantile_s is not None
+        assert answer.latency_quantile_s > (answer.latency_queued_s or answer.latency_s)
+    if "nodes" in asked:
+        assert answer.placement is not None
+        assert all(max(keys) <= 1 for keys in answer.placement.values())
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "field"),
+    [
+        ({"memory_bytes": 3e9}, ImpossibleTarget, "a"),
+        ({"nodes": 1, "pinned": {"a": 2}}, InvalidValue, "minimum.a"),
+        ({"pinned": {"a": 4}}, InvalidValue, "minimum.a"),
+        ({"minimum": {"b": 4}}, InvalidValue, "minimum.b"),
+        ({"arrival_per_s": 9.0, "objective": "latency"}, ImpossibleTarget, None),
+        ({"objective": "fewest_cores", "target": {"latency_s": 0.1}, "arrival_per_s": 0.1}, ImpossibleTarget, None),
+        ({"objective": "fewest_cores", "target": {"throughput_per_s": 0.4}}, ImpossibleTarget, None),
+        ({"pinned": {"a": {"instances": 2}}, "arrival_per_s": 0.1}, Unsupported, "pinned.a"),
+    ],
+)
+def test_what_cannot_be_is_refused(asked: dict[str, Any], error: type[AdvisorError], field: str | None) -> None:
+    with pytest.raises(error) as raised:
+        plan(NET, TABLE, Request(cores=3, **asked))
+    assert field is None or raised.value.field == field
+    if error is ImpossibleTarget:
+        assert raised.value.bound is not None
+
+
+def test_instances_are_capped_where_they_would_not_fit_into_memory_and_it_is_said() -> None:
+    curves = TabulatedCurves.of(COUNTS, TIMES, peak_bytes=1e9)
+    free = plan(NET, curves, Request(cores=3, instances_max=3))
+    capped = plan(NET, curves, Request(cores=3, instances_max=3, memory_bytes=5e9))
+    assert sum(free.instances.values()) > 5
+    assert sum(capped.instances.values()) <= 5
+    assert capped.gap is None
+    assert "memory" in {reason.code for reason in capped.why}
+
+
+def large(n: int, seed: int, **more: Any) -> TabulatedCurves:
+    rng = np.random.default_rng(seed)
+    seconds = rng.lognormal(0, 1, (n, 1)) * (rng.random((n, 1)) * 0.3 + 0.7 / COUNTS)
+    return TabulatedCurves.of(COUNTS, seconds, **more)
+
+
+def test_large_cases_keep_nodes_and_bounds() -> None:
+    network = series(*(f"c{row}" for row in range(14)))
+    curves = large(14, 1, peak_bytes=1e9, variation=0.3)
+    plain = plan(network, curves, Request(cores=9))
+    placed = plan(network, curves, Request(cores=9, nodes=3, memory_bytes=6e9))
+    assert placed.placement is not None
+    assert plain.gap is not None
+    assert placed.gap is not None
+    bound = plain.throughput_per_s / (1 - plain.gap)
+    assert placed.throughput_per_s <= bound * (1 + 1e-9)
+    needs, cores = np.zeros(3), np.zeros(3)
+    for size, keys in placed.groups:
+        node = placed.placement[keys[0]][0]
+        assert all(placed.placement[key] == (node,) for key in keys)
+        needs[node] += len(keys) * 1e9
+        cores[node] += size
+    assert needs.max() <= 6e9
+    assert cores.max() <= 3
+
+
+def test_a_large_front_holds_the_best_of_each_kind_and_nothing_that_is_bettered() -> None:
+    network, curves = series(*(f"c{row}" for row in range(8))), large(8, 2)
+    answer = plan(network, curves, Request(cores=7, objective="pareto"))
+    points = [(point.used, 1 / point.throughput_per_s, point.latency_s) for point in answer.front]
+    assert not any(
+        one != other and all(a <= b for a, b in zip(one, other, strict=True)) for one in points for other in points
+    )
+    fastest = plan(network, curves, Request(cores=7))
+    lowest = plan(network, curves, Request(cores=7, objective="latency"))
+    assert min(period for _, period, _ in points) == pytest.approx(1 / fastest.throughput_per_s)
+    assert min(latency for _, _, latency in points) == pytest.approx(lowest.latency_s)
+    middle = sorted(points, key=lambda point: point[1])[len(points) // 2]
+    assert plan(network, curves, Request(cores=middle[0])).throughput_per_s >= 1 / middle[1] * (1 - 1e-9)
+
+
+def test_costs_and_contention_of_many_components_tell_a_gap_that_holds() -> None:
+    network = series(*(f"c{row}" for row in range(9)))
+    weights = {"core_s": 1.0, "record": 20.0}
+    answer = plan(network, large(9, 3), Request(cores=8, objective="cost", weights=weights))
+    # Without a price of waiting the best is that of some number of cores, each of which is solved exactly.
+    costs = [cores - 20.0 * plan(network, large(9, 3), Request(cores=cores)).throughput_per_s for cores in range(1, 9)]
+    assert answer.cost_per_s == pytest.approx(min(costs))
+    contended = plan(network, large(9, 3, contention=0.05), Request(cores=8))
+    free = plan(network, large(9, 3), Request(cores=8))
+    assert contended.throughput_per_s < free.throughput_per_s
+    assert contended.gap is not None
+    assert contended.throughput_per_s >= free.throughput_per_s * (1 - contended.gap) * (1 - 1e-9)
+
+
+def test_who_follows_whom() -> None:
+    network = parse("a .. (b | c) .. d")
+    visits = visits_of(network, Request(cores=4, shares=[[0.25, 0.75]]))
+    found, enters = successions(structure_of(network, visits))
+    a, b, c, d = (network.keys.index(key) for key in "abcd")
+    assert found[a, b] == found[a, c] == 1.0
+    assert (found[b, d], found[c, d]) == (0.25, 0.75)
+    assert found.sum() == pytest.approx(3.0)
+    assert enters.tolist() == [1.0 if key == "a" else 0.0 for key in network.keys]
+    loop = network_from_nodes(
+        [{"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}, {"kind": "series", "children": [0, 1]},
+         {"kind": "feedback", "children": [2]}]
+    )  # fmt: skip
+    again, first = successions(structure_of(loop, visits_of(loop, Request(cores=2, returns=[0.5]))))
+    assert first.tolist() == pytest.approx([0.5, 0.0])
+    assert again[0, 1] == 1.0
+    assert again[1, 0] == pytest.approx(0.5)  # of two passes one follows the other
+
+
+def test_one_component_is_a_queue_of_its_own() -> None:
+    """Pollaczek and Khinchine; and Takacs: an exponential service waits with E[W^2] = 2 rho s^2 / (1 - rho)^2."""
+    alone, one, rho = Succession(np.zeros((1, 1)), np.ones(1)), np.ones(1), 0.7
+    mean, variance = waits(np.zeros(1, np.int64), (0.7, 1.0), one, one, one, alone)
+    assert mean == pytest.approx(rho / (1 - rho))
+    assert variance == pytest.approx(2 * rho / (1 - rho) ** 2 - (rho / (1 - rho)) ** 2)
+    # Kingman, and Allen and Cunneen: (c_a^2 + c_s^2) / 2 times M/M/1.
+    for between, served in ((0.0, 1.0), (3.0, 0.5)):
+        told, _ = waits(np.zeros(1, np.int64), (0.7, between), one, one, served * one, alone)
+        assert told == pytest.approx((between + served) / 2 * rho / (1 - rho))
+    two = Succession(np.zeros((2, 2)), np.ones(2))
+    full, _ = waits(np.zeros(2, np.int64), (0.5, 1.0), np.ones(2), np.ones(2), np.ones(2), two)
+    assert np.isinf(full).all()

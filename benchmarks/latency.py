@@ -4,7 +4,8 @@
 
 At rest: a round is 500 echoes of the bare pair, 500 `predict` on a clean model and 100 `predict` right after a new row, on
 the same core, interleaved. Under load: batches of 10,000 rows on 10,000 components in columns, at their peak rate and at
-80 % of it, with and without a state file, while another process asks.
+80 % of it, with and without a state file, while another process asks. Beside a large message: one of 20,000 rows for 500 new
+components, of which thousands are predicted before they are learned, while another connection asks what is solved already.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import multiprocessing
 import os
 import platform
+import select
 import socket
 import statistics
 import subprocess
@@ -32,6 +34,7 @@ import numpy as np
 
 PROGRAM = "import sys, json; from advisor.service import load_config, run; run(load_config(**json.loads(sys.argv[1])))"
 ROWS, COMPONENTS = 10_000, 10_000
+LARGE_ROWS, LARGE_COMPONENTS = 20_000, 500
 WINDOW = 64  # batches on their way: two commits of many components
 
 
@@ -199,13 +202,46 @@ def under_load(seconds: float) -> None:
     print(f"durability costs {1 - peaks[True] / peaks[False]:.0%} of the peak")
 
 
+def beside_a_large_message(repeats: int) -> None:
+    rng = np.random.default_rng(3)
+    x, p = np.exp(rng.uniform(0, 9, LARGE_ROWS)), rng.choice([1.0, 2.0, 4.0, 8.0, 16.0], LARGE_ROWS)
+    t = 1e-4 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1, LARGE_ROWS)
+    names = [f"new-{i}" for i in rng.integers(0, LARGE_COMPONENTS, LARGE_ROWS)]
+    large = {"rows": [list(row) for row in zip(names, x.tolist(), p.tolist(), t.tolist(), strict=True)]}
+    message = msgpack.packb([0, 1, "observe_rows", [large]])
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as place, service(Path(place), state=False) as (path, _):
+            asking, sending = Wire(path), Wire(path)
+            rows = [
+                ["matmul", float(x), float(p), 1e-4 * x * (0.1 + 0.9 / p)] for x in range(1, 60) for p in (1, 2, 4, 8)
+            ]
+            asking.call("observe_rows", {"rows": rows})
+            asking.call("predict", "matmul", 30.0, 4)
+            time.sleep(2.0)  # until what is compiled has been loaded
+            times: list[float] = []
+            begun = time.perf_counter()
+            sending.socket.sendall(message)
+            while not select.select([sending.socket], [], [], 0)[0]:
+                asked = time.perf_counter()
+                asking.call("predict", "matmul", 30.0, 4)
+                times.append(time.perf_counter() - asked)
+            took = time.perf_counter() - begun
+            _, _, error, _ = sending.message()
+            if error is not None:
+                raise RuntimeError(error)
+        print(f"{LARGE_ROWS} rows of {LARGE_COMPONENTS} new components: answered after {took:.2f} s; beside it")
+        print(f"    predict, clean  {microseconds(times)}  worst {max(times) * 1e6:.0f}   {len(times)} asked")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=10)
     arguments.add_argument("--seconds", type=float, default=5.0)
+    arguments.add_argument("--large", type=int, default=3, help="large messages, each to a service of its own")
     given = arguments.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
     at_rest(given.rounds)
+    beside_a_large_message(given.large)
     under_load(given.seconds)
 
 

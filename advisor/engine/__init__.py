@@ -2,6 +2,6 @@
 
 from advisor.engine.advisor import Advisor
 from advisor.engine.engine import Engine
-from advisor.models.fold import use_compiled
+from advisor.models.quick import use_compiled
 
 __all__ = ["Advisor", "Engine", "use_compiled"]

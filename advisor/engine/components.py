@@ -38,6 +38,7 @@ from advisor.models.table import Table
 SEPARATOR = "\x1f"
 MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**-20}
 TIME = "elapsed_s"
+LOOKED_UP = 64  # rows of a list of names not seen before: known names are looked up, which is quicker than to sort them
 EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
 EVENTS_KEPT = (
     256  # latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
@@ -257,6 +258,17 @@ class Components:
         cache = known.slots_of(self)
         slots = cache[columns.index]
         missing = slots == UNRESOLVED
+        unresolved = int(np.count_nonzero(missing))
+        if 0 < unresolved <= LOOKED_UP:
+            numbers: list[int] = columns.index[missing].tolist()
+            for number in set(numbers):
+                if known.valid[number]:
+                    cache[number] = self.slot_of.get(known.names[number], UNRESOLVED)
+            slots = cache[columns.index]
+            missing = slots == UNRESOLVED
+            unresolved = int(np.count_nonzero(missing))
+        if not unresolved and not columns.measures:
+            return slots, None
         if good is not None:
             missing &= good
         if missing.any() or columns.measures:

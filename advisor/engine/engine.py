@@ -7,7 +7,7 @@ the words that they changed, so a commit of the snapshot makes both durable toge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from advisor.domain import limits
 from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
+from advisor.engine import pieces
 from advisor.engine.advisor import Advisor
 from advisor.engine.components import Event
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
@@ -39,6 +40,11 @@ class Engine:
         As for `Advisor`.
     producers_max : int
         Producers remembered; further ones are refused until some are evicted.
+
+    Attributes
+    ----------
+    underway : Batch or None
+        The batch that is folded piece by piece, and is not whole yet.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class Engine:
         self.producers: dict[Producer, int] = {}
         self._producers_changed: dict[Producer, None] = {}
         self._producers_gone: dict[Producer, None] = {}
+        self.underway: pieces.Batch | None = None
         self._names_taken = 0  # names 0 .. are in an earlier snapshot
 
     @property
@@ -89,6 +96,40 @@ class Engine:
         receipt = self.advisor.fold(columns)
         self._advance(key, sequence)
         return Receipt(receipt.accepted, receipt.refused, sequence)
+
+    def cuts(self, columns: Columns) -> list[int]:
+        """Return the rows at which the pieces of a batch end, the last being its length: see `begin`. Cost O(n)."""
+        self.advisor.flush()
+        return pieces.cuts(self.advisor.components, columns)
+
+    def begin(
+        self, columns: Columns, stops: Sequence[int], producer: Producer | None = None, sequence: int | None = None
+    ) -> pieces.Batch | None:
+        """Begin to fold a batch piece by piece, numbered where a producer is given; None: its number was applied before.
+
+        Until its last piece is folded the engine answers questions and takes other batches, one at a time may be folded
+        so, and there is no snapshot: it would hold rows without their number.
+
+        Raises
+        ------
+        SequenceGap, TooLarge
+            As `observe_batch`.
+        """
+        assert self.underway is None
+        if producer is not None and sequence is not None and self._is_replay(producer, sequence):
+            return None
+
+        def done() -> None:
+            self.underway = None
+            if producer is not None and sequence is not None:
+                self._advance(producer, sequence)
+
+        self.underway = pieces.Batch(self.advisor.fold, columns, stops, done)
+        return self.underway
+
+    def give_up(self) -> None:
+        """Take what was folded of the batch under way for the whole of it: the rest of it cannot be folded."""
+        self.underway = None
 
     def forget_batch(
         self, producer: str, incarnation: bytes, sequence: int, component: str, keep: float
@@ -278,7 +319,11 @@ class Engine:
     # -- snapshots --------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Return copies of all that changed since the last snapshot, and count it as taken. Cost O(changed pages)."""
+        """Return copies of all that changed since the last snapshot, and count it as taken. Cost O(changed pages).
+
+        Not while a batch is under way.
+        """
+        assert self.underway is None
         self.advisor.flush()
         components = self.advisor.components
         n = len(components)

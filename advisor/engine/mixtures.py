@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.components import Components
-from advisor.engine.supports import DIRECT_ROWS, coordinates, latest_scores, machine_number
+from advisor.engine.supports import DIRECT_ROWS, coordinates, coordinates_of, latest_scores, machine_number
 from advisor.models import counts, intervals, prediction, process, shapes
 from advisor.models.prediction import Model
-from advisor.models.process import LN2, SMOOTH, Mean, Posterior
+from advisor.models.process import LN2, SMOOTH, Grounds, Mean, Posterior
 from advisor.models.support import MACHINES_MAX, SupportTable
 
 Floats = NDArray[np.float64]
@@ -24,6 +24,7 @@ FORMS = (SMOOTH, *shapes.SHAPES)  # what can be forced beside the base tier's fo
 KEPT = (
     1_024  # mixtures kept for reuse, about 130 KB each at most; the oldest is dropped and solved again when asked for
 )
+GROUNDS_KEPT = 64  # of components that are asked for again and again, about 100 KB each at most
 SKEW_MAX = 0.5  # variance of log time beyond which the mean of a log-normal is a guess about its tail: no more is added
 FAR = 650.0  # exp of more is no double, in bytes or joules either
 FORMS_TOLD = 3  # of a mixture, in its notes
@@ -110,10 +111,12 @@ class Mixtures:
         self._components = components
         self._base = base
         self._kept: OrderedDict[tuple[int, str | None], Mixture] = OrderedDict()
+        self._grounds: OrderedDict[tuple[int, int], tuple[bytes, Grounds]] = OrderedDict()
 
     def drop(self) -> None:
         """Forget all: components changed otherwise than by new rows."""
         self._kept.clear()
+        self._grounds.clear()
 
     def one(self, slot: int, form: str | None = None) -> Mixture | None:
         """Return a component's mixture, or None when it has no support points. Solved again only when rows came since."""
@@ -130,16 +133,32 @@ class Mixtures:
             self._kept.popitem(last=False)
         return found
 
+    def _grounds_of(self, table: SupportTable, place: int, timer: float) -> Grounds:
+        """Return the grounds of a record's points. Most rows of an old component are not sampled: its points stay."""
+        key, words = (
+            (id(table), place),
+            table.words[place, table.at["coarseness"].start : table.at["score"].start].tobytes(),
+        )
+        kept = self._grounds.get(key)
+        if kept is not None and kept[0] == words:
+            return kept[1]
+        found = process.grounds_of(process.points_of(table, place, timer, quick=True), quick=True)
+        self._grounds[key] = words, found
+        if len(self._grounds) > GROUNDS_KEPT:
+            self._grounds.popitem(last=False)
+        return found
+
     def _solved(self, slot: int, form: str | None, table: SupportTable, place: int) -> Mixture:
         timer = 0.0 if self._components.kind(slot) else self._components.timer_noise_s
-        points = process.points_of(table, place, timer)
+        grounds = self._grounds_of(table, place, timer)
+        points = grounds.points
         base = self._components.table
         rows = int(base.integers("rows")[slot])
         known = [] if counts.evidence(base, slot) <= DIRECT_ROWS or table.axes > 2 else [_as_mean(self._base(slot))]
-        posterior = process.solve(points, known, form)
+        posterior = process.solve_on(grounds, known, form)
         if table.axes == 2 and counts.evidence(base, slot) > 0:  # a storage may have lost the base words alone
-            ranges = [[base[f"{axis}_{end}"][slot] for axis in "xp"] for end in ("low", "high")]
-            low, high = (coordinates(np.array([[x]]), np.array([p]))[0] for x, p in ranges)
+            ranges = [[float(base[f"{axis}_{end}"][slot]) for axis in "xp"] for end in ("low", "high")]
+            low, high = (np.array(coordinates_of([x], p)) for x, p in ranges)
         else:
             low, high = points.z.min(axis=0) / LN2, points.z.max(axis=0) / LN2
         known_machines = table.integers("machine")[place]
@@ -160,7 +179,7 @@ class _BaseMean:
     model: Model
 
     def __call__(self, z: Floats) -> Floats:
-        return np.log(prediction.values(self.model, np.exp(z[:, 0]), np.exp(z[:, 1])))
+        return prediction.log_values(self.model, z)
 
     def one(self, z: Sequence[float]) -> float:
         """Return the log time at one point, without numpy."""

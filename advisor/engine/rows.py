@@ -81,6 +81,8 @@ def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
     found: list[tuple[int, int, int]] = []
     for batch, rows in enumerate(batches):
         new: NDArray[np.int64] = np.flatnonzero(known[rows.slots] == 0)
+        if not len(new):
+            continue
         slots, first = np.unique(rows.slots[new], return_index=True)
         places = rows.at[new[first]].tolist()
         found += [(at, batch, slot) for at, slot in zip(places, slots.tolist(), strict=True)]

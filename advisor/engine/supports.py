@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models import process, support, support_fold
-from advisor.models.logarithm import log2
+from advisor.models.logarithm import log2, log2_of
 from advisor.models.support import SupportTable
 from advisor.models.support_fold import ZERO_Z, Credit
 
@@ -160,11 +160,8 @@ class Supports:
         def of_rows(rows: Ints) -> tuple[Floats, Floats]:
             return coordinates(predictors[rows, : table.axes - 1], cores[rows]), log2(elapsed[rows])
 
-        name = f"{table.axes}{kind and '.'}{kind}"
-        rows_key, spent_key = f"scores.saved.{name}", f"scores.spent.{name}"
-        credit = Credit(spent=self.totals[spent_key])
-        if rows_key in self.totals:
-            credit.rows = self.totals[rows_key]
+        rows_key, spent_key = _books(table.axes, kind)
+        credit = self._credit(table.axes, kind)
         runs = None if count is None else count.astype(np.float64)
         timer = 0.0 if kind else self.timer_noise_s
 
@@ -173,6 +170,55 @@ class Supports:
 
         support_fold.fold(table, self._place[slots], of_rows, runs, machine, credit, predict)
         self.totals[rows_key], self.totals[spent_key] = credit.rows, credit.spent
+
+    def _credit(self, axes: int, kind: str = "") -> Credit:
+        """Return what a table may spend on scoring."""
+        rows_key, spent_key = _books(axes, kind)
+        credit = Credit(spent=self.totals[spent_key])
+        if rows_key in self.totals:
+            credit.rows = self.totals[rows_key]
+        return credit
+
+    def scores_most(self, rows: int, axes: Sequence[int]) -> int:
+        """Return a bound of how many of so many rows, of the given numbers of axes, are scored. Cost O(1)."""
+        found = 0
+        for credit in map(self._credit, axes):
+            found += rows if credit.price == support_fold.ROWS_EARLY else (credit.rows + rows) // credit.price
+        return found
+
+    def scores_ahead(self, slots: Ints, axes: Ints, known: int) -> Ints:
+        """Return which rows (ascending) will be scored when a batch is folded. Cost O(n log n), nothing is changed.
+
+        Parameters
+        ----------
+        slots : int64 array (n,)
+            From `known` up: numbers of components that have no slot yet.
+        axes : int64 array (n,)
+            Of the rows of those components.
+        """
+        self._reserve(known)
+        old = slots < known
+        place = np.full(len(slots), NONE, np.int64)
+        place[old] = self._place[slots[old]]
+        found = [np.zeros(0, np.int64)]
+        for width in range(2, support.AXES_MAX + 1):
+            table = self.tables.get(f"support-{width}")
+            number = next((i for i, one in enumerate(self._ordered) if one is table), NONE)
+            mine = axes == width
+            record = 8 * sum(words for _, words, _, _ in support.fields_of(width))
+            mine &= ~old & (self.used_bytes + record <= self.memory_bytes)
+            if number != NONE:
+                mine[old] = (self._home[slots[old]] == number) & (place[old] != NONE)
+            rows = np.flatnonzero(mine)
+            if not len(rows):
+                continue
+            seen = np.zeros(len(rows), np.int64)
+            if table is not None:
+                counted = place[rows] != NONE
+                seen[counted] = table.count("seen")[place[rows[counted]]]
+            candidates = support_fold.candidates(slots[rows], seen)
+            found.append(rows[self._credit(width).spend(candidates, len(rows))])
+        return np.sort(np.concatenate(found))
 
     def shift_level(self, slot: int, log2_ratio: float) -> None:
         """Carry a component's points to a new level: it has changed."""
@@ -218,6 +264,12 @@ class Supports:
                 yield table, owners[owners >= 0]
 
 
+def _books(axes: int, kind: str) -> tuple[str, str]:
+    """Return the totals in which a table's credit is kept: rows saved, scores made."""
+    name = f"{axes}{kind and '.'}{kind}"
+    return f"{ACCOUNTS}saved.{name}", f"{ACCOUNTS}spent.{name}"
+
+
 def coordinates(predictors: Floats, cores: Floats) -> Floats:
     """Return z (n, axes): log2 of predictors (n, d) and cores (n,)."""
     z = np.empty((len(cores), predictors.shape[1] + 1))
@@ -226,6 +278,11 @@ def coordinates(predictors: Floats, cores: Floats) -> Floats:
         z[:, axis] = np.where(x > 0, np.maximum(log2(np.where(x > 0, np.maximum(x, TINY), 1.0)), ZERO_Z), ZERO_Z)
     z[:, -1] = log2(cores)
     return z
+
+
+def coordinates_of(predictors: Sequence[float], cores: float) -> list[float]:
+    """Return what `coordinates` gives for one point, to the bit."""
+    return [*(max(log2_of(max(x, TINY)), ZERO_Z) if x > 0 else ZERO_Z for x in predictors), log2_of(cores)]
 
 
 TINY = 2.0**-1022  # the least number that `log2` takes

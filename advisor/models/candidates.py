@@ -16,6 +16,7 @@ Proportional: the joint form with S(x) = b x, the boundary of a + b x with non-n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from operator import mul, sub
 from typing import Any
 
@@ -85,18 +86,25 @@ class Sums:
             [list(r) for r in right.reshape(2, COEFFICIENTS, -1)] if many else _cut(right, COEFFICIENTS)
         )
         self.square, self.evidence = entry(part["square"]), entry(evidence(part))
-        scale = np.where(part["scale"] > 0, part["scale"], 1.0)
-        origin = np.where(np.isfinite(part["origin"]), part["origin"], 0.0)
-        seen = part["x_high"] >= part["x_low"]
-        self.low = entry(np.where(seen, (part["x_low"] - origin) / scale, 0.0))
-        self.high = entry(np.where(seen, (part["x_high"] - origin) / scale, 0.0))
-        self.offset = entry(origin / scale)  # x / scale = offset + u
+        names = ("scale", "origin", "x_low", "x_high", "p_low", "p_high", "t_low")
+        scale, origin, x_low, x_high, p_low, p_high, t_low = (entry(part[name]) for name in names)
+        where = np.where if many else _one_or_other
+        scale = where(scale > 0, scale, 1.0)
+        origin = where(np.isfinite(origin) if many else isfinite(origin), origin, 0.0)
+        seen = x_high >= x_low
+        self.low = where(seen, (x_low - origin) / scale, 0.0)
+        self.high = where(seen, (x_high - origin) / scale, 0.0)
+        self.offset = origin / scale  # x / scale = offset + u
         # A curve that dips below zero by less than the timer's noise is as good as zero there; prediction has a floor.
-        self.floor = entry(np.where(seen, FLOOR_SHARE * part["t_low"], 0.0) - timer_noise_s)
-        self.p_high = entry(np.where(seen, part["p_high"], 1.0))
-        self.p_low = entry(np.where(seen, part["p_low"], 1.0))
-        self.one_p = entry((part["p_low"] >= part["p_high"]) * 1.0)
+        self.floor = where(seen, FLOOR_SHARE * t_low, 0.0) - timer_noise_s
+        self.p_high = where(seen, p_high, 1.0)
+        self.p_low = where(seen, p_low, 1.0)
+        self.one_p = (p_low >= p_high) * 1.0
         self.free = Elimination(*_free_normal(self.gram, self.right))
+
+
+def _one_or_other(condition: Any, one: Any, other: Any) -> Any:
+    return one if condition else other
 
 
 def _cut(block: Floats, length: int) -> list[list[float]]:

@@ -321,6 +321,9 @@ def _learn(table: Table, rows: Rows, w: Floats) -> None:
 
 
 def _add_sums(table: Table, slots: Ints, u: Floats, p: Floats, t: Floats, w: Floats) -> None:
+    if len(slots) == 1:
+        _add_sums_of_one(table, int(slots[0]), float(u[0]), float(p[0]), float(t[0]), float(w[0]))
+        return
     gram, right = table.words[AT["gram"]], table.words[AT["right"]]
     q = 1.0 / p
     np.add.at(table["square"], slots, w * t * t)
@@ -332,3 +335,21 @@ def _add_sums(table: Table, slots: Ints, u: Floats, p: Floats, t: Floats, w: Flo
                 np.add.at(right[COEFFICIENTS * power + m], slots, term * t)
             term = term * q
         w = w * u
+
+
+def _add_sums_of_one(table: Table, slot: int, u: float, p: float, t: float, w: float) -> None:
+    """Add what `_add_sums` adds for one row, to the bit: a third of the calls' time, which is that of numpy's."""
+    q = 1.0 / p
+    gram, right = [0.0] * (3 * MOMENTS), [0.0] * (2 * COEFFICIENTS)
+    square = w * t * t
+    for m in range(MOMENTS):
+        term = w
+        for power in range(3):
+            gram[MOMENTS * power + m] = term
+            if m < COEFFICIENTS and power < 2:
+                right[COEFFICIENTS * power + m] = term * t
+            term = term * q
+        w = w * u
+    table.words[AT["gram"], slot] += gram
+    table.words[AT["right"], slot] += right
+    table.words[AT["square"].start, slot] += square

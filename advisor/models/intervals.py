@@ -32,11 +32,12 @@ def reach(scores: Floats, level: float, freedom: float) -> tuple[float, float]:
     freedom = min(max(round(freedom), FREEDOM_LEAST), FREEDOM_MOST)
     tail = 0.5 * (1.0 - level)
     seen = max(tail, TAIL)
-    believed = _believed(freedom)
+    believed, mean_size = _believed(freedom)
     if len(scores):
-        size = float(np.minimum(np.abs(scores), SIZE_MOST).sum()) / float(np.abs(believed).mean())
+        size = float(np.add.reduce(np.minimum(np.abs(scores), SIZE_MOST))) / mean_size
         believed = believed * ((SIZE_BELIEVED + size) / (SIZE_BELIEVED + len(scores)))
-    together = np.sort(np.concatenate([scores, believed]))
+    together = np.concatenate([scores, believed])
+    together.sort()
     low, high = _at(together, seen), _at(together, 1.0 - seen)
     if seen > tail:
         heavy = min(freedom, FREEDOM_STRETCHED)
@@ -54,7 +55,9 @@ def _at(ordered: Floats, share: float) -> float:
 
 
 @lru_cache(maxsize=128)
-def _believed(freedom: float) -> Floats:
+def _believed(freedom: float) -> tuple[Floats, float]:
+    """Return the scores that are believed, and their mean size."""
     unit = sqrt((freedom - 2.0) / freedom)  # scores are in sd
     half = [quantile(2.0 * (i + 0.5) / BELIEVED, freedom) * unit for i in range(BELIEVED // 2)]
-    return np.array([*(-value for value in reversed(half)), *half])
+    scores = np.array([*(-value for value in reversed(half)), *half])
+    return scores, float(np.abs(scores).mean())

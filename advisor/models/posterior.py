@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from advisor.models.shapes import Shape
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mean = Callable[[Floats], Floats]  # log time at points (n, axes)
+
+COMPILED: list[Any] = []  # the module of compiled kernels, once `quick.use_compiled` has been called
 
 LN2 = 0.6931471805599453
 ROOT3 = 1.7320508075688772
@@ -36,6 +39,7 @@ UNSEEN_MACHINE = -1  # a machine that no point names: its factor is open
 REACH = 1.0  # squares go on this many times the seen range beyond it, then stay: they must not explode
 BASIS = 2 + len(LENGTHS)  # constant + linear, squares, one Matern a length
 NEARNESS = np.array([[ROOT3 / length] for length in LENGTHS])
+NEAR, SHARES = np.array([ROOT3 / length for length in LENGTHS]), np.array(SERIAL_SHARES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +88,9 @@ class Frame:
     @classmethod
     def of(cls, z: Floats) -> Frame:
         """Return the frame of points z (k, axes)."""
-        low, high = z.min(axis=0), z.max(axis=0)
+        low, high = np.minimum.reduce(z, axis=0), np.maximum.reduce(z, axis=0)
         span = REACH * (high - low)
-        return cls(z.mean(axis=0), low - span, high + span)
+        return cls(np.add.reduce(z, axis=0) / len(z), low - span, high + span)
 
     def basis(self, z: Floats, others: Floats) -> tuple[Floats, Floats]:
         """Return (BASIS, n, k): constant + linear, squares, Matern; and (BASIS, n): each at a point with itself."""
@@ -107,8 +111,8 @@ class Frame:
         near += 1.0
         out[2:] *= near
         own = np.ones((BASIS, len(z)))
-        own[0] = np.square(a).sum(axis=1)
-        own[1] = np.square(np.square(c).sum(axis=1))
+        np.add.reduce(np.square(a), axis=1, out=own[0])
+        np.square(np.add.reduce(np.square(c), axis=1), out=own[1])
         return out, own
 
     def features(self, z: Floats) -> Floats:
@@ -162,8 +166,18 @@ class _Single:
     near: Floats  # (2, k)
     ones: Floats  # (axes,)
     shares: list[float]
-    home: list[int]
     scale: list[list[float]]
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Quick:
+    """What the compiled `Posterior.one` works with."""
+
+    zero: list[float]
+    centre: list[float]
+    constants: tuple[Any, ...]  # of a kernel's arguments, those between the point and the machine
+    shares: list[float]
     noise: float
 
 
@@ -197,7 +211,7 @@ class Posterior:
     _scale: Floats  # (c, BASIS)
     _whiten: Floats  # (c, k, k)
     _alpha: Floats  # (e, k)
-    _single: _Single | None = field(default=None)
+    _single: _Single | _Quick | None = field(default=None)
 
     def at(self, z: Floats, machine: int = 0) -> tuple[Floats, Floats, Floats]:
         """Return mean and variance of log time at points (n, axes), and the variance of one run (n,) there.
@@ -263,21 +277,9 @@ class Posterior:
             return float(mean[0]), float(variance[0]), float(noise[0])
         s = self._single
         if s is None:
-            s = self._single = self._singled()
+            s = self._single = self._quick() if COMPILED else self._singled()
         z = [max(value, low) for value, low in zip(z, s.zero, strict=True)]
-        cross = self._cross(s, z)
-        added = 0.0
-        if self.machines:
-            added = MACHINE_SD * MACHINE_SD
-            if machine:
-                cross += added * (self.points.machine == machine)
-        own = self._own(s, z)
-        left: list[float] = []
-        for i, scale in enumerate(s.scale):
-            white = self._whiten[i].dot(cross[i])
-            total = added + sum(a * b for a, b in zip(scale, own, strict=True))
-            left.append(max(total - float(white.dot(white)), 0.0))
-        pulled = self._alpha.dot(cross.T).tolist()
+        left, pulled = self._pulled_quickly(s, z, machine) if isinstance(s, _Quick) else self._pulled(s, z, machine)
         entries: tuple[list[float], list[float]] | None = None
         middle: list[float] = []
         for i, mean in enumerate(self._means):
@@ -291,12 +293,46 @@ class Posterior:
             else:
                 single = getattr(mean, "one", None)  # a mean fitted elsewhere may know a quicker way for one point
                 at = float(mean(np.array([z]))[0]) if single is None else single(z)
-            middle.append(at + pulled[i][s.home[i]])
+            middle.append(at + pulled[i])
         together = sum(share * value for share, value in zip(s.shares, middle, strict=True))
         variance = 0.0
-        for share, value, home in zip(s.shares, middle, s.home, strict=True):
+        for share, value, home in zip(s.shares, middle, self._home, strict=True):
             variance += share * (left[home] + (value - together) ** 2)
         return together, variance, s.noise
+
+    def _pulled(self, s: _Single, z: list[float], machine: int) -> tuple[list[float], list[float]]:
+        """Return the variances left (c,) at one point, and what the points pull each expert's mean by (e,)."""
+        cross = self._cross(s, z)
+        added = 0.0
+        if self.machines:
+            added = MACHINE_SD * MACHINE_SD
+            if machine:
+                cross += added * (self.points.machine == machine)
+        own = self._own(s, z)
+        left: list[float] = []
+        for i, scale in enumerate(s.scale):
+            white = self._whiten[i].dot(cross[i])
+            total = added + sum(a * b for a, b in zip(scale, own, strict=True))
+            left.append(max(total - float(white.dot(white)), 0.0))
+        pulled = self._alpha.dot(cross.T).tolist()
+        return left, [pulls[home] for pulls, home in zip(pulled, self._home, strict=True)]
+
+    def _pulled_quickly(self, s: _Quick, z: list[float], machine: int) -> tuple[list[float], list[float]]:
+        """Return `_pulled`, compiled."""
+        added = MACHINE_SD * MACHINE_SD if self.machines else 0.0
+        found = COMPILED[0].one_point(np.array([z]), *s.constants, self.points.machine, machine, added).tolist()
+        covariances = len(self._scale)
+        return found[:covariances], found[covariances:]
+
+    def _quick(self) -> _Quick:
+        frame = self.frame
+        beliefs = (frame.centre, frame.low, frame.high, SLOPE_SD, SHARES, SERIAL_SD, LEVEL_SD)
+        straight, bent = COMPILED[0].features(self.points.z, *beliefs)
+        return _Quick(
+            self.points.zero.tolist(), frame.centre.tolist(),
+            (self.points.z, straight, bent, *beliefs, NEAR, self._scale, self._whiten, self._alpha, np.array(self._home)),
+            self.share.tolist(), float(self.share @ self.noise),
+        )  # fmt: skip
 
     def _cross(self, s: _Single, z: list[float]) -> Floats:
         """Return the covariances (c, k) of one point with the points."""
@@ -345,5 +381,5 @@ class Posterior:
         return _Single(
             self.points.zero.tolist(), frame.centre.tolist(), frame.low.tolist(), frame.high.tolist(), left,
             np.ascontiguousarray(z.T), np.empty((BASIS, k)), np.empty((axes, k)), np.empty(k), np.empty((len(LENGTHS), k)),
-            np.ones(axes), self.share.tolist(), self._home, self._scale.tolist(), float(self.share @ self.noise),
+            np.ones(axes), self.share.tolist(), self._scale.tolist(), float(self.share @ self.noise),
         )  # fmt: skip

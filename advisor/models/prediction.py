@@ -25,6 +25,7 @@ from advisor.models.candidates import FORMS, FRACTION_UNKNOWN, Form
 from advisor.models.demand import expected_load
 from advisor.models.elimination import TINY, Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
+from advisor.models.posterior import COMPILED
 from advisor.models.student import quantile
 from advisor.models.table import Table
 
@@ -312,9 +313,19 @@ def values(model: Model, x: Any, p: Any) -> Floats:
     return _points(model, x, p)[0]
 
 
+def log_values(model: Model, z: Floats) -> Floats:
+    """Return log times at points z (n, 2), logs of predictors and cores; compiled where that is to be had. Cost O(points)."""
+    if not COMPILED:
+        return np.log(values(model, np.exp(z[:, 0]), np.exp(z[:, 1])))
+    return COMPILED[0].curve(
+        np.ascontiguousarray(z), model.serial, model.parallel, model.origin, model.scale,
+        *model.x_range, *model.p_range, model.floor, model.scale * LIFT, float(DEGREE_MAX),
+    )  # fmt: skip
+
+
 def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return `_point` elementwise."""
-    edge = np.clip(x, *model.x_range)
+    """Return `_point` elementwise, but the ratio of the distance outside and not its log."""
+    edge = np.minimum(np.maximum(x, model.x_range[0]), model.x_range[1])
     u = (edge - model.origin) / model.scale
     (a0, a1, a2, a3), (b0, b1, b2, b3) = model.serial, model.parallel
     serial = a0 + u * (a1 + u * (a2 + u * a3))
@@ -328,13 +339,14 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     positive = np.where(value > 0, value, np.inf)
     rise = a1 + u * (2.0 * a2 + u * 3.0 * a3) + (b1 + u * (2.0 * b2 + u * 3.0 * b3)) * q
     slope = rise * scaling * edge / model.scale / positive
-    value = value * ratio ** np.clip(slope, 0.0, float(DEGREE_MAX))
-    return np.maximum(value, model.floor), u, np.log(ratio)
+    value = value * ratio ** np.minimum(np.maximum(slope, 0.0), float(DEGREE_MAX))
+    return np.maximum(value, model.floor), u, ratio
 
 
 def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return `predict_one` elementwise."""
-    value, u, log_outside = _points(model, x, p)
+    value, u, beyond = _points(model, x, p)
+    log_outside = np.log(beyond)
     own = model.own_variance(u, 1.0 / p)
     run = value * value + model.noise_s * model.noise_s
     leverage = own / run

@@ -28,11 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models import shapes
+from advisor.models.bench import NUGGET, SHAPE_SCALES, SHAPE_SDS, Bench, QuickBench, Stage
+from advisor.models.points import RUN_SD, WILD, points_of
 from advisor.models.posterior import (
+    COMPILED,
     LENGTHS,
     LEVEL_SD,
     LN2,
-    MACHINE_SD,
     SLOPE,
     SLOPE_SD,
     Frame,
@@ -41,34 +43,25 @@ from advisor.models.posterior import (
     Posterior,
     Prior,
 )
-from advisor.models.support import KEY_BITS, LOWEST, POINTS, SupportTable
 
-__all__ = ["LN2", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve"]
+__all__ = ["LN2", "NUGGET", "RUN_SD", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve"]
 
 Floats = NDArray[np.float64]
 
 BENDS = (0.0, 0.3)  # sd of the squares of z: none, or a log-slope that changes by 0.3 a factor e
 ROUGHNESS = (0.05, 0.2, 0.6)  # sd of what no simple form tells: 5, 20, 60 %
-# Of a fitted shape's correction: sd of its level and of what it leaves out, which reaches far. The first shape is as good as
-# exact, the second a good guess.
-SHAPE_SDS, SHAPE_LENGTH = ((0.02, 0.01), (0.1, 0.05)), 2.5
 SHAPE_ROUGHNESS = SHAPE_SDS[-1][1]
 INSIDE_LEAST = 0.02  # sd of z inside cells, below which they are points
-RUN_SD = 0.1  # of one run, before there are repeats: counts as one repeat
-NUGGET = 1e-8  # variance of any point's mean at least: a clock is not trusted to a hundredth of a percent
 NOISE_FACTORS = (0.1, 0.3, 3.0, 10.0)  # of the noise variance, tried where repeats are fewer than `REPEATS_ENOUGH`
 REPEATS_ENOUGH = 20
 NOISE_TOP = 2  # best forms on which they are tried
-SCATTER_LEAST = 1e-9  # of the sums: less is rounding
-WILD = 4.0  # standard deviations of a leave-one-out error
 WILD_ROUNDS = 4  # of judging them, the worst first
 WILD_POINTS = 5  # fewer points cannot tell which of them is wild
-TRIM_RUNS = 3.0  # a cell of so many runs can lose its least and its greatest
 EXPERTS = 6  # forms a posterior keeps
 SHARE_LEAST = 0.01  # of the weight, below which a form is dropped
+NOISE_TRIED = np.tile(NOISE_FACTORS, NOISE_TOP)
 SHAPE_POINTS = 3  # two points are a line whatever the shape
 POWER_STEP, POWER_MOST = 0.5, 3.0  # powers of predictors are tried in halves
-CORNER = 1e100  # of the bordered matrix below: beyond every r' C^-1 r
 
 SMOOTH = "smooth"
 # (bend, roughness, length) of the smooth family, as scales of `Frame.basis`.
@@ -80,174 +73,46 @@ SMOOTH_SCALES = np.array(
         for reach in LENGTHS
     ]
 )
-# A shape's level is a small part of the constant in the first matrix; its slopes go with it, a hundredth as free.
-SHAPE_SCALES = np.array(
-    [
-        ((level / LEVEL_SD) ** 2, 0.0, *(rough**2 if length == SHAPE_LENGTH else 0.0 for length in LENGTHS))
-        for level, rough in SHAPE_SDS
-    ]
-)
-
-
-def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0) -> Points:
-    """Return the points of a record; runs near `timer_noise_s` are as noisy as the timer. Cost O(POINTS)."""
-    used = int(table.count("points")[slot])
-    record = table.words[slot]
-    at = table.at
-    runs, y, yy, low, high = (
-        record[at[name].start : at[name].start + used] for name in ("runs", "y", "yy", "low", "high")
-    )
-    z = record[at["z"]].reshape(table.axes, POINTS)[:, :used].T / runs[:, None]
-    zero = np.where(z > LOWEST + 3.0, z, np.inf).min(axis=0) - 2.0  # x = 0: a factor of 4 below the least positive x
-    zero[~np.isfinite(zero)] = 0.0
-    z = np.maximum(z, zero)
-    mean = y / runs
-    spread = np.maximum(yy - y * mean, 0.0)
-    share, inside = _inside(table, slot, used, float(spread.sum()))
-    spread *= share
-    torn = np.zeros(used)
-    if float(runs.max(initial=0.0)) >= 2.0:
-        mean, spread, torn = _trimmed(mean, spread, runs, y, yy, low, high)
-    keys = record.view(np.int64)[at["key"]][:used]
-    square = LN2 * LN2
-    timer = np.square(timer_noise_s * np.exp2(-mean))
-    return Points(
-        z * LN2, mean * LN2, runs.copy(), spread * square, keys >> (KEY_BITS * table.axes), zero * LN2, torn * square,
-        inside * LN2, timer,
-    )  # fmt: skip
-
-
-def _inside(table: SupportTable, slot: int, used: int, spread: float) -> tuple[float, Floats]:
-    """Return the share of the spread inside cells that is no lean on z, and the sd (axes,) of z inside cells, in log2.
-
-    The sums over all rows less those between cells give z's scatter inside cells, and least squares on it what y owes to
-    z there.
-    """
-    axes, record, at = table.axes, table.words[slot], table.at
-    z = record[at["z"]].reshape(axes, POINTS)[:, :used]
-    runs, y = (record[at[name].start : at[name].start + used] for name in ("runs", "y"))
-    total = np.zeros((axes, axes))
-    upper = np.triu_indices(axes)
-    total[upper] = record[at["zz"]]
-    total = total + total.T - np.diag(np.diag(total))
-    scatter = total - (z / runs) @ z.T
-    size = np.diag(total)
-    free: NDArray[np.bool_] = np.diag(scatter) > SCATTER_LEAST * (1.0 + size)
-    if not free.any() or spread <= 0.0:
-        return 1.0, np.zeros(axes)
-    lean: Floats = (record[at["zy"]] - (z / runs) @ y)[free]
-    inner: Floats = scatter[free][:, free] + np.diag(SCATTER_LEAST * (1.0 + size[free]))
-    coefficients: Floats = np.asarray(np.linalg.solve(inner, lean), np.float64)
-    explained = float(lean @ coefficients)
-    free_rows = max(float(runs.sum()) - used, 1.0)
-    # Each coefficient takes its share by chance alone.
-    taken = float(np.count_nonzero(free))
-    share = max(spread - explained, 0.0) / spread * free_rows / max(free_rows - taken, 1.0)
-    return min(max(share, 0.0), 1.0), np.sqrt(np.where(free, np.diag(scatter), 0.0) / free_rows)
-
-
-def _trimmed(
-    mean: Floats, spread: Floats, runs: Floats, y: Floats, yy: Floats, low: Floats, high: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return mean, spread and further variance of cells where runs that are wild beside the others move nothing.
-
-    Of three and more runs the least and the greatest are left out; of two that contradict each other neither is believed.
-    """
-    many, two = runs >= TRIM_RUNS, (runs >= 2.0) & (runs < TRIM_RUNS)
-    rest = np.where(many, runs - 2.0, 1.0)
-    inner = np.where(many, (y - low - high) / rest, mean)
-    inner_spread = np.where(many, np.maximum(yy - low * low - high * high - rest * inner * inner, 0.0), 0.0)
-    pairs = np.where(two, spread, 0.0)
-    # The greatest pair is left out of the noise that it is measured by; the belief before any repeat counts as one.
-    total = (RUN_SD / LN2) ** 2 + inner_spread.sum() + pairs.sum() - pairs.max()
-    pooled = total / (1.0 + (rest - 1.0).sum() + max(np.count_nonzero(two) - 1, 0))
-    reach = 2.0 * WILD * np.sqrt(np.maximum(inner_spread / rest, pooled))
-    wild = many & ((high - inner > reach) | (inner - low > reach))
-    torn = two & (high - low > reach)
-    return (
-        np.where(wild, inner, mean),
-        np.where(wild, inner_spread, np.where(torn, 0.0, spread)),
-        np.where(torn, spread, 0.0),
-    )
-
-
-@dataclass(slots=True)
-class _Stage:
-    """Forms of the smooth family under test on the same points.
-
-    Attributes
-    ----------
-    scales : float64 array (m, BASIS)
-    factors : float64 array (m,)
-        Of the noise.
-    roots : float64 array (m, k, k)
-        Cholesky roots of the covariances.
-    evidence : float64 array (m,)
-        Log marginal likelihoods.
-    """
-
-    scales: Floats
-    factors: Floats
-    roots: Floats
-    evidence: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
-    """What all forms on the same points share."""
+class Grounds:
+    """What a solve needs of points whatever the forms: kept, it serves until the points change."""
 
-    basis: Floats  # (BASIS, k, k)
-    same: Floats | None  # covariance of a machine's points
-    runs: Floats
-    noise: float
-    repeats: float
-    timer: Floats | float
-    wild: Floats  # further variance of points that others contradict
-
-    def variances(self, factors: Floats) -> Floats:
-        """Return the variances (m, k) of the points' means under factors (m,) of the noise."""
-        return (factors[:, None] * self.noise + self.timer) / self.runs + (NUGGET + self.wild)
-
-    def smooth(self, scales: Floats, factors: Floats, residual: Floats) -> _Stage:
-        """Return the evidence of many covariances for one residual, in one stack.
-
-        The root of [[C, r], [r', corner]] holds that of C and, in its last row, L^-1 r: no second solve.
-        """
-        k = len(residual)
-        bordered = np.empty((len(scales), k + 1, k + 1))
-        inner = bordered[:, :k, :k]
-        np.copyto(inner, (scales @ self.basis.reshape(len(self.basis), -1)).reshape(-1, k, k))
-        if self.same is not None:
-            inner += self.same
-        diagonal = np.einsum("eii->ei", inner)
-        diagonal += self.variances(factors)
-        bordered[:, :k, k] = residual
-        bordered[:, k, :k] = residual
-        bordered[:, k, k] = CORNER
-        roots = np.asarray(np.linalg.cholesky(bordered), np.float64)
-        logs = np.log(np.einsum("eii->ei", roots)[:, :k]).sum(axis=1)
-        evidence = -0.5 * np.square(roots[:, k, :k]).sum(axis=1) - logs
-        return _Stage(scales, factors, roots[:, :k, :k], evidence + self.of_repeats(factors))
-
-    def shape(self, scale: Floats, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
-        """Return L^-1 of the covariance that fitted means share, and their evidence for residuals (m, k)."""
-        covariance = np.tensordot(scale, self.basis, 1)
-        if self.same is not None:
-            covariance += self.same
-        diagonal = np.einsum("ii->i", covariance)
-        diagonal += self.variances(np.array([factor]))[0]
-        root = np.linalg.cholesky(covariance)
-        whiten = np.asarray(np.linalg.inv(root), np.float64)
-        evidence = -0.5 * np.square(residuals @ whiten.T).sum(axis=1) - float(np.log(np.diagonal(root)).sum())
-        return whiten, evidence + self.of_repeats(np.array([factor]))
-
-    def of_repeats(self, factors: Floats) -> Floats:
-        """Return what the repeats say of the noise; the belief before them counts as one."""
-        return -0.5 * (self.repeats + 1.0) * (np.log(factors) + 1.0 / factors)
+    points: Points
+    frame: Frame
+    bench: Bench
+    prior: Floats  # at the points, up to its level
 
 
-def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None) -> Posterior:
-    """Return the mixture for a component's points. Cost O(forms k^3).
+def grounds_of(points: Points, *, quick: bool = False) -> Grounds:
+    """Return the grounds of a component's points. Cost O(k^2).
+
+    Parameters
+    ----------
+    quick : bool
+        Compiled, where `quick.use_compiled` was called: the last digits differ. Not for what is stored.
+    """
+    z, runs = points.z, points.runs
+    frame = Frame.of(z)
+    torn = np.zeros(len(z)) if points.torn is None else points.torn
+    repeats = float(np.add.reduce(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0))))
+    noise = (RUN_SD * RUN_SD + float(np.add.reduce(points.spread))) / (1.0 + repeats)
+    timer = 0.0 if points.timer is None else points.timer
+    machine = points.machine if np.logical_or.reduce(points.machine) else None
+    kind = QuickBench if quick and COMPILED else Bench
+    return Grounds(points, frame, kind.of(frame, z, machine, runs, noise, repeats, timer, torn), frame.prior(z))
+
+
+def solve(
+    points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None, *, quick: bool = False
+) -> Posterior:
+    """Return the mixture for a component's points: `solve_on` their `grounds_of`. Cost O(forms k^3)."""
+    return solve_on(grounds_of(points, quick=quick), known, only)
+
+
+def solve_on(grounds: Grounds, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None) -> Posterior:
+    """Return the mixture for the points of `grounds`. Cost O(forms k^3).
 
     Parameters
     ----------
@@ -256,50 +121,42 @@ def solve(points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str
     only : str, optional
         The one form to use, for `pin` and for looking inside.
     """
-    points = _centred(points, known)
-    z, y, runs = points.z, points.y, points.runs
-    frame = Frame.of(z)
-    same = None
-    if points.machine.any():
-        same = MACHINE_SD**2 * (points.machine[:, None] == points.machine) * (points.machine > 0)
-    torn = np.zeros(len(y)) if points.torn is None else points.torn
-    repeats = float(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0)).sum())
-    noise = (RUN_SD * RUN_SD + float(points.spread.sum())) / (1.0 + repeats)
-    prior = frame.prior(z)
-    level = float(np.mean(y - prior))
-    residual = y - prior - level
-    timer = 0.0 if points.timer is None else points.timer
-    bench = _Bench(frame.basis(z, z)[0], same, runs, noise, repeats, timer, torn)
-    smooth, bench, slopes = _smooth(bench, points, frame, residual)
+    points, frame, prior = grounds.points, grounds.frame, grounds.prior
+    points, at_points = _centred(points, known)
+    residual = points.y - prior
+    level = float(np.add.reduce(residual) / len(residual))
+    residual = residual - level
+    smooth, bench, slopes = _smooth(grounds.bench, points, frame, residual)
     factor = float(smooth.factors[np.argmax(smooth.evidence)])
-    fitted = _fitted(points, known, bench, factor, slopes)
+    fitted = _fitted(points, known, at_points, bench, factor, slopes)
     return _posterior(points, frame, Prior(frame, level), residual, bench, smooth, factor, fitted, only)
 
 
-def _centred(points: Points, known: Sequence[tuple[str, Mean, int]]) -> Points:
+def _centred(points: Points, known: Sequence[tuple[str, Mean, int]]) -> tuple[Points, list[Floats]]:
     """Return the points with y carried from the mean over each cell to its centre, by the bend of the model known elsewhere.
 
-    E[f(z)] = f(mean z) + 1/2 sum f_ii sd_i^2, the second differences taken at mean z -+ sd.
+    E[f(z)] = f(mean z) + 1/2 sum f_ii sd_i^2, the second differences taken at mean z -+ sd. Behind them, what each known
+    model says at the points.
     """
-    inside = points.inside
+    inside, z = points.inside, points.z
     if not known or inside is None or float(inside.max()) < INSIDE_LEAST:
-        return points
-    z = points.z
+        return points, [mean(z) for _, mean, _ in known]
     steps = [sign * inside * (np.arange(len(inside)) == axis) for axis in range(len(inside)) for sign in (1.0, -1.0)]
     around = known[0][1](np.concatenate([z, *(z + step for step in steps)])).reshape(1 + len(steps), -1)
     bend = 0.5 * (around[1:].sum(axis=0) - len(steps) * around[0])
     several = points.runs > 1.0
-    return replace(points, y=points.y - np.where(several & np.isfinite(bend), bend, 0.0))
+    points = replace(points, y=points.y - np.where(several & np.isfinite(bend), bend, 0.0))
+    return points, [around[0], *(mean(z) for _, mean, _ in known[1:])]
 
 
-def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tuple[_Stage, _Bench, Floats]:
+def _smooth(bench: Bench, points: Points, frame: Frame, residual: Floats) -> tuple[Stage, Bench, Floats]:
     """Return the smooth family's forms, the bench without wild points, and the best form's log-slopes in predictors."""
     ones = np.ones(len(SMOOTH_SCALES))
     torn = bench.wild
     flagged = np.zeros(len(residual), np.bool_)
     for _ in range(WILD_ROUNDS if len(residual) >= WILD_POINTS else 0):
         stage = bench.smooth(SMOOTH_SCALES, ones, residual)
-        alpha, precision = _solved(stage.roots[np.argmax(stage.evidence)], residual)
+        alpha, precision = bench.solved(stage.roots[int(np.argmax(stage.evidence))], residual)
         # What the others say of a point: beside the worst of them its neighbours look wild, so they are judged after it.
         error = alpha / precision
         beyond = np.square(error) / (1.0 / precision - (bench.wild - torn))
@@ -310,24 +167,16 @@ def _smooth(bench: _Bench, points: Points, frame: Frame, residual: Floats) -> tu
         bench = replace(bench, wild=torn + np.where(flagged, np.square(error), 0.0))
     else:
         stage = bench.smooth(SMOOTH_SCALES, ones, residual)
-        alpha, _ = _solved(stage.roots[np.argmax(stage.evidence)], residual)
+        alpha, _ = bench.solved(stage.roots[int(np.argmax(stage.evidence))], residual)
     if bench.repeats < REPEATS_ENOUGH:
         best = np.argsort(-stage.evidence, kind="stable")[:NOISE_TOP]
-        more = bench.smooth(
-            np.repeat(stage.scales[best], len(NOISE_FACTORS), axis=0), np.tile(NOISE_FACTORS, len(best)), residual
-        )
-        stage = _Stage(
+        more = bench.smooth(stage.scales[best.repeat(len(NOISE_FACTORS))], NOISE_TRIED, residual)
+        stage = Stage(
             np.concatenate([stage.scales, more.scales]), np.concatenate([stage.factors, more.factors]),
-            np.concatenate([stage.roots, more.roots]), np.concatenate([stage.evidence, more.evidence]),
+            [*stage.roots, *more.roots], np.concatenate([stage.evidence, more.evidence]),
         )  # fmt: skip
     linear = (points.z[:, :-1] - frame.centre[:-1]) * (SLOPE_SD * SLOPE_SD)
     return stage, bench, SLOPE + alpha @ linear
-
-
-def _solved(root: Floats, residual: Floats) -> tuple[Floats, Floats]:
-    """Return C^-1 r and the diagonal of C^-1."""
-    whiten = np.linalg.inv(root)
-    return (whiten @ residual) @ whiten, np.square(whiten).sum(axis=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,8 +190,9 @@ class _Fitted:
 
 
 def _fitted(
-    points: Points, known: Sequence[tuple[str, Mean, int]], bench: _Bench, factor: float, slopes: Floats
-) -> list[_Fitted]:
+    points: Points, known: Sequence[tuple[str, Mean, int]], at_known: Sequence[Floats], bench: Bench, factor: float,
+    slopes: Floats,
+) -> list[_Fitted]:  # fmt: skip
     z, y = points.z, points.y
     variance = bench.noise * factor + SHAPE_ROUGHNESS**2
     price = 0.5 * float(np.log1p(len(y) / variance))  # of one coefficient
@@ -355,29 +205,32 @@ def _fitted(
         weight = 1.0 / (1.0 / weight + SHAPE_ROUGHNESS**2)
         found += [
             _Fitted(name, shape, at_points, len(shape.terms) * price - least)
-            for name, shape, at_points in shapes.fit(scale, z, y, weight)
+            for name, shape, at_points in shapes.fitted_shapes(
+                scale, *bench.fitted(scale, z, np.exp(y - scale.top), weight)
+            )
         ]
-    for name, mean, coefficients in known:
-        at_points = mean(z)
+    for (name, mean, coefficients), at_points in zip(known, at_known, strict=True):
         if np.isfinite(at_points).all():
             found.append(_Fitted(name, mean, at_points, coefficients * price - least))
     return found
 
 
 def _posterior(
-    points: Points, frame: Frame, prior: Prior, residual: Floats, bench: _Bench, smooth: _Stage,
+    points: Points, frame: Frame, prior: Prior, residual: Floats, bench: Bench, smooth: Stage,
     factor: float, fitted: list[_Fitted], only: str | None,
 ) -> Posterior:  # fmt: skip
     """Return the forms that the evidence keeps; fitted means have one covariance between them."""
-    count, residuals, evidence, whiten = len(smooth.evidence), np.empty((0, len(residual))), [smooth.evidence], []
+    count, residuals, evidence, whiten = (
+        len(smooth.evidence),
+        np.empty((0, len(residual))),
+        smooth.evidence,
+        np.empty(0),
+    )
     if fitted:
         residuals = points.y - np.array([form.at_points for form in fitted])
+        whiten, judged = bench.shapes(factor, residuals)
         prices = np.array([form.price for form in fitted])
-        for scale in SHAPE_SCALES:
-            root, judged = bench.shape(scale, factor, residuals)
-            whiten.append(root)
-            evidence.append(judged - prices)
-    evidence = np.concatenate(evidence)
+        evidence = np.concatenate([evidence, (judged - prices).reshape(-1)])
     names = [SMOOTH] * count + [form.name for form in fitted] * len(SHAPE_SCALES)
     if only in names:
         evidence = np.where([name == only for name in names], evidence, -np.inf)
@@ -395,15 +248,14 @@ def _posterior(
             places.append(place)
         homes.append(places.index(place))
     own = [place for place in places if place < count]
-    inverses: list[Floats] = list(np.linalg.inv(smooth.roots[own])) if own else []
-    inverse = dict(zip(own, inverses, strict=True))
-    whitens: list[Floats] = [inverse[place] if place < count else whiten[place - count] for place in places]
+    inverse = dict(zip(own, bench.inverses([smooth.roots[place] for place in own]), strict=True))
+    whitens = [inverse[place] if place < count else bench.inverse_of_shapes(whiten[place - count]) for place in places]
     scales = [smooth.scales[place] if place < count else SHAPE_SCALES[place - count] for place in places]
     factors = [float(smooth.factors[place]) if place < count else factor for place in places]
     rest = [residual if i < count else residuals[(i - count) % len(fitted)] for i in kept]
     return Posterior(
         points, frame, tuple(names[i] for i in kept), share / share.sum(),
-        np.array([bench.noise * factors[h] for h in homes]), 1.0 + bench.repeats, bench.same is not None,
+        np.array([bench.noise * factors[h] for h in homes]), 1.0 + bench.repeats, bench.machine is not None,
         [prior if i < count else fitted[(i - count) % len(fitted)].mean for i in kept], homes,
         np.array(scales), np.array(whitens),
         np.array([(whitens[h] @ r) @ whitens[h] for h, r in zip(homes, rest, strict=True)]),

@@ -222,10 +222,25 @@ class Shape:
 
 def fit(scale: Scale, z: Floats, y: Floats, weight: Floats) -> list[tuple[str, Shape, Floats]]:
     """Return all shapes fitted to log times y at points z: (name, shape, its log times at z). Cost O(shapes n TERMS_MAX^2)."""
+    return fitted_shapes(scale, *fitted_at(scale, z, np.exp(y - scale.top), weight))
+
+
+def fitted_at(scale: Scale, z: Floats, t: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return the coefficients (shapes, terms) >= 0 of all shapes fitted to times t at points z, and their sums there."""
+    columns = scale.family.columns(*scale.entries(z))
+    coefficients = fitted(columns, t, weight)
+    return coefficients, (coefficients[:, None, :] @ columns)[:, 0, :]
+
+
+def fitted_shapes(scale: Scale, coefficients: Floats, sums: Floats) -> list[tuple[str, Shape, Floats]]:
+    """Return the shapes with the given coefficients (shapes, terms) >= 0: (name, shape, its log times where `sums` are).
+
+    Parameters
+    ----------
+    sums : float64 array (shapes, n)
+        Sums of the terms at n points.
+    """
     family = scale.family
-    columns = family.columns(*scale.entries(z))
-    coefficients = fitted(columns, np.exp(y - scale.top), weight)
-    sums = (coefficients[:, None, :] @ columns)[:, 0, :]
     logs = np.log(np.maximum(sums, LEAST)) + scale.top
     lists = zip(coefficients.tolist(), family.work.tolist(), family.cores.tolist(), strict=True)
     found: list[tuple[str, Shape, Floats]] = []
@@ -251,7 +266,8 @@ def fitted(columns: Floats, t: Floats, weight: Floats) -> Floats:
     scaled = columns * (root / t)
     right = scaled @ root
     gram = scaled @ scaled.transpose(0, 2, 1)
-    size = np.sqrt(np.einsum("sii->si", gram))
+    stack, k = right.shape
+    size = np.sqrt(gram.reshape(stack, -1)[:, :: k + 1])
     there = size > 0
     size[~there] = 1.0
     gram /= size[:, :, None]
@@ -281,11 +297,12 @@ def nonnegative(gram: Floats, right: Floats, there: Bools) -> Floats:
     found = np.zeros((stack, k))
     for swap in range(SWAPS):
         matrix = np.where(active[:, :, None] & active[:, None, :], ridged, unit)
-        found = np.linalg.solve(matrix, (right * active)[:, :, None])[:, :, 0]
-        gradient = (gram @ found[:, :, None])[:, :, 0] - right
+        column = np.linalg.solve(matrix, (right * active)[:, :, None])
+        found = column[:, :, 0]
+        gradient = (gram @ column)[:, :, 0] - right
         wrong = np.where(active, found, gradient) < -SLACK
         wrong &= there
-        if not wrong.any():
+        if not np.count_nonzero(wrong):
             break
         if swap >= SINGLE_AFTER:
             last = k - 1 - wrong[:, ::-1].argmax(axis=1)

@@ -6,6 +6,7 @@ ever. Some of them are predicted before they are learned, when the table's credi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -70,12 +71,13 @@ class Credit:
         """
         granted: list[int] = []
         earned = at = 0
-        while at < len(candidates):
+        numbers: list[int] = candidates.tolist()
+        while at < len(numbers):
             wanted = earned + max(self.price - self.rows, 1) - 1
-            at += int(candidates[at:].searchsorted(wanted))
-            if at == len(candidates):
+            at = bisect_left(numbers, wanted, at)
+            if at == len(numbers):
                 break
-            row = int(candidates[at])
+            row = numbers[at]
             self._earn(row + 1 - earned)
             earned = row + 1
             self.rows -= self.price
@@ -136,13 +138,28 @@ def fold(
     number = ordinal >> exponent
     sampled = np.flatnonzero((number << exponent) == ordinal)
     rows, ordinal = hot[sampled], ordinal[sampled]
-    candidates = rows[(ordinal > FIRST_SCORED) & (number[sampled] & _pause(ordinal) == 0)]
+    eligible = rows[_may_be_scored(ordinal, number[sampled])]
     to_score = np.zeros(len(rows), np.bool_)
-    to_score[rows.searchsorted(credit.spend(candidates, n))] = True
+    to_score[rows.searchsorted(credit.spend(eligible, n))] = True
     if len(rows):
         one = np.ones(len(rows)) if count is None else count[rows]
         place = np.zeros(len(rows), np.int64) if machine is None else _places(table, slots[rows], machine[rows])
         _fold_sampled(table, slots[rows], at[sampled], *coordinates(rows), one, place, to_score, predict)
+
+
+def candidates(slots: Ints, seen: Ints) -> Ints:
+    """Return the rows (ascending) that may be scored, of rows whose components, `slots` (n,), have seen so many (n,) before."""
+    _, rank = _ranked(slots, 1 + int(slots.max()))
+    ordinal = seen + rank + 1
+    exponent = _exponent(ordinal)
+    number = ordinal >> exponent
+    sampled = (number << exponent) == ordinal
+    return np.flatnonzero(sampled & _may_be_scored(ordinal, number))
+
+
+def _may_be_scored(ordinal: Ints, number: Ints) -> Bools:
+    """Return which samples, of the given ordinals and numbers, may be scored."""
+    return (ordinal > FIRST_SCORED) & (number & _pause(ordinal) == 0)
 
 
 def _fold_one(

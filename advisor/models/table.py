@@ -62,7 +62,7 @@ class Table:
 
     def gather(self, slots: Ints) -> Table:
         """Return a table of copies of the given slots, in order. Cost O(WORDS * n)."""
-        part = Table()
+        part = Table.__new__(Table)
         part.words = self.words.take(slots, axis=1)
         part._integers = part.words.view(np.int64)
         part.changed = np.zeros(len(slots), np.bool_)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 from anyio import to_thread
 
 from advisor.engine import Engine
@@ -70,6 +71,7 @@ class Committer:
         self._last_took = 0.0
         self._dirty_since: float | None = None
         self._committing = False
+        self._until_whole: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None
 
@@ -101,6 +103,10 @@ class Committer:
     def sequence(self, key: Key) -> int:
         """Return the durable number of a producer, 0 for an unknown one."""
         return self._engine.applied(*key) if self._store is None else self._durable.get(key, 0)
+
+    def commits_when(self, until_whole: Callable[[], Awaitable[None]]) -> None:
+        """Have each commit wait for the state to be whole: no batch may be half folded."""
+        self._until_whole = until_whole
 
     def forget(self, keys: list[Key]) -> None:
         """Producers were evicted."""
@@ -140,6 +146,7 @@ class Committer:
         """Commit what there is now; return whether it is durable. Not to be called twice at a time."""
         if self._store is None:
             return True
+        await self._until_whole()
         waiting, self._waiting = self._waiting, {}
         rows, self._rows = self._rows, 0
         self._wanted, self._full = anyio.Event(), anyio.Event()

@@ -68,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._arrived = 0.0
         self._draining = False  # takes no new requests
         self._ended = False  # the peer sends no more
+        self._waits = 0  # large batches that have to be folded before anything else of ours is worked on
         self.pending_bytes = 0
 
     # asyncio's side
@@ -113,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The peer sends no more, but may still read what is owed to it."""
-        if self._backlog or self._unanswered or self._transport.get_write_buffer_size():
+        if self._backlog or self._unanswered or self._waits or self._transport.get_write_buffer_size():
             self._ended = True
             return True
         return False
@@ -148,6 +149,18 @@ class Connection(asyncio.BufferedProtocol):
         self._pace()
         self._continue_later()
         self._close_when_done()
+
+    def wait(self) -> None:
+        """Work on nothing more until `resume`: a large batch comes first."""
+        self._waits += 1
+
+    def resume(self) -> None:
+        """Go on after `wait`."""
+        self._waits -= 1
+        if not self._transport.is_closing():
+            self._pace()
+            self._continue_later()
+            self._close_when_done()
 
     @property
     def reads(self) -> bool:
@@ -189,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """True when nothing received is unanswered and nothing answered is unsent."""
-        return not (self._backlog or self._unanswered or self._transport.get_write_buffer_size())
+        return not (self._backlog or self._unanswered or self._waits or self._transport.get_write_buffer_size())
 
     def _close(self) -> None:
         """Close when what is written has been read."""
@@ -197,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
 
     def _close_when_done(self) -> None:
-        if self._ended and not (self._backlog or self._unanswered) and not self._transport.is_closing():
+        if self._ended and not (self._backlog or self._unanswered or self._waits) and not self._transport.is_closing():
             self._close()
 
     def _continue_later(self) -> None:
@@ -211,8 +224,8 @@ class Connection(asyncio.BufferedProtocol):
             self._work()
 
     def _stuck(self) -> bool:
-        """True while requests wait: for the peer to read, or for a commit."""
-        return self._unsent_since is not None or self._unanswered >= limits.UNANSWERED_MAX
+        """True while requests wait: for the peer to read, for a commit, or for a large batch."""
+        return self._unsent_since is not None or self._waits > 0 or self._unanswered >= limits.UNANSWERED_MAX
 
     def _work(self) -> None:
         """Answer what was received, for a slice of time, in one write."""
@@ -225,6 +238,9 @@ class Connection(asyncio.BufferedProtocol):
                 break
             message = backlog.popleft()
             if type(message) is Request:
+                if hub.defers(self, message):
+                    backlog.appendleft(message)
+                    break
                 answer = hub.handle(self, message)
                 if answer is None:
                     self._unanswered += message.msgid is not None
@@ -232,13 +248,14 @@ class Connection(asyncio.BufferedProtocol):
                     answers.append(answer)
                     answered_bytes += len(answer)
                 now = time.perf_counter()
-                if answer is not None or message.method not in MEASURED_WHEN_ANSWERED:
+                if answer is not None or not (self._waits or message.method in MEASURED_WHEN_ANSWERED):
                     hub.measures.request(message.method if message.method in METHODS else "unknown", now - last)
                 last = now
             elif type(message) is Singles:
                 hub.fold_singles(self, message.rows)
                 now = time.perf_counter()
-                hub.measures.request("observe", now - last)
+                if not self._waits:
+                    hub.measures.request("observe", now - last)
                 last = now
             else:
                 self._violation(cast("Violation", message), answers)

@@ -33,6 +33,7 @@ from advisor.service.answers import Answers
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
+from advisor.service.folding import Folding
 from advisor.service.happenings import Happenings
 from advisor.service.heavy import Heavy, Spec
 from advisor.service.logs import event
@@ -47,6 +48,7 @@ LATER = None  # a handler's result: the answer comes when it is durable, or work
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 HEAVY_JOBS_CONNECTION_MAX = 16
 WATCHES_TOLD = 100  # of one status answer
+NUMBERED = ("hello", "observe_rows", "observe_columns", "task_events", "forget", "pin", "observe_run")
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
@@ -94,6 +96,8 @@ class Hub:
         self.heavy = heavy
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
+        self.folding = Folding(engine, self.happenings.drain)
+        committer.commits_when(self.folding.until_whole)
         self.subscriptions = Subscriptions()
         self.planner = Planner(engine.advisor, heavy, Answers())
         self.watching = Watching(engine, self.planner, self.subscriptions, measures, self._spawned)
@@ -241,13 +245,35 @@ class Hub:
             self.measures.errors[Unauthorized.code] += len(rows)
             return
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
-            part = rows[start : start + limits.ROWS_BATCH_MAX]
-            columns = columns_of_rows(part, self._book)
+            columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
+            stops = self.engine.cuts(columns)
+            if len(stops) > 1 and self.folding.takes(connection, None, len(columns)):
+                self.spawn(self._fold_apart, "observe", connection, None, columns, stops)
+                continue
             self.engine.observe(columns)
-            self.watching.observed(columns)
-            self.committer.changed(len(part))
+            self._observed(columns)
         self.happenings.drain()
         self.subscriptions.stir()
+
+    def _observed(self, columns: Columns) -> None:
+        """Rows that nobody waits for were folded."""
+        self.watching.observed(columns)
+        self.committer.changed(len(columns))
+
+    def defers(self, connection: Connection, request: Request) -> bool:
+        """Return whether a request has to wait, for a large batch of the producer that it speaks for."""
+        _, method, given = request
+        if not self.folding.busy or method not in NUMBERED or not connection.trusted:
+            return False
+        try:
+            params = m.check_params(method, given, notification=request.msgid is None)
+        except AdvisorError:
+            return False
+        producer = getattr(params, "producer", None)
+        if producer is None or not self.folding.holds((producer, cast("m.Hello", params).incarnation)):
+            return False
+        self.folding.defer(connection)
+        return True
 
     def _hello(self, connection: Connection, params: m.Hello, _: int | None) -> dict[str, Any]:
         if params.protocol != PROTOCOL_VERSION:
@@ -311,21 +337,56 @@ class Hub:
         msgid: int | None,
         read: Callable[[], Columns],
     ) -> dict[str, Any] | None:
-        if params.producer is None or params.sequence is None:
+        key = None if params.producer is None else (params.producer, params.incarnation)
+        if key is None or params.sequence is None:
             self._refuse_while_storage_fails()
-            columns = read()
-            receipt = self.engine.observe(columns)
-            self.watching.observed(columns)
-            return self._durably(connection, msgid, receipt.as_dict(), len(columns))
-        key = (params.producer, params.incarnation)
-        if self._known(connection, key, params.sequence):
+        elif self._known(connection, key, params.sequence):
             # Nothing of it is read again: it may lean on names that this connection has not numbered.
             receipt = self.engine.observe_batch(*key, params.sequence, EMPTY)
             return self._durably(connection, msgid, receipt.as_dict(), 0, key)
         columns = read()
-        receipt = self.engine.observe_batch(*key, params.sequence, columns)
+        stops = self.engine.cuts(columns)
+        if len(stops) > 1 and self.folding.takes(connection, key, len(columns)):
+            verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
+            self.spawn(self._fold_apart, verb, connection, msgid, columns, stops, key, params.sequence)
+            return LATER
+        if key is None or params.sequence is None:
+            receipt = self.engine.observe(columns)
+        else:
+            receipt = self.engine.observe_batch(*key, params.sequence, columns)
         self.watching.observed(columns)
         return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+
+    async def _fold_apart(
+        self,
+        verb: str,
+        connection: Connection,
+        msgid: int | None,
+        columns: Columns,
+        stops: list[int],
+        key: tuple[str, bytes] | None = None,
+        sequence: int | None = None,
+    ) -> None:
+        """Fold a large batch piece by piece, and answer for it."""
+        began = time.perf_counter()
+        result: dict[str, Any] | AdvisorError | None
+        try:
+            self.committer.changed()  # from here on something is not durable yet
+            receipt = await self.folding.fold(connection, columns, stops, key, sequence)
+            self.watching.observed(columns)
+            if verb == "observe":
+                self.committer.changed(len(columns))
+                result = None
+            else:
+                result = self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+        except AdvisorError as error:
+            result = error
+        except Exception as error:
+            result = self._defect(verb, connection, error)
+        self.subscriptions.stir()
+        self.measures.request(verb, time.perf_counter() - began)
+        if result is not None and verb != "observe":
+            connection.answer(msgid, result)
 
     def _task_events(self, connection: Connection, params: m.TaskEvents, msgid: int | None) -> dict[str, Any] | None:
         if params.producer is None or params.sequence is None:

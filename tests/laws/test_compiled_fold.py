@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.engine import Advisor, use_compiled
+from advisor.engine import Advisor
 from advisor.models import fold
+from advisor.models.fold import use_compiled
 
 pytest.importorskip("numba", reason="the extra `fast` is not installed: compiled and plain folds are not compared")
 

@@ -160,7 +160,17 @@ def by_engine(advisor: Advisor, columns: Columns) -> None:
     engine.observe_batch("laws", bytes(16), 1, fresh(columns))
 
 
-FACES = {"columns": by_columns, "observe": by_observe, "engine": by_engine}
+def by_pieces(advisor: Advisor, columns: Columns) -> None:
+    engine = Engine()
+    engine.advisor = advisor
+    batch = engine.begin(fresh(columns), engine.cuts(columns), ("laws", bytes(16)), 1)
+    assert batch is not None
+    while batch.fold_next():
+        assert engine.applied("laws", bytes(16)) == 0
+    assert engine.applied("laws", bytes(16)) == 1
+
+
+FACES = {"columns": by_columns, "observe": by_observe, "engine": by_engine, "pieces": by_pieces}
 
 
 @pytest.fixture(params=sorted(FACES))

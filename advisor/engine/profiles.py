@@ -190,7 +190,12 @@ class Profiles:
 
     def _told_keys(self) -> list[Key]:
         """Return the runs in order, but for those of which nothing came since they were forgotten."""
-        return [key for key, run in self.runs.items() if run.profiler.accepted or len(run.profiler.window)]
+        told: list[Key] = []
+        for key, run in self.runs.items():
+            profiler = run.profiler
+            if profiler.accepted or len(profiler.window) or profiler.waiting_lost:
+                told.append(key)
+        return told
 
     def held(self) -> dict[str, int]:
         """Return what all profiles hold together: nodes, instances, events_waiting and bytes. Cost O(runs)."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from advisor.models import shapes
 from advisor.models.posterior import (
-    COMPILED,
     LENGTHS,
     LEVEL_SD,
     MACHINE_SD,
@@ -20,6 +19,7 @@ from advisor.models.posterior import (
     SHARES,
     SLOPE_SD,
     Frame,
+    compiled,
 )
 
 Floats = NDArray[np.float64]
@@ -159,43 +159,43 @@ class QuickBench(Bench):
     @classmethod
     def of(cls, frame: Frame, z: Floats, machine: Ints | None, *rest: Any) -> Self:
         """Return the bench; of its basis the lower triangles are filled."""
-        kernels = COMPILED[0]
+        kernels = compiled()
         straight, bent = kernels.features(z, frame.centre, frame.low, frame.high, SLOPE_SD, SHARES, SERIAL_SD, LEVEL_SD)
         return cls(kernels.basis(z, straight, bent, NEAR), machine, *rest)
 
     def _roots(self, scales: Floats, factors: Floats, residual: Floats) -> Floats:
         machine, factor = (NOBODY, 0.0) if self.machine is None else (self.machine, MACHINE_SD * MACHINE_SD)
         variances = self.variances(factors)
-        stack: Floats = COMPILED[0].covariances(self.basis, scales, variances, machine, factor, residual, CORNER)
+        stack: Floats = compiled().covariances(self.basis, scales, variances, machine, factor, residual, CORNER)
         return np.asarray(np.linalg.cholesky(stack), np.float64)
 
     def smooth(self, scales: Floats, factors: Floats, residual: Floats) -> Stage:
         """Return the forms' evidence; their roots are bordered still."""
         roots = self._roots(scales, factors, residual)
-        return Stage(scales, factors, list(roots), COMPILED[0].evidence(roots) + self.of_repeats(factors))
+        return Stage(scales, factors, list(roots), compiled().evidence(roots) + self.of_repeats(factors))
 
     def solved(self, root: Floats, residual: Floats) -> tuple[Floats, Floats]:
         """Return C^-1 r and the diagonal of C^-1."""
-        return COMPILED[0].solved(root, residual)
+        return compiled().solved(root, residual)
 
     def inverses(self, roots: Sequence[Floats]) -> list[Floats]:
         """Return L^-1 of roots of `smooth`."""
-        return [COMPILED[0].inverse(root, len(root) - 1) for root in roots]
+        return [compiled().inverse(root, len(root) - 1) for root in roots]
 
     def shapes(self, factor: float, residuals: Floats) -> tuple[Floats, Floats]:
         """Return roots (s, k, k) instead of their inverses: see `inverse_of_shapes`; and the evidence (s, m)."""
         factors = np.array([factor])
         roots = self._roots(SHAPE_SCALES, np.repeat(factors, len(SHAPE_SCALES)), NOTHING)
-        return roots, COMPILED[0].shape_evidence(roots, residuals) + self.of_repeats(factors)
+        return roots, compiled().shape_evidence(roots, residuals) + self.of_repeats(factors)
 
     def inverse_of_shapes(self, given: Floats) -> Floats:
         """Return L^-1 of what `shapes` gave."""
-        return COMPILED[0].inverse(given, len(given))
+        return compiled().inverse(given, len(given))
 
     def fitted(self, scale: shapes.Scale, z: Floats, t: Floats, weight: Floats) -> tuple[Floats, Floats]:
         """Return the coefficients and sums."""
         family = scale.family
-        return COMPILED[0].fitted(
+        return compiled().fitted(
             *scale.entries(z), family.work, family.cores, family.there, t, weight,
             shapes.RIDGE, shapes.SLACK, shapes.SWAPS, shapes.SINGLE_AFTER,
         )  # fmt: skip

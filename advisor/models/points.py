@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.posterior import COMPILED, LN2, Points
+from advisor.models.posterior import LN2, Points, compiled
 from advisor.models.support import AXES_MAX, KEY_BITS, LOWEST, POINTS, SupportTable
 
 Floats = NDArray[np.float64]
@@ -34,8 +34,9 @@ def points_of(table: SupportTable, slot: int, timer_noise_s: float = 0.0, *, qui
     sums = record[at["z"]].reshape(table.axes, POINTS)[:, :used]
     keys = record.view(np.int64)[at["key"]][:used]
     machine = keys >> (KEY_BITS * table.axes)
-    if quick and COMPILED:
-        z, mean, runs, spread, zero, torn, inside, timer = COMPILED[0].points(
+    kernels = compiled() if quick else None
+    if kernels is not None:
+        z, mean, runs, spread, zero, torn, inside, timer = kernels.points(
             record[at["z"]], runs, y, yy, low, high, record[at["zz"]], record[at["zy"]], timer_noise_s,
             ANY_ZERO, ZERO_BELOW, SCATTER_LEAST, (RUN_SD / LN2) ** 2, WILD, TRIM_RUNS, LN2,
         )  # fmt: skip

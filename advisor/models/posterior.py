@@ -10,8 +10,8 @@ All figures below are beliefs about run times in general, in natural log units; 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,12 +25,12 @@ Ints = NDArray[np.int64]
 Mean = Callable[[Floats], Floats]  # log time at points (n, axes)
 
 COMPILED: list[Any] = []  # the module of compiled kernels, once `quick.use_compiled` has been called
-TRIED = threading.local()  # `kernels`, a list like it: what this thread tries before all use it
+TRIED: ContextVar[list[Any]] = ContextVar("TRIED", default=COMPILED)  # what one thread tries before all use it
 
 
 def compiled() -> Any:
     """Return the module of compiled kernels that this thread answers with; None: numpy."""
-    found: list[Any] = getattr(TRIED, "kernels", COMPILED)
+    found = TRIED.get()
     return found[0] if found else None
 
 

@@ -26,6 +26,9 @@ Ints = NDArray[np.int64]
 PIECE_SCORES = (
     2  # predictions of rows in a piece: two or three milliseconds; as much again would be lost to more pieces
 )
+SPARED_ROWS = (
+    2**12
+)  # a prediction more is let pass for so many rows: to look for them would cost as much as folding a tenth of the batch
 PIECE_ROWS = 2**14  # rows of a piece: some ten milliseconds in plain Python
 
 
@@ -39,7 +42,7 @@ def cuts(components: Components, columns: Columns) -> list[int]:
     stops = [*range(PIECE_ROWS, n, PIECE_ROWS), n]
     supports = components.supports
     axes: list[int] = [2] if columns.further is None else np.unique(1 + widths(columns, slice(None))).tolist()
-    if n <= PIECE_SCORES or supports.scores_most(n, axes) <= PIECE_SCORES:
+    if n <= PIECE_SCORES or supports.scores_most(n, axes) <= PIECE_SCORES + n // SPARED_ROWS:
         return stops
     bad = bad_rows(columns)
     good = ~np.logical_or.reduce(list(bad.values())) if bad else None

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from groupings import partitions
 
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import Network, series
@@ -208,17 +209,6 @@ def test_fewest_cores_for_a_latency(seed: int) -> None:
         best = min((taken(other), case.latency(other)) for other in enough)
         assert taken(allocation) == best[0], case
         assert float(case.latency(allocation)) == pytest.approx(float(best[1]), rel=1e-9), case
-
-
-def partitions(rows: list[int]) -> Iterator[list[list[int]]]:
-    if not rows:
-        yield []
-        return
-    first, rest = rows[0], rows[1:]
-    for size in range(len(rest) + 1):
-        for others in itertools.combinations(rest, size):
-            for more in partitions([row for row in rest if row not in others]):
-                yield [[first, *others], *more]
 
 
 def sizes(groups: int, cores: int) -> Iterator[tuple[int, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from groupings import partitions
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
@@ -78,17 +79,6 @@ class Case:
                 if np.isfinite(period):
                     stay = sum(stays[row][size - 1] for group, size in zip(groups, sizes, strict=True) for row in group)
                     yield period, sum(sizes), stay
-
-
-def partitions(rows: list[int]) -> Iterator[list[list[int]]]:
-    if not rows:
-        yield []
-        return
-    first, rest = rows[0], rows[1:]
-    for size in range(len(rest) + 1):
-        for others in itertools.combinations(rest, size):
-            for more in partitions([row for row in rest if row not in others]):
-                yield [[first, *others], *more]
 
 
 def draw(rng: np.random.Generator, n: int, cores: int, *, rules: bool = True) -> Case:

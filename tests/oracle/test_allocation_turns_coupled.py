@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from groupings import partitions
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes, series
@@ -78,17 +79,6 @@ class Case:
             others = np.array([sum(active) - active[g] for g in some.of])
             times = 0.5 * times + 0.5 * alone * (1 + self.contention * others)
         return max(sum(times[row] for row in rows) for rows in some.groups)
-
-
-def partitions(rows: list[int]) -> Iterator[list[list[int]]]:
-    if not rows:
-        yield []
-        return
-    first, rest = rows[0], rows[1:]
-    for size in range(len(rest) + 1):
-        for others in itertools.combinations(rest, size):
-            for more in partitions([row for row in rest if row not in others]):
-                yield [[first, *others], *more]
 
 
 def cases(seed: int, least: int = 2, most: int = 4, **given: Any) -> Iterator[Case]:

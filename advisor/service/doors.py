@@ -1,0 +1,286 @@
+"""The doors by which a service learns: what comes through is numbered, folded once, and answered when it is durable."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from advisor.domain import limits
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.task_events import NO_EVENTS
+from advisor.engine import Engine
+from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable
+from advisor.protocol import messages as m
+from advisor.protocol.columns import columns_of_bins
+from advisor.protocol.connection import Request, encode_response
+from advisor.protocol.rows import NameBook, columns_of_rows
+from advisor.protocol.task_events import events_of_params
+from advisor.service.answers import Answers
+from advisor.service.committer import Committer
+from advisor.service.connection import Connection
+from advisor.service.folding import Folding
+from advisor.service.happenings import Happenings
+from advisor.service.heavy import Heavy
+from advisor.service.logs import event
+from advisor.service.measures import Measures
+from advisor.service.planner import Planner
+from advisor.service.producers import Producers
+from advisor.service.subscriptions import Subscriptions
+from advisor.service.watching import Watching
+
+LATER = None  # a handler's result: the answer comes when it is durable, or worked out
+EMPTY = columns_of(ComponentNames(), [], [], [], [])
+NUMBERED = ("hello", "observe_rows", "observe_columns", "task_events", "forget", "pin", "observe_run")
+
+
+def _nothing_runs(*_: object) -> None:
+    raise Unavailable("the service is starting")
+
+
+class Doors:
+    """The half of the hub that changes what is known.
+
+    Parameters
+    ----------
+    engine : Engine
+    committer : Committer
+    producers : Producers
+    heavy : Heavy
+    measures : Measures
+
+    Attributes
+    ----------
+    spawn : callable
+        Starts a coroutine in the background; set by whoever runs the hub.
+    """
+
+    def __init__(
+        self, engine: Engine, committer: Committer, producers: Producers, heavy: Heavy, measures: Measures
+    ) -> None:
+        self.engine = engine
+        self.committer = committer
+        self.producers = producers
+        self.heavy = heavy
+        self.measures = measures
+        self.happenings = Happenings(engine.advisor.components.events)
+        self.folding = Folding(engine, self.happenings.drain)
+        committer.commits_when(self.folding.until_whole)
+        self.subscriptions = Subscriptions()
+        self.planner = Planner(engine.advisor, heavy, Answers())
+        self.watching = Watching(engine, self.planner, self.subscriptions, measures, self._spawned)
+        self.stopping = False
+        self.spawn: Callable[..., object] = _nothing_runs
+        self._book = NameBook()
+
+    # Rows
+
+    def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
+        """Fold the rows of consecutive `observe` notifications together."""
+        if not connection.trusted:
+            self.measures.errors[Unauthorized.code] += len(rows)
+            return
+        for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
+            columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
+            stops = self.engine.cuts(columns)
+            if len(stops) > 1 and self.folding.takes(connection, None, len(columns)):
+                self.spawn(self._fold_apart, "observe", connection, None, columns, stops)
+                continue
+            self.engine.observe(columns)
+            self._observed(columns)
+        self.happenings.drain()
+        self.subscriptions.stir()
+
+    def _observe(self, _: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
+        columns = columns_of_rows([params.row], self._book)
+        receipt = self.engine.observe(columns)
+        self.watching.observed(columns)
+        self.committer.changed(1)
+        return receipt.as_dict()
+
+    def _observed(self, columns: Columns) -> None:
+        """Rows that nobody waits for were folded."""
+        self.watching.observed(columns)
+        self.committer.changed(len(columns))
+
+    def _observe_rows(self, connection: Connection, params: m.ObserveRows, msgid: int | None) -> dict[str, Any] | None:
+        return self._batch(connection, params, msgid, lambda: columns_of_rows(params, self._book))
+
+    def _observe_columns(
+        self, connection: Connection, params: m.ObserveColumns, msgid: int | None
+    ) -> dict[str, Any] | None:
+        return self._batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names))
+
+    def _batch(
+        self,
+        connection: Connection,
+        params: m.ObserveRows | m.ObserveColumns,
+        msgid: int | None,
+        read: Callable[[], Columns],
+    ) -> dict[str, Any] | None:
+        key = None if params.producer is None else (params.producer, params.incarnation)
+        if key is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+        elif self._known(connection, key, params.sequence):
+            # Nothing of it is read again: it may lean on names that this connection has not numbered.
+            receipt = self.engine.observe_batch(*key, params.sequence, EMPTY)
+            return self._durably(connection, msgid, receipt.as_dict(), 0, key)
+        columns = read()
+        stops = self.engine.cuts(columns)
+        if len(stops) > 1 and self.folding.takes(connection, key, len(columns)):
+            verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
+            self.spawn(self._fold_apart, verb, connection, msgid, columns, stops, key, params.sequence)
+            return LATER
+        if key is None or params.sequence is None:
+            receipt = self.engine.observe(columns)
+        else:
+            receipt = self.engine.observe_batch(*key, params.sequence, columns)
+        self.watching.observed(columns)
+        return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+
+    async def _fold_apart(
+        self,
+        verb: str,
+        connection: Connection,
+        msgid: int | None,
+        columns: Columns,
+        stops: list[int],
+        key: tuple[str, bytes] | None = None,
+        sequence: int | None = None,
+    ) -> None:
+        """Fold a large batch piece by piece, and answer for it."""
+        began = time.perf_counter()
+        result: dict[str, Any] | AdvisorError | None
+        try:
+            self.committer.changed()  # from here on something is not durable yet
+            receipt = await self.folding.fold(connection, columns, stops, key, sequence)
+            self.watching.observed(columns)
+            if verb == "observe":
+                self.committer.changed(len(columns))
+                result = None
+            else:
+                result = self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+        except AdvisorError as error:
+            result = error
+        except Exception as error:
+            result = self._defect(verb, connection, error)
+        self.subscriptions.stir()
+        self.measures.request(verb, time.perf_counter() - began)
+        if result is not None and verb != "observe":
+            connection.answer(msgid, result)
+
+    # Task events, runs, and what is changed by hand
+
+    def _task_events(self, connection: Connection, params: m.TaskEvents, msgid: int | None) -> dict[str, Any] | None:
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            events = events_of_params(params)
+            return self._durably(connection, msgid, self.engine.fold_events(events), len(events))
+        key = (params.producer, params.incarnation)
+        events = NO_EVENTS if self._known(connection, key, params.sequence) else events_of_params(params)
+        answer = self.engine.events_batch(*key, params.sequence, events)
+        return self._durably(connection, msgid, answer, len(events), key)
+
+    def _observe_run(self, connection: Connection, params: m.ObserveRun, msgid: int | None) -> dict[str, Any] | None:
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            return self._durably(connection, msgid, self.engine.observe_run(params.run), 1)
+        key = (params.producer, params.incarnation)
+        self._known(connection, key, params.sequence)
+        return self._durably(connection, msgid, self.engine.run_batch(*key, params.sequence, params.run), 1, key)
+
+    def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
+        engine = self.engine
+        once, numbered, what = engine.advisor.forget, engine.forget_batch, (params.component, params.keep)
+        if params.program is not None:
+            once, numbered, what = engine.forget_program, engine.forget_program_batch, (params.program,)
+        elif params.profile is not None:
+            once, numbered, what = engine.forget_profile, engine.forget_profile_batch, (params.profile,)
+        return self._change(connection, params, msgid, once, numbered, *what)
+
+    def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
+        engine = self.engine
+        change = params.component, params.model
+        return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, *change)
+
+    def _change(
+        self,
+        connection: Connection,
+        params: m.Forget | m.Pin,
+        msgid: int | None,
+        once: Callable[..., dict[str, Any]],
+        numbered: Callable[..., dict[str, Any]],
+        *change: Any,
+    ) -> dict[str, Any] | None:
+        """Change what is known of something: exactly once where it is numbered, else at most once."""
+        if params.producer is None or params.sequence is None:
+            self._refuse_while_storage_fails()
+            return self._durably(connection, msgid, once(*change), 0)
+        key = (params.producer, params.incarnation)
+        self._known(connection, key, params.sequence)
+        return self._durably(connection, msgid, numbered(*key, params.sequence, *change), 0, key)
+
+    # Once, and durable
+
+    def defers(self, connection: Connection, request: Request) -> bool:
+        """Return whether a request has to wait, for a large batch of the producer that it speaks for."""
+        _, method, given = request
+        if not self.folding.busy or method not in NUMBERED or not connection.trusted:
+            return False
+        try:
+            params = m.check_params(method, given, notification=request.msgid is None)
+        except AdvisorError:
+            return False
+        producer = getattr(params, "producer", None)
+        if producer is None or not self.folding.holds((producer, cast("m.Hello", params).incarnation)):
+            return False
+        self.folding.defer(connection)
+        return True
+
+    def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
+        """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
+        try:
+            self.producers.speak(key, connection)
+        except Unavailable:
+            self.measures.superseded += 1
+            raise
+        if sequence > self.committer.sequence(key):
+            self._refuse_while_storage_fails()
+        return sequence <= self.engine.applied(*key)
+
+    def _refuse_while_storage_fails(self) -> None:
+        if self.committer.failure is not None:
+            raise self.committer.failure
+        if self.stopping:
+            raise Unavailable("the service is stopping", hint="connect again, and send it again")
+
+    def _durably(
+        self,
+        connection: Connection,
+        msgid: int | None,
+        answer: dict[str, Any],
+        rows: int,
+        key: tuple[str, bytes] | None = None,
+    ) -> dict[str, Any] | None:
+        """Answer at once what is durable already; hold the other answers until it is."""
+        if key is not None and answer["sequence"] <= self.committer.sequence(key):
+            return answer
+        if not self.committer.durable_storage:
+            return answer
+        self.committer.changed(rows)
+        self.committer.hold(connection, encode_response(cast("int", msgid), answer))
+        return LATER
+
+    # What goes wrong, and what goes on
+
+    def _defect(self, method: str, connection: Connection, error: Exception) -> AdvisorError:
+        event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
+        self.measures.errors["defect"] += 1
+        defect = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
+        defect.retry = False
+        return defect
+
+    def _spawned(self, *work: Any) -> None:
+        """Start work in the background, by whatever `spawn` is then."""
+        self.spawn(*work)

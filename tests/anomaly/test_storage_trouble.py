@@ -83,6 +83,7 @@ DOORS = {
         "records": EVENTS.records.tobytes(),
         "strings": list(EVENTS.strings),
     },
+    "forget": {"program": "fib"},
 }
 
 
@@ -94,6 +95,8 @@ async def test_on_a_full_disk_every_door_that_keeps_something_is_shut_with_words
     async with running(tmp_path, state=state, http="127.0.0.1:0") as live:
         peer = await live.peer()
         await peer.call("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 1})
+        if verb == "forget":
+            await peer.call("observe_run", RUN)
         file_bytes_max((tmp_path / "state-wal").stat().st_size)
         waiting = await peer.post("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 2})
         while (await ready(live))[0] == 200:
@@ -110,9 +113,12 @@ async def test_on_a_full_disk_every_door_that_keeps_something_is_shut_with_words
             "define_network": ("flow", {"network": "net"}),
             "observe_run": ("predict_run", {"program": "fib", "size": 9, "workers": 1}),
             "task_events": ("profile", {"producer": "t"}),
+            "forget": ("predict_run", {"program": "fib", "size": 9, "workers": 1}),
         }[verb]
         if verb == "observe_run":
             await refused("not_enough_data", peer.call(*asked))  # it is known; one run is too few
+        elif verb == "forget":
+            await refused("unknown_program", peer.call(*asked))
         else:
             assert await peer.call(*asked)
 

@@ -9,7 +9,7 @@ import pytest
 from drawn_networks import Case, check, draw, draw_tree
 
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
-from advisor.domain.networks import series
+from advisor.domain.networks import join, series
 from advisor.planning import Request, evaluate, plan
 from advisor.planning.asked.table_demand import TableDemand, table_demand
 from advisor.planning.closed_forms.priced import least_cores_priced, lowest_latency_priced
@@ -157,6 +157,21 @@ def test_fifty_components_on_two_hundred_cores_are_within_a_hundredth(seed: int,
         assert answer.gap is not None
         assert answer.gap <= 0.01
         assert sum(answer.cores.values()) <= 200
+
+
+def test_a_gap_whose_bound_is_not_proved_says_so() -> None:
+    rng = np.random.default_rng(1)
+    p = np.array([1, 2, 3, 4, 6, 8])
+    curves = TabulatedCurves.of(p, rng.lognormal(0, 1, (6, 1)) * (rng.random((6, 1)) * 0.3 + 1 / p), variation=0.5)
+    flat = series(join("a", "b", "c"), join("d", "e", "f"))
+    nested = join(series("a", join("b", "c")), join("d", "e"), "f")
+    told = {}
+    for network in (flat, nested):
+        answer = plan(network, curves, Request(cores=23, objective="latency", work_max=3))
+        told[network] = [reason.text for reason in answer.why if reason.code == "gap"]
+    assert [len(texts) for texts in told.values()] == [1, 1]
+    assert "not proved" not in told[flat][0]
+    assert "not proved" in told[nested][0]
 
 
 def test_work_that_is_limited_leaves_the_best_so_far_and_its_gap() -> None:

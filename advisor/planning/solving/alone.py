@@ -26,6 +26,16 @@ def is_alone(problem: Problem) -> bool:
     return request.arrival_per_s is None and request.quantile is None
 
 
+def is_unproved(problem: Problem) -> bool:
+    """Return whether the bound of the latency may be the one that was tried and not proved: see `NOT_CONVEX`."""
+    model = problem.model
+    return (
+        is_alone(problem)
+        and bool(model.curves.variation.any())
+        and nests_tamely(model.structure, model.curves.variation)
+    )
+
+
 def alone_table(problem: Problem, chosen: Ints) -> tuple[float, Floats]:
     """Return a constant, and what each shape adds to it at least, (n, shapes), of a function below the latency."""
     model, options = problem.model, problem.options

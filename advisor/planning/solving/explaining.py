@@ -13,6 +13,7 @@ from advisor.planning.asked.options import NOTHING
 from advisor.planning.asked.requests import limits_of, pins_of
 from advisor.planning.closed_forms.reasons import WORTH_SAYING, amount, first, plural
 from advisor.planning.queues.model import Judged, Model
+from advisor.planning.solving.alone import is_unproved
 from advisor.planning.solving.front import front_of
 from advisor.planning.solving.general import Solved
 from advisor.planning.solving.linear import weights_of
@@ -345,7 +346,9 @@ def _caveats(solved: Solved, found: Allocation) -> Iterator[Reason]:
     if found.gap is None:
         yield Reason("gap", None, None, "the best that was found; no bound is known for this question")
     elif found.gap > 0:
-        yield Reason("gap", None, found.gap, f"at most {amount(100 * found.gap)} % from the best, by a bound")
+        tried = about_latency(request) and is_unproved(solved.problem)
+        by = "a bound that is not proved where joins stand in joins" if tried else "a bound"
+        yield Reason("gap", None, found.gap, f"at most {amount(100 * found.gap)} % from the best, by {by}")
     if solved.problem.out_of_work:
         yield Reason(
             "work", None, float(found.steps), f"the search stopped after the {found.steps:,} steps it was allowed"

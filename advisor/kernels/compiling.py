@@ -1,0 +1,140 @@
+"""Kernels compiled by numba: the same code objects in namespaces in which the functions that they call are compiled ones.
+
+Only imported where kernels are compiled or loaded. No fastmath: sums keep their order and rounding; divisions are numpy's.
+Entries take arrays from their owners first: counting the references of arrays at every call within took three quarters of the
+time of the fold of events.
+"""
+
+# numba has no types of its own to offer.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingImports=false, reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# pyright: reportPrivateImportUsage=false, reportPrivateUsage=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+from zlib import crc32
+
+from numba import njit, typeof, types  # type: ignore[import-not-found]
+from numba.core import compiler, serialize  # type: ignore[import-not-found]
+from numba.extending import intrinsic  # type: ignore[import-not-found]
+
+from advisor.kernels import cache, reading
+
+Examples = Iterable[tuple[str, Sequence[Any]]]
+
+
+class NotFilled(Exception):
+    """The cache lacks a kernel, and this process may not compile it."""
+
+
+@intrinsic
+def bare(_: Any, given: Any) -> Any:
+    """The same value without the owners of its arrays: LLVM then sees that there is nothing to count references of."""
+
+    def stripped(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.Array):
+            view = context.make_array(kind)(context, builder, value)
+            view.meminfo = view.meminfo.type(None)
+            view.parent = view.parent.type(None)
+            return view._getvalue()
+        if isinstance(kind, types.BaseTuple):
+            parts: Any = kind
+            for place, each in enumerate(parts):
+                part = stripped(context, builder, each, builder.extract_value(value, place))
+                value = builder.insert_value(value, part, place)
+        return value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return stripped(context, builder, signature.args[0], arguments[0])
+
+    return given(given), generate
+
+
+class Folder:
+    """What a dispatcher keeps its machine code in: a file an entry and signature, checked by its sum when it is read."""
+
+    def __init__(self, folder: Path | None, name: str, fill: bool) -> None:
+        self._folder, self._name, self._fill = folder, name, fill
+
+    def _path(self, signature: Any, context: Any) -> Path | None:
+        key = repr((tuple(map(str, signature)), context.codegen().magic_tuple()))
+        return self._folder / f"{self._name}-{crc32(key.encode()):08x}" if self._folder else None
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return what was compiled for a signature, None where it is to be compiled; raises NotFilled where it may not."""
+        context.refresh()
+        path = self._path(signature, context)
+        if path is not None and path.is_file():
+            data = path.read_bytes()
+            if crc32(data[4:]) == int.from_bytes(data[:4], "little"):
+                # The file is the user's own, in a folder that only the user (or who installed the package) writes.
+                return compiler.CompileResult._rebuild(context, *pickle.loads(data[4:]))  # noqa: S301
+        if not self._fill:
+            raise NotFilled(self._name)
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep what was compiled for a signature."""
+        returned = result.signature.return_type
+        if any(isinstance(each, types.Array) for each in (returned, *getattr(returned, "types", ()))):
+            raise TypeError(f"kernel {self._name} returns an array: let it write into one that it is given")
+        path = self._path(signature, result.target_context)
+        if path is not None:
+            data = serialize.dumps(result._reduce())
+            cache.put(path, crc32(data).to_bytes(4, "little") + data)
+
+
+def _copy(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
+    made = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    return made
+
+
+def _entry(function: FunctionType, compiled: Any) -> FunctionType:
+    """Return a function that strips its arguments and calls a compiled one; numba knows no variable number of arguments."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    stripped = ", ".join(f"bare({each})" for each in names)
+    text = f"def {function.__name__}({', '.join(names)}):\n return inner({stripped})\n"
+    namespace: dict[str, Any] = {"inner": compiled, "bare": bare, "__name__": function.__module__}
+    exec(compile(text, code.co_filename, "exec"), namespace)  # noqa: S102 - names of our own functions' parameters
+    return namespace[function.__name__]
+
+
+def dispatchers(
+    entries: Sequence[FunctionType], examples: Examples, folder: Path | None, *, fill: bool, inline: bool
+) -> dict[str, Any]:
+    """Return numba's dispatchers of the entries by name, with code for each example.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where the machine code is; None: in this process only.
+    fill : bool
+        Compile what is not there; otherwise NotFilled is raised.
+    inline : bool
+        Make one function of an entry and all that it calls.
+    """
+    made: dict[FunctionType, Any] = {}
+    for function in reading.in_order(entries):
+        used = {k: made[v] for k, v in reading.used_by(function).items() if reading.is_kernel(v) and v in made}
+        part = njit(error_model="numpy", nogil=True, **({"forceinline": True} if inline else {}))
+        made[function] = part(_copy(function, function.__globals__ | used))
+    found: dict[str, Any] = {}
+    for function in entries:
+        dispatcher: Any = njit(error_model="numpy", nogil=True)(_entry(function, made[function]))
+        dispatcher._cache = Folder(folder, function.__name__, fill)
+        found[function.__name__] = dispatcher
+    for name, arguments in examples:
+        found[name].compile(tuple(typeof(each) for each in arguments))
+    return found
+
+
+def close(dispatcher: Any, otherwise: Callable[..., Callable[..., Any]]) -> None:
+    """Let a dispatcher compile no more: for types without code it calls what ``otherwise(*arguments)`` returns."""
+    dispatcher._compile_for_args = otherwise

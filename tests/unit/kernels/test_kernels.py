@@ -1,0 +1,190 @@
+"""How a source becomes compiled: counted, in a child, from a cache that is never stale; and what happens where it cannot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_kernels
+from kernel_laws import both_ways, used
+
+from advisor import kernels
+from advisor.kernels import cache, reading
+
+SUPPORT = Path(toy_kernels.__file__).parent
+KERNELS = toy_kernels.KERNELS
+WITH_NUMBA = pytest.mark.skipif(not kernels.can_compile(), reason="numba is not there for this Python")
+
+
+def arrays() -> Any:
+    return np.arange(5.0), (np.linspace(0.0, 1.0, 5), np.zeros(5, np.int64))
+
+
+def stream() -> Any:
+    given = arrays()
+    return given, [KERNELS.fold(*given, x) for x in (0.0, 1.0, -2.5, 1e-9, 7.125)]
+
+
+def python(folder: Path, program: str, **environment: str) -> str:
+    """Run a program in a process of its own, with a cache of its own; return what it prints."""
+    env = {**os.environ, "ADVISOR_KERNELS_DIR": str(folder), "PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])}
+    env.pop("ADVISOR_KERNELS", None)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=env | environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert ran.stderr == ""
+    return ran.stdout.strip()
+
+
+START = """
+import sys, numpy as np, toy_kernels
+from toy_kernels import KERNELS
+values, beside = np.zeros(3), (np.zeros(3), np.zeros(3, np.int64))
+def calls(n):
+    for _ in range(n):
+        KERNELS.fold(values, beside, 0.5)
+def awaited():
+    import threading
+    for thread in threading.enumerate():
+        if thread.name == "advisor-kernels":
+            thread.join()
+"""
+
+
+@WITH_NUMBA
+def test_same_bytes_both_ways():
+    both_ways(stream, KERNELS)
+
+
+@WITH_NUMBA
+def test_the_child_fills_the_cache_once_and_the_caller_takes_it_over_without_a_jump(tmp_path):
+    program = START + (
+        "calls(65); kept = KERNELS.fold; awaited(); print(KERNELS.ready, KERNELS.reason)\n"
+        "calls(1); kept(values, beside, 0.5); print(values.tobytes().hex())"
+    )
+    first = python(tmp_path, program).splitlines()
+    [folder] = [each for each in tmp_path.iterdir() if each.is_dir()]
+    written = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
+    assert cache.COMPLETE in written
+    assert first[0].strip() == "True"
+    interpreted = python(tmp_path, program, ADVISOR_KERNELS="interpreted").splitlines()
+    assert interpreted[0].strip() == "False"
+    assert python(tmp_path, program).splitlines() == first
+    assert interpreted[1] == first[1]
+    assert written == {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
+
+
+@WITH_NUMBA
+def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
+    [folder] = [each for each in tmp_path.iterdir() if each.is_dir()]
+    for each in (folder, tmp_path):
+        each.chmod(0o555)
+    try:
+        program = START + "from advisor import kernels\nprint(kernels.load_filled(), KERNELS.ready); calls(1)"
+        assert python(tmp_path, program) == "True True"
+    finally:
+        for each in (tmp_path, folder):
+            each.chmod(0o755)
+
+
+def test_a_short_process_imports_no_numba_and_starts_no_thread(tmp_path):
+    program = START + "import threading; calls(64); print('numba' in sys.modules, threading.active_count())"
+    assert python(tmp_path, program) == "False 1"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_nothing_can_be_written_the_source_stays_interpreted_and_says_so():
+    program = START + "calls(65); awaited(); calls(1); print(KERNELS.ready, KERNELS.reason, 'numba' in sys.modules)"
+    said = python(Path("/proc/nowhere"), program)
+    assert said.startswith("False no ")
+    assert said.endswith("False")
+
+
+@WITH_NUMBA
+def test_a_damaged_file_is_not_loaded(tmp_path):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
+    [file] = tmp_path.glob("*/fold-*")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    program = START + "calls(65); awaited(); calls(1); print(KERNELS.ready, KERNELS.reason)"
+    assert python(tmp_path, program).startswith("False NotFilled")
+
+
+@WITH_NUMBA
+def test_what_cannot_be_compiled_is_tried_once_a_machine(tmp_path):
+    (tmp_path / "bad_kernels.py").write_text(
+        "from advisor import kernels\n"
+        "def fold(x: float) -> float:\n    return {}.get(x, lambda: x)()\n"
+        "KERNELS = kernels.Source(__name__, (fold,), lambda: [('fold', (1.0,))], patience=0)\n"
+    )
+    program = START.replace("toy_kernels", "bad_kernels") + "KERNELS.fold(1.0); awaited(); print(KERNELS.reason)"
+    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    first = python(tmp_path / "cache", program, **env)
+    assert "Error" in first
+    [folder] = (tmp_path / "cache").glob("bad_kernels-*")
+    assert (folder / cache.FAILED).is_file()
+    assert python(tmp_path / "cache", program, **env) == first
+
+
+@WITH_NUMBA
+def test_types_without_an_example_are_interpreted_and_told():
+    values, beside = arrays()
+    narrow = values.astype(np.float32)
+    with used("compiled", KERNELS):
+        KERNELS.fold(values, beside, 1.0)
+        with pytest.raises(TypeError, match=r"fold with \(float32\[1d\], \(float64\[1d\], int64\[1d\]\), float\)"):
+            KERNELS.fold(narrow, beside, 1.0)
+        with pytest.raises(AttributeError, match="no entry 'unfold'"):
+            KERNELS.unfold(values)
+
+
+@WITH_NUMBA
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_counts_anew(tmp_path):
+    program = START + (
+        "import os\ncalls(66); child = os.fork()\n"
+        "if child == 0:\n    calls(66); awaited(); calls(1); os._exit(0 if KERNELS.ready or KERNELS.reason else 3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); awaited(); print(KERNELS.ready)"
+    )
+    assert python(tmp_path, "import warnings; warnings.simplefilter('ignore')\n" + program).split() == ["0", "True"]
+
+
+def changed(function: FunctionType, **constants: Any) -> FunctionType:
+    return FunctionType(function.__code__, function.__globals__ | constants, function.__name__)
+
+
+def test_the_fingerprint_has_all_that_is_compiled():
+    functions = reading.in_order([toy_kernels.fold])
+    assert [each.__name__ for each in functions] == ["grow", "fold"]
+    same = reading.text_of(reading.in_order([toy_kernels.fold]))
+    assert reading.text_of(functions) == same
+    assert reading.text_of([changed(toy_kernels.grow, SCALE=0.31), functions[1]]) != same
+    assert reading.text_of(functions[1:]) != same
+
+
+def test_the_fingerprint_is_the_same_in_every_process(tmp_path):
+    program = "from toy_kernels import KERNELS; print(KERNELS.folder_name)"
+    assert {python(tmp_path, program, PYTHONHASHSEED=str(seed)) for seed in (1, 2, 3)} == {KERNELS.folder_name}
+
+
+def test_functions_that_call_each_other_are_refused_by_name():
+    namespace: dict[str, Any] = {"__name__": "circle"}
+    exec("def odd(n):\n return n and even(n - 1)\ndef even(n):\n return not n or odd(n - 1)\n", namespace)
+    with pytest.raises(TypeError, match="in a circle at odd"):
+        reading.in_order([namespace["odd"]])
+
+
+def test_other_states_of_a_source_are_removed(tmp_path):
+    for name in ("one.kernels-1", "one.kernels-2", "one-1", "one.kernels.more-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fold").touch()
+    cache.remove_others(tmp_path / "one.kernels-2")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["one-1", "one.kernels-2", "one.kernels.more-1"]

@@ -5,20 +5,22 @@ Names are handed out lazily: importing `advisor.client` in an adapter loads neit
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from advisor.client import AsyncClient, SyncClient
     from advisor.domain.answers import Allocation, CoreChoice, Prediction
-    from advisor.engine import Advisor
+    from advisor.engine.advisor import Advisor
     from advisor.errors import AdvisorError
     from advisor.models.bundle import Bundle
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Advisor": "advisor.engine",
+    "Advisor": "advisor.engine.advisor",
     "AsyncClient": "advisor.client",
     "Bundle": "advisor.models.bundle",
     "SyncClient": "advisor.client",
@@ -31,7 +33,17 @@ _HOMES = {
 __all__ = ["Advisor", "AdvisorError", "Allocation", "AsyncClient", "Bundle", "CoreChoice", "Prediction", "SyncClient"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'advisor' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+def handing_out(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a package's ``__getattr__``: each name is loaded from the module that `homes` tells when it is first asked for."""
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
+
+
+__getattr__ = handing_out(__name__, _HOMES)

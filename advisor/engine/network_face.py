@@ -20,14 +20,11 @@ from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
-from advisor.engine.flows import NetworkId, filled
+from advisor.engine.flows import NetworkId, filled, parsed
 from advisor.engine.following import Bundles, Follower
-from advisor.engine.sharing import allocate_together
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
-from advisor.network import parse
-from advisor.planning import Request, plan
 
 NETWORKS_KEPT = 64  # network texts kept parsed, by their text
 
@@ -78,6 +75,8 @@ class NetworkFace(ABC):
         ------
         NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge
         """
+        from advisor.planning import Request, plan  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
+
         structure = self.network(network)
         if self.keeps(network):
             options = filled(options, self.flow(cast("NetworkId", network)))
@@ -110,6 +109,8 @@ class NetworkFace(ABC):
         InvalidValue, TooLarge, UnknownKey, Unsupported
             What is about one network has a `field` that begins with ``networks[i]``.
         """
+        from advisor.engine.sharing import allocate_together  # noqa: PLC0415 - as in `allocate`
+
         return allocate_together(self, networks, cores, objective, options)
 
     def define_network(
@@ -145,7 +146,7 @@ class NetworkFace(ABC):
         if isinstance(network, (int, np.integer)):
             raise InvalidValue("network", network, "S-Net text, a network, or its nodes")
         if read is None:
-            read = parse(network) if isinstance(network, str) else self.network(network)
+            read = parsed(network) if isinstance(network, str) else self.network(network)
         return self.components.flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
 
     def keeps(self, network: object) -> bool:
@@ -183,7 +184,7 @@ class NetworkFace(ABC):
             return network_from_nodes(text)
         found = self._networks.get(text)
         if found is None:
-            found = self._networks[text] = parse(text)
+            found = self._networks[text] = parsed(text)
             if len(self._networks) > NETWORKS_KEPT:
                 self._networks.popitem(last=False)
         return found

@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from task_program import Program, recursive
 
 from advisor.domain.task_events import TaskEvents, decode
+from advisor.kernels import can_compile
 from advisor.profile import layout as at
-from advisor.profile.profiler import Profiler, compiled_kernels
+from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 
 REPEATS = 7
@@ -92,7 +93,7 @@ def speeds(events: TaskEvents) -> None:
         assert not folded.refused
         profiler.flush()
 
-    if compiled_kernels() is not None:
+    if can_compile():
         profiled(True, 0)
         rows.append(("profiled, numba", best(lambda: profiled(True, 0))))
         rows.append(("profiled, numba, through the window", best(lambda: profiled(True, 10**8))))
@@ -106,7 +107,7 @@ def memory(tasks: int) -> None:
     events = stream(4, 6)
     each = int((events.records["kind"] == 3).sum())
     span = int(events.records["time"].max()) + 1
-    profiler = Profiler(window_ns=0)
+    profiler = Profiler(window_ns=0, compiled=can_compile())
     told: list[tuple[int, int, int]] = []
     tracemalloc.start()
     done, rounds = 0, 0

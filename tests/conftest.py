@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from importlib.util import find_spec
+
+# Tests answer by compiled kernels, made where the cache lacks them (the first run, some 40 s; workers wait for each other), and
+# refuse a call with types that no example has; the processes that they start do the same. Said before a source is made.
+os.environ.setdefault("ADVISOR_KERNELS", "compiled" if find_spec("numba") else "interpreted")
 
 import pytest
 from hypothesis import settings

@@ -13,9 +13,6 @@ from advisor.errors import InvalidValue
 if TYPE_CHECKING:
     from advisor.profile.tree import Profile
 
-# Plain Python has folded so many events before the compiled fold is there, made anew: 20 s.
-COMPILED_BYTES_MIN = 2**27
-
 
 @click.command(
     "profile",
@@ -122,10 +119,9 @@ def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
     from advisor.profile.profiler import Profiler
 
     window_ns = round(window_s * 1e9)
-    large = path.exists() and path.stat().st_size > COMPILED_BYTES_MIN
 
     def make() -> Profiler:
-        return Profiler(window_ns=window_ns, compiled=None if large else False)
+        return Profiler(window_ns=window_ns)
 
     if trace is None:
         return read_profile(path, make, cut=_cut)

@@ -7,11 +7,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
-from advisor.domain.task_events import EVENTS_BATCH_MAX, RECORD, TaskEvents
+from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
 from advisor.engine.blobs import (
     NO_SLOTS,
     Slots,
@@ -28,7 +26,7 @@ from advisor.errors import AdvisorError, InvalidValue, StateTooNew
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
-from advisor.profile.profiler import Folded, Profiler, compiled_kernels
+from advisor.profile.profiler import Folded, Profiler
 from advisor.profile.task_types import Instances
 from advisor.profile.view import notes_of, profile_of
 from advisor.profile.whole_run import run_of
@@ -38,21 +36,6 @@ Key = tuple[str, bytes]
 TABLE: Final = re.compile(r"profile-(\d+)")
 LAYOUT: Final = "profile-1"
 ANONYMOUS: Final[Key] = ("", bytes(16))
-
-
-READY: Final[list[bool]] = []  # once `warm_up` has the compiled fold of events: no batch waits for the compiler
-
-
-def _fresh() -> Profiler:
-    return Profiler(compiled=bool(READY))
-
-
-def warm_up() -> None:
-    """Load or make the compiled fold of events, for some seconds; nothing where the extra ``fast`` is not installed."""
-    if not READY and compiled_kernels() is not None:
-        profiler = Profiler(compiled=True, window_ns=0)
-        profiler.fold(TaskEvents(np.zeros(1, RECORD)))
-        READY.append(True)
 
 
 class Run:
@@ -96,12 +79,10 @@ class Profiles:
         """Fold a batch of a producer; raises as `Profiler.fold`."""
         run = self.runs.get(key)
         if run is None:
-            profiler = _fresh()
+            profiler = Profiler()
             folded = profiler.fold(events)  # before anything is kept: a refused batch leaves no trace
             run = self._placed(profiler)
         else:
-            if READY:
-                run.profiler.compile()
             folded = run.profiler.fold(events)
         self.runs[key] = run
         self.runs.move_to_end(key)
@@ -283,7 +264,7 @@ def _read(data: bytes) -> tuple[Key, Profiler]:
     if length > limits.NAME_BYTES_MAX:
         raise InvalidValue("profile", length, f"a name of at most {limits.NAME_BYTES_MAX} bytes")
     start = 24 + length + (-length % 8)
-    return (data[24 : 24 + length].decode(), data[8:24]), from_bytes(data[start:], _fresh())
+    return (data[24 : 24 + length].decode(), data[8:24]), from_bytes(data[start:], Profiler())
 
 
 def refusals(folded: Folded | None) -> Mapping[str, Any]:

@@ -34,6 +34,6 @@ Where
 
 from __future__ import annotations
 
-from advisor.kernels.source import Mode, Source, can_compile, load_filled, sources, start
+from advisor.kernels.source import Mode, Source, can_compile, load_filled, sources, start, states, stay_interpreted
 
-__all__ = ["Mode", "Source", "can_compile", "load_filled", "sources", "start"]
+__all__ = ["Mode", "Source", "can_compile", "load_filled", "sources", "start", "states", "stay_interpreted"]

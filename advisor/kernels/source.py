@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
@@ -52,6 +52,8 @@ class Source:
     ----------
     plain : dict of str to function
         The entries as they are written, always interpreted and not counted.
+    entries : dict of str to function
+        The entries as they are bound now; each is an attribute as well.
     ready : bool
         The entries are compiled.
     reason : str
@@ -71,10 +73,11 @@ class Source:
     ) -> None:
         self.module, self.examples = module, examples
         self.plain: dict[str, FunctionType] = {each.__name__: each for each in entries}
+        self.entries: dict[str, Callable[..., Any]] = {}
         self.ready, self.reason, self.strangers = False, "", 0
         self._inline, self._patience = inline, patience
         self._left = patience
-        self._strict = False
+        self._mode: Mode = "auto"
         self._folder_name = ""
         _SOURCES[module] = self
         self.use(mode_told())
@@ -84,7 +87,7 @@ class Source:
 
     def use(self, mode: Mode) -> None:
         """Go on in a mode, whatever the environment says; ``compiled`` compiles in this process. For tests."""
-        self.ready, self._strict, self._left = False, mode == "compiled", self._patience
+        self.ready, self._mode, self._left = False, mode, self._patience
         if mode == "interpreted":
             self._bind(self.plain)
         elif mode == "auto":
@@ -93,9 +96,14 @@ class Source:
             self._bind({name: self._loaded_first(name) for name in self.plain})
 
     def count(self, calls: int = 1) -> None:
-        """Count interpreted calls, for a caller that chooses the plain entries by itself."""
+        """Count interpreted calls, for a caller that chooses the plain entries by itself; `ready` may be True afterwards."""
+        if self.ready or self._mode == "interpreted":
+            return
+        if self._mode == "compiled":
+            self._load_now()
+            return
         self._left -= calls
-        if self._left < 0 and not self.ready:
+        if self._left < 0:
             self._left = sys.maxsize
             _LOADER.want([self])
 
@@ -117,7 +125,7 @@ class Source:
                     made = self._made(folder, fill=fill)
                     cache.put(folder / cache.COMPLETE, b"")
         except Exception as error:  # whatever a compiler meets on a strange machine: the source runs as it is
-            if self._strict:
+            if self._mode == "compiled":
                 raise
             return self._stay(f"{type(error).__name__}: {error}")
         self._bind(made)
@@ -160,6 +168,11 @@ class Source:
         if for_good:
             self._stay("forked while kernels were loaded")
 
+    def _load_now(self) -> None:
+        with _LOADER.lock:
+            if not self.ready and not self.load(fill=True):
+                raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
+
     def _made(self, folder: Path | None, *, fill: bool) -> dict[str, Any]:
         from advisor.kernels import compiling  # noqa: PLC0415 - numba is imported where it is used
 
@@ -168,7 +181,8 @@ class Source:
             compiling.close(dispatcher, self._stranger(name))
         return made
 
-    def _bind(self, entries: dict[str, Any]) -> None:
+    def _bind(self, entries: Mapping[str, Callable[..., Any]]) -> None:
+        self.entries = dict(entries)
         self.__dict__.update(entries)
 
     def _stay(self, reason: str) -> bool:
@@ -179,26 +193,22 @@ class Source:
     def _counted(self, name: str, function: FunctionType) -> Callable[..., Any]:
         def counted(*given: Any) -> Any:
             if self.ready:  # a reference from before
-                return self.__dict__[name](*given)
-            self._left -= 1
-            if self._left < 0:
-                self.count()
+                return self.entries[name](*given)
+            self.count()
             return function(*given)
 
         return counted
 
     def _loaded_first(self, name: str) -> Callable[..., Any]:
         def loaded(*given: Any) -> Any:
-            with _LOADER.lock:
-                if not self.ready and not self.load(fill=True):
-                    raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
-            return self.__dict__[name](*given)
+            self._load_now()
+            return self.entries[name](*given)
 
         return loaded
 
     def _stranger(self, name: str) -> Callable[..., Any]:
         def stranger(*given: Any) -> Any:
-            if self._strict:
+            if self._mode == "compiled":
                 kinds = ", ".join(_kind(each) for each in given)
                 raise TypeError(
                     f"no example of {self.module} calls {name} with ({kinds}): add one, or pass other types"
@@ -226,11 +236,13 @@ class _Loader:
         self.lock = threading.RLock()
         self.loading = False
         self._wanted: list[Source] = []
+        self._told: Callable[[Source], None] | None = None
         self._thread: threading.Thread | None = None
 
-    def want(self, wanted: Iterable[Source]) -> None:
-        """Have sources compiled and loaded, beside whoever calls; returns at once."""
+    def want(self, wanted: Iterable[Source], told: Callable[[Source], None] | None = None) -> None:
+        """Have sources compiled and loaded, beside whoever calls; returns at once. `told` hears of each that is done."""
         with self.lock:
+            self._told = told or self._told
             self._wanted += [each for each in wanted if not each.ready and each not in self._wanted]
             if self._wanted and self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="advisor-kernels", daemon=True)
@@ -249,6 +261,8 @@ class _Loader:
                 source._stay(f"{type(error).__name__}: {error}")  # pyright: ignore[reportPrivateUsage]
             with self.lock:
                 self._wanted = [each for each in self._wanted if each is not source]
+            if self._told is not None:
+                self._told(source)
 
     def _make(self, source: Source) -> None:
         stay = source._stay  # pyright: ignore[reportPrivateUsage]
@@ -325,10 +339,29 @@ def sources() -> list[Source]:
     return list(_SOURCES.values())
 
 
-def start() -> None:
-    """Have all sources compiled and loaded, beside whoever calls; returns at once."""
+def start(told: Callable[[Source], None] | None = None) -> None:
+    """Have all sources compiled and loaded, beside whoever calls; returns at once.
+
+    `told` is called, in another thread, with each source that became compiled or stays interpreted for a `reason`.
+    """
     if mode_told() == "auto":
-        _LOADER.want(sources())
+        _LOADER.want(sources(), told)
+
+
+def stay_interpreted() -> None:
+    """Compile nothing from now on, in this process and in those that it starts."""
+    os.environ["ADVISOR_KERNELS"] = "interpreted"
+    for source in sources():
+        source.use("interpreted")
+
+
+def states() -> dict[str, str]:
+    """Return how each source runs: ``compiled``, ``interpreted``, or ``interpreted: `` and why it stays so."""
+    words: dict[str, str] = {}
+    for source in sources():
+        why = f": {source.reason}" if source.reason else ""
+        words[source.module] = "compiled" if source.ready else f"interpreted{why}"
+    return words
 
 
 def load_filled() -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -23,8 +22,9 @@ from advisor.domain.task_events import (
 )
 from advisor.errors import InvalidValue, TooLarge
 from advisor.profile import layout as at
+from advisor.profile.kernels import KERNELS
 from advisor.profile.reorder import WINDOW_NS, Reorder, joined
-from advisor.profile.state import CHUNK_EVENTS, PLAIN, Caps, Tables
+from advisor.profile.state import CHUNK_EVENTS, Caps, Tables
 from advisor.profile.sums import fold_sums
 from advisor.profile.task_types import TaskTypes
 
@@ -39,14 +39,6 @@ EMPTY_INTS: Final[Ints] = np.zeros(0, np.int64)
 EMPTY_FLOATS: Final[Floats] = np.zeros(0)
 NO_METRICS: Final[Floats] = np.zeros((0, 0))
 NO_ENDED: Final[Ints] = np.zeros((0, at.ENDED_FIELDS), np.int64)
-
-
-def compiled_kernels() -> Mapping[str, Callable[..., Any]] | None:
-    """Return the compiled kernels; None where the extra ``fast`` is not installed."""
-    try:
-        return import_module("advisor.profile.compiled").KERNELS
-    except ImportError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +89,8 @@ class Profiler:
     burden_ns : int
         For the burdened span.
     compiled : bool, optional
-        Use the compiled fold; by default where the extra ``fast`` is there. The numbers are the same.
+        True: from the first event on, compiled in this process where the cache lacks it; False: never; by default from when
+        `advisor.profile.kernels` is compiled. The numbers are the same.
     """
 
     def __init__(
@@ -112,11 +105,10 @@ class Profiler:
             raise InvalidValue("window_ns", window_ns, "at least 0")
         if burden_ns < 0:
             raise InvalidValue("burden_ns", burden_ns, "at least 0")
-        kernels = compiled_kernels() if compiled in (None, True) else None
-        if compiled and kernels is None:
-            raise InvalidValue("compiled", True, "false: the extra `fast` is not installed")
-        self.kernels: Mapping[str, Callable[..., Any]] = PLAIN if kernels is None else kernels
-        self.tables = Tables(caps or Caps(), burden_ns, self.kernels)
+        if compiled and not KERNELS.ready and not KERNELS.load(fill=True):
+            raise InvalidValue("compiled", True, f"false: {KERNELS.reason}")
+        self._always_plain = compiled is False
+        self.tables = Tables(caps or Caps(), burden_ns, plain=self._always_plain or not KERNELS.ready)
         self.window = Reorder(window_ns)
         self.strings: list[str] = []
         self.clock: Clock | None = None
@@ -174,19 +166,12 @@ class Profiler:
         """Return a profiler that has seen nothing of the run and goes on with it, as after a restart: what was open is lost."""
         made = Profiler(
             window_ns=self.window.window_ns, caps=self.tables.caps, burden_ns=int(self.tables.g[at.BURDEN]),
-            compiled=not self.tables.plain,
+            compiled=False if self._always_plain else None,
         )  # fmt: skip
         made.strings, made.clock, made.dropped = list(self.strings), self.clock, self.dropped
         made.tables.g[at.STRINGS], made.tables.g[at.LENIENT] = len(made.strings), 1
         made.take_fields(self.further)
         return made
-
-    def compile(self) -> None:
-        """Use the compiled fold from now on, where it is there; the numbers stay as they are."""
-        kernels = compiled_kernels() if self.tables.plain else None
-        if kernels is not None:
-            self.kernels = kernels
-            self.tables.become_compiled(kernels)
 
     def close_lost(self) -> int:
         """Close what is open as lost; what waits is folded first. Return how many instances that were."""
@@ -259,8 +244,12 @@ class Profiler:
     def _fold_chunk(
         self, times: Ints, records: NDArray[Any], found: list[tuple[int, str, str]], counts: dict[str, int]
     ) -> tuple[Ints, Floats]:
-        n = len(times)
-        tables, plain = self.tables, self.tables.plain
+        n, tables = len(times), self.tables
+        if tables.plain and not self._always_plain:
+            KERNELS.count()
+            if KERNELS.ready:
+                tables.become_arrays()
+        plain = tables.plain
         tables.make_room(n, int(records["thread"].max()) + 1)
         dependences = int(np.count_nonzero(records["kind"] == Kind.DEPENDENCE))
         if dependences:
@@ -273,7 +262,7 @@ class Profiler:
             out: list[Any] = [[0] * (2 * n), [0] * (at.ENDED_FIELDS * n), [0.0] * n]
         else:
             out = [np.zeros(2 * n, np.int64), np.zeros(at.ENDED_FIELDS * n, np.int64), np.zeros(n)]
-        self.kernels["fold_events"](
+        tables.kernels["fold_events"](
             tables.state, columns, given[0], given[1], OWN_STRING, given[2], metrics.shape[1], *out
         )
         refused, ended, ended_sizes = out

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.profile import events, stacks, tables
 from advisor.profile import layout as at
+from advisor.profile.kernels import KERNELS
 from advisor.profile.stacks import State
 from advisor.profile.tables import HASH_BITS
 
@@ -22,16 +22,6 @@ SPARE = 8  # frames that are there beside, for events that look whether there ar
 
 FLOATS: Final = ("sizes", "moments", "metrics")
 NAMES: Final = ("g", "threads", "contexts", "frames", "nodes", "node_index", "task_index", "edges", *FLOATS)
-
-PLAIN: Final[Mapping[str, Callable[..., Any]]] = {
-    name: getattr(module, name)
-    for module, names in (
-        (tables, ("find_node", "index_nodes", "chain_contexts", "index_contexts", "chain_frames", "chain_edges")),
-        (stacks, ("tick", "book", "path_now", "burdened_now")),
-        (events, ("fold_events",)),
-    )
-    for name in names
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +58,13 @@ class Tables:
     caps : Caps
     burden_ns : int
         Cost of handing a task to another worker, for the burdened span.
-    kernels : mapping of str to function
-        The functions of the fold by name, compiled or `PLAIN`: these run on lists.
+    plain : bool
+        Keep lists, on which the kernels are interpreted.
     """
 
-    def __init__(self, caps: Caps, burden_ns: int, kernels: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, caps: Caps, burden_ns: int, *, plain: bool) -> None:
         self.caps = caps
-        self.plain = kernels is PLAIN
-        self.kernels = kernels
+        self.plain = plain
         self.g: Any = self._ints(at.NUMBERS)
         self.threads: Any = self._ints(0)
         self.contexts: Any = self._ints(0)
@@ -95,6 +84,11 @@ class Tables:
         # The first node is where the call paths beyond the cap are booked.
         self.kernels["find_node"](self.g, self.nodes, self.node_index, at.NONE, at.OVERFLOW << at.LABEL_BITS, 0)
         self.make_room(0, 0)
+
+    @property
+    def kernels(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions of the fold by name, for tables such as these."""
+        return KERNELS.plain if self.plain else KERNELS.entries
 
     @property
     def state(self) -> State:
@@ -186,11 +180,11 @@ class Tables:
             self.edges = self._longer(self.edges, edges * at.EDGE - first)
             self.kernels["chain_edges"](self.g, self.edges, first)
 
-    def become_compiled(self, kernels: Mapping[str, Callable[..., Any]]) -> None:
+    def become_arrays(self) -> None:
         """Keep the tables in arrays from now on, for compiled kernels."""
         for name in NAMES:
             setattr(self, name, np.array(getattr(self, name), np.float64 if name in FLOATS else np.int64))
-        self.kernels, self.plain = kernels, False
+        self.plain = False
 
     def whole_copy(self) -> Tables:
         """Return a copy that shares nothing with this one."""

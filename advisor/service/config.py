@@ -186,7 +186,9 @@ class Config:
     )
     compiled: bool = field(
         default=True,
-        metadata=_key(_flag, "compile the folds where the extra `fast` is installed; answers are the same"),
+        metadata=_key(
+            _flag, "compile the kernels, in a process beside the service, where numba is; answers are the same"
+        ),
     )
     commit_share: float = field(
         default=0.25, metadata=_key(_number(0.01, 1.0), "part of the time that may go into commits")

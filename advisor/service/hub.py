@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-from advisor import __version__
+from advisor import __version__, kernels
 from advisor.domain import limits
 from advisor.domain.observations import (
     CARRIED_FIELDS,
@@ -346,5 +346,6 @@ class Hub(Doors):
             "commits": sum(self.measures.commit_s.counts),
             "commit_mean_s": self.measures.commit_s.mean,
             "answers_kept": len(self.planner.answers),
+            "kernels": kernels.states(),
             "watching": self.watching.status(WATCHES_TOLD),
         }

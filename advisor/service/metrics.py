@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from advisor import kernels
 from advisor.service.hub import Hub
 from advisor.service.measures import Histogram
 
@@ -102,6 +103,11 @@ class HubCollector(Collector):
         yield GaugeMetricFamily("advisor_components", "Components known", value=len(components) - components.measures)
         yield GaugeMetricFamily("advisor_components_max", "Components at most", value=components.components_max)
         yield GaugeMetricFamily("advisor_state_bytes", "Bytes of learned state in memory", value=engine.state_bytes)
+        yield GaugeMetricFamily(
+            "advisor_kernels_compiled",
+            "1 where all kernels are compiled, 0 where some are interpreted",
+            value=all(word == "compiled" for word in kernels.states().values()),
+        )
         yield GaugeMetricFamily(
             "advisor_producers", "Producers remembered for exactly-once", value=len(engine.producers)
         )

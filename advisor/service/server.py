@@ -16,9 +16,8 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from advisor import __version__
+from advisor import __version__, kernels
 from advisor.engine import Engine, use_compiled
-from advisor.engine.profiles import warm_up
 from advisor.errors import AdvisorError
 from advisor.service import listeners
 from advisor.service.committer import Committer
@@ -68,6 +67,8 @@ async def serve(
         When it cannot be opened, or an address cannot be listened on.
     """
     stop = stop or anyio.Event()
+    if config.compiled:  # half a second before anybody is served, rather than beside those who are
+        await to_thread.run_sync(kernels.load_filled)
     store = await to_thread.run_sync(_open, config) if config.state is not None else None
     try:
         hub = _hub(config, store)
@@ -82,6 +83,8 @@ async def serve(
 def run(config: Config) -> None:
     """Run a service in this process until SIGTERM or SIGINT; logs go to standard error. Raises as `serve`."""
     to_stderr(config.log_level)
+    if not config.compiled:
+        kernels.stay_interpreted()
     gc.freeze()
     gc.set_threshold(GC_OBJECTS, 20, 20)
 
@@ -157,12 +160,17 @@ def compiling() -> bool:
 def _compile_all() -> bool:
     _COMPILING.set()
     try:
-        if not use_compiled():
-            return False
-        warm_up()
-        return True
+        return use_compiled()
     finally:
         _COMPILING.clear()
+
+
+def _told(source: kernels.Source) -> None:
+    """Say that kernels have come, or why they do not."""
+    if source.ready:
+        event(logging.INFO, "kernels are compiled", source=source.module)
+    else:
+        event(logging.WARNING, "kernels stay interpreted", source=source.module, reason=source.reason)
 
 
 async def _compile() -> None:
@@ -197,6 +205,7 @@ class _Service:
                 group.start_soon(self._hub.heavy.warm)
                 group.start_soon(self._hub.subscriptions.run)
                 if self._config.compiled:
+                    kernels.start(_told)
                     group.start_soon(_compile)
                 group.start_soon(self._start_work, group)
                 self._hub.spawn = self._spawn

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from profile_laws import APART, check_laws, same
 
 from advisor.domain.task_events import ABSENT_TYPE, RECORD, SUM, Kind, RegionKind, TaskEvents, decode
+from advisor.kernels import can_compile
 from advisor.profile import layout as at
-from advisor.profile.profiler import Profiler, compiled_kernels
+from advisor.profile.profiler import Profiler
 from advisor.profile.state import Caps, Tables
 from advisor.profile.view import profile_of
 
@@ -98,7 +99,7 @@ def hostile_sums(seed: int, n: int) -> np.ndarray:
 @pytest.mark.usefixtures("strict")
 def test_any_sums_leave_both_profiles_whole_and_alike(seed: int) -> None:
     profilers = [Profiler(window_ns=0, compiled=False)]
-    if compiled_kernels() is not None:
+    if can_compile():
         profilers.append(Profiler(window_ns=0, compiled=True))
     events = TaskEvents(hostile(seed, 50), STRINGS, sums=hostile_sums(seed, 100))
     folded = [profiler.fold(events) for profiler in profilers]
@@ -123,7 +124,7 @@ def test_any_sums_leave_both_profiles_whole_and_alike(seed: int) -> None:
 def test_any_records_leave_both_folds_whole_and_alike(seed: int, small: bool, lossy: bool) -> None:
     caps = Caps(nodes=40, instances=12, frames=24, threads=2, edges=3) if small else Caps()
     profilers = [Profiler(window_ns=0, caps=caps, compiled=False)]
-    if compiled_kernels() is not None:
+    if can_compile():
         profilers.append(Profiler(window_ns=0, caps=caps, compiled=True))
     records = hostile(seed, 400)
     for k, part in enumerate(np.array_split(records, 4)):

@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from profile_laws import APART, check_laws, same, state_bytes
 
 from advisor.domain.task_events import EventWriter, Flag, Kind, RegionKind, SyncKind
+from advisor.kernels import can_compile
 from advisor.profile import layout as at
-from advisor.profile.profiler import Profiler, compiled_kernels
+from advisor.profile.profiler import Profiler
 from advisor.profile.state import Caps
 from advisor.profile.view import profile_of
 
@@ -35,7 +36,7 @@ class Interleavings(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.plain = Profiler(window_ns=0, compiled=False)
-        self.other = Profiler(window_ns=0) if compiled_kernels() is not None else Profiler(window_ns=0, compiled=False)
+        self.other = Profiler(window_ns=0, compiled=can_compile())
         self.out = EventWriter()
         self.now = 0
         self.numbers = 0

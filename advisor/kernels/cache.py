@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -110,6 +110,12 @@ def put(path: Path, data: bytes) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_bytes(data)
     part.replace(path)
+
+
+def reopen(folder: Path) -> None:
+    """Say that a folder is not complete after all, so that the next process has it filled again; not where it is read-only."""
+    with suppress(OSError):
+        (folder / COMPLETE).unlink(missing_ok=True)
 
 
 def remove_others(folder: Path) -> None:

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, Literal, cast
 
 from advisor.kernels import cache, reading
+from advisor.kernels.beside import beside_others
 
 Mode = Literal["auto", "interpreted", "compiled"]
 MODES: tuple[Mode, ...] = ("auto", "interpreted", "compiled")
@@ -118,8 +119,11 @@ class Source:
         if folder is None and not fill:
             return self._stay("no folder for compiled code can be written")
         try:
-            if folder is None or (folder / cache.COMPLETE).is_file():
-                made = self._made(folder, fill=fill)
+            if folder is not None and (folder / cache.COMPLETE).is_file():
+                with beside_others():
+                    made = self._made(folder, fill=False)
+            elif folder is None:
+                made = self._made(None, fill=True)
             else:
                 with cache.only_one(folder):
                     made = self._made(folder, fill=fill)
@@ -127,6 +131,8 @@ class Source:
         except Exception as error:  # whatever a compiler meets on a strange machine: the source runs as it is
             if self._mode == "compiled":
                 raise
+            if folder is not None:
+                cache.reopen(folder)
             return self._stay(f"{type(error).__name__}: {error}")
         self._bind(made)
         self.ready, self.reason = True, ""
@@ -365,10 +371,14 @@ def states() -> dict[str, str]:
 
 
 def load_filled() -> bool:
-    """Load all sources that are in the cache, now; return whether none is left to be compiled."""
-    if mode_told() != "auto" or not can_compile():
+    """Load all sources that are in the cache, now; return whether none is left to be compiled.
+
+    Where ``ADVISOR_KERNELS`` is ``compiled``, what the cache lacks is compiled now as well.
+    """
+    mode = mode_told()
+    if mode == "interpreted" or not can_compile():
         return True
     for each in sources():
-        if not each.ready and each.filled():
-            each.load()
+        if not each.ready and (mode == "compiled" or each.filled()):
+            each.load(fill=mode == "compiled")
     return all(each.ready for each in sources())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from kernel_laws import both_ways, used
 
 from advisor import kernels
 from advisor.kernels import cache, reading
+from advisor.kernels.beside import beside_others
 
 SUPPORT = Path(toy_kernels.__file__).parent
 KERNELS = toy_kernels.KERNELS
@@ -108,7 +110,7 @@ def test_where_nothing_can_be_written_the_source_stays_interpreted_and_says_so()
 
 
 @WITH_NUMBA
-def test_a_damaged_file_is_not_loaded(tmp_path):
+def test_a_damaged_file_is_not_loaded_and_made_again_for_the_next(tmp_path):
     python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
     [file] = tmp_path.glob("*/fold-*")
     data = bytearray(file.read_bytes())
@@ -116,6 +118,7 @@ def test_a_damaged_file_is_not_loaded(tmp_path):
     file.write_bytes(data)
     program = START + "calls(65); awaited(); calls(1); print(KERNELS.ready, KERNELS.reason)"
     assert python(tmp_path, program).startswith("False NotFilled")
+    assert python(tmp_path, program).strip() == "True"  # made again
 
 
 @WITH_NUMBA
@@ -155,6 +158,28 @@ def test_a_forked_process_counts_anew(tmp_path):
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); awaited(); print(KERNELS.ready)"
     )
     assert python(tmp_path, "import warnings; warnings.simplefilter('ignore')\n" + program).split() == ["0", "True"]
+
+
+def test_loading_leaves_the_collector_as_it_was():
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    interval = sys.getswitchinterval()
+    with pytest.raises(KeyError), beside_others():
+        assert not gc.isenabled()
+        assert sys.getswitchinterval() < interval
+        raise KeyError
+    assert (gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()) == (True, 0, interval)
+    gc.freeze()
+    try:
+        kept = [[] for _ in range(10_000)]
+        frozen = gc.get_freeze_count()
+        with beside_others():
+            kept += [[] for _ in range(10_000)]
+        assert (
+            gc.get_freeze_count() > frozen
+        )  # a program that has frozen what it has wants no more of it looked through
+    finally:
+        gc.unfreeze()
 
 
 def changed(function: FunctionType, **constants: Any) -> FunctionType:

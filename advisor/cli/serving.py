@@ -33,12 +33,5 @@ def serve_command(config: Path | None, **options: Any) -> None:
     """
     from advisor.service import run
     from advisor.service.config import load_config
-    from advisor.service.server import compiling
 
     run(load_config(config, **options))
-    if (
-        compiling()
-    ):  # all is committed and closed; a compiler cannot be called off, and would hold the process for seconds
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)

@@ -12,11 +12,10 @@ from advisor import handing_out
 if TYPE_CHECKING:
     from advisor.engine.advisor import Advisor
     from advisor.engine.engine import Engine
-    from advisor.models.quick import use_compiled
 
-__all__ = ["Advisor", "Engine", "use_compiled"]
+__all__ = ["Advisor", "Engine"]
 
 __getattr__ = handing_out(
     __name__,
-    {"Advisor": "advisor.engine.advisor", "Engine": "advisor.engine.engine", "use_compiled": "advisor.models.quick"},
+    {"Advisor": "advisor.engine.advisor", "Engine": "advisor.engine.engine"},
 )

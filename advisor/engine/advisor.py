@@ -31,20 +31,22 @@ from advisor.engine.checks import check_kinds, checked_cores, checked_level, is_
 from advisor.engine.components import TIME, Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles
-from advisor.engine.mixtures import Mixture
+from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Solved
 from advisor.engine.network_face import NetworkFace
-from advisor.engine.pending import Pending, more_of, point_of
+from advisor.engine.one_row import columns_of_row, point_of
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
 from advisor.engine.run_face import RunFace
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
-from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES
 from advisor.engine.task_times import TaskTimes, predicting
 from advisor.engine.waiting import take_or_wait
 from advisor.errors import InvalidValue, TooLarge
 from advisor.models.contention import Contention
+from advisor.models.layout import AT
 from advisor.models.prediction import LEVEL, Model
+
+DIMENSIONS = AT["dimensions"].start
 
 
 class Advisor(NetworkFace, RunFace):
@@ -85,7 +87,6 @@ class Advisor(NetworkFace, RunFace):
             raise InvalidValue("components_max", components_max, "a whole number from 1")
         if isinstance(model_memory_bytes, bool) or not isinstance(model_memory_bytes, int) or model_memory_bytes < 0:
             raise InvalidValue("model_memory_bytes", model_memory_bytes, "a whole number of bytes from 0")
-        self._pending = Pending()
         self._adopt(Components(float(timer_noise_s), components_max, model_memory_bytes))
         self.programs = Programs()
         self._networks: OrderedDict[str, Network] = OrderedDict()
@@ -100,7 +101,7 @@ class Advisor(NetworkFace, RunFace):
     def _drop(self, slot: int | None = None) -> None:
         """Forget what was solved: a component, or all, changed otherwise than by new rows."""
         self._solved.drop()
-        self._asking.drop()
+        self.components.learners.drop()
         self.bundles.touch(slot)
         self._tables.drop()
 
@@ -123,7 +124,6 @@ class Advisor(NetworkFace, RunFace):
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor` (absent: 1).
 
-        The row is checked now and folded with others at the next question, which is cheaper and gives the same state.
         A predictor may have up to four values (`dimensions`, where given, must agree); `machine` names where it ran;
         `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured. `travel` says where it ran among
         others: `network`, `record`, `entered` and `replica` teach the flow of records (see `flow`), `active_cores`, the
@@ -136,33 +136,39 @@ class Advisor(NetworkFace, RunFace):
         TooLarge
             When the component is new and there is no room for it.
         """
-        if not isinstance(component, str) or component not in self.components.slot_of:
+        components = self.components
+        slot = components.slot_of.get(component) if isinstance(component, str) else None
+        if slot is None:
             component = checked_name("component", component)
-            if component not in self.components.slot_of:
-                pending = self._pending.new_names(self.components.slot_of)
-                if component not in pending and len(self.components) + len(pending) >= self.components.components_max:
-                    raise TooLarge(
-                        "components",
-                        len(self.components) + len(pending) + 1,
-                        self.components.components_max,
-                        "forget is no cure: raise components_max",
-                    )
+            slot = components.slot_of.get(component)
+            if slot is None and len(components) >= components.components_max:
+                raise TooLarge(
+                    "components",
+                    len(components) + 1,
+                    components.components_max,
+                    "forget is no cure: raise components_max",
+                )
         x: Any = 1.0 if predictor is None else predictor
         further: Sequence[float] = ()
         if dimensions is not None or hasattr(x, "__len__"):
             x, *further = point_of(x, dimensions)
-        numbers = (("invalid_predictor", x), ("invalid_cores", cores), ("invalid_elapsed_s", elapsed_s))
-        for code, value in (*numbers, ("invalid_count", count)):
+        for code, value in (
+            ("invalid_predictor", x), ("invalid_cores", cores), ("invalid_elapsed_s", elapsed_s), ("invalid_count", count),
+        ):  # fmt: skip
             field, low, high = BOUNDS[code]
             if not is_number(value) or not low <= value <= high:
                 raise InvalidValue(field, value, bound_text(code))
         check_kinds(count, ok=ok, running=running)
-        plain = not (further or travel) and machine is None and measures is None
-        more = None if plain else more_of(further, machine, measures, travel)
-        if self._pending.add(
-            component, float(x), float(cores), float(elapsed_s), int(count), bool(ok), bool(running), more
-        ):
-            self.flush()
+        plain = ok and not (further or travel or running) and machine is None and measures is None
+        if plain and slot is not None and components.table.records_whole[slot, DIMENSIONS] == 1:
+            components.fold_one(slot, (x, cores), elapsed_s, count, ABSENT)
+            return
+        components.fold(
+            columns_of_row(
+                component, (float(x), *further), float(cores), float(elapsed_s), int(count), bool(ok), bool(running),
+                machine, measures, travel,
+            )
+        )  # fmt: skip
 
     def observe_columns(
         self,
@@ -186,14 +192,7 @@ class Advisor(NetworkFace, RunFace):
 
     def fold(self, columns: Columns) -> Receipt:
         """Learn a batch of checked shape; its rows are refused one by one."""
-        self.flush()
         return self.components.fold(columns)
-
-    def flush(self) -> None:
-        """Fold the rows that `observe` has taken; every question does it first."""
-        columns = self._pending.take()
-        if columns is not None:
-            self.components.fold(columns)
 
     def forget(self, component: str, keep: float = 0.0) -> dict[str, Any]:
         """Keep only the share `keep` of what was learned of a component; at 0 it begins anew. Exact counts never go back.
@@ -202,7 +201,6 @@ class Advisor(NetworkFace, RunFace):
         ------
         UnknownComponent, InvalidValue
         """
-        self.flush()
         slot = self.components.forget(component, keep)
         self._drop(slot)
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
@@ -221,7 +219,6 @@ class Advisor(NetworkFace, RunFace):
         TooLarge
             When the component has no support points and the budget allows none: the pin has nowhere to stand.
         """
-        self.flush()
         self._asking.pin(component, model)
         self._drop(self.components.slot(component))
         return {"component": component, "model": model}
@@ -249,7 +246,6 @@ class Advisor(NetworkFace, RunFace):
         ------
         UnknownComponent, InvalidValue
         """
-        self.flush()
         return suggest(self._asking, self.components, component, predictor, cores, cores_max, candidates, limit)
 
     def merge(self, other: Advisor) -> None:
@@ -263,8 +259,6 @@ class Advisor(NetworkFace, RunFace):
         """
         if not isinstance(other, Advisor):
             raise InvalidValue("other", other, "an Advisor")
-        self.flush()
-        other.flush()
         self.programs.check_merge(other.programs)
         self.components.merge(other.components)
         self.programs.merge(other.programs)
@@ -304,7 +298,6 @@ class Advisor(NetworkFace, RunFace):
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        self.flush()
         level = checked_level(level)
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
@@ -373,8 +366,9 @@ class Advisor(NetworkFace, RunFace):
         *,
         predictor: Any = 1.0,
         cores_max: int,
-        tolerance: float = 0.0,
+        tolerance: float = 0.05,
         level: float = LEVEL,
+        risk: float = 0.0,
         machine: str | None = None,
         free_now: int | None = None,
         wait_s: float | None = None,
@@ -385,6 +379,9 @@ class Advisor(NetworkFace, RunFace):
         ----------
         tolerance : float
             0.05 takes the fewest cores whose predicted time is at most 5 % above the fastest.
+        risk : float
+            0 to 1: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts
+            that nobody tried, are then taken only where the gain is sure.
         free_now, wait_s : int and float, optional
             So many cores are free now, all `cores_max` in so many seconds: the choice is what ends earlier, and
             ``take_or_wait`` says why.
@@ -396,11 +393,12 @@ class Advisor(NetworkFace, RunFace):
         checked_cores("cores_max", cores_max)
         if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
             raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
+        if not is_number(risk) or not 0.0 <= risk <= 1.0:
+            raise InvalidValue("risk", risk, "a number from 0 (the expected time) to 1 (the interval's upper end)")
         level = checked_level(level)
-        self.flush()
         if machine is not None:
             machine = checked_name("machine", machine)
-        later = self._asking.choose_cores(component, predictor, cores_max, float(tolerance), level, machine)
+        later = self._asking.choose_cores(component, predictor, cores_max, float(tolerance), level, machine, float(risk))
         if free_now is None and wait_s is None:
             return later
         if isinstance(free_now, bool) or not isinstance(free_now, int) or not 0 <= free_now <= cores_max:
@@ -409,7 +407,7 @@ class Advisor(NetworkFace, RunFace):
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
         now = None
         if free_now:
-            now = self._asking.choose_cores(component, predictor, free_now, float(tolerance), level, machine)
+            now = self._asking.choose_cores(component, predictor, free_now, float(tolerance), level, machine, float(risk))
         return take_or_wait(now, later, float(wait_s), level)
 
     def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:
@@ -419,7 +417,6 @@ class Advisor(NetworkFace, RunFace):
         ------
         InvalidValue, TooLarge, UnknownComponent
         """
-        self.flush()
         for field, value in (("offset", offset), ("limit", limit)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InvalidValue(field, value, "a whole number from 0")
@@ -435,13 +432,13 @@ class Advisor(NetworkFace, RunFace):
         slots = [self.components.slot(name) for name in chosen[offset : offset + limit]]
         error, scored = self.components.error()
         return {
-            "totals": {key: n for key, n in self.components.totals.items() if not key.startswith(ACCOUNTS)},
+            "totals": dict(self.components.totals),
             "components_known": len(self.components) - self.components.measures,
             "components_max": self.components.components_max,
             "timer_noise_s": self.components.timer_noise_s,
             "state_bytes": self.components.bytes,
-            "model_memory_bytes": self.components.supports.memory_bytes,
-            "model_memory_used_bytes": self.components.supports.used_bytes,
+            "model_memory_bytes": self.components.learners.memory_bytes,
+            "model_memory_used_bytes": self.components.learners.used_bytes,
             **fate(**self.ledger()),
             "prediction_error": error if scored else None,
             "predictions_scored": scored,
@@ -460,7 +457,6 @@ class Advisor(NetworkFace, RunFace):
         ------
         UnknownComponent, InvalidValue
         """
-        self.flush()
         return self.components.contentions.of(self.components.slot(component))
 
     def model(self, component: str, form: str | None = None) -> Model:
@@ -470,18 +466,16 @@ class Advisor(NetworkFace, RunFace):
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        self.flush()
         return self._solved.one(component, form)
 
-    def mixture(self, component: str) -> Mixture | None:
-        """Return the solved mixture of a component, for who wants to look inside; None where it has no support points.
+    def learner(self, component: str) -> Solved | None:
+        """Return the solved learner of a component, for who wants to look inside; None where it has none.
 
         Raises
         ------
         UnknownComponent, InvalidValue
         """
-        self.flush()
-        return self._asking.mixtures.one(self.components.slot(component))
+        return self._asking.solved(self.components.slot(component))
 
     def ledger(self) -> dict[str, Any]:
         """Return how predictions of elapsed times made before their rows were learned have fared, in sums.
@@ -489,19 +483,16 @@ class Advisor(NetworkFace, RunFace):
         `scores` of them were made, `covered` lay within their 90 % interval; `error` is the sum of |t - prediction| / t,
         `bias` that of (prediction - t) / t.
         """
-        self.flush()
-        return self.components.supports.ledger()
+        return self.components.learners.ledger()
 
     def models(self, components: Sequence[str]) -> list[Model]:
         """Return the solved models of several components, with their demand under the observed load; solved in one batch."""
-        self.flush()
         return self._solved.many(components)
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
         """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
-        self.flush()
         return state_bytes.dump(self.components, self.programs.records())
 
     @classmethod

@@ -1,8 +1,7 @@
-"""What a component is predicted to take: by its mixture, without support points by the base tier's form, or by a prior."""
+"""What a component is predicted to take: by its learner, without one by the exact sums' form, or by a prior."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -10,24 +9,25 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction
+from advisor.engine import shaped
 from advisor.engine.checks import check_together, checked
-from advisor.engine.choice import ChoiceCurve, choose, counts_kept, counts_to
+from advisor.engine.choice import choose, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
-from advisor.engine.mixtures import FORMS, MIXTURE, Mixture, Mixtures
+from advisor.engine.learners import OTHER_MACHINE, Learners, Solved
 from advisor.engine.prior import prior_of
 from advisor.engine.solved import TWO_STEP, SolvedModels
-from advisor.engine.supports import machine_number
 from advisor.errors import InvalidValue, TooLarge
-from advisor.models import prediction
+from advisor.models import prediction, shapes
+from advisor.models.fold import KERNELS
 from advisor.models.prediction import Model
-from advisor.models.support import MACHINES_MAX
 
 Floats = NDArray[np.float64]
 
-CURVES_KEPT = 1_024  # times by cores of single invocations, at most 9 KB each; the oldest is dropped
-
+LEARNER = "learner"
+ALIASES = ("mixture", "smooth")  # earlier names of what the learner answers
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
-PINS = (MIXTURE, TWO_STEP, *prediction.form_names(), *FORMS)
+PINS = (ALIASES[0], TWO_STEP, *prediction.form_names(), ALIASES[1], *shapes.SHAPES, LEARNER, *(f"{TWO_STEP} degree {k}" for k in range(4)))  # fmt: skip
+LEARNED = frozenset((LEARNER, *ALIASES))
 
 
 class Asking:
@@ -36,43 +36,47 @@ class Asking:
     def __init__(self, components: Components, solved: SolvedModels) -> None:
         self._components = components
         self._solved = solved
-        self.mixtures = Mixtures(components, solved.at)
-        self._curves: OrderedDict[tuple[Any, ...], ChoiceCurve] = OrderedDict()
+        self.learners: Learners = components.learners
 
     def drop(self) -> None:
         """Forget what was solved."""
-        self.mixtures.drop()
-        self._curves.clear()
+        self.learners.drop()
 
-    def answering(self, slot: int, form: str | None) -> Mixture | Model | None:
-        """Return what answers for a slot: the form asked for, else the pinned one, else the evidence's; None: nothing learned.
+    def solved(self, slot: int) -> Solved | None:
+        """Return a component's learner, ready to be asked; None where it has none."""
+        return self.learners.solved(slot, int(self._components.table.records_whole[slot, 0]))
+
+    def answering(self, slot: int, form: str | None) -> Solved | Model | shaped.Shaped | None:
+        """Return what answers for a slot: the form asked for, else the pinned one, else the learner; None: nothing learned.
 
         Raises
         ------
         InvalidValue
-            When the form is none, or needs support points that the component has not.
+            When the form is none, or needs cells that the component has not.
         NotEnoughData
             When a form is asked for and nothing is learned.
         """
-        asked, pinned = form, self.pinned(slot)
-        form = form if form is not None else pinned
-        if form is None or form == MIXTURE or form in FORMS:
-            mixture = self.mixtures.one(slot, None if form == MIXTURE else form)
-            if mixture is not None:
-                return mixture
-            if form is not None and self._solved.learned(slot) and form != pinned:
+        record = self.learners.find(slot)
+        if form is None and record is not None:
+            number = int(record[0].count("pin")[record[1]])
+            form = PINS[number - 1] if number else None
+        if form is None or form in LEARNED or form in shapes.SHAPES:
+            solved = self.solved(slot)
+            if solved is not None:
+                return solved if form is None or form in LEARNED else shaped.fitted(solved, form)
+            if form is not None and self._solved.learned(slot):
                 name = self._components.names[slot]
                 raise InvalidValue(
-                    "model", form, f"a form of the base tier: {name!r} has no support points", "raise model_memory"
+                    "model", form, f"a form of the exact sums: {name!r} has no learner", "raise model_memory"
                 )
             form = None
-        if asked is not None and asked != MIXTURE:
+        elif form is not None:
             self._solved.require_rows([slot])  # a prior is no form
         return self._solved.at(slot, form) if self._solved.learned(slot) else None
 
     def pinned(self, slot: int) -> str | None:
         """Return the form that a component is pinned to, or None."""
-        record = self._components.supports.find(slot)
+        record = self.learners.find(slot)
         number = 0 if record is None else int(record[0].count("pin")[record[1]])
         return PINS[number - 1] if number else None
 
@@ -86,10 +90,10 @@ class Asking:
         if form is not None and form not in PINS:
             raise InvalidValue("model", form, f"one of {', '.join(PINS)}, or none")
         slot = self._components.slot(component)
-        supports = self._components.supports
-        if supports.find(slot) is None and not supports.promote(slot, 1 + self.dimensions(slot), ""):
-            raise TooLarge("model_memory", supports.used_bytes, supports.memory_bytes, "raise model_memory")
-        record = supports.find(slot)
+        learners = self.learners
+        if learners.find(slot) is None and not learners.promote(slot, 1 + self.dimensions(slot), ""):
+            raise TooLarge("model_memory", learners.used_bytes, learners.memory_bytes, "raise model_memory")
+        record = learners.find(slot)
         assert record is not None
         table, place = record
         table.count("pin")[place] = 0 if form is None else 1 + PINS.index(form)
@@ -115,7 +119,7 @@ class Asking:
         UnknownComponent, NotEnoughData, InvalidValue, TooLarge
         """
         slot = self._components.slot(component, measure)
-        dimensions = self.dimensions(slot)
+        dimensions = self.dimensions(slot) if self._components.vectors else 1
         p = checked("cores", cores, "invalid_cores")
         if dimensions > 1:
             x = _vectors(predictor, dimensions)
@@ -126,40 +130,82 @@ class Asking:
         found = self.answering(slot, form)
         if found is None:
             answer = prior_of(self._components, slot, x if dimensions == 1 else x[..., 0], p, level)
-        elif isinstance(found, Mixture):
-            answer = self._by_mixture(found, x, p, level, machine, dimensions)
-        else:
+        elif isinstance(found, Model):
             x = x if dimensions == 1 else np.minimum(x.prod(axis=-1), limits.PREDICTOR_MAX)
             answer = prediction.predict(found, float(x) if np.ndim(x) == 0 else x, p, level)
+        elif isinstance(found, Solved):
+            answer = self._by_learner(slot, found, x, p, level, machine, dimensions)
+        else:
+            answer = shaped.predict(found, x, p, level, self.runs(slot))
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
 
-    def _by_mixture(
-        self, found: Mixture, x: Any, p: Any, level: float, machine: str | None, dimensions: int
+    def _by_learner(
+        self, slot: int, found: Solved, x: Any, p: Any, level: float, machine: str | None, dimensions: int
     ) -> Prediction:
+        room, table = self.learners.room(found.table.axes), found.table
+        place = found.machine(machine)
+        longest = self.longest(slot, found)
+        reach = found.reach_at(level)
+        notes = found.notes
         if isinstance(p, float) and (isinstance(x, float) if dimensions == 1 else x.ndim == 1):
-            place = 0
-            if machine is not None:
-                place = found.machines.get(machine_number(machine), MACHINES_MAX)
-            values = found.predict_one((x,) if dimensions == 1 else tuple(x.tolist()), p, level, place)
+            if dimensions == 1:
+                room.point[0] = x
+            else:
+                room.point[:dimensions] = x
+            room.point[dimensions] = p
+            KERNELS.answer_one(
+                table.words, found.place, table.axes, room.point, place, reach, longest, found.solution, room.scratch,
+                room.out,
+            )  # fmt: skip
+            value, low, high, outside = room.out.tolist()
         else:
             vectors = np.asarray(x)[..., None] if dimensions == 1 else x
             shape = np.broadcast_shapes(vectors.shape[:-1], np.shape(p))
             points = np.broadcast_to(vectors, (*shape, dimensions)).reshape(-1, dimensions)
-            flat = np.ascontiguousarray(np.broadcast_to(p, shape).reshape(-1), np.float64)
-            values = tuple(v.reshape(shape) for v in found.predict(np.ascontiguousarray(points), flat, level, machine))
-        value, low, high, outside = values
-        notes = found.notes
-        if machine is not None and machine_number(machine) not in found.machines:
+            flat = np.broadcast_to(p, shape).reshape(-1)
+            columns = self.answers(slot, found, points, flat, level, place)
+            value, low, high, outside = (column.reshape(shape) for column in columns)
+        if machine is not None and place == OTHER_MACHINE:
             notes = (*notes, f"machine {machine!r} was not seen: its factor is open")
-        return Prediction(value, low, high, found.name, notes, found.runs, outside)
+        if longest > 0.0:
+            notes = (*notes, f"a run was still running after {longest:.3g} s, longer than any that ended")
+        return Prediction(value, low, high, LEARNER, notes, self.runs(slot), outside)
+
+    def answers(
+        self, slot: int, found: Solved, predictors: Floats, cores: Floats, level: float, machine: int
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return (elapsed, low, high, octaves outside), each (n,), at predictors (n, d) and cores (n,)."""
+        room, table = self.learners.room(found.table.axes), found.table
+        out = np.empty((len(cores), 4))
+        KERNELS.answer_points(
+            table.words, found.place, table.axes, np.array(predictors, np.float64, order="C"),
+            np.array(cores, np.float64), machine, found.reach_at(level), self.longest(slot, found),
+            found.solution, room.scratch, room.point, out,
+        )  # fmt: skip
+        value, low, high, outside = out.T
+        return value, low, high, outside
+
+    def longest(self, slot: int, found: Solved) -> float:
+        """Return the seconds that a run was seen running, where no run that ended took so long; else 0."""
+        running = float(self._components.table["running_high"][slot])
+        if running <= 0.0:
+            return 0.0
+        longest = float(found.table.floats("mean")[found.place].max())
+        return running if running > longest else 0.0
+
+    def runs(self, slot: int) -> int:
+        """Return the exact number of learned runs."""
+        whole = self._components.table.records_whole[slot]
+        return int(whole[0] + whole[1])
 
     def dimensions(self, slot: int) -> int:
         """Return how many predictors a component has: those of its first row."""
         return self._components.dimensions(slot)
 
     def choose_cores(
-        self, component: str, predictor: Any, cores_max: int, tolerance: float, level: float, machine: str | None
-    ) -> CoreChoice:
+        self, component: str, predictor: Any, cores_max: int, tolerance: float, level: float, machine: str | None,
+        risk: float,
+    ) -> CoreChoice:  # fmt: skip
         """Return the fewest cores within `tolerance` of the fastest.
 
         Raises
@@ -171,25 +217,10 @@ class Asking:
         x = checked("predictor", predictor, "invalid_predictor")
         if np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
-        last = counts_kept(cores_max)
-        key = (slot, x if dimensions == 1 else x.tobytes(), last, level, machine)
-        curve = self._curves.get(key)
-        if curve is None or curve.rows != self._components.table.integers("rows")[slot]:
-            curve = self._curve(slot, component, x, last, level, machine)
-            # A guess from the others changes with them, so it is not kept; nor is a curve that nobody asks for any more.
-            if self._solved.learned(slot):
-                self._curves[key] = curve
-                self._curves.move_to_end(key)
-                if len(self._curves) > CURVES_KEPT:
-                    self._curves.popitem(last=False)
-        return choose(curve, cores_max, tolerance)
-
-    def _curve(self, slot: int, component: str, x: Any, last: int, level: float, machine: str | None) -> ChoiceCurve:
-        """Return the times by cores of one invocation. Cost: one batch of predictions, up to a few milliseconds."""
-        counts = counts_to(last)
+        counts = counts_to(cores_max)
         points = np.broadcast_to(x, (len(counts), np.size(x))) if np.ndim(x) else x
         answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
-        return ChoiceCurve.of(int(self._components.table.integers("rows")[slot]), counts, answer)
+        return choose(counts, answer, tolerance, risk)
 
 
 def _vectors(predictor: Any, dimensions: int) -> Floats:

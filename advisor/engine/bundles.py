@@ -1,4 +1,4 @@
-"""Curves of components as records of a bundle: forms as they are, mixtures as tables whose error is measured.
+"""Curves of components as records of a bundle: forms as they are, learners as tables whose error is measured.
 
 A table's knots are chosen for the component: coarse at first, halved along cores or predictor while the model's own answers
 half way between the knots are further than `ERROR_GOAL` from the straight line.
@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, Record
-from advisor.engine.mixtures import Mixture
-from advisor.models import prediction
+from advisor.engine.asking import Asking
+from advisor.engine.learners import ANY_MACHINE, Solved
+from advisor.engine.shaped import Shaped
+from advisor.models import prediction, process
 from advisor.models.logarithm import log2
 from advisor.models.prediction import Model
 
@@ -135,22 +137,27 @@ def tabulated(
 
 
 def record_of(
-    name: str, rows: int, found: Mixture | Model | None, dimensions: int, level: float, cores_max: int
+    asking: Asking, slot: int, name: str, rows: int, dimensions: int, level: float, cores_max: int
 ) -> Record:
     """Return the record of a component from what answers for it."""
+    found = asking.answering(slot, None)
+    if isinstance(found, Shaped):
+        found = found.solved
     head = np.zeros(HEAD_WORDS)
     head[AT["version"]], head[AT["predictors"]] = rows, dimensions
     if found is None or dimensions > 1:
         return Record(name, head)
-    head[AT["runs"]] = found.runs
-    if isinstance(found, Mixture):
-        logs = [float(found.low[0]), float(found.high[0])]
-        zero = float(found.posterior.points.zero[0]) / prediction.LN2
-        p_range = [float(2.0 ** found.low[1]), float(2.0 ** found.high[1])]
+    head[AT["runs"]] = asking.runs(slot)
+    if isinstance(found, Solved):
+        lows, highs, zeros = (
+            found.solution[0][at : at + 2] / prediction.LN2 for at in (process.LOWS, process.HIGHS, process.ZEROS)
+        )
+        logs, zero = [float(lows[0]), float(highs[0])], float(zeros[0])
+        p_range = [float(2.0 ** lows[1]), float(2.0 ** highs[1])]
         x_range = [float(2.0**value) for value in logs]
 
         def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-            return found.predict(x[:, None], p, level)[:3]
+            return asking.answers(slot, found, x[:, None], p, level, ANY_MACHINE)[:3]
 
     else:
         x_range, p_range = list(found.x_range), list(found.p_range)
@@ -163,7 +170,7 @@ def record_of(
             return answer.elapsed_s, answer.low_s, answer.high_s
 
     logs = [max(value, zero) for value in logs]
-    is_grid = isinstance(found, Mixture)
+    is_grid = isinstance(found, Solved)
     first, step, knots, tables, error, width_error = tabulated(evaluate, logs[0], logs[1], cores_max, values=is_grid)
     _, nx, count = tables.shape
     head[:3] = GRID if is_grid else FORM, nx, count

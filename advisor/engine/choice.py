@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 from math import log2
 
 import numpy as np
@@ -14,48 +14,10 @@ Floats = NDArray[np.float64]
 
 ALL_COUNTS = 256  # core counts tried one by one; beyond, every power of 2**(1/32) as well: 2 % apart
 PER_DOUBLING = 32
-COUNTS_LEAST = 16  # a curve kept for reuse has at least so many
 EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceCurve:
-    """One invocation's predicted times by cores.
-
-    Attributes
-    ----------
-    rows : int
-        Of the component when it was predicted.
-    counts : int64 array (n,)
-    elapsed, low, high, outside : float64 arrays (n,)
-    name : str
-        The form that answers.
-    """
-
-    rows: int
-    counts: NDArray[np.int64]
-    elapsed: Floats
-    low: Floats
-    high: Floats
-    outside: Floats
-    name: str
-
-    @classmethod
-    def of(cls, rows: int, counts: NDArray[np.int64], answer: Prediction) -> ChoiceCurve:
-        """Return the curve of a prediction of all counts."""
-        return cls(
-            rows, counts, answer.elapsed_s, answer.low_s, answer.high_s,
-            np.broadcast_to(answer.extrapolates, counts.shape), answer.model,
-        )  # fmt: skip
-
-
-def counts_kept(cores_max: int) -> int:
-    """Return the last count of the curve from which `cores_max` is answered: one curve serves all of a power of two."""
-    return (
-        cores_max if cores_max > ALL_COUNTS else min(ALL_COUNTS, max(COUNTS_LEAST, 1 << (cores_max - 1).bit_length()))
-    )
-
-
+@lru_cache(maxsize=64)
 def counts_to(last: int) -> NDArray[np.int64]:
     """Return the core counts that are tried, 1 to `last`."""
     counts = np.arange(1, min(last, ALL_COUNTS) + 1)
@@ -63,33 +25,42 @@ def counts_to(last: int) -> NDArray[np.int64]:
         first, end = (int(log2(n) * PER_DOUBLING) for n in (ALL_COUNTS, last))
         steps = np.linspace(first, end, end - first + 1) / PER_DOUBLING
         counts = np.unique(np.concatenate([counts, np.rint(2.0**steps).astype(np.int64), [last]]))
+    counts.setflags(write=False)
     return counts
 
 
-def choose(curve: ChoiceCurve, cores_max: int, tolerance: float) -> CoreChoice:
-    """Return the fewest cores whose predicted time is within `tolerance` of the fastest. Cost O(min(cores_max, 256)).
+def choose(counts: NDArray[np.int64], answer: Prediction, tolerance: float, risk: float) -> CoreChoice:
+    """Return the fewest cores whose predicted time is within `tolerance` of the fastest. Cost O(counts).
 
     Parameters
     ----------
-    curve : ChoiceCurve
-        Of `counts_to(counts_kept(cores_max))`.
+    counts : int64 array (n,)
+        From `counts_to`.
+    answer : Prediction
+        Of one invocation on each.
+    risk : float
+        0 to 1: the share of the way from the expected time to the interval's upper end at which counts are compared.
     """
-    counts, elapsed = curve.counts, curve.elapsed
-    if counts[-1] > cores_max:
-        elapsed = elapsed[:cores_max]  # no more than ALL_COUNTS: the counts are 1, 2, 3, ...
-    fastest = int((elapsed <= elapsed.min() * (1.0 + EQUAL)).argmax())
-    fewest, least = fastest, float(elapsed[fastest])
+    elapsed, high = answer.elapsed_s, answer.high_s
+    compared = elapsed if risk == 0.0 else elapsed * (high / elapsed) ** risk
+    fastest = int((compared <= compared.min() * (1.0 + EQUAL)).argmax())
+    fewest, least = fastest, float(compared[fastest])
     if tolerance > EQUAL:
-        fewest = int((elapsed <= least * (1.0 + tolerance)).argmax())
-    cores, best = int(counts[fewest]), int(counts[fastest])
-    told = f"{best} core{'s' if best > 1 else ''} at {least:.3g} s"
+        fewest = int((compared <= least * (1.0 + tolerance)).argmax())
+    cores, best, last = int(counts[fewest]), int(counts[fastest]), int(counts[-1])
+    told = f"{best} core{'s' if best > 1 else ''} at {float(elapsed[fastest]):.3g} s"
     if fewest == fastest:
-        why = f"{told} is the fastest predicted of 1 to {cores_max}"
+        why = f"{told} is the fastest predicted of 1 to {last}"
     else:
-        loss = float(elapsed[fewest]) / least - 1.0
+        loss = float(compared[fewest]) / least - 1.0
         taken = "1 core takes" if cores == 1 else f"{cores} cores take"
         why = f"{taken} {loss:.1%} longer than the fastest, {told}, within the tolerance of {tolerance:.1%}"
+    if risk > 0.0:
+        why += f"; compared at the risk {risk:g}, on the way to the upper end of each interval"
+    outside = float(np.broadcast_to(answer.extrapolates, counts.shape)[fewest])
+    if outside > 0.0:
+        why += f"; beyond what was seen by a factor of {2.0**outside:.2g}"
     return CoreChoice(
-        cores, float(elapsed[fewest]), float(curve.low[fewest]), float(curve.high[fewest]), curve.name, best, least,
-        float(curve.outside[fewest]), why,
+        cores, float(elapsed[fewest]), float(answer.low_s[fewest]), float(high[fewest]), answer.model, best,
+        float(elapsed[fastest]), outside, why,
     )  # fmt: skip

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from advisor.engine.advisor import Advisor
 from advisor.engine.checks import checked_level
-from advisor.engine.mixtures import Mixture
-from advisor.models import counts
-from advisor.models.posterior import Posterior
+from advisor.engine.learners import ANY_MACHINE, Solved
+from advisor.models import counts, process
+from advisor.models.fold import KERNELS
+from advisor.models.learner_layout import CELLS, LANES, ZERO
 from advisor.models.student import quantile
 
 Floats = NDArray[np.float64]
 
 FREEDOM_MOST = 1_000.0  # of a t quantile: beyond it is the normal one
 NOT_BOTH = "learned in one of the two states only"
-NO_POINTS = "no support points in one of the two states"
+NO_CELLS = "no learner in one of the two states"
 FAR_APART = "no setting was seen in both: the difference rests on extrapolation"
 
 
@@ -54,7 +55,7 @@ class Difference:
 def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Difference]:
     """Return the differences of all components of either state: the significant ones first, the greatest first.
 
-    The log ratio of both mixtures is averaged over the settings in either's support points that lie within the seen range of
+    The log ratio of both curves is averaged over the settings in either's cells that lie within the seen range of
     the other, weighted by runs. Its variance is that of both curves' averages: with covariances, for a curve's errors at
     neighbouring settings are one error. At the level 0.99 one of a hundred components that did not change is called changed;
     cost O(components).
@@ -75,40 +76,51 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
 
 
 def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Difference:
-    sides: list[Mixture] = []
+    sides: list[tuple[Advisor, Solved]] = []
     for advisor in (first, second):
         slot = advisor.components.slot_of.get(name)
         if slot is None or not counts.evidence(advisor.components.table, slot) > 0:
             return Difference(name, None, None, None, False, 0, NOT_BOTH)
-        mixture = advisor.mixture(name)
-        if mixture is None:
-            return Difference(name, None, None, None, False, 0, NO_POINTS)
-        sides.append(mixture)
-    one, two = sides
-    if one.posterior.points.z.shape[1] != two.posterior.points.z.shape[1]:
+        solved = advisor.learner(name)
+        if solved is None:
+            return Difference(name, None, None, None, False, 0, NO_CELLS)
+        sides.append((advisor, solved))
+    (one, z_one, runs_one), (two, z_two, runs_two) = ((solved, *_cells(solved)) for _, solved in sides)
+    if z_one.shape[1] != z_two.shape[1]:
         return Difference(name, None, None, None, False, 0, "another number of predictors")
-    low, high = (
-        np.maximum(one.posterior.points.z.min(0), two.posterior.points.z.min(0)),
-        np.minimum(one.posterior.points.z.max(0), two.posterior.points.z.max(0)),
-    )
-    z = np.concatenate([one.posterior.points.z, two.posterior.points.z])
-    weight = np.concatenate([one.posterior.points.runs, two.posterior.points.runs])
+    low, high = np.maximum(z_one.min(0), z_two.min(0)), np.minimum(z_one.max(0), z_two.max(0))
+    z, weight = np.concatenate([z_one, z_two]), np.concatenate([runs_one, runs_two])
     shared = ((z >= low - 1e-9) & (z <= high + 1e-9)).all(axis=1)
     note = "" if shared.any() else FAR_APART
     if shared.any():
         z, weight = z[shared], weight[shared]
     weight = weight / weight.sum()
-    means = [_average(side.posterior, z, weight) for side in sides]
+    means = [_average(advisor, solved, z, weight) for advisor, solved in sides]
     change = means[1][0] - means[0][0]
     spread = sqrt(means[0][1] + means[1][1])
-    freedom = min(FREEDOM_MOST, *(side.posterior.freedom + len(side.posterior.points.y) for side in sides))
+    freedom = min(FREEDOM_MOST, float(min(runs_one.sum(), runs_two.sum())))
     reach = quantile(level, max(freedom, 1.0)) * spread
     return Difference(
         name, exp(change), exp(change - reach), exp(change + reach), abs(change) > reach and not note, len(z), note
     )
 
 
-def _average(posterior: Posterior, z: Floats, weight: Floats) -> tuple[float, float]:
-    """Return mean and variance of the curve's weighted average over points."""
-    mean, _, _ = posterior.at(z)
-    return float(weight @ mean), float(weight @ posterior.covariance(z, z) @ weight)
+def _cells(solved: Solved) -> tuple[Floats, Floats]:
+    """Return where cells stand (k, axes), with ZERO for a predictor of 0, and their runs (k,)."""
+    frame = solved.solution[0]
+    axes, count = int(frame[process.AXES]), int(frame[process.CELLS_USED])
+    centres = solved.table.floats("centre")[solved.place].reshape(-1, CELLS)[:axes, :count]
+    return np.ascontiguousarray(centres.T), solved.table.floats("runs")[solved.place][:count].copy()
+
+
+def _average(advisor: Advisor, solved: Solved, z: Floats, weight: Floats) -> tuple[float, float]:
+    """Return mean and variance of the curve's weighted average over points (n, axes)."""
+    table, room = solved.table, advisor.components.learners.room(solved.table.axes)
+    predictors = np.ascontiguousarray(np.where(z[:, :-1] <= ZERO, 0.0, np.exp(z[:, :-1])))
+    cores = np.exp(z[:, -1])
+    mean, cross = np.empty((len(z), 2)), np.empty((len(z), len(z)))
+    where = (table.words, solved.place, table.axes, predictors, cores)
+    KERNELS.predict_points(*where, ANY_MACHINE, False, solved.solution, room.scratch, room.point, mean)
+    white = np.empty((2 * len(z), CELLS, LANES))
+    KERNELS.cross_covariance(*where, predictors, cores, solved.solution, room.scratch, room.point, white, cross)
+    return float(weight @ mean[:, 0]), float(weight @ cross @ weight)

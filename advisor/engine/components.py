@@ -26,10 +26,10 @@ from advisor.engine.contention import TABLE as CONTENTION
 from advisor.engine.contention import Contentions
 from advisor.engine.flows import Flows
 from advisor.engine.rows import Rows, ended_well, first_rows, widths
-from advisor.engine.supports import ACCOUNTS, MODEL_MEMORY_BYTES, PROMOTIONS, Supports, machine_number
-from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownComponent
-from advisor.models import combine, counts
-from advisor.models.fold import Changes, fold
+from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, PROMOTIONS, Learners, machine_number
+from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownComponent
+from advisor.models import counts
+from advisor.models.fold import KERNELS
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
@@ -73,9 +73,11 @@ class Components:
         self.slot_of: dict[str, int] = {}
         self.measures = 0  # slots of what is learned beside time
         self.vectors = False  # whether some component has more than one predictor
+        self.forgotten = False  # whether some was wholly forgotten: its next row sets its number of predictors
         self.table = Table()
         self.totals: Counter[str] = Counter()
-        self.supports = Supports(model_memory_bytes, self.totals, timer_noise_s)
+        self.learners = Learners(model_memory_bytes, self.totals)
+        self._empty = self.learners.table(2, "")  # stands in where a component has no record
         self.contentions = Contentions()
         self.flows = Flows(self.totals)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
@@ -92,12 +94,12 @@ class Components:
     @property
     def records(self) -> dict[str, RecordTable]:
         """Tables of records beside the base table, by name."""
-        return {**self.supports.tables, CONTENTION: self.contentions.table}
+        return {**self.learners.tables, CONTENTION: self.contentions.table}
 
     @property
     def bytes(self) -> int:
         """Bytes of all tables."""
-        return self.table.bytes + self.supports.bytes + self.contentions.table.bytes
+        return self.table.bytes + self.learners.bytes + self.contentions.table.bytes
 
     def kind(self, slot: int) -> str:
         """Return what a slot learns: a measure, or "" for elapsed times."""
@@ -146,7 +148,8 @@ class Components:
         if full is not None:
             bad["too_many_components"] = full
             good = ~full if good is None else good & ~full
-        if columns.further is not None or self.vectors:
+        if columns.further is not None or self.vectors or self.forgotten:
+            self._begin_again(columns, slots, good)
             wrong = self._wrong_dimensions(columns, slots, good)
             if wrong.any():
                 bad["invalid_dimensions"] = wrong
@@ -162,6 +165,25 @@ class Components:
         if columns.carried:
             self.totals.update({f"carried.{name}": n for name, n in columns.carried.items()})
         return Receipt(accepted, refused)
+
+    def _begin_again(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
+        """Give components that were wholly forgotten the number of predictors of their first good row since."""
+        rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
+        dimensions = self.table.integers("dimensions")
+        bare = rows[dimensions[slots[rows]] == 0]
+        if len(bare):
+            fresh, first = np.unique(slots[bare], return_index=True)
+            dimensions[fresh] = widths(columns, bare[first])
+            for slot in fresh.tolist():
+                self._fit_record(slot)
+            self.vectors = self.vectors or bool((dimensions[fresh] > 1).any())
+
+    def _fit_record(self, slot: int) -> None:
+        """Take away a forgotten component's record where its predictors are now another number."""
+        record = self.learners.find(slot)
+        if record is not None and record[0].axes != 1 + self.dimensions(slot):
+            self.learners.free(slot)
+            self.learners.promote(slot, 1 + self.dimensions(slot), self.kind(slot))
 
     def _wrong_dimensions(self, columns: Columns, slots: Ints, good: Bools | None) -> Bools:
         """Return the rows (n,) with another number of predictors than their component's first accepted row had."""
@@ -193,39 +215,86 @@ class Components:
             batches[measure] = self._of_measure(measure, values, rows.take(given), given)
         kinds = list(batches)
         for slot, batch in first_rows(self.table.integers("rows"), list(batches.values())):
-            if self.supports.find(slot) is None:
-                self.supports.promote(slot, 1 + self.dimensions(slot), kinds[batch])
+            if self.learners.find(slot) is None:
+                self.learners.promote(slot, 1 + self.dimensions(slot), kinds[batch])
         for kind, part in batches.items():
-            self._fold(part, kind, None if kind or columns.active_cores is None else columns.active_cores[part.at])
+            if len(part.slots):
+                self._fold(part, kind, None if kind or columns.active_cores is None else columns.active_cores[part.at])
 
     def _fold(self, rows: Rows, kind: str, active: Floats | None) -> None:
-        """Fold rows into the base table, and into support points up to, and from, each change that it finds."""
-        n = len(rows.slots)
-        if not n:
-            return
+        """Fold rows into sums and records, as an idle machine would have run them where they tell `active_cores`."""
         if active is None or np.isnan(active).all():
-            x, moves = rows.product(), []
-            changes = fold(self.table, rows.slots, x, rows.cores, rows.elapsed_s, rows.count, self.timer_noise_s)
+            self.fold_rows(rows, kind)
         else:
-            rows, changes, moves = self.contentions.fold(self.table, rows, active, self.timer_noise_s)
-        start = 0
-        shifts = list(zip(changes.rows.tolist(), changes.slots.tolist(), changes.log2_ratio.tolist(), strict=True))
-        for row, slot, ratio in sorted(shifts + moves, key=itemgetter(0)):
-            self._fold_points(rows, start, row + 1, kind)
-            start = row + 1
-            self.supports.shift_level(slot, ratio)
-        self._fold_points(rows, start, n, kind)
-        self._tell_changes(changes)
+            self.contentions.fold(rows, active, self)
 
-    def _fold_points(self, rows: Rows, start: int, stop: int, kind: str) -> None:
-        part = rows if (start, stop) == (0, len(rows.slots)) else rows.take(slice(start, stop))
-        self.supports.fold(part.slots, part.predictors(), part.cores, part.elapsed_s, part.count, part.machine, kind)
+    def fold_rows(self, rows: Rows, kind: str = "") -> None:
+        """Fold rows in their order into the sums and the records of their components. Cost O(n)."""
+        axes = 1 + self.table.integers("dimensions")[rows.slots] if self.vectors else None
+        for width in (2,) if axes is None else np.unique(axes).tolist():
+            part = rows if axes is None or (axes == width).all() else rows.take(axes == width)
+            self._fold_alike(part, int(width), kind)
 
-    def _tell_changes(self, changes: Changes) -> None:
-        if len(changes):
-            self.totals["changes"] += len(changes)
-        slots: list[int] = changes.slots.tolist()
-        for slot, ratio in zip(slots, changes.log2_ratio.tolist(), strict=True):
+    def _fold_alike(self, rows: Rows, axes: int, kind: str) -> None:
+        """Fold rows of components over the same axes."""
+        n, slots = len(rows.slots), _own(rows.slots)
+        learners = self.learners
+        table, room = learners.table(axes, kind), learners.room(axes)
+        places = learners.places(slots)
+        found, ratios = np.empty(n, np.int64), np.empty(n)
+        count = np.ones(n) if rows.count is None else rows.count.astype(np.float64)
+        machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
+        changes = KERNELS.fold_rows(
+            self.table.records, slots, table.words, places, axes, rows.predictors(axes - 1), _own(rows.cores), _own(rows.elapsed_s),
+            count, _own(machine), self.timer_noise_s * self.timer_noise_s, *room, found, ratios,
+        )  # fmt: skip
+        self.table.changed[slots] = True
+        table.changed[places[places != ABSENT]] = True
+        if changes:
+            self._tell_changes(slots[found[:changes]].tolist(), ratios[:changes].tolist())
+
+    def carry(self, slot: int, factor: float) -> None:
+        """Carry what a component has learned to a new level: its rows were corrected too little, or too much."""
+        record = self.learners.find(slot)
+        table, place = (self._empty, ABSENT) if record is None else record
+        KERNELS.carry_one(self.table.records, slot, table.words, place, factor)
+        self.table.changed[slot] = True
+        if place != ABSENT:
+            table.changed[place] = True
+
+    def fold_one(self, slot: int, point: Sequence[float], t: float, count: int, machine: int) -> None:
+        """Fold one run of a known component, all of whose values are checked: what `fold` does, in plain numbers.
+
+        Parameters
+        ----------
+        point : sequence of float
+            Predictors, then cores.
+        machine : int
+            Its number, negative where none is named.
+        """
+        learners, axes = self.learners, len(point)
+        record = learners.find(slot)
+        if record is None and not self.table.integers("rows")[slot]:
+            learners.promote(slot, axes, "")
+            record = learners.find(slot)
+        table, place = (learners.table(axes, ""), ABSENT) if record is None else record
+        room = learners.room(axes)
+        for axis, value in enumerate(point):
+            room.point[axis] = value
+        ratio = KERNELS.fold_one(
+            self.table.records, slot, table.words, place, axes, room.point, t, float(count), machine,
+            self.timer_noise_s * self.timer_noise_s, room.solution, room.scratch, room.out,
+        )  # fmt: skip
+        self.table.changed[slot] = True
+        if place != ABSENT:
+            table.changed[place] = True
+        self.totals["rows_accepted"] += 1
+        if ratio != 0.0:
+            self._tell_changes([slot], [ratio])
+
+    def _tell_changes(self, slots: Sequence[int], ratios: Sequence[float]) -> None:
+        self.totals["changes"] += len(slots)
+        for slot, ratio in zip(slots, ratios, strict=True):
             rows = int(self.table.integers("rows")[slot])
             self.events.append(
                 Event("change", self.names[slot], rows, f"runs take {2.0**ratio:.3g} times as long as before")
@@ -349,9 +418,13 @@ class Components:
         own = [slot, *(self.slot_of[key] for m in MEASURE_SCALES if (key := component + SEPARATOR + m) in self.slot_of)]
         for one in own:
             left = float(keep) if keep * counts.evidence(self.table, one) >= EVIDENCE_LEAST else 0.0
-            combine.forget(self.table, one, left)
-            self.supports.forget(one, left)
+            KERNELS.forget_sums(self.table.records, one, left)
+            self.table.changed[one] = True
+            self.learners.forget(one, left)
             self.contentions.forget(one, left)
+            if left == 0.0:  # the next row may have another number of predictors
+                self.table.integers("dimensions")[one] = 0
+                self.forgotten = True
         self.totals["forgets"] += 1
         self.events.append(
             Event("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")
@@ -363,27 +436,32 @@ class Components:
 
         Raises
         ------
-        Mismatch
-            When the timer noise differs: the weights of the sums would not be comparable.
         TooLarge
             When the components do not fit together.
         """
-        if other.timer_noise_s != self.timer_noise_s:
-            raise Mismatch(
-                f"timer noise is {other.timer_noise_s:g} s there and {self.timer_noise_s:g} s here",
-                field="timer_noise_s", value=other.timer_noise_s, bound=self.timer_noise_s,
-                hint="learn again with one timer noise",
-            )  # fmt: skip
         slots = self.add_names(other.names)
         if len(slots):
-            combine.merge(self.table, slots, other.table.gather(np.arange(len(other.names))), self.timer_noise_s)
+            self._merge_sums(slots, other.table)
             kinds = [other.kind(i) for i in range(len(other.names))]
             self.contentions.merge(slots, other.contentions)
-            self.supports.merge(slots, other.supports, kinds, 1 + self.table.integers("dimensions")[slots])
+            axes = 1 + np.maximum(self.table.integers("dimensions")[slots], 1)
+            self.learners.merge(slots, other.learners, kinds, axes)
             self.vectors = self.vectors or other.vectors
         self.flows.merge(other.flows)
         # Records made here count here, whatever they were there.
-        self.totals.update({k: n for k, n in other.totals.items() if not k.startswith((ACCOUNTS, PROMOTIONS))})
+        self.totals.update({k: n for k, n in other.totals.items() if not k.startswith(PROMOTIONS)})
+        self.learners.drop()
+
+    def _merge_sums(self, slots: Ints, other: Table) -> None:
+        """Add another table's words; those of a component that has none here are copied."""
+        theirs = other.gather(np.arange(len(slots)))  # a merge spoils what it reads
+        rows, failed = self.table.integers("rows"), self.table.integers("failed") + self.table.integers("unfinished")
+        empty = (rows[slots] == 0) & (failed[slots] == 0)
+        self.table.records[slots[empty]] = theirs.records[empty]
+        noise = self.timer_noise_s * self.timer_noise_s
+        for there in np.flatnonzero(~empty).tolist():
+            KERNELS.merge_sums(self.table.records, int(slots[there]), theirs.records, there, noise)
+        self.table.changed[slots] = True
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
         """Set names and totals of an empty instance from a stored state whose slots are 0 .. n - 1 without gaps.
@@ -405,10 +483,10 @@ class Components:
 
     def resume(self) -> None:
         """Find again what the restored words of all tables say."""
-        self.supports.restore()
+        self.learners.restore()
         self.contentions.restore()
         dimensions = self.table.integers("dimensions")
-        for table, owners in self.supports.owners():
+        for table, owners in self.learners.owners():
             # Of a component whose base words were lost, and of those of an older layout.
             unknown = owners[dimensions[owners] == 0]
             dimensions[unknown] = table.axes - 1
@@ -435,3 +513,8 @@ class Components:
         top: NDArray[np.int64] = np.argpartition(-mean, count - 1)[:count]
         ordered = top[np.argsort(-mean[top], kind="stable")]
         return [(self.names[slot], float(mean[slot]), int(scored[slot])) for slot in ordered.tolist()]
+
+
+def _own(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column as kernels take it: contiguous, and writeable, which a view of a message's bytes is not."""
+    return column if column.flags.writeable and column.flags.c_contiguous else column.copy()

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.rows import Rows
-from advisor.models import contention, drift, fold, weighting
+from advisor.models import contention, weighting
 from advisor.models.contention import Contention
-from advisor.models.fold import Changes
-from advisor.models.logarithm import log2_of
-from advisor.models.table import Table, by_slot
+from advisor.models.table import Table
 
 TABLE = "contention"  # its name in snapshots and state bytes
 NONE = -1
+
+
+class Folds(Protocol):
+    """What learns from corrected rows: the engine's components."""
+
+    table: Table
+
+    def fold_rows(self, rows: Rows) -> None:
+        """Fold rows."""
+        ...
+
+    def carry(self, slot: int, factor: float) -> None:
+        """Carry a component to a new level."""
+        ...
 
 
 class Contentions:
@@ -32,18 +46,15 @@ class Contentions:
         place = self.place(slot)
         return Contention() if place == NONE else contention.told(self.table, place)
 
-    def fold(
-        self, table: Table, rows: Rows, active: Floats, timer_noise_s: float
-    ) -> tuple[Rows, Changes, list[tuple[int, int, float]]]:
-        """Fold rows into the base table as an idle machine would have run them.
-
-        Return them so, the changes found, and (row, slot, log2 factor) where a component was carried after a row, because what
-        was learned before was of rows that were corrected too little.
+    def fold(self, rows: Rows, active: Floats, components: Folds) -> None:
+        """Fold rows as an idle machine would have run them.
 
         Parameters
         ----------
         active : float64 array (n,)
             Cores busy meanwhile, NaN where nobody knows: such a row is taken as it is.
+        components : Folds
+            What folds corrected rows, and carries a component where rows were corrected too little.
 
         Notes
         -----
@@ -54,22 +65,20 @@ class Contentions:
         known = ~np.isnan(others)
         places = np.full(len(others), NONE, np.int64)
         places[known] = self._places(rows.slots[known])
-        elapsed = rows.elapsed_s.copy()
         x = rows.product()
-        found: list[tuple[Ints, Ints, Floats]] = []
-        moves: list[tuple[int, int, float]] = []
         rest = np.arange(len(others))
         while len(rest):
             ordinal = self._ordinals(places[rest])
             ends = np.flatnonzero(ordinal == contention.epoch_ends(self.table, places[rest]))
             stops, now = rest[ends], np.ones(len(rest), np.bool_)
             if len(stops):
-                first = np.full(table.words.shape[1], len(others), np.int64)
+                first = np.full(len(components.table.records), len(others), np.int64)
                 np.minimum.at(first, rows.slots[stops], stops)
                 stops = stops[first[rows.slots[stops]] == stops]
                 now = rest <= first[rows.slots[rest]]
             ready = rest[now]
             told, ordinal = ready[known[ready]], ordinal[now & known[rest]]
+            elapsed = rows.elapsed_s.copy()
             if len(told):
                 elapsed[told] /= contention.correction(self.table, places[told], others[told])
                 some = told[contention.gathered(ordinal)]
@@ -77,31 +86,23 @@ class Contentions:
                 contention.gather(
                     self.table, places[some], x[some], rows.cores[some], rows.elapsed_s[some], others[some], count
                 )
-            part = rows if len(ready) == len(others) else rows.take(ready)
-            changes = fold.fold(table, part.slots, x[ready], part.cores, elapsed[ready], part.count, timer_noise_s)
-            if len(changes):
-                found.append((changes.slots, ready[changes.rows], changes.log2_ratio))
+            components.fold_rows(rows.timed(elapsed).take(ready))
             for row in stops.tolist():
-                self._end_epoch(table, int(rows.slots[row]), int(places[row]), row, moves)
+                self._end_epoch(components, int(rows.slots[row]), int(places[row]))
             rest = rest[~now]
-        return rows.timed(elapsed), Changes.of(found), moves
 
-    def _end_epoch(self, table: Table, slot: int, place: int, row: int, moves: list[tuple[int, int, float]]) -> None:
+    def _end_epoch(self, components: Folds, slot: int, place: int) -> None:
         """End a component's epoch; where its rows were corrected too little or too much, carry what they taught."""
         factor = contention.end_epoch(self.table, place)
         if factor != 1.0:
-            part = table.gather(np.array([slot]))
-            drift.carry(part, np.array([factor]), np.array([factor]))
-            drift.restart(part)
-            table.scatter(np.array([slot]), part)
-            moves.append((row, slot, log2_of(factor)))
-        contention.begin_epoch(self.table, place, table.words[weighting.FEATURES, slot])
+            components.carry(slot, factor)
+        contention.begin_epoch(self.table, place, components.table.records[slot, weighting.FEATURES])
 
     def _ordinals(self, places: Ints) -> Ints:
         """Return the how many-th row of its component each row (n,) is, of those that told; 0 of the others."""
         told = np.flatnonzero(places != NONE)
         at = places[told]
-        order = by_slot(at)
+        order = np.argsort(at, kind="stable")
         ordered = at[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=NONE))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,14 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.engine.asking import Asking
 from advisor.engine.checks import checked, is_number
 from advisor.engine.components import Components
-from advisor.engine.mixtures import FAR, SKEW_MAX, Mixture
+from advisor.engine.learners import ANY_MACHINE, Learners, Solved
+from advisor.engine.shaped import Shaped
 from advisor.engine.solved import SolvedModels
-from advisor.engine.supports import coordinates
 from advisor.errors import InvalidValue, NotEnoughData
-from advisor.models import prediction, sketch
-from advisor.models.prediction import LN2, SD_MAX, Model
+from advisor.models import prediction, process, sketch
+from advisor.models.fold import KERNELS
+from advisor.models.learner_layout import CELLS, ZERO
+from advisor.models.prediction import SD_MAX, Model
 from advisor.models.student import quantile
 
 Floats = NDArray[np.float64]
@@ -35,7 +38,8 @@ ALL_COUNTS, PER_DOUBLING = (
 )  # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
 NODES = 6  # predictors of the load at which speedups are asked for
 LOG_LEAST = 1e-9  # of two times: closer ones are one
-WITHIN_MAX = 2.0  # variance of log time inside a cell: beyond, the mean of a log-normal is a guess about its tail
+LOG_LEAST_S, LOG_MOST_S = -20.7, 20.7  # ln of the legal times
+NORMAL = NormalDist()
 TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together
 PEAK = "peak_bytes"
@@ -64,11 +68,10 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
+    """Predictors (n, d) and their shares (n,)."""
 
     predictors: Floats
     share: Floats
-    inside: Floats | None = None
 
 
 class CurveTables:
@@ -161,30 +164,40 @@ class CurveTables:
         found = self._asking.answering(slot, None)
         if found is None:  # `curves` has looked
             raise NotEnoughData(f"component {self._components.names[slot]!r} has no learned run")
+        if isinstance(found, Shaped):  # a plan prices what is not known, which a shape does not tell
+            found = found.solved
         if x is None:
             given = self._load(slot, found)
         else:
             dimensions = self._asking.dimensions(slot)
-            if isinstance(found, Mixture) and dimensions > 1:
+            if isinstance(found, Solved) and dimensions > 1:
                 raise InvalidValue(f"load[{box}]", x, f"left out: its predictors have {dimensions} values")
             value = float(checked(f"load[{box}]", x, "invalid_predictor"))
             given = _Load(np.array([[value]]), np.ones(1))
-        by = _of_mixture if isinstance(found, Mixture) else _of_form
-        elapsed, upper, variation = by(found, given, counts.astype(np.float64), level)  # type: ignore[arg-type]
+        at = counts.astype(np.float64)
+        if isinstance(found, Solved):
+            elapsed, upper, variation = _of_learner(self._components.learners, found, given, at, level)
+        else:
+            elapsed, upper, variation = _of_form(found, given, at, level)
         table = self._kept[key] = _Table(rows, elapsed, upper, variation, self._peak(slot, given, level))
         self._kept.move_to_end(key)
         if len(self._kept) > TABLES_KEPT:
             self._kept.popitem(last=False)
         return table
 
-    def _load(self, slot: int, found: Mixture | Model) -> _Load:
+    def _load(self, slot: int, found: Solved | Model) -> _Load:
         """Return the observed load: of the sketch, or where predictors have several values, of the support points."""
-        if isinstance(found, Mixture) and self._asking.dimensions(slot) > 1:
-            points = found.posterior.points
-            places, inverse = np.unique(points.z[:, :-1], axis=0, return_inverse=True)
-            share = np.bincount(inverse.reshape(-1), points.runs, len(places))
-            inside = None if points.inside is None else points.inside[:-1]
-            return _Load(np.exp(places), share / float(share.sum()), inside)
+        if isinstance(found, Solved) and self._asking.dimensions(slot) > 1:
+            frame, points, _, _ = found.solution
+            d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])
+            runs = found.table.floats("runs")[found.place][:count]
+            # Cells of x = 0 stand below the least positive one.
+            where = np.where(
+                found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count] <= ZERO, 0.0, np.exp(points[:d, :count])
+            )
+            places, inverse = np.unique(where.T, axis=0, return_inverse=True)
+            share = np.bincount(inverse.reshape(-1), runs, len(places))
+            return _Load(places, share / float(share.sum()))
         x, share = sketch.points(self._components.table.gather(np.array([slot], np.int64)))
         x, inverse = np.unique(x[share > 0], return_inverse=True)
         return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)).astype(np.float64))
@@ -214,45 +227,41 @@ def _bound(level: float, freedom: float) -> float:
     return quantile(2.0 * level - 1.0, freedom) if level > 0.5 else 0.0
 
 
-def _of_mixture(found: Mixture, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
-    """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""
-    posterior = found.posterior
+def _of_learner(
+    learners: Learners, found: Solved, load: _Load, counts: Floats, level: float
+) -> tuple[Floats, Floats, float]:
+    """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation.
 
-    def at(predictors: Floats, cores: Floats) -> tuple[Floats, Floats, float]:
-        mean, variance, noise = posterior.at(coordinates(predictors, cores) * LN2)
-        skew = min(float(noise[0]), SKEW_MAX)
-        return np.exp(np.clip(mean + 0.5 * skew, -FAR, FAR)), np.sqrt(variance), skew
+    E[t] = f = e**mean and E[t**2] = f**2 (1 + s**2) + tau**2 at a predictor, taken over the load.
+    """
+    table, room = found.table, learners.room(found.table.axes)
+    noise = [float(table.column(name)[found.place]) for name in ("relative", "absolute")]
+    reach = NORMAL.inv_cdf(level) if level > 0.5 else 0.0
 
-    ones = np.ones(len(load.share))
-    single, deviation, noise = at(load.predictors, ones)
-    # What lies about a point, normal in the logs, takes exp(v / 2) times as long on the mean, v = sum (slope sd)^2.
-    within = np.zeros(len(ones))
-    if load.inside is not None:
-        for axis, sd in enumerate(load.inside.tolist()):
-            aside = load.predictors.copy()
-            aside[:, axis] *= np.exp(sd)
-            within += np.square(np.log(at(aside, ones)[0] / single))
-        within = np.minimum(within, WITHIN_MAX)
-    work = single * load.share * np.exp(0.5 * within)
+    def at(predictors: Floats, cores: Floats, *, spread: bool) -> tuple[Floats, Floats]:
+        out = np.empty((len(cores), 2))
+        KERNELS.predict_points(
+            table.words, found.place, table.axes, np.array(predictors, order="C"), cores, ANY_MACHINE, spread,
+            found.solution, room.scratch, room.point, out,
+        )  # fmt: skip
+        return np.exp(np.clip(out[:, 0], LOG_LEAST_S, LOG_MOST_S)), np.sqrt(out[:, 1])
+
+    single, _ = at(load.predictors, np.ones(len(load.share)), spread=False)
+    work = single * load.share
     nodes, weights = _nodes(single, work)
-    m = len(counts) - 1
-    times, more, _ = at(np.repeat(load.predictors[nodes], m, axis=0), np.tile(counts[1:], len(nodes)))
-    ratios = np.zeros((len(nodes), m + 1))
-    ratios[:, 1:] = np.log(times.reshape(-1, m) / single[nodes, None])
-    spread = np.concatenate([deviation[nodes, None], more.reshape(-1, m)], axis=1)
+    m = len(counts)
+    times, more = at(np.repeat(load.predictors[nodes], m, axis=0), np.tile(counts, len(nodes)), spread=reach > 0.0)
+    ratios = np.log(times.reshape(-1, m) / single[nodes, None])
     shares = work[:, None] * np.exp(weights @ ratios)
-    reach = _bound(level, posterior.freedom + len(posterior.points.y))
-    upper = (shares * np.exp(np.minimum(reach * (weights @ spread), SD_MAX))).sum(axis=0)
+    upper = (shares * np.exp(np.minimum(reach * (weights @ more.reshape(-1, m)), SD_MAX))).sum(axis=0)
     elapsed = shares.sum(axis=0)
-    return (
-        elapsed,
-        np.maximum(upper, elapsed),
-        _variation(single * np.exp(0.5 * within), load.share, np.exp(noise + within)),
-    )
+    mean = float(work.sum())
+    squares = float(load.share @ np.square(single / mean)) * (1.0 + noise[0]) + noise[1] / (mean * mean)
+    return elapsed, np.maximum(upper, elapsed), max(squares - 1.0, 0.0)
 
 
 def _of_form(found: Model, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
-    """Return what `_of_mixture` does, exactly, from a form of the base tier."""
+    """Return what `_of_learner` does, exactly, from a form of the exact sums."""
     x = load.predictors[:, :1] if load.predictors.shape[1] == 1 else load.predictors.prod(axis=1, keepdims=True)
     times = prediction.values(found, x, counts[None, :])
     edge = np.clip(x, *found.x_range)

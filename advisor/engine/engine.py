@@ -23,7 +23,7 @@ from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, 
 from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
 from advisor.engine.programs import TABLE as PROGRAM_TABLE
 from advisor.engine.snapshot import Snapshot
-from advisor.engine.supports import MODEL_MEMORY_BYTES
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
 from advisor.profile.profiler import Folded
 
@@ -99,7 +99,6 @@ class Engine:
 
     def cuts(self, columns: Columns) -> list[int]:
         """Return the rows at which the pieces of a batch end, the last being its length: see `begin`. Cost O(n)."""
-        self.advisor.flush()
         return pieces.cuts(self.advisor.components, columns)
 
     def begin(
@@ -324,7 +323,6 @@ class Engine:
         Not while a batch is under way.
         """
         assert self.underway is None
-        self.advisor.flush()
         components = self.advisor.components
         n = len(components)
         found = [base_pages(components.table, n)]

@@ -91,10 +91,8 @@ class Bundles:
         kept = self._records.get(key)
         if kept is not None and kept[0] == rows:
             return kept[1]
-        found = record_of(
-            self._components.names[slot], rows, self._asking.answering(slot, None), self._asking.dimensions(slot), level,
-            cores_max,
-        )  # fmt: skip
+        name, dimensions = self._components.names[slot], self._asking.dimensions(slot)
+        found = record_of(self._asking, slot, name, rows, dimensions, level, cores_max)
         self._records[key] = rows, found
         self._records.move_to_end(key)
         if len(self._records) > RECORDS_KEPT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
+
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -29,7 +29,7 @@ from advisor.models.prediction import LEVEL
 NETWORKS_KEPT = 64  # network texts kept parsed, by their text
 
 
-class NetworkFace(ABC):
+class NetworkFace:
     """What an `Advisor` says of networks."""
 
     components: Components
@@ -37,10 +37,6 @@ class NetworkFace(ABC):
     _networks: OrderedDict[str, Network]
     _solved: SolvedModels
     _tables: CurveTables
-
-    @abstractmethod
-    def flush(self) -> None:
-        """Fold the rows that wait."""
 
     def allocate(
         self,
@@ -142,7 +138,6 @@ class NetworkFace(ABC):
         ------
         NetworkSyntax, Unsupported, InvalidValue, TooLarge
         """
-        self.flush()
         if isinstance(network, (int, np.integer)):
             raise InvalidValue("network", network, "S-Net text, a network, or its nodes")
         if read is None:
@@ -166,7 +161,6 @@ class NetworkFace(ABC):
         ------
         UnknownNetwork, InvalidValue
         """
-        self.flush()
         return self.components.flows.flow(network, None if structure is None else self.network(structure))
 
     def network(self, text: str | int | Network | Sequence[Mapping[str, Any]]) -> Network:
@@ -199,7 +193,6 @@ class NetworkFace(ABC):
         self, boxes: Sequence[str], components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
     ) -> AmdahlCurves:
         """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
-        self.flush()
         return self._solved.curves(boxes, components or {}, load or {})
 
     def tables_of(
@@ -224,7 +217,6 @@ class NetworkFace(ABC):
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        self.flush()
         cores = checked_cores("cores_max", cores_max)
         return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
 
@@ -238,7 +230,6 @@ class NetworkFace(ABC):
         level: float = LEVEL,
     ) -> int:
         """Return how many tables `tables_of` would have to make: about 2 ms each."""
-        self.flush()
         return self._tables.missing(boxes, components or {}, load or {}, cores_max, level)
 
     def bundle(
@@ -257,7 +248,6 @@ class NetworkFace(ABC):
         ------
         UnknownComponent, InvalidValue
         """
-        self.flush()
         names = None if components is None else list(dict.fromkeys(components))
         for name in names or ():
             self.components.slot(name)

@@ -13,12 +13,12 @@ from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import InvalidValue, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
 from advisor.models.records import RecordTable
-from advisor.models.support import AXES_MAX
+from advisor.models.learner_layout import AXES_MAX
 from advisor.models.table import Table
-from advisor.models.upgrade import READABLE, upgraded
+from advisor.models.upgrade import READABLE, SUPPORT_POINTS, cells_of_points, upgraded
 
 BASE = "base"
-SUPPORT = re.compile(r"support-([2-5])(?:-([a-z_]+))?")
+RECORDS = re.compile(r"(?:learner|support)-([2-5])(?:-([a-z_]+))?")
 
 Bools = NDArray[np.bool_]
 
@@ -30,8 +30,8 @@ def base_pages(table: Table, size: int) -> TablePages | None:
     if found is None:
         return None
     pages, bits = found
-    blocks = table.words.view(np.uint64)[:, :capacity].reshape(WORDS, -1, PAGE_SLOTS)
-    return TablePages(BASE, LAYOUT, pages, np.ascontiguousarray(blocks[:, pages].transpose(1, 0, 2)), bits)
+    blocks = table.records_whole.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, WORDS)
+    return TablePages(BASE, LAYOUT, pages, np.ascontiguousarray(blocks[pages].transpose(0, 2, 1)), bits)
 
 
 def record_pages(name: str, table: RecordTable) -> TablePages | None:
@@ -81,12 +81,12 @@ def put_base(table: Table, size: int, pages: TablePages) -> None:
         raise _too_new(pages, LAYOUT)
     if len(pages.pages) and int(pages.pages.max()) * PAGE_SLOTS >= size:
         raise InvalidValue("pages", int(pages.pages.max()), f"below {-(-size // PAGE_SLOTS)}, as there are names")
-    blocks = table.words.view(np.uint64)
+    records = table.records_whole.view(np.uint64)
     now = upgraded(pages.words, pages.layout)
     for page, words, there in zip(pages.pages.tolist(), now, held(pages), strict=True):
         # A slot without its bit was lost by the storage, or never written: it begins anew.
-        block = blocks[:, page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
-        np.copyto(block, words[:, : block.shape[1]], where=there[: block.shape[1]])
+        block = records[page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
+        np.copyto(block, words.T[: len(block)], where=there[: len(block), None])
     # Of another layout, all pages go into the next commit: a table has one layout.
     table.changed[:size] = pages.layout != LAYOUT
 
@@ -98,16 +98,36 @@ def put_records(components: Components, pages: TablePages) -> None:
     ------
     StateTooNew
     """
-    table = record_table(components, pages.table, pages.layout)
-    if not len(pages.pages):
-        return
     there = held(pages)
-    last = int(pages.pages[-1]) * PAGE_SLOTS
-    table.grow(last + 1 + int(np.flatnonzero(there[-1]).max(initial=0)))
     for page, words, mask in zip(pages.pages.tolist(), pages.words, there, strict=True):
-        block = table.words.view(np.uint64)[page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
-        np.copyto(block, words.T[: len(block)], where=mask[: len(block), None])
-    table.changed[:] = False
+        put_rows(components, pages.table, pages.layout, page * PAGE_SLOTS, words.T, mask)
+
+
+def put_rows(
+    components: Components, name: str, layout: str, first: int, words: NDArray[np.uint64], there: Bools
+) -> None:
+    """Put rows (n, w) of words into the table of records of a name, from place `first` on, where they are `there` (n,).
+
+    Support points of an older version become cells of a learner at the same places, and count as changed: a table has one
+    layout.
+
+    Raises
+    ------
+    StateTooNew
+    """
+    old = layout in SUPPORT_POINTS
+    table = record_table(components, name, layout)
+    last = int(np.flatnonzero(there).max(initial=-1))
+    if last < 0:
+        return
+    table.grow(first + 1 + last)
+    rows = table.words.view(np.uint64)[first : first + 1 + last]
+    if old:
+        words = cells_of_points(words[: 1 + last], there[: 1 + last], SUPPORT_POINTS[layout])
+        table.changed[first : first + 1 + last] |= there[: 1 + last]
+    elif words.shape[1] != table.words_a_record:
+        raise ValueError(f"{words.shape[1]} words a record of {name}")
+    np.copyto(rows, words[: 1 + last], where=there[: 1 + last, None])
 
 
 def record_table(components: Components, name: str, layout: str) -> RecordTable:
@@ -118,18 +138,18 @@ def record_table(components: Components, name: str, layout: str) -> RecordTable:
     StateTooNew
         When this version knows no such table.
     """
-    known = SUPPORT.fullmatch(name)
+    known = RECORDS.fullmatch(name)
     axes = int(known[1]) if known else 0
     if name != CONTENTION and (known is None or axes > AXES_MAX):
         raise StateTooNew(
-            f"table {name!r}; this version reads {BASE!r}, {CONTENTION!r} and support tables",
+            f"table {name!r}; this version reads {BASE!r}, {CONTENTION!r} and learners' tables",
             field="table", value=name, bound=BASE, hint="use the version that wrote it",
         )  # fmt: skip
     if known is None:
         table: RecordTable = components.contentions.table
     else:
-        table = components.supports.table(axes, known[2] or "")
-    if table.layout != layout:
+        table = components.learners.table(axes, known[2] or "")
+    if table.layout != layout and SUPPORT_POINTS.get(layout) != axes:
         raise StateTooNew(
             f"table {name!r} of layout {layout!r}; this version reads {table.layout!r}",
             field="layout", value=layout, bound=table.layout, hint="use the version that wrote it",

@@ -40,14 +40,14 @@ class Rows:
         """Return the same rows with other times."""
         return replace(self, elapsed_s=elapsed_s)
 
-    def predictors(self) -> Floats:
-        """Return all values (n, d) of the predictors, NaN where a row has fewer."""
-        if self.further is None:
-            return self.predictor[:, None]
-        return np.concatenate([self.predictor[:, None], self.further], axis=1)
+    def predictors(self, dimensions: int) -> Floats:
+        """Return the first `dimensions` values (n, d) of the predictors."""
+        if dimensions == 1 or self.further is None:
+            return np.array(self.predictor, np.float64)[:, None]
+        return np.ascontiguousarray(np.concatenate([self.predictor[:, None], self.further[:, : dimensions - 1]], axis=1))
 
     def product(self) -> Floats:
-        """Return the one predictor of the base tier: the product, which is the work of most kernels."""
+        """Return the one predictor of the sums: the product, which is the work of most kernels."""
         if self.further is None:
             return self.predictor
         factors = np.where(np.isnan(self.further), 1.0, self.further)

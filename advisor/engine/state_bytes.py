@@ -20,9 +20,9 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
-from advisor.engine.pages import record_table
+from advisor.engine.pages import put_rows
 from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
-from advisor.engine.supports import MODEL_MEMORY_BYTES
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
 from advisor.models.upgrade import READABLE, upgraded, words_of
@@ -52,7 +52,7 @@ def dump(components: Components, programs: Sequence[bytes] = ()) -> bytes:
         "totals": dict(sorted(components.totals.items())),
         "words": WORDS,
         "slots": n,
-        "model_memory_bytes": components.supports.memory_bytes,
+        "model_memory_bytes": components.learners.memory_bytes,
         "documents": [[name, len(data)] for name, data in documents.items()],
         "supports": [[name, table.layout, table.words_a_record, table.size] for name, table in supports],
     }
@@ -116,7 +116,7 @@ def _load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
     components.restore(dict(enumerate(names)), totals)
     shape = words_of(header["layout"]), header["slots"]
     words = np.frombuffer(data, "<u8", shape[0] * shape[1], start + length).reshape(shape)
-    components.table.words.view(np.uint64)[:, : header["slots"]] = upgraded(words, header["layout"])
+    components.table.records_whole.view(np.uint64)[: header["slots"]] = upgraded(words, header["layout"]).T
     components.table.changed[: header["slots"]] = True
     end = _load_supports(components, data, start + length + 8 * words.size, header.get("supports", []))
     documents: dict[str, bytes] = {}
@@ -138,16 +138,13 @@ def _load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
 def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> int:
     """Put support tables back; return where they end."""
     for name, layout, width, size in tables:
-        table = record_table(components, name, layout)
-        if width != table.words_a_record:
-            raise ValueError(f"{width} words a record of {name}")
-        table.grow(size)
         words = np.frombuffer(data, "<u8", width * size, start).reshape(size, width)
-        table.words.view(np.uint64)[:size] = words
-        table.changed[:size] = True
-        owners = table.count("component")[:size]
-        if len(owners) and not -1 <= int(owners.min()) <= int(owners.max()) < len(components):
-            raise ValueError(f"a record of {name} belongs to no component")
+        put_rows(components, name, layout, 0, words, np.ones(size, np.bool_))
         start += 8 * width * size
+    for table in components.records.values():
+        owners = table.count("component")[: table.size]
+        if len(owners) and not -1 <= int(owners.min()) <= int(owners.max()) < len(components):
+            raise ValueError("a record belongs to no component")
+        table.changed[: table.size] = True
     components.resume()
     return start

@@ -1,4 +1,4 @@
-"""Which run of a component would teach most: exploration by the mixture's own uncertainty."""
+"""Which run of a component would teach most: exploration by the learner's own uncertainty."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from advisor.domain.answers import Suggestion
 from advisor.engine.asking import Asking
 from advisor.engine.checks import checked
 from advisor.engine.components import Components
-from advisor.engine.mixtures import Mixture
-from advisor.engine.supports import coordinates
+from advisor.engine.learners import ANY_MACHINE, Solved
+from advisor.engine.shaped import Shaped
 from advisor.errors import InvalidValue, TooLarge
-from advisor.models import sketch
+from advisor.models import process, sketch
+from advisor.models.fold import KERNELS
+from advisor.models.learner_layout import CELLS, LANES, ZERO
 from advisor.models.prediction import LEVEL
-from advisor.models.process import LN2
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ def suggest(
     slot = components.slot(component)
     dimensions = asking.dimensions(slot)
     found = asking.answering(slot, None)
+    if isinstance(found, Shaped):
+        found = found.solved
     counts = [float(2**k) for k in range(cores_max.bit_length())]
     loads = _load(components, slot, dimensions, found)
     targets = _settings(
@@ -55,12 +58,12 @@ def suggest(
         tried = _settings(pairs, dimensions)
     if len(tried[1]) > CANDIDATES_MAX:
         raise TooLarge("candidates", len(tried[1]), CANDIDATES_MAX, "offer fewer")
-    if not isinstance(found, Mixture):
+    if not isinstance(found, Solved):
         return _unlearned(asking, component, tried, limit)
-    before, gain, run = _gains(found, tried, targets)
+    before, gain, run = _gains(asking, found, tried, targets)
     order = np.argsort(-gain, kind="stable")[:limit].tolist()
     answers: list[Suggestion] = []
-    times = found.predict(tried[0][order], tried[1][order], LEVEL)[0].tolist()
+    times = asking.answers(slot, found, tried[0][order], tried[1][order], LEVEL, ANY_MACHINE)[0].tolist()
     for i, elapsed in zip(order, times, strict=True):
         x, p = tried[0][i], float(tried[1][i])
         narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
@@ -74,14 +77,31 @@ def suggest(
     return answers
 
 
-def _gains(found: Mixture, tried: tuple[Floats, Floats], targets: tuple[Floats, Floats]) -> tuple[float, Floats, float]:
+def _gains(
+    asking: Asking, found: Solved, tried: tuple[Floats, Floats], targets: tuple[Floats, Floats]
+) -> tuple[float, Floats, float]:
     """Return the mean variance at the targets, what a run at each candidate takes from it, and the variance of a run."""
-    at, to = (coordinates(*points) * LN2 for points in (tried, targets))
-    _, variance, noise = found.posterior.at(to)
-    _, own, _ = found.posterior.at(at)
-    cross = found.posterior.covariance(at, to)
-    gain = np.square(cross).mean(axis=1) / (own + noise[0])
-    return float(variance.mean()), gain, float(noise[0])
+    own, variance = (_predicted(asking, found, *points) for points in (tried, targets))
+    noise = float(found.table.column("relative")[found.place])
+    runs = noise + float(found.table.column("absolute")[found.place]) * np.exp(-2.0 * own[:, 0])
+    cross = np.empty((len(tried[1]), len(targets[1])))
+    room, axes = asking.learners.room(found.table.axes), found.table.axes
+    white = np.empty((len(tried[1]) + len(targets[1]), CELLS, LANES))
+    KERNELS.cross_covariance(
+        found.table.words, found.place, axes, *tried, *targets, found.solution, room.scratch, room.point, white, cross
+    )
+    gain = np.square(cross).mean(axis=1) / (own[:, 1] + runs)
+    return float(variance[:, 1].mean()), gain, float(runs.mean())
+
+
+def _predicted(asking: Asking, found: Solved, predictors: Floats, cores: Floats) -> Floats:
+    """Return mean and variance (n, 2) of ln t."""
+    out, room = np.empty((len(cores), 2)), asking.learners.room(found.table.axes)
+    KERNELS.predict_points(
+        found.table.words, found.place, found.table.axes, predictors, cores, ANY_MACHINE, True, found.solution, room.scratch,
+        room.point, out,
+    )  # fmt: skip
+    return out
 
 
 def _unlearned(asking: Asking, component: str, tried: tuple[Floats, Floats], limit: int) -> list[Suggestion]:
@@ -91,20 +111,22 @@ def _unlearned(asking: Asking, component: str, tried: tuple[Floats, Floats], lim
         vector = float(x[0]) if len(x) == 1 else tuple(float(v) for v in x)
         elapsed = float(asking.predict(component, vector, float(p), LEVEL, None, None, "elapsed_s").elapsed_s)
         answers.append(
-            Suggestion(vector, float(p), elapsed, elapsed * float(p), None, "no support points: any run teaches")
+            Suggestion(vector, float(p), elapsed, elapsed * float(p), None, "no learner: any run teaches")
         )
     return sorted(answers, key=lambda s: s.cost_core_s)[:limit]
 
 
 def _load(components: Components, slot: int, dimensions: int, found: object) -> list[Any]:
     """Return predictors of the observed load."""
-    if dimensions > 1 and isinstance(found, Mixture):
-        points = found.posterior.points
-        order = np.argsort(-points.runs, kind="stable")
-        # One input may have a point on each machine and core count; logarithms and back cost the last digits.
+    if dimensions > 1 and isinstance(found, Solved):
+        frame, points, _, _ = found.solution
+        count = int(frame[process.CELLS_USED])
+        centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:dimensions, :count]
+        values = np.where(centres <= ZERO, 0.0, np.exp(points[:dimensions, :count])).T
+        order = np.argsort(-found.table.floats("runs")[found.place][:count], kind="stable")
+        # One input may have a cell on each machine and core count; logarithms and back cost the last digits.
         most = limits.PREDICTOR_MAX
-        values = (np.exp(points.z[i, :-1]).tolist() for i in order.tolist())
-        seen = (tuple(min(float(f"{v:.12g}"), most) for v in each) for each in values)
+        seen = (tuple(min(float(f"{v:.12g}"), most) for v in values[i].tolist()) for i in order.tolist())
         return list(dict.fromkeys(seen))[:PREDICTORS_TRIED]
     if not int(components.table.integers("rows")[slot]):
         return _each(UNSEEN_LEVEL, dimensions)

@@ -1,127 +1,207 @@
-"""Merging the state of two tables, and forgetting.
+"""Merging what two components have learned, and forgetting. Kernels, one component at a time.
 
 Merge: counts and ranges exactly; unweighted sums, sketch and two_step to rounding; weighted sums approximately, because their
 weights depend on each shard's history (exactly to rounding where the weights agree). The weighting model is solved again.
 The test for change restarts where both have rows, since its centre and scale belong to one history; counts of changes and
-outliers add up.
+outliers add up. Cells are added at the coarser lattice, each carried to its place along its own model; noise, settings and
+widths are then chosen anew.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
-
-from advisor.models import basis, counts, drift, sketch
-from advisor.models.fold import solve_weighting
-from advisor.models.layout import AT, FIRST_SOLVE, empty_record
-from advisor.models.table import Table
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-EXACT_COUNTS = ("rows", "extra_runs", "failed", "unfinished", "changes", "outliers")
-LAST_CHANGE = ("changed_at", "changed_by")
-OFFSETS = ("start", "unscored")
-ADDED = ("forgotten", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
-LEAST = ("least_gram", "least_right", "least_square")
-TOP = ("top_runs", "top_sum")
-FADED = ("gram", "right", "square", *LEAST, *TOP, "cell_runs", "cell_sum", "cell_square")
 
 
-def merge(table: Table, slots: Ints, other: Table, timer_noise_s: float) -> None:
-    """Merge `other`'s components, in order, into distinct `slots` of `table`. Cost O(n); `other` is not changed."""
-    part, other = table.gather(slots), other.gather(np.arange(other.size))
-    _share_basis(part, other)
-    exponent = np.maximum(part["cell_exponent"], other["cell_exponent"])
-    for one in (part, other):
-        sketch.coarsen(one, exponent)
-    for field in (*EXACT_COUNTS, *OFFSETS):
-        part.integers(field)[:] += other.integers(field)
-    for field in ADDED:
-        part[field][...] += other[field]
-    _merge_two_step(part, other)
-    both = _merge_drift(part, other)
-    for field, keep in (
-        ("x_low", np.minimum),
-        ("x_high", np.maximum),
-        ("p_low", np.minimum),
-        ("p_high", np.maximum),
-        ("t_low", np.minimum),
-        ("running_high", np.maximum),
-    ):
-        keep(part[field], other[field], out=part[field])
-    mine = part.integers("dimensions")
-    mine[:] = np.where(mine > 0, mine, other.integers("dimensions"))
-    table.scatter(slots, part)
-    solve_weighting(table, slots, timer_noise_s)
-    _solve_soon(table, slots[both])
+from advisor.models.cells import (
+    CENTRE, COARSENESS, COUNT, KEY, LEAST, MACHINE, MEAN, MODEL, RUNS, SCATTER, SEEN, SEEN_RUNS, WILD, bits_of, coarsen,
+    fade, gather, key_of, place_of_machine,
+)  # fmt: skip
+from advisor.models.drift import restart
+from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
+from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, WIDTH
+from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST
+from advisor.models.sums import SMALLEST, relocate
+from advisor.models.sums import coarsen as coarsen_sketch
+from advisor.models.weighting import solve_weighting
+
+EMPTY = empty_record()
 
 
-def _merge_drift(part: Table, other: Table) -> NDArray[np.bool_]:
-    """Restart the test of components that have rows on both sides, and return which those are; others keep theirs.
-
-    `part` has the counts of both already.
-    """
-    theirs = other.integers("rows")
-    both, only = (theirs > 0) & (part.integers("rows") > theirs), (theirs > 0) & (part.integers("rows") == theirs)
-    later = other.integers("changed_at") > part.integers("changed_at")
-    for fields, where in (((*drift.FIELDS, "w_cores"), only), (LAST_CHANGE, later)):
-        for field in fields:
-            part[field][where] = other[field][where]
-    drift.restart(part, both)
-    return both
+def _words(*names: str):
+    return np.array([word for name in names for word in range(AT[name].start, AT[name].stop)], np.int64)
 
 
-def _solve_soon(table: Table, slots: Ints) -> None:
-    """Solve the weighting models of grown slots again after `FIRST_SOLVE` rows: their test begins from those."""
-    solve_at = table.integers("solve_at")
-    grown = slots[counts.age(table, slots) >= FIRST_SOLVE]
-    solve_at[grown] = np.minimum(solve_at[grown], table.integers("rows")[grown] + FIRST_SOLVE)
+COUNTED = _words("rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "start", "unscored")
+ADDED = _words("forgotten", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
+LEAST_SUMS = _words("least_gram", "least_right", "least_square")
+TOP_SUMS = _words("top_runs", "top_sum")
+LOWEST = _words("x_low", "t_low")
+HIGHEST = _words("x_high", "running_high")
+TESTED = _words(
+    "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "w_cores"
+)
+FADED = _words(
+    "gram", "right", "square", "least_gram", "least_right", "least_square", "top_runs", "top_sum", "cell_runs", "cell_sum",
+    "cell_square",
+)  # fmt: skip
+KEPT = _words(
+    "rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "changed_at", "changed_by", "dimensions", "forgotten"
+)
+KEPT_IN_ORDER = np.sort(KEPT)
+ROWS, START, SOLVE_AT, UNSCORED, FORGOTTEN, DIMENSIONS, CHANGED_AT, CHANGED_BY = (
+    AT[name].start
+    for name in ("rows", "start", "solve_at", "unscored", "forgotten", "dimensions", "changed_at", "changed_by")
+)
+ORIGIN, SCALE, X_HIGH, CELL_EXPONENT, P_LOW, P_HIGH, TOP_PREDICTOR = (
+    AT[name].start for name in ("origin", "scale", "x_high", "cell_exponent", "p_low", "p_high", "top_predictor")
+)
 
 
-def _share_basis(part: Table, other: Table) -> None:
-    # Components that have seen nothing take the other's basis; both empty keep none.
-    origin = np.minimum(part["origin"], other["origin"])
-    seen = np.isfinite(origin)
-    high = np.maximum(part["x_high"], other["x_high"])
-    reach = np.where(seen, high - np.where(seen, origin, 0.0), 0.0)
-    scale = np.maximum(np.maximum(part["scale"], other["scale"]), np.where(seen, basis.power_above(reach), 0.0))
-    for one in (part, other):
-        some = np.flatnonzero(seen)
-        if len(some):
-            piece = one.gather(some)
-            basis.relocate(piece, origin[some], scale[some])
-            one.scatter(some, piece)
+def merge_sums(base, slot, other, there, noise):
+    """Merge a component's words of another table, which are spoilt, into those of `slot`."""
+    w, v = base[slot], other[there]
+    n, m = w.view(np.int64), v.view(np.int64)
+    mine, theirs = n[ROWS], m[ROWS]
+    share_basis(w, v)
+    exponent = max(w[CELL_EXPONENT], v[CELL_EXPONENT])
+    if np.isfinite(exponent):
+        coarsen_sketch(w, exponent)
+        coarsen_sketch(v, exponent)
+    for word in COUNTED:
+        n[word] += m[word]
+    for word in ADDED:
+        w[word] += v[word]
+    merge_two_step(w, v)
+    if theirs > 0 and mine == 0:
+        for word in TESTED:
+            w[word] = v[word]
+    if m[CHANGED_AT] > n[CHANGED_AT]:
+        n[CHANGED_AT] = m[CHANGED_AT]
+        w[CHANGED_BY] = v[CHANGED_BY]
+    if theirs > 0 and mine > 0:
+        restart(w, n)
+    for word in LOWEST:
+        w[word] = min(w[word], v[word])
+    for word in HIGHEST:
+        w[word] = max(w[word], v[word])
+    w[P_LOW] = min(w[P_LOW], v[P_LOW])
+    w[P_HIGH] = max(w[P_HIGH], v[P_HIGH])
+    if n[DIMENSIONS] == 0:
+        n[DIMENSIONS] = m[DIMENSIONS]
+    solve_weighting(w, n, noise)
+    if theirs > 0 and mine > 0:
+        solve_soon(n)
 
 
-def _merge_two_step(part: Table, other: Table) -> None:
-    fewer, more = other["p_low"] < part["p_low"], other["p_low"] > part["p_low"]
-    for field in LEAST:
-        mine, theirs = part[field], other[field]
-        mine[...] = np.where(fewer, theirs, np.where(more, mine, mine + theirs))
-    mine, theirs = (part["p_high"], part["top_predictor"]), (other["p_high"], other["top_predictor"])
-    higher = (theirs[0] > mine[0]) | ((theirs[0] == mine[0]) & (theirs[1] > mine[1]))
-    same = (theirs[0] == mine[0]) & (theirs[1] == mine[1])
-    for field in TOP:
-        part[field][:] = np.where(higher, other[field], part[field] + np.where(same, other[field], 0.0))
-    part["top_predictor"][:] = np.where(higher, theirs[1], mine[1])
+def share_basis(w, v):
+    """Move two components' sums to one basis; one that has seen nothing takes the other's."""
+    origin = min(w[ORIGIN], v[ORIGIN])
+    if not np.isfinite(origin):
+        return
+    reach = max(w[X_HIGH], v[X_HIGH]) - origin
+    power = 2.0**SMALLEST
+    scale = max(w[SCALE], v[SCALE], power)
+    while scale < reach:
+        scale *= 2.0
+    relocate(w, origin, scale)
+    relocate(v, origin, scale)
 
 
-def forget(table: Table, slot: int, keep: float) -> None:
-    """Multiply what a component has learned by keep, 0 <= keep < 1; at 0 it begins anew. Exact counts stay."""
-    rows = int(table.integers("rows")[slot])
-    table["forgotten"][slot] = rows - keep * counts.evidence(table, slot)
-    if keep > 0:
-        for field in FADED:
-            table[field][..., slot] *= keep
-        drift.restart(table, slot)
-        _solve_soon(table, np.array([slot]))
-    else:
-        record = empty_record()
-        for field in (*EXACT_COUNTS, *LAST_CHANGE, "dimensions", "forgotten"):
-            record[AT[field]] = table.words[AT[field], slot]
-        integers = record.view(np.int64)
-        integers[AT["start"]] = integers[AT["unscored"]] = rows
-        integers[AT["solve_at"]] = rows + FIRST_SOLVE
-        table.words[:, slot] = record
-    table.changed[slot] = True
+def merge_two_step(w, v):
+    """Merge the sums at the fewest cores, and the mean at the most (cores, predictor)."""
+    if v[P_LOW] < w[P_LOW]:
+        for word in LEAST_SUMS:
+            w[word] = v[word]
+    elif v[P_LOW] == w[P_LOW]:
+        for word in LEAST_SUMS:
+            w[word] += v[word]
+    if v[P_HIGH] > w[P_HIGH] or (v[P_HIGH] == w[P_HIGH] and v[TOP_PREDICTOR] > w[TOP_PREDICTOR]):
+        for word in TOP_SUMS:
+            w[word] = v[word]
+        w[TOP_PREDICTOR] = v[TOP_PREDICTOR]
+    elif v[P_HIGH] == w[P_HIGH] and v[TOP_PREDICTOR] == w[TOP_PREDICTOR]:
+        for word in TOP_SUMS:
+            w[word] += v[word]
+
+
+def solve_soon(n):
+    """Solve the weighting model of a grown component again after `FIRST_SOLVE` rows: its test begins from those."""
+    if n[ROWS] - n[START] >= FIRST_SOLVE:
+        n[SOLVE_AT] = min(n[SOLVE_AT], n[ROWS] + FIRST_SOLVE)
+
+
+def forget_sums(base, slot, keep):
+    """Multiply what a component's sums stand for by keep, 0 <= keep < 1; at 0 they begin anew. Exact counts stay."""
+    w = base[slot]
+    n = w.view(np.int64)
+    w[FORGOTTEN] = n[ROWS] - keep * (n[ROWS] - w[FORGOTTEN])
+    if keep > 0.0:
+        for word in FADED:
+            w[word] *= keep
+        restart(w, n)
+        solve_soon(n)
+        return
+    kept = 0
+    for word in range(WORDS):
+        if kept < len(KEPT_IN_ORDER) and word == KEPT_IN_ORDER[kept]:
+            kept += 1
+        else:
+            w[word] = EMPTY[word]
+    n[START] = n[UNSCORED] = n[ROWS]
+    n[SOLVE_AT] = n[ROWS] + FIRST_SOLVE
+
+
+def forget_cells(learners, place, keep):
+    """Keep the share `keep` of a record's cells; its schedules begin anew. True where so little is left that it is empty."""
+    r = learners[place]
+    n = r.view(np.int64)
+    total = 0.0
+    for cell in range(n[COUNT]):
+        total += r[RUNS + cell]
+    if total * keep < RUNS_LEAST:
+        return True
+    fade(r, n, keep)
+    n[SEEN] = 0
+    r[SEEN_RUNS] = 0.0
+    return False
+
+
+def merge_cells_of(learners, place, other, there, axes):
+    """Add the cells of another table's record. Counts of rows and of scores add up, widths stay those of more scores."""
+    r, v = learners[place], other[there]
+    n, m = r.view(np.int64), v.view(np.int64)
+    for axis in range(axes):
+        n[COARSENESS + axis] = max(n[COARSENESS + axis], m[COARSENESS + axis])
+    gather(r, n, axes)
+    for axis in range(axes - 1):
+        r[LEAST + axis] = min(r[LEAST + axis], v[LEAST + axis])
+    shift = bits_of(axes) * axes
+    slopes = CENTRE + axes * CELLS
+    z = np.empty(axes)
+    for cell in range(m[COUNT]):
+        machine = m[KEY + cell] >> shift
+        if machine > 0:
+            machine = place_of_machine(n, m[MACHINE + machine]) if m[MACHINE + machine] >= 0 else MACHINES_MAX - 1
+        for axis in range(axes):
+            z[axis] = v[CENTRE + axis * CELLS + cell]
+        # A cell of its own after the last in use; `gather` then merges it, where its place is taken.
+        while n[COUNT] == CELLS:
+            coarsen(r, n, axes)
+        own = n[COUNT]
+        n[KEY + own] = key_of(n, axes, z, machine)
+        for field in (RUNS, MEAN, SCATTER, WILD, MODEL):
+            r[field + own] = v[field + cell]
+        for axis in range(axes):
+            r[CENTRE + axis * CELLS + own] = z[axis]
+            r[slopes + axis * CELLS + own] = v[slopes + axis * CELLS + cell]
+        n[COUNT] = own + 1
+        gather(r, n, axes)
+    n[SEEN] += m[SEEN]
+    r[SEEN_RUNS] += v[SEEN_RUNS]
+    if m[SCORES] > n[SCORES]:
+        for level in range(LANES):
+            r[WIDTH + level] = v[WIDTH + level]
+    n[SCORES] += m[SCORES]
+    n[COVERED] += m[COVERED]
+    r[ERROR] += v[ERROR]
+    r[BIAS] += v[BIAS]

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models import weighting
+from advisor.models.fold import KERNELS
 from advisor.models.layout import FIRST_SOLVE
 from advisor.models.logarithm import log2
 from advisor.models.records import Field, RecordTable
@@ -142,7 +143,8 @@ def gather(
         return
     places, x, p, others, t = places[solved], x[solved], p[solved], others[solved], t[solved]
     flat, home = table.words.reshape(-1), places * table.words_a_record
-    m, known = weighting.judged_by(np.ascontiguousarray(table.floats("model")[places].T), x, p)
+    m, known = np.empty(len(x)), np.empty(len(x), np.bool_)
+    KERNELS.judge_rows(table.floats("model")[places], x, p, m, known)
     within = 1.0 + _f(table, "kappa")[places] * others
     r = np.minimum(t / within / m, RATIO_MOST)
     w = known.astype(np.float64) if count is None else known * count[solved].astype(np.float64)

@@ -1,355 +1,328 @@
-"""The strict left fold of observations into the base table.
+"""The fold of rows, in their order, into a component's sums and its learner: one source, compiled as it stands.
 
-Rows of a component are folded in their order; cut a batch anywhere and the bytes are the same. Rows go through numpy in
-rounds: a round folds, for every component, the rows up to its next event. Events are a predictor outside the present basis
-or sketch (they are moved at the very row that asks for it), an age at which the weighting model is solved and a change of
-speed (after the very row that reaches or reveals it). Steady batches are one round.
+A row is tested against what was expected of it (by the learner's cells, by the weighting model where a component has none),
+added to the exact sums, and learned; then comes whatever its number makes due. State depends on the component's own rows in
+their order: cut a batch anywhere and the bytes are the same. Questions read what rows have left.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.limits import PREDICTOR_RESOLUTION
-from advisor.models import basis, counts, drift, sketch, two_step, weighting
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, MOMENTS
-from advisor.models.table import Table, by_slot
+from advisor import kernels
+from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
+from advisor.models.cells import SEEN, SEEN_RUNS, carry_level, expected, log_predictor, place_of_machine
+from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
+from advisor.models.drift import CHANGED, REACH, WITHIN, bound_of, carry, change, restart, test_row
+from advisor.models.layout import AT, FIRST_SOLVE, WORDS
+from advisor.models.learner import answer, learn
+from advisor.models.learner_layout import AXES_MAX, BENDS, CELLS, FAR, LANES, NEAR, LearnerTable
+from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
+from advisor.models.process import (
+    CELLS_USED, FRAME_WORDS, SHARE, pair, point_rows, predict, refresh, settle, stand_at, whiten,
+)  # fmt: skip
+from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
+from advisor.models.weighting import FEATURES, TRUST, W_COEFFICIENTS, judge_rows, knows, solve_weighting, weigh
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
-COMPILED: list[Any] = []  # the compiled fold, once `use_compiled` has been called
-
-CHUNK_ROWS = 16_384  # the temporaries of a round, about 20 vectors, stay within 3 MB; longer chunks gain nothing
-
-# Compiled, a row touches about 75 cache lines of its component, each of which it shares with seven neighbours: in the order of
-# slots they are still in the cache. Components keep the order of their rows, so the bytes are the same. Measured: 200 instead
-# of 346 ns a row for 10,000 rows on 10,000 components; nothing is gained where the table fits the cache or rows are few.
-SORTED_ROWS, SORTED_SLOTS = 2_048, 2_048
-NO_CELLS = -1000.0  # exponent of an empty sketch, for reckoning: it reaches nowhere
-
-# Ranges: field, ufunc that keeps it, which value. Those of the cores are kept by two_step, whose sums restart with them.
-RANGES = (("x_low", np.minimum, "x"), ("x_high", np.maximum, "x"), ("t_low", np.minimum, "t"))
+ROWS, EXTRA_RUNS, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
+    AT[name].start
+    for name in ("rows", "extra_runs", "start", "solve_at", "unscored", "error", "origin", "scale")
+)
+X_LOW, X_HIGH, T_LOW, RATE, CENTRE = (
+    AT[name].start for name in ("x_low", "x_high", "t_low", "drift_rate", "drift_centre")
+)
+ABSENT = -1  # place of a component without a learner's record
 
 
-def use_compiled() -> bool:
-    """Fold with compiled rows from now on, in the whole process; False where the extra ``fast`` is not installed.
-
-    The states are the same to the byte. The first fold of a machine compiles for some seconds, later processes load a cache.
-    A fold of one row takes 6 microseconds instead of 140, a row of a large batch 0.4 to 0.7 times as long.
-    """
-    try:
-        compiled = import_module("advisor.models.compiled")
-    except ImportError:
-        return False
-    for _ in range(2):
-        if agrees(compiled.fold_rows):
-            COMPILED[:] = [compiled.fold_rows]
-            return True
-        # numba's cache on disk knows when a kernel's own file changes, not when a constant does that it takes from another.
-        compiled.recompile()
-    return False
+def product_of(point, axes):
+    """Return the one predictor of the sums: the product of all, which is the work of most kernels."""
+    x = 1.0
+    for axis in range(axes - 1):
+        x *= point[axis]
+    return 0.0 if x < PREDICTOR_RESOLUTION else min(x, PREDICTOR_MAX)
 
 
-def agrees(fold_rows: Any) -> bool:
-    """Return True when compiled rows give the bytes of numpy on a stream that has every kind of event. On tables of its own."""
-    n = 8 * FIRST_SOLVE + 1
-    step = np.arange(n, dtype=np.float64)
-    x, p = (step * 37.0) % 101.0 * (1.0 + step), 1.0 + step % 5.0
-    x[2 * FIRST_SOLVE :] = x[: n - 2 * FIRST_SOLVE]  # known sizes, for the test of change
-    p[6 * FIRST_SOLVE - 4] = 9.0  # cores that came late
-    t = (1e-3 + 1e-6 * x) * (0.1 + 0.9 / p) * (1.0 + (step * 7.0) % 11.0 / 20.0)
-    t[5 * FIRST_SOLVE :] *= 8.0
-    t[4 * FIRST_SOLVE + 3] *= 1e6
-    slots, count = np.zeros(n, np.int64), 1.0 + step % 3.0
-    plain, other = Table(1), Table(1)
-    _fold_chunk(plain, Rows(slots, x, p, t, count, np.arange(n)), 1e-6)
-    fold_rows(other.words, other.words.view(np.int64), slots, x, p, t, count, 1e-6 * 1e-6)
-    return plain.words.tobytes() == other.words.tobytes()
+def place_logs(point, axes):
+    """Fill the second half of `point` with the logs of the first."""
+    for axis in range(axes - 1):
+        point[AXES_MAX + axis] = log_predictor(point[axis] if point[axis] >= PREDICTOR_RESOLUTION else 0.0)
+    point[AXES_MAX + axes - 1] = log2_of(point[axes - 1]) * LN2
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Changes of speed that a fold found, in the order of their rows.
-
-    Attributes
-    ----------
-    slots, rows : int64 arrays (k,)
-        The components, and the index of the row, among those folded, that revealed the change: the last one folded before
-        the old sums were carried to the new level.
-    log2_ratio : float64 array (k,)
-        log2 of the new elapsed times over the old.
-    """
-
-    slots: Ints
-    rows: Ints
-    log2_ratio: Floats
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.slots)
-
-    @classmethod
-    def of(cls, found: list[tuple[Ints, Ints, Floats]]) -> Changes:
-        """Return several parts as one, ordered by row."""
-        if not found:
-            return NO_CHANGES
-        slots, rows, ratios = (np.concatenate(column) for column in zip(*found, strict=True))
-        order = np.argsort(rows, kind="stable")
-        return cls(slots[order], rows[order], ratios[order])
-
-
-NO_CHANGES = Changes(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-
-
-class Rows(NamedTuple):
-    """Rows to fold, and their numbers among those that `fold` was given."""
-
-    slots: Ints
-    x: Floats
-    p: Floats
-    t: Floats
-    runs: Floats | None  # that each row stands for; None: one
-    number: Ints
-
-    def take(self, at: Any) -> Rows:
-        """Return some of the rows, by index, mask or slice."""
-        slots, x, p, t, runs, number = self
-        return Rows(slots[at], x[at], p[at], t[at], None if runs is None else runs[at], number[at])
-
-
-def fold(
-    table: Table, slots: Ints, x: Floats, p: Floats, t: Floats, count: Ints | None, timer_noise_s: float
-) -> Changes:
-    """Fold n rows of valid values into their slots; return the changes of speed found on the way.
-
-    Cost O(n) and O(1) a solve; state stays of constant size.
+def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise, solution, scratch, out):
+    """Fold one row into the words of its component; return the log2 ratio of a change of speed that it reveals, else 0.
 
     Parameters
     ----------
-    table : Table
-    slots : int64 array (n,)
-    x, p, t : float64 arrays (n,)
-        Predictor, cores, elapsed time in seconds.
-    count : int64 array (n,) or None
-        Runs each row stands for.
-    timer_noise_s : float
-        t0 of the weights.
+    base, learners : float64 arrays (slots, WORDS), (places, words of a record)
+    place : int
+        Of the component's record in `learners`, ABSENT where it has none.
+    point : float64 array (2 AXES_MAX,)
+        Predictors and cores; its second half is filled with their logs.
+    machine : int
+        Its number, negative where none is named.
+    noise : float
+        t0**2 of the weights.
     """
-    x = np.where(x < PREDICTOR_RESOLUTION, 0.0, x)
-    rows = Rows(slots, x, p, t, None if count is None else count.astype(np.float64), np.arange(len(slots)))
-    if COMPILED:
-        changes = _fold_compiled(table, rows, timer_noise_s)
+    w = base[slot]
+    n = w.view(np.int64)
+    x, p = product_of(point, axes), point[axes - 1]
+    hold(w, x)
+    has = place != ABSENT
+    r = learners[place] if has else w
+    m = r.view(np.int64)
+    z = point[AXES_MAX:]
+    if has:
+        place_logs(point, axes)
+        machine = place_of_machine(m, machine)
+    found, wild, learned, reference = WITHIN, False, t, t
+    if n[ROWS] - n[START] < FIRST_SOLVE:
+        n[UNSCORED] += 1
     else:
-        found: list[tuple[Ints, Ints, Floats]] = []
-        for start in range(0, len(slots), CHUNK_ROWS):
-            found += _fold_chunk(table, rows.take(slice(start, start + CHUNK_ROWS)), timer_noise_s)
-        changes = Changes.of(found)
-    table.changed[slots] = True
+        weighed = weigh(w, W_COEFFICIENTS, x, p)
+        w[ERROR] += abs(1.0 - weighed / t)
+        residual, known = 0.0, False
+        if has:
+            model = expected(r, m, axes, z, machine)
+            known = model == model
+            if known:
+                residual = log2_of(t) - model / LN2
+        else:
+            known = knows(w, n, W_COEFFICIENTS, x, p)
+            if known:
+                residual = -rough_log2_of(weighed / t)
+        if known:
+            rate = w[RATE]
+            wild = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
+            if wild:
+                learned = t * exp2_of(bound_of(w, residual) - residual)
+            found = test_row(w, n, residual)
+        reference = max(weighed, learned * (1.0 / TRUST))
+    add_sums(w, (x - w[ORIGIN]) / w[SCALE], p, learned, 1.0 / (reference * reference + noise) * count)
+    add_to_sketch(w, x, count)
+    two_step(w, x, p, learned, (x - w[ORIGIN]) / w[SCALE], count)
+    w[X_LOW] = min(w[X_LOW], x)
+    w[X_HIGH] = max(w[X_HIGH], x)
+    w[T_LOW] = min(w[T_LOW], learned)
+    n[ROWS] += 1
+    n[EXTRA_RUNS] += int(count) - 1
+    if has:
+        learn(r, m, axes, z, t, count, machine, wild, solution, scratch, out)
+    ratio = 0.0
+    if found == CHANGED:
+        ratio = change(w, n)
+        if has:
+            move_level(r, m, ratio)
+    if n[ROWS] == n[SOLVE_AT]:
+        solve_weighting(w, n, noise)
+    return ratio
+
+
+def fold_rows(
+    base, slots, learners, places, axes, predictors, cores, times, counts, machines, noise, solution, scratch, point, out,
+    found, ratios,
+):  # fmt: skip
+    """Fold rows of components over the same axes in their order; return how many changes of speed they reveal.
+
+    Parameters
+    ----------
+    slots, places, machines : int64 arrays (n,)
+    predictors : float64 array (n, d)
+    cores, times, counts : float64 arrays (n,)
+    found, ratios : int64 and float64 arrays (n,)
+        Filled with the rows that reveal a change, and its log2 ratio.
+    """
+    changes = 0
+    for i in range(len(slots)):
+        for axis in range(axes - 1):
+            point[axis] = predictors[i, axis]
+        point[axes - 1] = cores[i]
+        ratio = fold_one(
+            base, slots[i], learners, places[i], axes, point, times[i], counts[i], machines[i], noise, solution, scratch,
+            out,
+        )  # fmt: skip
+        if ratio != 0.0:
+            found[changes] = i
+            ratios[changes] = ratio
+            changes += 1
     return changes
 
 
-def _fold_compiled(table: Table, rows: Rows, timer_noise_s: float) -> Changes:
-    if len(rows.slots) >= SORTED_ROWS and table.size >= SORTED_SLOTS:
-        rows = rows.take(by_slot(rows.slots))
-    slots, x, p, t, count, number = rows
-    one = np.ones(len(slots)) if count is None else count
-    words = table.words
-    found, ratios = COMPILED[0](words, words.view(np.int64), slots, x, p, t, one, timer_noise_s * timer_noise_s)
-    return Changes.of([(slots[found], number[found], ratios)]) if len(found) else NO_CHANGES
+def move_level(r, m, ratio):
+    """Carry a learner's record to a new level, t becoming t 2**ratio; its schedules begin anew."""
+    carry_level(r, m, ratio * LN2)
+    m[SEEN] = 0
+    r[SEEN_RUNS] = 0.0
 
 
-def _fold_chunk(table: Table, rows: Rows, timer_noise_s: float) -> list[tuple[Ints, Ints, Floats]]:
-    found: list[tuple[Ints, Ints, Floats]] = []
-    while n := len(rows.slots):
-        slots = rows.slots
-        misfit = _misfits(table, slots, rows.x)
-        stop = np.flatnonzero(misfit | _after_solve(table, slots))
-        if not len(stop):
-            alarms = _fold_round(table, rows, timer_noise_s, found)
-            if not len(alarms):
-                return found
-            first = _first_of(table, slots, alarms) + 1
-        else:
-            # Per component: its rows before its first stop fold now; the others wait for the next round.
-            first = _first_of(table, slots, stop)
-            ready = np.flatnonzero(np.arange(n) < first[slots])
-            if len(ready):
-                alarms = ready[_fold_round(table, rows.take(ready), timer_noise_s, found)]
-                first[slots[alarms]] = alarms + 1
-        rest = np.flatnonzero(np.arange(n) >= first[slots])
-        movers = rest[misfit[rest] & (first[slots[rest]] == rest)]
-        if len(movers):
-            _accommodate(table, slots[movers], rows.x[movers])
-        rows = rows.take(rest)
-    return found
+def carry_one(base, slot, learners, place, factor):
+    """Carry what a component has learned to a new level, for its rows were corrected too little or too much."""
+    w = base[slot]
+    n = w.view(np.int64)
+    carry(w, n, factor, factor)
+    restart(w, n)
+    if place != ABSENT:
+        r = learners[place]
+        move_level(r, r.view(np.int64), log2_of(factor))
 
 
-def _first_of(table: Table, slots: Ints, stop: Ints) -> NDArray[np.int32]:
-    """Return the first of the given rows of each slot of the table, the number of rows where it has none."""
-    first = np.full(table.words.shape[1], len(slots), np.int32)
-    np.minimum.at(first, slots[stop], stop.astype(np.int32))
-    return first
+def solve_slots(base, slots, noise):
+    """Solve the weighting models of slots that are old enough, and set when they are solved next."""
+    for i in range(len(slots)):
+        w = base[slots[i]]
+        solve_weighting(w, w.view(np.int64), noise)
 
 
-def _misfits(table: Table, slots: Ints, x: Floats) -> Bools:
-    """Return the rows whose predictor lies outside the basis or the sketch of their component."""
-    origin = table["origin"][slots]
-    reach = np.ldexp(float(CELLS), np.maximum(table["cell_exponent"][slots], NO_CELLS).astype(np.int32))
-    return (x < origin) | (x - origin > table["scale"][slots]) | (x >= reach)
+def refresh_one(learners, place, axes, solution, scratch):
+    """Solve a record as it is now."""
+    r = learners[place]
+    refresh(r, r.view(np.int64), axes, solution, scratch)
 
 
-def _accommodate(table: Table, slots: Ints, x: Floats) -> None:
-    part = table.gather(slots)
-    basis.accommodate(part, x)
-    exponent = sketch.exponent_for(x)
-    sketch.coarsen(part, np.maximum(exponent, part["cell_exponent"]))
-    table.scatter(slots, part)
+def settle_one(learners, place, axes, solution, scratch):
+    """Choose a record's settings anew, otherwise than by a row: after a merge, or of converted cells."""
+    r = learners[place]
+    settle(r, r.view(np.int64), axes, solution, scratch)
 
 
-def _after_solve(table: Table, slots: Ints) -> Bools:
-    """Return the rows that come after an age at which their component's weighting model is solved first."""
-    np.add.at(table.tally, slots, np.ones(len(slots), np.int32))
-    room = table.integers("solve_at")[slots] - table.integers("rows")[slots]
-    crossing = table.tally[slots] > room
-    table.tally[slots] = 0
-    if not crossing.any():
-        return crossing
-    rows = np.flatnonzero(crossing)
-    order = rows[np.argsort(slots[rows], kind="stable")]
-    ordered = slots[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    crossing[order] = rank >= room[order]
-    return crossing
+def answer_one(learners, place, axes, point, machine, reach, longest, solution, scratch, out):
+    """Fill `out` (4,) with elapsed_s, low_s, high_s and the distance outside what was seen, at one point.
 
-
-def _solve_due(table: Table, slots: Ints, timer_noise_s: float) -> None:
-    due = slots[table.integers("rows")[slots] == table.integers("solve_at")[slots]]
-    if len(due):
-        solve_weighting(table, np.unique(due), timer_noise_s)
-
-
-def solve_weighting(table: Table, slots: Ints, timer_noise_s: float) -> None:
-    """Solve the weighting models of distinct slots that are old enough, and set when they are solved next: at the next
-    power of two of their age.
+    Parameters
+    ----------
+    machine : int
+        Its place in the record, 0 for one that was not seen, -1 for any of those seen.
+    reach : float
+        Half-width of the interval in standard deviations.
+    longest : float
+        Seconds that a run was seen running, where none that ended took so long; else 0.
     """
-    part = table.gather(slots)
-    age = counts.age(part)
-    old = np.flatnonzero(age >= FIRST_SOLVE)
-    if len(old):
-        piece = part.gather(old)
-        cores = piece.integers("w_cores").copy()
-        weighting.solve(piece, timer_noise_s)
-        drift.settle(piece, piece.integers("w_cores") != cores)
-        part.scatter(old, piece)
-    next_age = np.maximum(FIRST_SOLVE, np.ldexp(1.0, np.frexp(age.astype(np.float64))[1]).astype(np.int64))
-    part.integers("solve_at")[:] = part.integers("start") + next_age
-    table.scatter(slots, part)
+    frame, points, root, alpha = solution
+    place_logs(point, axes)
+    answer(learners[place], frame, points, root, alpha, scratch, point[AXES_MAX:], machine, reach, longest, out)
 
 
-def _fold_round(table: Table, rows: Rows, timer_noise_s: float, found: list[tuple[Ints, Ints, Floats]]) -> Ints:
-    """Fold rows without events of their own, up to a change of speed of their component, and what they make due.
+def answer_points(
+    learners, place, axes, predictors, cores, machine, reach, longest, solution, scratch, point, out
+):  # fmt: skip
+    """Fill `out` (n, 4) as `answer_one` does, at predictors (n, d) and cores (n,)."""
+    for i in range(len(cores)):
+        for axis in range(axes - 1):
+            point[axis] = predictors[i, axis]
+        point[axes - 1] = cores[i]
+        answer_one(learners, place, axes, point, machine, reach, longest, solution, scratch, out[i])
 
-    Return the rows that found a change, at most one a component; the later rows of theirs were not folded. The changes are
-    added to `found`.
+
+def cross_covariance(
+    learners, place, axes, predictors, cores, others, other_cores, solution, scratch, point, white, out
+):  # fmt: skip
+    """Fill `out` (n, m) with the covariances of ln t's mean at two sets of points: the settings' mean ones.
+
+    `white` is scratch (n + m, cells, LANES). Cost O((n + m) cells**2 + n m cells).
     """
-    noise = timer_noise_s * timer_noise_s
-    young = counts.age(table, rows.slots) < FIRST_SOLVE
-    old = np.flatnonzero(~young)
-    if len(old) < len(young):
-        np.add.at(table.integers("unscored"), rows.slots, young.astype(np.int64))
-    if not len(old):
-        _learn(table, rows, 1.0 / (rows.t * rows.t + noise))
-        _solve_due(table, rows.slots, timer_noise_s)
-        return old
-    part = rows if len(old) == len(young) else rows.take(old)
-    m, known = weighting.judged(table, part.slots, part.x, part.p)
-    ratio = m / part.t
-    scores, bounded = drift.score(table, part.slots, m, ratio, part.t, known)
-    moved = drift.walk(table, scores)
-    error, reference = np.abs(1.0 - ratio), weighting.trusted(m, bounded)
-    if part is not rows:
-        bounded, reference = _with(rows.t, old, bounded), _with(rows.t, old, reference)
-    alarms = old[moved.alarms]
-    revealing = rows.take(alarms)
-    if len(alarms):
-        kept = np.arange(len(young)) <= _first_of(table, rows.slots, alarms)[rows.slots]
-        mine = kept[old]
-        scores, part, error = scores.where(mine), part.take(mine), error[mine]
-        rows, bounded, reference = rows.take(kept), bounded[kept], reference[kept]
-    np.add.at(table["error"], part.slots, error)
-    drift.commit(table, scores, moved)
-    _learn(table, rows._replace(t=bounded), 1.0 / (reference * reference + noise))
-    if len(alarms):
-        changed = table.gather(revealing.slots)
-        ratios = drift.change(changed)
-        table.scatter(revealing.slots, changed)
-        found.append((revealing.slots, revealing.number, ratios))
-    _solve_due(table, rows.slots, timer_noise_s)
-    return alarms
+    frame, points, root, _ = solution
+    share = learners[place, SHARE : SHARE + LANES]
+    n, m, count = len(cores), len(other_cores), int(frame[CELLS_USED])
+    for i in range(n + m):
+        stand(frame, points, predictors, cores, others, other_cores, i, axes, point, CELLS)
+        whiten(frame, points, root, scratch[0], white[i])
+    for i in range(n):
+        stand(frame, points, predictors, cores, others, other_cores, i, axes, point, CELLS)
+        for j in range(m):
+            stand(frame, points, predictors, cores, others, other_cores, n + j, axes, point, CELLS + 1)
+            straight, squares, near, far = pair(points, CELLS, CELLS + 1, axes)
+            total = 0.0
+            for lane in range(LANES):
+                left = straight + BENDS[lane] * squares + NEAR[lane] * near + FAR[lane] * far
+                for k in range(count):
+                    left -= white[i, k, lane] * white[n + j, k, lane]
+                total += share[lane] * left
+            out[i, j] = total
 
 
-def _with(values: Floats, at: Ints, new: Floats) -> Floats:
-    values = values.copy()
-    values[at] = new
-    return values
+def stand(frame, points, predictors, cores, others, other_cores, i, axes, point, column):
+    """Put the i-th of two sets of points into a column of a solution."""
+    first = i < len(cores)
+    for axis in range(axes - 1):
+        point[axis] = predictors[i, axis] if first else others[i - len(cores), axis]
+    point[axes - 1] = cores[i] if first else other_cores[i - len(cores)]
+    place_logs(point, axes)
+    stand_at(frame, points, point[AXES_MAX:], axes, column)
 
 
-def _learn(table: Table, rows: Rows, w: Floats) -> None:
-    """Add rows of weights w (n,) of one run to everything that is learned."""
-    slots, x, p, t, count, _ = rows
-    u = (x - table["origin"][slots]) / table["scale"][slots]
-    _add_sums(table, slots, u, p, t, w if count is None else w * count)
-    sketch.add(table, slots, x, count)
-    two_step.fold(table, slots, x, p, t, u, count)
-    values = {"x": x, "p": p, "t": t}
-    for field, keep, name in RANGES:
-        seen, value = table[field], values[name]
-        beyond = np.flatnonzero(value < seen[slots] if keep is np.minimum else value > seen[slots])
-        if len(beyond):
-            keep.at(seen, slots[beyond], value[beyond])
-    np.add.at(table.integers("rows"), slots, np.ones(len(slots), np.int64))  # add.at is five times slower with a scalar
-    if count is not None:
-        np.add.at(table.integers("extra_runs"), slots, count.astype(np.int64) - 1)
+def predict_points(learners, place, axes, predictors, cores, machine, want_variance, solution, scratch, point, out):
+    """Fill `out` (n, 2) with mean and variance of ln t at points, from a record's solution.
+
+    `machine`: its place in the record, 0 for one that was not seen, -1 for any of those seen.
+    """
+    frame, points, root, alpha = solution
+    share = learners[place, SHARE : SHARE + LANES]
+    for i in range(len(cores)):
+        for axis in range(axes - 1):
+            point[axis] = predictors[i, axis]
+        point[axes - 1] = cores[i]
+        place_logs(point, axes)
+        predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], machine, want_variance, out[i])
 
 
-def _add_sums(table: Table, slots: Ints, u: Floats, p: Floats, t: Floats, w: Floats) -> None:
-    if len(slots) == 1:
-        _add_sums_of_one(table, int(slots[0]), float(u[0]), float(p[0]), float(t[0]), float(w[0]))
-        return
-    gram, right = table.words[AT["gram"]], table.words[AT["right"]]
-    q = 1.0 / p
-    np.add.at(table["square"], slots, w * t * t)
-    for m in range(MOMENTS):
-        term = w
-        for power in range(3):
-            np.add.at(gram[MOMENTS * power + m], slots, term)
-            if m < COEFFICIENTS and power < 2:
-                np.add.at(right[COEFFICIENTS * power + m], slots, term * t)
-            term = term * q
-        w = w * u
+class Room(NamedTuple):
+    """What one thread needs beside state to fold and ask over a number of axes: a solution and scratch, some 150 KB."""
+
+    solution: tuple[Floats, Floats, Floats, Floats]
+    scratch: tuple[Floats, Floats, Floats, Floats]
+    point: Floats
+    out: Floats
 
 
-def _add_sums_of_one(table: Table, slot: int, u: float, p: float, t: float, w: float) -> None:
-    """Add what `_add_sums` adds for one row, to the bit: a third of the calls' time, which is that of numpy's."""
-    q = 1.0 / p
-    gram, right = [0.0] * (3 * MOMENTS), [0.0] * (2 * COEFFICIENTS)
-    square = w * t * t
-    for m in range(MOMENTS):
-        term = w
-        for power in range(3):
-            gram[MOMENTS * power + m] = term
-            if m < COEFFICIENTS and power < 2:
-                right[COEFFICIENTS * power + m] = term * t
-            term = term * q
-        w = w * u
-    table.words[AT["gram"], slot] += gram
-    table.words[AT["right"], slot] += right
-    table.words[AT["square"].start, slot] += square
+def solution_of(axes: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the empty arrays of a solution: frame, points, root, alpha."""
+    points = np.zeros((point_rows(axes), CELLS + 2))  # two more for points that are asked for
+    return np.zeros(FRAME_WORDS), points, np.zeros((CELLS, CELLS, LANES)), np.zeros((CELLS, LANES))
+
+
+def room_of(axes: int) -> Room:
+    """Return room to fold and ask in."""
+    planes = np.zeros((LANES, CELLS, CELLS))
+    scratch = np.zeros((LANES, CELLS + 1)), planes, np.zeros((CELLS, CELLS, LANES)), np.zeros((2, CELLS))
+    return Room(solution_of(axes), scratch, np.zeros(2 * AXES_MAX), np.zeros(LANES))
+
+
+def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types with which each kernel is called."""
+    base, records = np.zeros((1, WORDS)), LearnerTable(2, 1).words
+    solution, scratch, point, out = room_of(2)
+    whole, some, rows = np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 2))
+    yield "fold_one", (base, 0, records, 0, 2, point, 1.0, 1.0, -1, 1e-12, solution, scratch, out)
+    batch = (base, whole, records, whole, 2, np.zeros((1, 1)), some, some, some, whole, 1e-12)
+    yield "fold_rows", (*batch, solution, scratch, point, out, whole, some)
+    yield "carry_one", (base, 0, records, 0, 1.0)
+    yield "solve_slots", (base, whole, 1e-12)
+    yield "refresh_one", (records, 0, 2, solution, scratch)
+    yield "settle_one", (records, 0, 2, solution, scratch)
+    yield "predict_points", (records, 0, 2, np.zeros((1, 1)), some, -1, True, solution, scratch, point, rows)
+    yield "answer_one", (records, 0, 2, point, -1, 1.8, 0.0, solution, scratch, out)
+    asked = (records, 0, 2, np.zeros((1, 1)), some)
+    yield "answer_points", (*asked, -1, 1.8, 0.0, solution, scratch, point, rows)
+    white = np.zeros((2, CELLS, LANES))
+    yield "cross_covariance", (*asked, np.zeros((1, 1)), some, solution, scratch, point, white, rows)
+    yield "judge_rows", (np.zeros((1, FEATURES.stop - FEATURES.start)), some, some, some, np.zeros(1, np.bool_))
+    yield "merge_sums", (base, 0, base, 0, 1e-12)
+    yield "merge_cells_of", (records, 0, records, 0, 2)
+    yield "forget_sums", (base, 0, 0.5)
+    yield "forget_cells", (records, 0, 0.5)
+
+
+KERNELS = kernels.Source(
+    __name__,
+    (
+        fold_one, fold_rows, carry_one, solve_slots, refresh_one, settle_one, answer_one, answer_points, predict_points,
+        cross_covariance, judge_rows, merge_sums, merge_cells_of, forget_sums, forget_cells,
+    ),
+    _examples,
+)  # fmt: skip

@@ -25,7 +25,6 @@ from advisor.models.candidates import FORMS, FRACTION_UNKNOWN, Form
 from advisor.models.demand import expected_load
 from advisor.models.elimination import TINY, Elimination
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
-from advisor.models.posterior import compiled
 from advisor.models.student import quantile
 from advisor.models.table import Table
 
@@ -311,17 +310,6 @@ def values(model: Model, x: Any, p: Any) -> Floats:
     """Return elapsed times elementwise, as `predict_one` gives them. Cost O(points)."""
     x, p = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(p, np.float64))
     return _points(model, x, p)[0]
-
-
-def log_values(model: Model, z: Floats) -> Floats:
-    """Return log times at points z (n, 2), logs of predictors and cores; compiled where that is to be had. Cost O(points)."""
-    kernels = compiled()
-    if kernels is None:
-        return np.log(values(model, np.exp(z[:, 0]), np.exp(z[:, 1])))
-    return kernels.curve(
-        np.ascontiguousarray(z), model.serial, model.parallel, model.origin, model.scale,
-        *model.x_range, *model.p_range, model.floor, model.scale * LIFT, float(DEGREE_MAX),
-    )  # fmt: skip
 
 
 def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:

@@ -1,262 +1,635 @@
-"""What a component's support points say of its run times: a mixture of forms, each weighed by its evidence.
+"""What a record's cells say of ln t anywhere: one Gaussian process, in a few settings side by side. Kernels.
 
-In log time, with z the logs of predictors and cores, a form is a Gaussian process: a mean, and a covariance that says how
-far and how smoothly the truth may leave it. Two families stand side by side.
+    ln t = level + sum_j SLOPE z_j - SLOPE ln p + correction,   z about the cells' mean
+    covariance = LEVEL + slopes + Amdahl's saturation + BENDS (u u')**2 + NEAR w(d / 2.1) + FAR w(d / 7.5) + machine
 
-- *Smooth*: the mean is the prior of somebody who knows nothing but that work grows with its input and shrinks with cores:
-  log-slopes of 1/2 in each predictor and -1/2 in cores, each give or take 1/2, so between constant and proportional. On
-  top: Amdahl's saturation log(f + (1-f)/p), the squares of a log-log quadratic, and a Matern 3/2 covariance that corrects
-  near support points.
-- *Shapes*: the mean is one of `advisor.models.shapes` or the base tier's own model, fitted; the covariance corrects it by a
-  few percent near the points.
+u is z kept within the seen range and once its span on either side; d is the distance of two points; w(q) =
+(1 - q)**5 (1 + 5 q) is Wendland's function, positive definite up to five axes, of + - * and a root alone. `LANES` settings of
+(BENDS, NEAR, FAR) are computed side by side, which costs what one would, and weighed by their evidence.
 
-The noise of one run comes from repeats in the points, from the fit where there are none. Weights are the marginal
-likelihoods, for a fitted mean with the usual price of its coefficients. Points whose leave-one-out error is beyond `WILD`
-standard deviations are believed no more than that error allows. The posterior is a sum of Gaussians in log time. It keeps
-at most `EXPERTS` of them.
-
-All figures below are beliefs about run times in general, in natural log units; none is fitted to a data set.
+A solution is made of four arrays: `frame` (scalars), `points` (rows over cells), `root` (the inverse-diagonal Cholesky factor
+of each lane) and `alpha` (K**-1 of the residuals). Sources: Rasmussen and Williams, Gaussian Processes, algorithm 2.1, eq. 5.12
+(leave one out); Wendland (1995).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.models import shapes
-from advisor.models.bench import NUGGET, SHAPE_SCALES, SHAPE_SDS, Bench, QuickBench, Stage
-from advisor.models.points import RUN_SD, WILD, points_of
-from advisor.models.posterior import (
-    LENGTHS,
-    LEVEL_SD,
-    LN2,
-    SLOPE,
-    SLOPE_SD,
-    Frame,
-    Mean,
-    Points,
-    Posterior,
-    Prior,
-    compiled,
-)
+from advisor.models.cells import (
+    ABSOLUTE, CENTRE, COUNT, KEY, LEAST, MEAN, MODEL, RELATIVE, RUNS, SCATTER, SEEN, UNKNOWN, WILD,
+    bits_of, exp, freedom_of, ln, variance_of_run,
+)  # fmt: skip
+from advisor.models.learner_layout import (
+    AT, AXES_MAX, BENDS, BEYOND, CELLS, FAR, FAR_RADIUS, FREEDOM, LANES, LEVEL_VARIANCE, MACHINE_VARIANCE,
+    MACHINES_MAX, NEAR, NEAR_RADIUS, NOISE_ROUNDS, NUGGET, RISE_IN_CORES, RISE_IN_PREDICTOR, RUN_SD, RUN_SD_LEAST,
+    RUN_SD_RUNS, SERIAL_SD, SERIAL_SHARES, SLOPE, SLOPE_SD, STEEPEST, WILD as WILD_BEYOND, WILD_CELLS, WILD_ROUNDS, ZERO,
+    ZERO_BELOW,
+)  # fmt: skip
 
-__all__ = ["LN2", "NUGGET", "RUN_SD", "SMOOTH", "Mean", "Points", "Posterior", "points_of", "solve"]
+SHARE = AT["share"]
+SERIAL_FEW, SERIAL_MANY = SERIAL_SHARES
 
-Floats = NDArray[np.float64]
-
-BENDS = (0.0, 0.3)  # sd of the squares of z: none, or a log-slope that changes by 0.3 a factor e
-ROUGHNESS = (0.05, 0.2, 0.6)  # sd of what no simple form tells: 5, 20, 60 %
-SHAPE_ROUGHNESS = SHAPE_SDS[-1][1]
-INSIDE_LEAST = 0.02  # sd of z inside cells, below which they are points
-NOISE_FACTORS = (0.1, 0.3, 3.0, 10.0)  # of the noise variance, tried where repeats are fewer than `REPEATS_ENOUGH`
-REPEATS_ENOUGH = 20
-NOISE_TOP = 2  # best forms on which they are tried
-WILD_ROUNDS = 4  # of judging them, the worst first
-WILD_POINTS = 5  # fewer points cannot tell which of them is wild
-EXPERTS = 6  # forms a posterior keeps
-SHARE_LEAST = 0.01  # of the weight, below which a form is dropped
-NOISE_TRIED = np.tile(NOISE_FACTORS, NOISE_TOP)
-SHAPE_POINTS = 3  # two points are a line whatever the shape
-POWER_STEP, POWER_MOST = 0.5, 3.0  # powers of predictors are tried in halves
-
-SMOOTH = "smooth"
-# (bend, roughness, length) of the smooth family, as scales of `Frame.basis`.
-SMOOTH_SCALES = np.array(
-    [
-        (1.0, bend * bend, *(rough * rough if length == reach else 0.0 for length in LENGTHS))
-        for bend in BENDS
-        for rough in ROUGHNESS
-        for reach in LENGTHS
-    ]
-)
+# Places in a solution's frame.
+AXES, CELLS_USED, LEVEL, LOWEST, HIGHEST, MACHINES_NAMED, ROWS = 0, 1, 2, 3, 4, 5, 6
+MIDDLES, LOWS, HIGHS, ZEROS = 8, 8 + AXES_MAX, 8 + 2 * AXES_MAX, 8 + 3 * AXES_MAX
+STRAIGHT = 8 + 4 * AXES_MAX  # of the mean alone: coefficients of the features, then of the products of bent axes
+BENT_PAIRS = STRAIGHT + 1 + AXES_MAX + 2
+EFFECTS = BENT_PAIRS + AXES_MAX * AXES_MAX  # of machines: posterior mean factors, then shares of runs
+FRAME_WORDS = EFFECTS + 2 * MACHINES_MAX
+# Rows of a solution's points: centres, features (axes + 2), bent axes, then these.
+NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, NEAR_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5
+FURTHER_ROWS = 6
+SCRATCH_ROWS = 4  # covariances of a point with the cells: straight, squares, near, far
 
 
-@dataclass(frozen=True, slots=True)
-class Grounds:
-    """What a solve needs of points whatever the forms: kept, it serves until the points change."""
-
-    points: Points
-    frame: Frame
-    bench: Bench
-    prior: Floats  # at the points, up to its level
+def features_at(axes):
+    """Return the first row of features."""
+    return axes
 
 
-def grounds_of(points: Points, *, quick: bool = False) -> Grounds:
-    """Return the grounds of a component's points. Cost O(k^2).
+def bent_at(axes):
+    """Return the first row of bent axes."""
+    return 2 * axes + 2
 
-    Parameters
-    ----------
-    quick : bool
-        Compiled, where `quick.use_compiled` was called: the last digits differ. Not for what is stored.
+
+def further_at(axes):
+    """Return the first of the further rows."""
+    return 3 * axes + 2
+
+
+def point_rows(axes):
+    """Return how many rows a solution's points have."""
+    return 3 * axes + 2 + FURTHER_ROWS
+
+
+def place_point(frame, points, j, axes):
+    """Fill in the features and bent axes of column j from its centre."""
+    first, bent = features_at(axes), bent_at(axes)
+    for axis in range(axes):
+        z = points[axis, j]
+        span = frame[HIGHS + axis] - frame[LOWS + axis]
+        points[first + axis, j] = SLOPE_SD * (z - frame[MIDDLES + axis])
+        points[bent + axis, j] = min(max(z, frame[LOWS + axis] - span), frame[HIGHS + axis] + span) - frame[MIDDLES + axis]
+    share = exp(-points[axes - 1, j])
+    points[first + axes, j] = SERIAL_SD * ln(SERIAL_FEW + (1.0 - SERIAL_FEW) * share)
+    points[first + axes + 1, j] = SERIAL_SD * ln(SERIAL_MANY + (1.0 - SERIAL_MANY) * share)
+
+
+def covary(points, at, count, axes, rows):
+    """Fill rows[0..3] with the covariances of column `at` with the first `count` columns, of unit variances."""
+    first, bent = features_at(axes), bent_at(axes)
+    straight, squares, near, far = rows[0], rows[1], rows[2], rows[3]
+    for j in range(count):
+        straight[j] = LEVEL_VARIANCE
+        squares[j] = 0.0
+        near[j] = 0.0
+    for feature in range(first, bent):
+        own = points[feature, at]
+        for j in range(count):
+            straight[j] += own * points[feature, j]
+    for axis in range(axes):
+        own, z = points[bent + axis, at], points[axis, at]
+        for j in range(count):
+            squares[j] += own * points[bent + axis, j]
+            step = z - points[axis, j]
+            near[j] += step * step
+    for j in range(count):
+        squares[j] *= squares[j]
+        distance = sqrt(near[j])
+        q = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
+        square = q * q
+        near[j] = square * square * q * (6.0 - 5.0 * q)
+        q = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+        square = q * q
+        far[j] = square * square * q * (6.0 - 5.0 * q)
+
+
+def factor(root, count):
+    """Replace the lower triangles of `root` (cells, cells, LANES) by Cholesky factors, 1 / l on the diagonal."""
+    for i in range(count):
+        for j in range(i):
+            # Two sums a lane, of even and of odd k: the processor adds one while the other is not ready yet.
+            a, b, c, d = root[i, j, 0], root[i, j, 1], root[i, j, 2], root[i, j, 3]
+            e, f, g, h = 0.0, 0.0, 0.0, 0.0
+            for k in range(0, j - 1, 2):
+                a -= root[i, k, 0] * root[j, k, 0]
+                b -= root[i, k, 1] * root[j, k, 1]
+                c -= root[i, k, 2] * root[j, k, 2]
+                d -= root[i, k, 3] * root[j, k, 3]
+                e -= root[i, k + 1, 0] * root[j, k + 1, 0]
+                f -= root[i, k + 1, 1] * root[j, k + 1, 1]
+                g -= root[i, k + 1, 2] * root[j, k + 1, 2]
+                h -= root[i, k + 1, 3] * root[j, k + 1, 3]
+            if j % 2 == 1:
+                a -= root[i, j - 1, 0] * root[j, j - 1, 0]
+                b -= root[i, j - 1, 1] * root[j, j - 1, 1]
+                c -= root[i, j - 1, 2] * root[j, j - 1, 2]
+                d -= root[i, j - 1, 3] * root[j, j - 1, 3]
+            root[i, j, 0] = (a + e) * root[j, j, 0]
+            root[i, j, 1] = (b + f) * root[j, j, 1]
+            root[i, j, 2] = (c + g) * root[j, j, 2]
+            root[i, j, 3] = (d + h) * root[j, j, 3]
+        for lane in range(LANES):
+            left = root[i, i, lane]
+            for k in range(i):
+                left -= root[i, k, lane] * root[i, k, lane]
+            root[i, i, lane] = 1.0 / sqrt(max(left, NUGGET))
+
+
+def forward(root, count, right, out):
+    """Solve L out = right for all lanes; `right` and `out` are (cells, LANES) and may be one array."""
+    for i in range(count):
+        a, b, c, d = right[i, 0], right[i, 1], right[i, 2], right[i, 3]
+        for k in range(i):
+            a -= root[i, k, 0] * out[k, 0]
+            b -= root[i, k, 1] * out[k, 1]
+            c -= root[i, k, 2] * out[k, 2]
+            d -= root[i, k, 3] * out[k, 3]
+        out[i, 0] = a * root[i, i, 0]
+        out[i, 1] = b * root[i, i, 1]
+        out[i, 2] = c * root[i, i, 2]
+        out[i, 3] = d * root[i, i, 3]
+
+
+def backward(root, count, values):
+    """Solve L' out = values in place, for all lanes."""
+    for i in range(count - 1, -1, -1):
+        for lane in range(LANES):
+            values[i, lane] *= root[i, i, lane]
+        for k in range(i):
+            for lane in range(LANES):
+                values[k, lane] -= root[i, k, lane] * values[i, lane]
+
+
+def learn_noise(r, n):
+    """Choose the noise law s**2 f**2 + tau**2 from the scatter of the cells, by Fisher scoring with Student weights."""
+    relative = r[RELATIVE] if r[RELATIVE] > 0.0 else RUN_SD * RUN_SD
+    absolute = r[ABSOLUTE]
+    least = RUN_SD_LEAST * RUN_SD_LEAST
+    for _ in range(NOISE_ROUNDS):
+        aa = RUN_SD_RUNS / (relative * relative)
+        ay = RUN_SD * RUN_SD * aa
+        ab, bb, by = 0.0, 0.0, 0.0
+        for cell in range(n[COUNT]):
+            freedom = freedom_of(r, n, cell)
+            if freedom <= 0.5:
+                continue
+            square = r[MEAN + cell] * r[MEAN + cell]
+            law = relative * square + absolute + 1e-300
+            seen = r[SCATTER + cell] / freedom
+            weight = freedom * (FREEDOM + freedom) / (FREEDOM + freedom * (seen / law)) / law / law
+            aa += weight * square * square
+            ab += weight * square
+            bb += weight
+            ay += weight * square * seen
+            by += weight * seen
+        determinant = aa * bb - ab * ab
+        relative, absolute = ay / aa, 0.0
+        if bb > 0.0 and determinant > 1e-9 * aa * bb:
+            both = (aa * by - ab * ay) / determinant
+            if both > 0.0:
+                relative = (bb * ay - ab * by) / determinant
+                absolute = both if relative >= least else by / bb
+        relative = max(relative, least)
+    r[RELATIVE], r[ABSOLUTE] = relative, absolute
+
+
+def lay_out(r, n, axes, frame, points):
+    """Fill in the frame and the points of a solution from the cells: where they stand, what they say, how noisy they are."""
+    count = n[COUNT]
+    frame[AXES], frame[CELLS_USED] = axes, count
+    further = further_at(axes)
+    named = False
+    for axis in range(axes):
+        zero = r[LEAST + axis] - ZERO_BELOW if axis < axes - 1 and r[LEAST + axis] < np.inf else 0.0
+        total, low, high = 0.0, np.inf, -np.inf
+        for cell in range(count):
+            z = r[CENTRE + axis * CELLS + cell]
+            if z <= ZERO:
+                z = zero
+            points[axis, cell] = z
+            total += z
+            low, high = min(low, z), max(high, z)
+        frame[ZEROS + axis] = zero
+        frame[MIDDLES + axis], frame[LOWS + axis], frame[HIGHS + axis] = total / count, low, high
+    level, low, high = 0.0, np.inf, -np.inf
+    for cell in range(count):
+        place_point(frame, points, cell, axes)
+        mean, runs = r[MEAN + cell], r[RUNS + cell]
+        time = max(mean, sqrt(r[ABSOLUTE] / runs))
+        y = ln(mean)
+        points[further + NOISE, cell] = (
+            variance_of_run(r, n, cell, time) / (time * time * runs) + NUGGET + r[WILD + cell]
+        )
+        rest = y
+        for axis in range(axes):
+            slope = -SLOPE if axis == axes - 1 else SLOPE
+            rest -= slope * (points[axis, cell] - frame[MIDDLES + axis])
+        points[further + LOG_TIME, cell] = y
+        points[further + RESIDUAL, cell] = rest
+        machine = n[KEY + cell] >> (bits_of(axes) * axes)
+        points[further + OWN_MACHINE, cell] = machine
+        named = named or machine > 0
+        level += rest / count
+        low, high = min(low, y), max(high, y)
+    frame[LEVEL], frame[LOWEST], frame[HIGHEST], frame[MACHINES_NAMED] = level, low, high, 1.0 if named else 0.0
+    for cell in range(count):
+        points[further + RESIDUAL, cell] -= level
+
+
+def assemble(frame, points, rows, planes):
+    """Fill the planes (4, cells, cells) with the unit covariances of all pairs of cells; `rows` is scratch."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    machine = further_at(axes) + OWN_MACHINE
+    for i in range(count):
+        covary(points, i, i + 1, axes, rows)
+        if frame[MACHINES_NAMED] > 0.0 and points[machine, i] > 0.0:
+            for j in range(i + 1):
+                if points[machine, j] == points[machine, i]:
+                    rows[0, j] += MACHINE_VARIANCE
+        for plane in range(SCRATCH_ROWS):
+            for j in range(i + 1):
+                planes[plane, i, j] = rows[plane, j]
+
+
+def mix(frame, points, planes, root):
+    """Fill the lower triangles of `root` with each lane's covariance, noise on the diagonal."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    noise = further_at(axes) + NOISE
+    for i in range(count):
+        for j in range(i + 1):
+            straight, squares, near, far = planes[0, i, j], planes[1, i, j], planes[2, i, j], planes[3, i, j]
+            for lane in range(LANES):
+                root[i, j, lane] = straight + BENDS[lane] * squares + NEAR[lane] * near + FAR[lane] * far
+        for lane in range(LANES):
+            root[i, i, lane] += points[noise, i]
+
+
+def fit(frame, points, root, alpha):
+    """Factor the covariances and solve for the residuals; alpha then holds L**-1 of them."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    residual = further_at(axes) + RESIDUAL
+    factor(root, count)
+    for i in range(count):
+        for lane in range(LANES):
+            alpha[i, lane] = points[residual, i]
+    forward(root, count, alpha, alpha)
+
+
+def weigh(root, alpha, count, share):
+    """Fill in the lanes' weights: their marginal likelihoods exp(-|L**-1 r|**2 / 2) / |L|, normalised."""
+    best = -np.inf
+    for lane in range(LANES):
+        fits, product, logs = 0.0, 1.0, 0.0
+        for i in range(count):
+            fits += alpha[i, lane] * alpha[i, lane]
+            product *= root[i, i, lane]
+            if i % 8 == 7:
+                logs += ln(product)
+                product = 1.0
+        share[lane] = logs + ln(product) - 0.5 * fits
+        best = max(best, share[lane])
+    total = 0.0
+    for lane in range(LANES):
+        share[lane] = exp(max(share[lane] - best, -40.0))
+        total += share[lane]
+    for lane in range(LANES):
+        share[lane] /= total
+
+
+def invert(root, inverse, count):
+    """Fill the lower triangles of `inverse` with L**-1 of each lane."""
+    for i in range(count):
+        for j in range(i):
+            a, b, c, d = 0.0, 0.0, 0.0, 0.0
+            for k in range(j, i):
+                a -= root[i, k, 0] * inverse[k, j, 0]
+                b -= root[i, k, 1] * inverse[k, j, 1]
+                c -= root[i, k, 2] * inverse[k, j, 2]
+                d -= root[i, k, 3] * inverse[k, j, 3]
+            inverse[i, j, 0] = a * root[i, i, 0]
+            inverse[i, j, 1] = b * root[i, i, 1]
+            inverse[i, j, 2] = c * root[i, i, 2]
+            inverse[i, j, 3] = d * root[i, i, 3]
+        for lane in range(LANES):
+            inverse[i, i, lane] = root[i, i, lane]
+
+
+def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
+    """Mark cells that the others contradict, the worst first; free those that they no longer do. True where any changed.
+
+    `alpha` holds K**-1 of the residuals; a cell's leave-one-out error is alpha_c / (K**-1)_cc, of variance 1 / (K**-1)_cc.
     """
-    z, runs = points.z, points.runs
-    frame = Frame.of(z)
-    torn = np.zeros(len(z)) if points.torn is None else points.torn
-    repeats = float(np.add.reduce(np.where(torn > 0.0, 0.0, np.maximum(runs - 1.0, 0.0))))
-    noise = (RUN_SD * RUN_SD + float(np.add.reduce(points.spread))) / (1.0 + repeats)
-    timer = 0.0 if points.timer is None else points.timer
-    machine = points.machine if np.logical_or.reduce(points.machine) else None
-    kind = QuickBench if quick and compiled() is not None else Bench
-    return Grounds(points, frame, kind.of(frame, z, machine, runs, noise, repeats, timer, torn), frame.prior(z))
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    invert(root, inverse, count)
+    worst = 0.0
+    for cell in range(count):
+        precision = 0.0
+        for i in range(cell, count):
+            precision += inverse[i, cell, lane] * inverse[i, cell, lane]
+        error = alpha[cell, lane] / precision
+        errors[0, cell] = error * error
+        errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
+        if r[WILD + cell] == 0.0:
+            worst = max(worst, errors[1, cell])
+    changed = False
+    noise = further_at(axes) + NOISE
+    for cell in range(count):
+        before = r[WILD + cell]
+        beyond = errors[1, cell] > WILD_BEYOND and (before > 0.0 or errors[1, cell] >= 0.5 * worst)
+        after = errors[0, cell] if beyond else 0.0
+        changed = changed or (after > 0.0) != (before > 0.0)
+        points[noise, cell] += after - before
+        r[WILD + cell] = after
+    return changed
 
 
-def solve(
-    points: Points, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None, *, quick: bool = False
-) -> Posterior:
-    """Return the mixture for a component's points: `solve_on` their `grounds_of`. Cost O(forms k^3)."""
-    return solve_on(grounds_of(points, quick=quick), known, only)
+def summarise(frame, points, alpha, share):
+    """Fill in what the mean alone needs: one coefficient a feature, a pair of bent axes, a cell and a machine."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    first, bent, further = features_at(axes), bent_at(axes), further_at(axes)
+    for word in range(STRAIGHT, FRAME_WORDS):
+        frame[word] = 0.0
+    runs = 0.0
+    for cell in range(count):
+        straight, squares, near, far = 0.0, 0.0, 0.0, 0.0
+        for lane in range(LANES):
+            weight = share[lane] * alpha[cell, lane]
+            straight += weight
+            squares += weight * BENDS[lane]
+            near += weight * NEAR[lane]
+            far += weight * FAR[lane]
+        points[further + NEAR_PULL, cell], points[further + FAR_PULL, cell] = near, far
+        frame[STRAIGHT] += LEVEL_VARIANCE * straight
+        for feature in range(axes + 2):
+            frame[STRAIGHT + 1 + feature] += straight * points[first + feature, cell]
+        for one in range(axes):
+            for two in range(axes):
+                frame[BENT_PAIRS + one * AXES_MAX + two] += (
+                    squares * points[bent + one, cell] * points[bent + two, cell]
+                )
+        machine = int(points[further + OWN_MACHINE, cell])
+        if machine > 0:
+            frame[EFFECTS + machine] += MACHINE_VARIANCE * straight
 
 
-def solve_on(grounds: Grounds, known: Sequence[tuple[str, Mean, int]] = (), only: str | None = None) -> Posterior:
-    """Return the mixture for the points of `grounds`. Cost O(forms k^3).
-
-    Parameters
-    ----------
-    known : sequence of (name, mean, coefficients)
-        Models fitted elsewhere, as log times; they compete as shapes do.
-    only : str, optional
-        The one form to use, for `pin` and for looking inside.
-    """
-    points, frame, prior = grounds.points, grounds.frame, grounds.prior
-    points, at_points = _centred(points, known)
-    residual = points.y - prior
-    level = float(np.add.reduce(residual) / len(residual))
-    residual = residual - level
-    smooth, bench, slopes = _smooth(grounds.bench, points, frame, residual)
-    factor = float(smooth.factors[np.argmax(smooth.evidence)])
-    fitted = _fitted(points, known, at_points, bench, factor, slopes)
-    return _posterior(points, frame, Prior(frame, level), residual, bench, smooth, factor, fitted, only)
+def count_machines(r, n, frame):
+    """Fill in the shares of runs that each machine has; those of none named stand at 0."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    total = 0.0
+    for cell in range(count):
+        total += r[RUNS + cell]
+    for cell in range(count):
+        frame[EFFECTS + MACHINES_MAX + (n[KEY + cell] >> (bits_of(axes) * axes))] += r[RUNS + cell] / total
 
 
-def _centred(points: Points, known: Sequence[tuple[str, Mean, int]]) -> tuple[Points, list[Floats]]:
-    """Return the points with y carried from the mean over each cell to its centre, by the bend of the model known elsewhere.
-
-    E[f(z)] = f(mean z) + 1/2 sum f_ii sd_i^2, the second differences taken at mean z -+ sd. Behind them, what each known
-    model says at the points.
-    """
-    inside, z = points.inside, points.z
-    if not known or inside is None or float(inside.max()) < INSIDE_LEAST:
-        return points, [mean(z) for _, mean, _ in known]
-    steps = [sign * inside * (np.arange(len(inside)) == axis) for axis in range(len(inside)) for sign in (1.0, -1.0)]
-    around = known[0][1](np.concatenate([z, *(z + step for step in steps)])).reshape(1 + len(steps), -1)
-    bend = 0.5 * (around[1:].sum(axis=0) - len(steps) * around[0])
-    several = points.runs > 1.0
-    points = replace(points, y=points.y - np.where(several & np.isfinite(bend), bend, 0.0))
-    return points, [around[0], *(mean(z) for _, mean, _ in known[1:])]
+def refresh(r, n, axes, solution, scratch):
+    """Solve a record with the settings it has: what a question needs after new rows. Cost O(cells**3)."""
+    frame, points, root, alpha = solution
+    rows, planes = scratch[0], scratch[1]
+    lay_out(r, n, axes, frame, points)
+    assemble(frame, points, rows, planes)
+    mix(frame, points, planes, root)
+    fit(frame, points, root, alpha)
+    backward(root, n[COUNT], alpha)
+    summarise(frame, points, alpha, r[SHARE : SHARE + LANES])
+    if frame[MACHINES_NAMED] > 0.0:
+        count_machines(r, n, frame)
+    frame[ROWS] = n[SEEN]
 
 
-def _smooth(bench: Bench, points: Points, frame: Frame, residual: Floats) -> tuple[Stage, Bench, Floats]:
-    """Return the smooth family's forms, the bench without wild points, and the best form's log-slopes in predictors."""
-    ones = np.ones(len(SMOOTH_SCALES))
-    torn = bench.wild
-    flagged = np.zeros(len(residual), np.bool_)
-    for _ in range(WILD_ROUNDS if len(residual) >= WILD_POINTS else 0):
-        stage = bench.smooth(SMOOTH_SCALES, ones, residual)
-        alpha, precision = bench.solved(stage.roots[int(np.argmax(stage.evidence))], residual)
-        # What the others say of a point: beside the worst of them its neighbours look wild, so they are judged after it.
-        error = alpha / precision
-        beyond = np.square(error) / (1.0 / precision - (bench.wild - torn))
-        now = (beyond > WILD * WILD) & (flagged | (beyond >= 0.5 * beyond.max(where=~flagged, initial=0.0)))
-        if (now == flagged).all():
+def settle(r, n, axes, solution, scratch):
+    """Choose noise, wild cells and the settings' weights anew, and tell the cells what the model says there."""
+    frame, points, root, alpha = solution
+    rows, planes, inverse, errors = scratch
+    count = n[COUNT]
+    learn_noise(r, n)
+    for cell in range(count):
+        r[WILD + cell] = 0.0
+    lay_out(r, n, axes, frame, points)
+    assemble(frame, points, rows, planes)
+    share = r[SHARE : SHARE + LANES]
+    for round_ in range(WILD_ROUNDS + 1):
+        mix(frame, points, planes, root)
+        fit(frame, points, root, alpha)
+        weigh(root, alpha, count, share)
+        backward(root, count, alpha)
+        if count < WILD_CELLS or round_ == WILD_ROUNDS:
             break
-        flagged = now
-        bench = replace(bench, wild=torn + np.where(flagged, np.square(error), 0.0))
-    else:
-        stage = bench.smooth(SMOOTH_SCALES, ones, residual)
-        alpha, _ = bench.solved(stage.roots[int(np.argmax(stage.evidence))], residual)
-    if bench.repeats < REPEATS_ENOUGH:
-        best = np.argsort(-stage.evidence, kind="stable")[:NOISE_TOP]
-        more = bench.smooth(stage.scales[best.repeat(len(NOISE_FACTORS))], NOISE_TRIED, residual)
-        stage = Stage(
-            np.concatenate([stage.scales, more.scales]), np.concatenate([stage.factors, more.factors]),
-            [*stage.roots, *more.roots], np.concatenate([stage.evidence, more.evidence]),
-        )  # fmt: skip
-    linear = (points.z[:, :-1] - frame.centre[:-1]) * (SLOPE_SD * SLOPE_SD)
-    return stage, bench, SLOPE + alpha @ linear
+        best = 0
+        for lane in range(1, LANES):
+            if share[lane] > share[best]:
+                best = lane
+        if not judge_cells(r, frame, points, root, inverse, alpha, best, errors):
+            break
+    summarise(frame, points, alpha, share)
+    tell_cells(r, n, frame, points, alpha, share)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """A fitted mean: its log times at the points, and the price of its coefficients."""
+def tell_cells(r, n, frame, points, alpha, share):
+    """Write the model's ln t and its slopes at each cell's centre into the record.
 
-    name: str
-    mean: Mean
-    at_points: Floats
-    price: float
+    The model at a cell is y - noise * alpha, since K alpha = r; slopes are the derivative of the mean.
+    """
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    further, bent = further_at(axes), bent_at(axes)
+    for cell in range(count):
+        pulled = 0.0
+        for lane in range(LANES):
+            pulled += share[lane] * alpha[cell, lane]
+        r[MODEL + cell] = points[further + LOG_TIME, cell] - points[further + NOISE, cell] * pulled
+        for axis in range(axes):
+            slope = (SLOPE if axis < axes - 1 else -SLOPE) + SLOPE_SD * frame[STRAIGHT + 1 + axis]
+            for other in range(axes):
+                slope += 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + other] * points[bent + other, cell]
+            r[CENTRE + (axes + axis) * CELLS + cell] = slope
+        few, many = frame[STRAIGHT + 1 + axes], frame[STRAIGHT + 2 + axes]
+        inverse = exp(-points[axes - 1, cell])
+        few *= (1.0 - SERIAL_FEW) * inverse / (SERIAL_FEW + (1.0 - SERIAL_FEW) * inverse)
+        many *= (1.0 - SERIAL_MANY) * inverse / (SERIAL_MANY + (1.0 - SERIAL_MANY) * inverse)
+        r[CENTRE + (2 * axes - 1) * CELLS + cell] -= SERIAL_SD * (few + many)
+        for other in range(count):
+            distance = 0.0
+            for axis in range(axes):
+                step = points[axis, cell] - points[axis, other]
+                distance += step * step
+            # w'(q) of (1 - q)**5 (1 + 5 q) is -30 q (1 - q)**4; over the distance itself it is finite at 0.
+            distance = sqrt(distance)
+            one = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
+            two = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+            one, two = one * one, two * two
+            pull = points[further + NEAR_PULL, other] * one * one * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
+            pull += points[further + FAR_PULL, other] * two * two * (-30.0 / FAR_RADIUS / FAR_RADIUS)
+            for axis in range(axes):
+                at = CENTRE + (axes + axis) * CELLS + cell
+                r[at] += pull * (points[axis, cell] - points[axis, other])
+        for axis in range(axes):
+            at = CENTRE + (axes + axis) * CELLS + cell
+            r[at] = min(max(r[at], -STEEPEST), STEEPEST)
+    for cell in range(count, CELLS):
+        r[MODEL + cell] = UNKNOWN
 
 
-def _fitted(
-    points: Points, known: Sequence[tuple[str, Mean, int]], at_known: Sequence[Floats], bench: Bench, factor: float,
-    slopes: Floats,
-) -> list[_Fitted]:  # fmt: skip
-    z, y = points.z, points.y
-    variance = bench.noise * factor + SHAPE_ROUGHNESS**2
-    price = 0.5 * float(np.log1p(len(y) / variance))  # of one coefficient
-    least = math.log(LEVEL_SD)  # the smooth family pays for its level in the evidence
-    found: list[_Fitted] = []
-    if len(z) >= SHAPE_POINTS:
-        powers = np.clip(np.rint(slopes / POWER_STEP) * POWER_STEP, 0.0, POWER_MOST)
-        scale = shapes.Scale(tuple(z[:, :-1].max(axis=0).tolist()), tuple(powers.tolist()), float(y.max()))
-        weight = 1.0 / bench.variances(np.array([factor]))[0]
-        weight = 1.0 / (1.0 / weight + SHAPE_ROUGHNESS**2)
-        found += [
-            _Fitted(name, shape, at_points, len(shape.terms) * price - least)
-            for name, shape, at_points in shapes.fitted_shapes(
-                scale, *bench.fitted(scale, z, np.exp(y - scale.top), weight)
-            )
-        ]
-    for (name, mean, coefficients), at_points in zip(known, at_known, strict=True):
-        if np.isfinite(at_points).all():
-            found.append(_Fitted(name, mean, at_points, coefficients * price - least))
+def pair(points, one, two, axes):
+    """Return the four unit covariances of two columns: straight, squares, near, far."""
+    first, bent = features_at(axes), bent_at(axes)
+    straight, product, distance = LEVEL_VARIANCE, 0.0, 0.0
+    for feature in range(first, bent):
+        straight += points[feature, one] * points[feature, two]
+    for axis in range(axes):
+        product += points[bent + axis, one] * points[bent + axis, two]
+        step = points[axis, one] - points[axis, two]
+        distance += step * step
+    distance = sqrt(distance)
+    a = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
+    b = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+    near, far = a * a * a * a * a * (6.0 - 5.0 * a), b * b * b * b * b * (6.0 - 5.0 * b)
+    return straight, product * product, near, far
+
+
+def whiten(frame, points, root, rows, out):
+    """Fill `out` (cells, LANES) with L**-1 of the covariances of column CELLS with the cells, machines left aside."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    covary(points, CELLS, count, axes, rows)
+    for j in range(count):
+        for lane in range(LANES):
+            out[j, lane] = rows[0, j] + BENDS[lane] * rows[1, j] + NEAR[lane] * rows[2, j] + FAR[lane] * rows[3, j]
+    forward(root, count, out, out)
+
+
+def mean_at(frame, points, rows, machine):
+    """Return the mixture's mean ln t at the point in column CELLS of `points`. `machine`: a place, -1 for any of those seen."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    at = CELLS
+    further, first, bent = further_at(axes), features_at(axes), bent_at(axes)
+    found = frame[LEVEL] + frame[STRAIGHT]
+    for axis in range(axes):
+        slope = -SLOPE if axis == axes - 1 else SLOPE
+        found += slope * (points[axis, at] - frame[MIDDLES + axis])
+        for other in range(axes):
+            found += frame[BENT_PAIRS + axis * AXES_MAX + other] * points[bent + axis, at] * points[bent + other, at]
+    for feature in range(axes + 2):
+        found += frame[STRAIGHT + 1 + feature] * points[first + feature, at]
+    near = rows[2]
+    for j in range(count):
+        near[j] = 0.0
+    for axis in range(axes):
+        z = points[axis, at]
+        for j in range(count):
+            step = z - points[axis, j]
+            near[j] += step * step
+    for j in range(count):
+        distance = sqrt(near[j])
+        one = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
+        two = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+        square, other = one * one, two * two
+        near[j] = points[further + NEAR_PULL, j] * (square * square * one * (6.0 - 5.0 * one)) + points[
+            further + FAR_PULL, j
+        ] * (other * other * two * (6.0 - 5.0 * two))
+    for j in range(count):
+        found += near[j]
+    return found + effect_of(frame, machine)
+
+
+def effect_of(frame, machine):
+    """Return a machine's factor in ln t; of any machine seen, their mean by runs."""
+    if frame[MACHINES_NAMED] == 0.0 or machine == 0:
+        return 0.0
+    if machine > 0:
+        return frame[EFFECTS + machine]
+    found = 0.0
+    for place in range(1, MACHINES_MAX):
+        found += frame[EFFECTS + MACHINES_MAX + place] * frame[EFFECTS + place]
     return found
 
 
-def _posterior(
-    points: Points, frame: Frame, prior: Prior, residual: Floats, bench: Bench, smooth: Stage,
-    factor: float, fitted: list[_Fitted], only: str | None,
-) -> Posterior:  # fmt: skip
-    """Return the forms that the evidence keeps; fitted means have one covariance between them."""
-    count, residuals, evidence, whiten = (
-        len(smooth.evidence),
-        np.empty((0, len(residual))),
-        smooth.evidence,
-        np.empty(0),
-    )
-    if fitted:
-        residuals = points.y - np.array([form.at_points for form in fitted])
-        whiten, judged = bench.shapes(factor, residuals)
-        prices = np.array([form.price for form in fitted])
-        evidence = np.concatenate([evidence, (judged - prices).reshape(-1)])
-    names = [SMOOTH] * count + [form.name for form in fitted] * len(SHAPE_SCALES)
-    if only in names:
-        evidence = np.where([name == only for name in names], evidence, -np.inf)
-    share = np.exp(evidence - evidence.max())
-    share /= share.sum()
-    order: list[int] = np.argsort(-share, kind="stable").tolist()
-    kept = [i for i in order[:EXPERTS] if share[i] >= SHARE_LEAST]
-    share = share[kept]
-    # Each smooth form has its own covariance; fitted means share theirs.
-    places: list[int] = []
-    homes: list[int] = []
-    for i in kept:
-        place = i if i < count else count + (i - count) // len(fitted)
-        if place not in places:
-            places.append(place)
-        homes.append(places.index(place))
-    own = [place for place in places if place < count]
-    inverse = dict(zip(own, bench.inverses([smooth.roots[place] for place in own]), strict=True))
-    whitens = [inverse[place] if place < count else bench.inverse_of_shapes(whiten[place - count]) for place in places]
-    scales = [smooth.scales[place] if place < count else SHAPE_SCALES[place - count] for place in places]
-    factors = [float(smooth.factors[place]) if place < count else factor for place in places]
-    rest = [residual if i < count else residuals[(i - count) % len(fitted)] for i in kept]
-    return Posterior(
-        points, frame, tuple(names[i] for i in kept), share / share.sum(),
-        np.array([bench.noise * factors[h] for h in homes]), 1.0 + bench.repeats, bench.machine is not None,
-        [prior if i < count else fitted[(i - count) % len(fitted)].mean for i in kept], homes,
-        np.array(scales), np.array(whitens),
-        np.array([(whitens[h] @ r) @ whitens[h] for h, r in zip(homes, rest, strict=True)]),
-    )  # fmt: skip
+def variance_at(frame, points, root, alpha, share, rows, lanes, machine):
+    """Return the variance of ln t's mean at the point in column CELLS: the lanes' own and what lies between them."""
+    axes, count = int(frame[AXES]), int(frame[CELLS_USED])
+    at = CELLS
+    bent, machines = bent_at(axes), further_at(axes) + OWN_MACHINE
+    covary(points, at, count, axes, rows)
+    added = 0.0
+    if frame[MACHINES_NAMED] > 0.0:
+        added = MACHINE_VARIANCE
+        if machine > 0:
+            for j in range(count):
+                if points[machines, j] == machine:
+                    rows[0, j] += MACHINE_VARIANCE
+        elif machine < 0:
+            added = spread_of_machines(frame)
+            for j in range(count):
+                if points[machines, j] > 0.0:
+                    rows[0, j] += MACHINE_VARIANCE * frame[EFFECTS + MACHINES_MAX + int(points[machines, j])]
+    squares, straight = 0.0, LEVEL_VARIANCE
+    for axis in range(axes):
+        squares += points[bent + axis, at] * points[bent + axis, at]
+    for feature in range(features_at(axes), bent):
+        straight += points[feature, at] * points[feature, at]
+    middle, spread, mean = 0.0, 0.0, 0.0
+    for lane in range(LANES):
+        pulled = 0.0
+        for j in range(count):
+            c = rows[0, j] + BENDS[lane] * rows[1, j] + NEAR[lane] * rows[2, j] + FAR[lane] * rows[3, j]
+            lanes[j, lane] = c
+            pulled += c * alpha[j, lane]
+        mean += share[lane] * pulled
+        middle += share[lane] * pulled * pulled
+    forward(root, count, lanes, lanes)
+    for lane in range(LANES):
+        own = straight + added + BENDS[lane] * squares * squares + NEAR[lane] + FAR[lane]
+        for j in range(count):
+            own -= lanes[j, lane] * lanes[j, lane]
+        spread += share[lane] * max(own, 0.0)
+    return spread + max(middle - mean * mean, 0.0)
+
+
+def spread_of_machines(frame):
+    """Return the prior variance of the mean factor of the machines seen, and what their factors lie apart."""
+    shares, mean, square = 0.0, 0.0, 0.0
+    for place in range(1, MACHINES_MAX):
+        share, effect = frame[EFFECTS + MACHINES_MAX + place], frame[EFFECTS + place]
+        shares += share * share
+        mean += share * effect
+        square += share * effect * effect
+    return MACHINE_VARIANCE * shares + max(square - mean * mean, 0.0)
+
+
+def stand_at(frame, points, z, axes, column):
+    """Put a point into a column of `points`."""
+    for axis in range(axes):
+        points[axis, column] = z[axis] if z[axis] > ZERO else frame[ZEROS + axis]
+    place_point(frame, points, column, axes)
+
+
+def predict(frame, points, root, alpha, share, scratch, z, machine, want_variance, out):
+    """Fill `out` with the mean of ln t at z and its variance (0 where it is not wanted).
+
+    Inside what was seen the mean is kept within `BEYOND` of the cells'; outside it is at most that at the nearest seen point,
+    changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`. It is never raised.
+    """
+    axes = int(frame[AXES])
+    rows, lanes = scratch[0], scratch[2][0]
+    allowed, outside = 0.0, False
+    stand_at(frame, points, z, axes, CELLS)
+    for axis in range(axes):
+        step = points[axis, CELLS] - min(max(points[axis, CELLS], frame[LOWS + axis]), frame[HIGHS + axis])
+        outside = outside or step != 0.0
+        if axis < axes - 1:
+            allowed += max(RISE_IN_PREDICTOR * step, 0.0)
+        else:
+            allowed += max(RISE_IN_CORES * step, -step)
+    mean = mean_at(frame, points, rows, machine)
+    out[1] = variance_at(frame, points, root, alpha, share, rows, lanes, machine) if want_variance else 0.0
+    low, high = frame[LOWEST] - BEYOND, frame[HIGHEST] + BEYOND
+    if not outside:
+        out[0] = min(max(mean, low), high)
+        return
+    for axis in range(axes):
+        points[axis, CELLS] = min(max(points[axis, CELLS], frame[LOWS + axis]), frame[HIGHS + axis])
+    place_point(frame, points, CELLS, axes)
+    edge = mean_at(frame, points, rows, machine)
+    out[0] = min(mean, min(max(edge, low), high) + allowed)

@@ -1,4 +1,12 @@
-"""Solving paper 1's two-step model: the polynomial S from its own sums, then the parallel fraction from the highest rows."""
+"""Paper 1's model as the paper has it, by the name `two_step`, solved from its sums.
+
+The sequential time S(x) is fitted, unweighted, to the rows at the fewest cores p_min. The parallel fraction comes from the
+rows at the highest (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0
+for r >= 1 and to 1 for r <= p_min / p* (the formula has a pole beyond). All those rows share (p*, x*), so their running mean
+is kept as (p*, x*, n, sum t) and a is evaluated with the S of the moment.
+
+Source: extended Amdahl model, sections 3.1, 3.2 and 3.4 (the paper prints a without the "1 -", a misprint).
+"""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
@@ -13,7 +21,6 @@ from advisor.models.criterion import criterion
 from advisor.models.elimination import Elimination
 from advisor.models.layout import COEFFICIENTS
 from advisor.models.table import Table
-from advisor.models.two_step import parallel_fraction
 
 Floats = NDArray[np.float64]
 
@@ -72,3 +79,14 @@ def _residual(part: Table, serial: Floats, parallel: Floats) -> Floats:
                 for j in range(COEFFICIENTS):
                     total += first[i] * second[j] * gram[q1 + q2, i + j]
     return np.maximum(total, 0.0)
+
+
+def parallel_fraction(ratio: Floats, p_top: Floats, p_least: Floats) -> Floats:
+    """Return a (n,) in [0, 1] from r = T_p* / S_min(x*); NaN where p* = p_min tells nothing.
+
+    Solves T_p*(x*) / T_pmin(x*) = r for a, T_p = a S / p + (1 - a) S.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a = (1.0 - ratio) / ((1.0 - 1.0 / p_top) - ratio * (1.0 - 1.0 / p_least))
+        a = np.where(ratio >= 1.0, 0.0, np.where(ratio <= p_least / p_top, 1.0, a))
+    return np.where(p_top > p_least, np.clip(a, 0.0, 1.0), np.nan)

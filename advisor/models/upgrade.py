@@ -1,4 +1,9 @@
-"""Words that an older version wrote, in the layout of this one: fields keep their names, new ones begin empty."""
+"""Words that an older version wrote, in the layout of this one: fields keep their names, new ones begin empty.
+
+Support points of earlier versions held sums of log2 times in cells of the same kind; they become a learner's cells. Of a cell of
+mean y and variance v of ln t the arithmetic mean is taken for e**(y + v / 2), as of log-normal times, and its scatter from v;
+v is bounded, for the mean of wild times is a guess. Settings are chosen anew; intervals begin anew.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models import weighting
+from advisor.models.cells import bits_of
+from advisor.models.fold import KERNELS, room_of
 from advisor.models.layout import AT, FIELDS, LAYOUT, WORDS, empty_record
+from advisor.models.learner_layout import AXES_MAX, CELLS, MACHINES_MAX, ZERO, LearnerTable
+from advisor.models.logarithm import LN2
 
 # Fields that a layout had not, of those in `FIELDS`; all others stood in the same order.
 LACKING: Mapping[str, frozenset[str]] = {
@@ -53,5 +62,66 @@ def _know_cores(words: NDArray[np.uint64]) -> None:
     floats = words.view(np.float64)
     low, high = (floats[..., AT[name].start, :] for name in ("p_low", "p_high"))
     solved = floats[..., AT["w_floor"].start, :] > 0
-    some = weighting.packed_cores(np.where(solved, low, 0.0), np.where(solved, high, 0.0))
+    unit, bits = weighting.CORES_UNIT, weighting.CORES_BITS
+    some = np.floor(np.where(solved, low, 0.0) * unit).astype(np.int64) << bits
+    some |= np.ceil(np.where(solved, high, 0.0) * unit).astype(np.int64)
     words[..., AT["w_cores"].start, :] = some.view(np.uint64)
+
+
+# Support points, as the version before learners kept them: layout to number of axes, and (field, words) of a record.
+SUPPORT_POINTS: Mapping[str, int] = {f"support-1-{axes}": axes for axes in range(2, AXES_MAX + 1)}
+POINTS, SCORES, KEY_BITS = 48, 64, 12
+ZERO_LOG2 = -61.0  # centres below stood for a predictor of 0
+VARIANCE_MAX = 1.0
+PINNED_BEFORE = ("component", "pin", "machines")  # words that keep their meaning
+
+
+def _fields(axes: int) -> tuple[tuple[str, int], ...]:
+    singles = ("component", "seen", "points", "scores", "covered", "pin", "machines", "error", "bias")
+    return (
+        *((name, 1) for name in singles), ("coarseness", axes), ("machine", MACHINES_MAX), ("key", POINTS), ("runs", POINTS),
+        ("y", POINTS), ("yy", POINTS), ("low", POINTS), ("high", POINTS), ("z", POINTS * axes),
+        ("zz", axes * (axes + 1) // 2), ("zy", axes), ("score", SCORES),
+    )  # fmt: skip
+
+
+def cells_of_points(words: NDArray[Any], there: NDArray[np.bool_], axes: int) -> NDArray[np.uint64]:
+    """Return records (n, w) of support points over `axes` axes as records of a learner. Cost O(n cells**3)."""
+    at: dict[str, slice] = {}
+    start = 0
+    for name, width in _fields(axes):
+        at[name] = slice(start, start + width)
+        start += width
+    if words.shape[1] != start:
+        raise ValueError(f"{words.shape[1]} words a record of support points")
+    table, single, room = LearnerTable(axes, len(words)), LearnerTable(axes, 1), room_of(axes)
+    for row in np.flatnonzero(there).tolist():
+        old = np.ascontiguousarray(words[row])
+        whole, floats = old.view(np.int64), old.view(np.float64)
+        for name in PINNED_BEFORE:
+            table.count(name)[row] = whole[at[name].start]
+        table.integers("machine")[row] = whole[at["machine"]]
+        points = int(whole[at["points"].start])
+        runs, y, yy = (floats[at[name]][:points] for name in ("runs", "y", "yy"))
+        centres = floats[at["z"]].reshape(axes, POINTS)[:, :points] / runs
+        machines = whole[at["key"]][:points] >> (KEY_BITS * axes)
+        mean = y / runs * LN2
+        variance = np.clip(yy / runs * LN2 * LN2 - mean * mean, 0.0, VARIANCE_MAX)
+        times = np.exp(np.clip(mean + 0.5 * variance, -20.7, 20.7))
+        for cell in range(points):  # one by one: a learner has fewer cells, and makes them coarser where it must
+            single.words[0] = single.empty_record()
+            single.integers("machine")[0] = table.integers("machine")[row]
+            single.count("machines")[0] = table.count("machines")[row]
+            single.count("cells")[0], single.integers("key")[0, 0] = 1, int(machines[cell]) << (bits_of(axes) * axes)
+            single.floats("runs")[0, 0], single.floats("mean")[0, 0] = runs[cell], times[cell]
+            single.floats("scatter")[0, 0] = runs[cell] * times[cell] ** 2 * variance[cell]
+            z = np.where(centres[:, cell] < ZERO_LOG2, ZERO, centres[:, cell] * LN2)
+            single.floats("centre")[0].reshape(axes, CELLS)[:, 0] = z
+            single.floats("least")[0, : axes - 1] = np.where(z[:-1] > ZERO, z[:-1], np.inf)
+            KERNELS.merge_cells_of(table.words, row, single.words, 0, axes)
+        if points:
+            table.count("seen")[row] = whole[at["seen"].start]
+            table.column("seen_runs")[row] = max(float(whole[at["seen"].start]), 1.0)
+            KERNELS.settle_one(table.words, row, axes, room.solution, room.scratch)
+    return table.words[: len(words)].view(np.uint64)
+

@@ -17,160 +17,170 @@ No transcendental function and no matrix product stands here: the fold must give
 
 from __future__ import annotations
 
-from typing import Any
+from math import frexp, ldexp, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.models.counts import age
-from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS
-from advisor.models.table import Table
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-COLUMNS = [
-    (j, q) for q in range(2) for j in range(COEFFICIENTS)
-]  # u**j p**-q, in the order of w_coefficients and right
+from advisor.models.drift import settle
+from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS
 
 FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: no row may weigh as if it took less
 TRUST = 30.0  # of log-normal noise of sd 1 one row in 3000 lies beyond: no measurable bias; see test_weighting.py
 SWEEPS = 30  # of coordinate descent: the weights settle by 8, the error that status tells of the model by 30
 ROUNDING = 1e-11  # of a sum; the differences that make a column of the cone lose about as much
 ROOT_HALF = 0.7071067811865476  # between it and its double lies the nearest power of two
-FEATURES = slice(AT["w_coefficients"].start, AT["w_cores"].stop)  # one gather for all that an evaluation needs
+FEATURES = slice(AT["w_coefficients"].start, AT["w_cores"].stop)  # the words of one model
 CORES_UNIT = 1024.0  # of w_cores: cores are 2**-10 .. 2**20, so each bound takes at most 30 bits
 CORES_BITS = 32
+CORES_MASK = (1 << CORES_BITS) - 1
+COLUMNS = 2 * COEFFICIENTS  # u**j p**-q, in the order of w_coefficients and right
+
+ROWS, START, SOLVE_AT, X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (
+    AT[name].start for name in ("rows", "start", "solve_at", "x_low", "x_high", "p_low", "p_high", "t_low")
+)
+ORIGIN, SCALE, GRAM, RIGHT, SQUARE, CELL_RUNS = (
+    AT[name].start for name in ("origin", "scale", "gram", "right", "square", "cell_runs")
+)
+W_COEFFICIENTS, W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR, W_CORES = (
+    AT[name].start
+    for name in ("w_coefficients", "w_origin", "w_scale", "w_low", "w_high", "w_floor", "w_cores")
+)
+# Of a model's words, from its first coefficient on.
+AT_ORIGIN, AT_SCALE, AT_LOW, AT_HIGH, AT_FLOOR, AT_CORES = (
+    word - W_COEFFICIENTS for word in (W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR, W_CORES)
+)
 
 
-def evaluate(table: Table, slots: Ints, x: Floats, p: Floats) -> Floats:
-    """Return m (n,) for rows of components whose weighting model is solved. Horner, elementwise; cost O(n).
+def weigh(w, at, x, p):
+    """Return m(x, p) of the model whose words begin at `at`.
 
     Outside the predictors that the model was solved on it continues as a power x**s, s being its log-slope at the edge,
-    rounded to a whole number from 0 to 3 (a real power is not the same bytes in every batch).
+    rounded to a whole number from 0 to 3.
     """
-    return judged(table, slots, x, p)[0]
-
-
-def judged(table: Table, slots: Ints, x: Floats, p: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return m (n,) as `evaluate` does, and whether each row lies within the predictors and cores that m was solved on."""
-    return judged_by(table.words[FEATURES].take(slots, axis=1), x, p)
-
-
-def judged_by(features: Floats, x: Floats, p: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return what `judged` does, of models given as the words (14, n) of `FEATURES`."""
-    *coefficients, origin, scale, low, high, floor, cores = features
-    inside = np.minimum(np.maximum(x, low), high)
-    u = (inside - origin) / scale
+    inside = min(max(x, w[at + AT_LOW]), w[at + AT_HIGH])
+    u = (inside - w[at + AT_ORIGIN]) / w[at + AT_SCALE]
     q = 1.0 / p
-    a, b = coefficients[:COEFFICIENTS], coefficients[COEFFICIENTS:]
-    m = a[DEGREE_MAX] + b[DEGREE_MAX] * q
-    for j in reversed(range(DEGREE_MAX)):
-        m = m * u + (a[j] + b[j] * q)
-    known = inside == x
-    outside = np.flatnonzero(~known)
-    if len(outside):
-        m[outside] = _continued(
-            [c[outside] + d[outside] * q[outside] for c, d in zip(a, b, strict=True)],
-            u[outside], scale[outside], inside[outside], x[outside], m[outside],
-        )  # fmt: skip
-    return np.maximum(m, floor), known & knows_cores(cores.view(np.int64), p)
+    b = at + COEFFICIENTS
+    m = w[at + DEGREE_MAX] + w[b + DEGREE_MAX] * q
+    for back in range(DEGREE_MAX):
+        j = DEGREE_MAX - 1 - back
+        m = m * u + (w[at + j] + w[b + j] * q)
+    if inside != x:
+        c1 = w[at + 1] + w[b + 1] * q
+        c2 = w[at + 2] + w[b + 2] * q
+        c3 = w[at + 3] + w[b + 3] * q
+        slope = c1 + u * (2.0 * c2 + u * (3.0 * c3))
+        power = np.rint(inside / w[at + AT_SCALE] * slope / m) if m > 0.0 else 0.0
+        ratio = x / inside if inside > 0.0 else 1.0
+        for whole in range(1, DEGREE_MAX + 1):
+            if power >= whole:
+                m = m * ratio
+    return max(m, w[at + AT_FLOOR])
 
 
-def _continued(c: list[Floats], u: Floats, scale: Floats, edge: Floats, x: Floats, value: Floats) -> Floats:
-    slope = c[1] + u * (2.0 * c[2] + u * (3.0 * c[3]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        power = np.rint(edge / scale * slope / value)
-        ratio = np.where(edge > 0, x / np.where(edge > 0, edge, 1.0), 1.0)
-    for whole in range(1, DEGREE_MAX + 1):  # comparisons with NaN are False: such a row continues flat
-        value = np.where(power >= whole, value * ratio, value)
-    return value
-
-
-def packed_cores(low: Floats, high: Floats) -> Ints:
-    """Return a range of cores (n,) in one word: floor(low 1024) << 32 | ceil(high 1024)."""
-    return (np.floor(low * CORES_UNIT).astype(np.int64) << CORES_BITS) | np.ceil(high * CORES_UNIT).astype(np.int64)
-
-
-def knows_cores(word: Ints, p: Floats) -> NDArray[np.bool_]:
-    """Return where p (n,) lies within a range that `packed_cores` gave. Elementwise."""
+def knows(w, n, at, x, p):
+    """Return whether a row lies within the predictors and cores that the model whose words begin at `at` was solved on."""
     units = p * CORES_UNIT
-    return (units >= word >> CORES_BITS) & (units <= word & (1 << CORES_BITS) - 1)
+    word = n[at + AT_CORES]
+    return w[at + AT_LOW] <= x <= w[at + AT_HIGH] and word >> CORES_BITS <= units <= word & CORES_MASK
 
 
-def trusted(m: Floats, t: Floats) -> Floats:
-    """Return m, but no less than the rows' own elapsed times t over `TRUST`. Elementwise."""
-    return np.maximum(m, t * (1.0 / TRUST))
+def judge_rows(models, x, p, m, known):
+    """Fill in m and whether it is known, for n rows, each of its own model (n, words)."""
+    words = models.view(np.int64)
+    for i in range(len(x)):
+        m[i] = weigh(models[i], 0, x[i], p[i])
+        known[i] = knows(models[i], words[i], 0, x[i], p[i])
 
 
-def solve(part: Table, timer_noise_s: float) -> None:
-    """Solve the weighting models of all slots of `part` from their sums, in place, and scale the sums. Cost O(n)."""
-    coefficients = _not_negative(part)
-    part["w_coefficients"][:] = coefficients
-    part["w_origin"][:] = part["origin"]
-    part["w_scale"][:] = part["scale"]
-    part["w_low"][:] = part["x_low"]
-    part["w_high"][:] = part["x_high"]
-    part["w_floor"][:] = FLOOR_SHARE * part["t_low"]
-    part["w_cores"][:] = packed_cores(part["p_low"], part["p_high"])
-    _normalise(part, coefficients, timer_noise_s)
+def packed_cores(low, high):
+    """Return a range of cores in one word: floor(low 1024) << 32 | ceil(high 1024)."""
+    return int(np.floor(low * CORES_UNIT)) << CORES_BITS | int(np.ceil(high * CORES_UNIT))
 
 
-def _not_negative(part: Table) -> Floats:
-    """Return the coefficients (8, n) of nearly least squares with A and B in the cone of the Bernstein polynomials.
+def solve_weighting(w, n, noise):
+    """Solve the weighting model of a component that is old enough, and set when it is solved next."""
+    age = n[ROWS] - n[START]
+    if age >= FIRST_SOLVE:
+        fit_cone(w)
+        w[W_ORIGIN] = w[ORIGIN]
+        w[W_SCALE] = w[SCALE]
+        w[W_LOW] = w[X_LOW]
+        w[W_HIGH] = w[X_HIGH]
+        w[W_FLOOR] = FLOOR_SHARE * w[T_LOW]
+        cores = packed_cores(w[P_LOW], w[P_HIGH])
+        grown = n[W_CORES] != cores
+        n[W_CORES] = cores
+        normalise(w, age, noise)
+        settle(w, n, grown)
+    n[SOLVE_AT] = n[START] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
 
-    Coordinate descent, from zero, on the sums re-expressed in u^i (1-u)^(3-i) p^-q and equilibrated.
-    """
-    gram = part["gram"].reshape(3, MOMENTS, -1)
-    blocks = [_bernstein([_bernstein(list(g[i : i + COEFFICIENTS])) for i in range(COEFFICIENTS)]) for g in gram]
-    matrix = np.array([[blocks[q + r][i][j] for j, r in COLUMNS] for i, q in COLUMNS])
-    gradient = np.array([_bernstein(list(r)) for r in part["right"].reshape(2, COEFFICIENTS, -1)]).reshape(
-        matrix.shape[1:]
-    )
-    # A column that is zero to rounding, next to the sums it is a difference of, tells nothing: it gets the coefficient 0.
-    diagonal = matrix[range(len(COLUMNS)), range(len(COLUMNS))]
-    bound = np.array([gram[2 * q, 2 * j] for j, q in COLUMNS])
-    roots = np.sqrt(np.where(diagonal > ROUNDING * bound, diagonal, np.inf))
-    matrix = matrix / roots[:, None] / roots
-    gradient = gradient / roots
-    found = np.zeros_like(gradient)
-    forth = range(len(COLUMNS))
+
+def to_bernstein(v):
+    """Replace the moments of u^0 .. u^3 by those of u^i (1-u)^(3-i)."""
+    d0, d1, d2 = v[0] - v[1], v[1] - v[2], v[2] - v[3]
+    v[0], v[1], v[2] = (d0 - d1) - (d1 - d2), d1 - d2, d2
+
+
+def fit_cone(w):
+    """Fill the weighting model's coefficients, see `weighting._not_negative`."""
+    blocks = np.empty((3, COEFFICIENTS, COEFFICIENTS))
+    for q in range(3):
+        for i in range(COEFFICIENTS):
+            for j in range(COEFFICIENTS):
+                blocks[q, i, j] = w[GRAM + MOMENTS * q + i + j]
+            to_bernstein(blocks[q, i])
+        for j in range(COEFFICIENTS):
+            to_bernstein(blocks[q, :, j])
+    gradient = np.empty(COLUMNS)
+    roots = np.empty(COLUMNS)
+    matrix = np.empty((COLUMNS, COLUMNS))
+    for q in range(2):
+        part = gradient[COEFFICIENTS * q : COEFFICIENTS * (q + 1)]
+        for j in range(COEFFICIENTS):
+            part[j] = w[RIGHT + COEFFICIENTS * q + j]
+            diagonal = blocks[2 * q, j, j]
+            bound = w[GRAM + MOMENTS * 2 * q + 2 * j]
+            roots[COEFFICIENTS * q + j] = sqrt(diagonal) if diagonal > ROUNDING * bound else np.inf
+        to_bernstein(part)
+    for a in range(COLUMNS):
+        gradient[a] /= roots[a]
+        for b in range(COLUMNS):
+            entry = blocks[a // COEFFICIENTS + b // COEFFICIENTS, a % COEFFICIENTS, b % COEFFICIENTS]
+            matrix[a, b] = entry / roots[a] / roots[b]
+    found = np.zeros(COLUMNS)
     for sweep in range(SWEEPS):
-        for column in forth if sweep % 2 == 0 else reversed(forth):
-            step = np.maximum(gradient[column], -found[column])
+        for turn in range(COLUMNS):
+            column = turn if sweep % 2 == 0 else COLUMNS - 1 - turn
+            step = max(gradient[column], -found[column])
             found[column] += step
-            gradient -= matrix[:, column] * step
-    found = (found / roots).reshape(2, COEFFICIENTS, -1)
-    return np.array([_powers(list(family)) for family in found]).reshape(gradient.shape)
+            for row in range(COLUMNS):
+                gradient[row] -= matrix[row, column] * step
+    for q in range(2):
+        c = found[COEFFICIENTS * q : COEFFICIENTS * (q + 1)] / roots[COEFFICIENTS * q : COEFFICIENTS * (q + 1)]
+        at = W_COEFFICIENTS + COEFFICIENTS * q
+        w[at] = c[0]
+        w[at + 1] = c[1] - 3.0 * c[0]
+        w[at + 2] = c[2] - 2.0 * c[1] + 3.0 * c[0]
+        w[at + 3] = c[3] - c[2] + c[1] - c[0]
 
 
-def _bernstein(moments: list[Any]) -> list[Any]:
-    """Return the moments of u^i (1-u)^(3-i), i = 0 .. 3, from those of u^0 .. u^3: repeated differences."""
-    m0, m1, m2, m3 = (np.asarray(m) for m in moments)
-    d0, d1, d2 = m0 - m1, m1 - m2, m2 - m3
-    return [(d0 - d1) - (d1 - d2), d1 - d2, d2, m3]
-
-
-def _powers(c: list[Floats]) -> list[Floats]:
-    """Return the coefficients of u^0 .. u^3 of sum c_i u^i (1-u)^(3-i)."""
-    return [c[0], c[1] - 3.0 * c[0], c[2] - 2.0 * c[1] + 3.0 * c[0], c[3] - c[2] + c[1] - c[0]]
-
-
-def _normalise(part: Table, coefficients: Floats, timer_noise_s: float) -> None:
-    """Scale the weighted sums by the power of two that brings sum w (m**2 + t0**2) nearest to the number of runs."""
-    runs = np.zeros(part.size)
-    for cell in part["cell_runs"]:  # the runs that the sums stand for: forgetting lowers both alike
-        runs += cell
-    explained = np.zeros(part.size)
-    for column in range(len(COLUMNS)):  # of least squares on a cone, sum w m**2 = c' r
-        explained = explained + coefficients[column] * part["right"][column]
-    total = explained + timer_noise_s * timer_noise_s * part["gram"][0]
-    # The first rows were weighed by their own times, which follows the shortest: the noisier they are the less they count.
-    # (At exponential noise the mean is then 11 % low after 100 rows and 1 % after 1000, else 23 and 2.5 %.)
-    share = explained / np.where(part["square"] > 0, part["square"], 1.0)
-    runs = runs * np.where(age(part) < 2 * FIRST_SOLVE, np.minimum(share * share, 1.0), 1.0)
-    some = (total > 0) & (runs > 0)
-    mantissa, exponent = np.frexp(np.where(some, runs / np.where(some, total, 1.0), 1.0))
-    factor = np.where(some, np.ldexp(1.0, np.where(mantissa < ROOT_HALF, exponent - 1, exponent)), 1.0)
-    for field in ("gram", "right", "square"):
-        part[field][...] *= factor
+def normalise(w, age, noise):
+    """Scale the weighted sums, see `weighting._normalise`."""
+    runs = 0.0
+    for c in range(CELLS):
+        runs += w[CELL_RUNS + c]
+    explained = 0.0
+    for column in range(COLUMNS):
+        explained = explained + w[W_COEFFICIENTS + column] * w[RIGHT + column]
+    total = explained + noise * w[GRAM]
+    square = w[SQUARE]
+    share = explained / (square if square > 0.0 else 1.0)
+    if age < 2 * FIRST_SOLVE:
+        runs = runs * min(share * share, 1.0)
+    if not (total > 0.0 and runs > 0.0):
+        return
+    mantissa, exponent = frexp(runs / total)
+    factor = ldexp(1.0, exponent - 1 if mantissa < ROOT_HALF else exponent)
+    for word in range(GRAM, SQUARE + 1):
+        w[word] *= factor

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.engine.supports import MODEL_MEMORY_BYTES
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, UnknownKey
 from advisor.protocol.fields import closest
 

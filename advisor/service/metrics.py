@@ -136,7 +136,7 @@ class HubCollector(Collector):
             yield GaugeMetricFamily(name, about, value=held[key])
 
     def _model_memory(self) -> Iterator[Metric]:
-        supports = self._hub.engine.advisor.components.supports
+        supports = self._hub.engine.advisor.components.learners
         yield GaugeMetricFamily(
             "advisor_model_memory_bytes", "Bytes that support points may take", value=supports.memory_bytes
         )

@@ -171,11 +171,11 @@ class Planner:
             return {}
         found: dict[str, dict[str, Any]] = {}
         for key, component, model in zip(chosen, components, models, strict=True):
-            mixture = self._advisor.mixture(component)
+            learner = self._advisor.learner(component)
             low, high = model.p_range
             cores = allocation["cores"][key]
             found[key] = {
-                "model": model.name if mixture is None else mixture.name,
+                "model": model.name if learner is None else "learner",
                 "observations": model.runs,
                 "extrapolates": max(log2(cores / high), log2(low / cores), 0.0),
                 "cores_range": [low, high],

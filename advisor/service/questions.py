@@ -190,7 +190,6 @@ def _one_point(advisor: Advisor, component: str, given: float | list[float] | No
 
 def _dimensions(advisor: Advisor, component: str, measure: str) -> int | None:
     """Return how many predictors a component has; None where nobody knows, for it has no support points."""
-    advisor.flush()
     components = advisor.components
-    found = components.supports.find(components.slot(component, measure))
+    found = components.learners.find(components.slot(component, measure))
     return None if found is None else found[0].axes - 1

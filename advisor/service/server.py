@@ -17,7 +17,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from advisor import __version__, kernels
-from advisor.engine import Engine, use_compiled
+from advisor.engine import Engine
 from advisor.errors import AdvisorError
 from advisor.service import listeners
 from advisor.service.committer import Committer
@@ -37,7 +37,6 @@ SWEEP_MAX_S = 5.0
 # each 700, costs more than to decode them (coalesced singles 1.4 instead of 3.4 times the per-row service).
 GC_OBJECTS = 100_000
 DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
-_COMPILING = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,36 +151,12 @@ def _hub(config: Config, store: Store | None) -> Hub:
     return Hub(config, engine, committer, Producers(engine.producers), heavy, measures)
 
 
-def compiling() -> bool:
-    """Return whether a compiler still runs in this process, for a service that has stopped: Python would wait for it."""
-    return _COMPILING.is_set()
-
-
-def _compile_all() -> bool:
-    _COMPILING.set()
-    try:
-        return use_compiled()
-    finally:
-        _COMPILING.clear()
-
-
 def _told(source: kernels.Source) -> None:
     """Say that kernels have come, or why they do not."""
     if source.ready:
         event(logging.INFO, "kernels are compiled", source=source.module)
     else:
         event(logging.WARNING, "kernels stay interpreted", source=source.module, reason=source.reason)
-
-
-async def _compile() -> None:
-    """Load or compile the compiled folds beside the loop, seconds on a new machine; until then numpy folds."""
-    try:
-        compiled = await to_thread.run_sync(_compile_all, abandon_on_cancel=True)
-    except Exception as error:  # whatever a compiler meets on a strange machine: numpy folds as well
-        event(logging.WARNING, "folds are not compiled", error=error)
-        return
-    if compiled:
-        event(logging.INFO, "folds are compiled")
 
 
 class _Service:
@@ -206,7 +181,6 @@ class _Service:
                 group.start_soon(self._hub.subscriptions.run)
                 if self._config.compiled:
                     kernels.start(_told)
-                    group.start_soon(_compile)
                 group.start_soon(self._start_work, group)
                 self._hub.spawn = self._spawn
                 if self._http is not None:

@@ -1,10 +1,10 @@
-"""Rows that `Advisor.observe` took one by one, checked, waiting to be folded together."""
+"""The fields of one row, checked one by one: what `Advisor.observe` takes beside plain numbers."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Container, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from advisor.domain.observations import Columns, ComponentNames, bound_text, mea
 from advisor.engine.checks import check_kinds, is_number
 from advisor.errors import InvalidValue
 
-PENDING_ROWS_MAX = 1_024  # a fold of a thousand rows costs little more than a fold of one
 # Fields that say where a row ran among others: (what stands for none, type) of their columns.
 TRAVEL: Mapping[str, tuple[Any, Any]] = {
     "network": (vectors.NONE_NAMED, np.int64),
@@ -23,15 +22,6 @@ TRAVEL: Mapping[str, tuple[Any, Any]] = {
     "replica": (vectors.ABSENT_U64, np.uint64),
     "active_cores": (np.nan, np.float64),
 }
-
-
-class More(NamedTuple):
-    """What a row has beyond its plain values: checked, in normal form."""
-
-    further: tuple[float, ...] = ()
-    machine: str | None = None
-    measures: Mapping[str, float] = {}
-    travel: Mapping[str, Any] = {}
 
 
 def point_of(predictor: Any, dimensions: Any = None) -> tuple[float, ...]:
@@ -116,96 +106,35 @@ def _identity(name: str, value: Any) -> int:
     return number
 
 
-def more_of(further: Sequence[float], machine: Any, measures: Any, travel: Mapping[str, Any] | None = None) -> More:
-    """Return what a row has beyond its plain values.
+def columns_of_row(
+    component: str, point: tuple[float, ...], cores: float, elapsed_s: float, count: int, ok: bool, running: bool,
+    machine: Any, measures: Any, travel: Mapping[str, Any],
+) -> Columns:  # fmt: skip
+    """Return one checked row as columns: one that names more than a predictor, cores and a time, or a component that is new.
 
     Raises
     ------
     InvalidValue
     """
-    return More(
-        tuple(further),
-        None if machine is None else checked_name("machine", machine),
-        {} if measures is None else measures_of(measures),
-        travel_of(travel) if travel else {},
+    machine = None if machine is None else checked_name("machine", machine)
+    measured = {} if measures is None else measures_of(measures)
+    found: dict[str, Any] = {}
+    for name, value in travel_of(travel).items():
+        if name == "network":
+            found["networks"], value = (value,), 0  # noqa: PLW2901 - the column numbers the names beside it
+        found[name] = np.array([value], TRAVEL[name][1])
+    return Columns(
+        ComponentNames([component]),
+        np.zeros(1, np.int64),
+        np.array([point[0]]),
+        np.array([cores]),
+        np.array([elapsed_s]),
+        count=None if count == 1 else np.array([count], np.int64),
+        ok=None if ok else np.zeros(1, np.bool_),
+        running=np.ones(1, np.bool_) if running else None,
+        further=vectors.further_of({0: point[1:]}, 1) if len(point) > 1 else None,
+        machine=None if machine is None else np.zeros(1, np.int64),
+        machines=() if machine is None else (machine,),
+        measures=vectors.measured({name: np.array([value]) for name, value in measured.items()}),
+        **found,
     )
-
-
-class Pending:
-    """A bounded list of checked rows."""
-
-    __slots__ = ("_more", "_number", "_rows")
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, float, float, float, int, bool, bool]] = []
-        self._number: dict[str, int] = {}
-        self._more: dict[int, More] = {}
-
-    def add(
-        self,
-        component: str,
-        x: float,
-        p: float,
-        t: float,
-        count: int,
-        ok: bool,
-        running: bool,
-        more: More | None = None,
-    ) -> bool:
-        """Take a row; True when it is time to fold."""
-        if more is not None:
-            self._more[len(self._rows)] = more
-        self._rows.append((self._number.setdefault(component, len(self._number)), x, p, t, count, ok, running))
-        return len(self._rows) >= PENDING_ROWS_MAX
-
-    def new_names(self, known: Container[str]) -> list[str]:
-        """Return the waiting names that are not in `known`."""
-        return [name for name in self._number if name not in known]
-
-    def take(self) -> Columns | None:
-        """Return the waiting rows in order, and wait for none."""
-        if not self._rows:
-            return None
-        index, x, p, t, count, ok, running = zip(*self._rows, strict=True)
-        columns = Columns(
-            ComponentNames(list(self._number)),
-            np.array(index, np.int64),
-            np.array(x),
-            np.array(p),
-            np.array(t),
-            count=None if count.count(1) == len(count) else np.array(count, np.int64),
-            ok=None if all(ok) else np.array(ok, np.bool_),
-            running=np.array(running, np.bool_) if any(running) else None,
-            **(self._more_columns() if self._more else {}),
-        )
-        self.__init__()
-        return columns
-
-    def _more_columns(self) -> dict[str, Any]:
-        n = len(self._rows)
-        machine = np.full(n, vectors.NONE_NAMED, np.int64)
-        machines: dict[str, int] = {}
-        further: dict[int, tuple[float, ...]] = {}
-        networks: dict[str, int] = {}
-        travel: dict[str, Any] = {}
-        measures: dict[str, dict[int, float]] = {}
-        for row, more in self._more.items():
-            if more.further:
-                further[row] = more.further
-            if more.machine is not None:
-                machine[row] = machines.setdefault(more.machine, len(machines))
-            for name, value in more.travel.items():
-                if name not in travel:
-                    absent, kind = TRAVEL[name]
-                    travel[name] = np.full(n, absent, kind)
-                travel[name][row] = networks.setdefault(value, len(networks)) if name == "network" else value
-            for name, value in more.measures.items():
-                measures.setdefault(name, {})[row] = value
-        return {
-            "further": vectors.further_of(further, n),
-            "machine": machine if machines else None,
-            "machines": tuple(machines),
-            "networks": tuple(networks),
-            **travel,
-            "measures": vectors.measured({name: vectors.sparse(values, n) for name, values in measures.items()}),
-        }

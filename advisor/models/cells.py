@@ -1,0 +1,295 @@
+"""Cells of a learner's record: where a run belongs, what it is expected to take, and how it is added. Kernels.
+
+Every function is plain Python over numpy arrays and is compiled as it stands (`advisor.kernels`): the same source, the same
+order of operations, the same bytes. A record is given as its words `r` (float64) and the same memory `n` (int64).
+"""
+
+from __future__ import annotations
+
+from math import floor, sqrt
+
+import numpy as np
+
+from advisor.models.learner_layout import (
+    AT, AXES_MAX, CARRY_MAX, CELLS, FINEST, FREEDOM, KEPT_RUNS, KEY_BITS, MACHINES_MAX, WINSOR, WINSOR_RUNS, ZERO,
+)  # fmt: skip
+from advisor.models.logarithm import LN2, exp2_of, log2_of
+
+SEEN, SEEN_RUNS, COUNT, MACHINES = AT["seen"], AT["seen_runs"], AT["cells"], AT["machines"]
+RELATIVE, ABSOLUTE, LEAST, COARSENESS, MACHINE = (
+    AT[name] for name in ("relative", "absolute", "least", "coarseness", "machine")
+)
+KEY, RUNS, MEAN, SCATTER, WILD, MODEL, CENTRE = (
+    AT[name] for name in ("key", "runs", "mean", "scatter", "wild", "model", "centre")
+)
+PITCHES = np.array([2.0 ** (FINEST - c) / LN2 for c in range(FINEST + 9)])  # places a unit of z, by coarseness
+COARSEST = len(PITCHES) - 1
+NOWHERE = -1
+NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged
+UNKNOWN = np.nan
+
+
+def ln(value):
+    """Return the natural logarithm, of IEEE operations alone."""
+    return log2_of(value) * LN2
+
+
+def exp(value):
+    """Return e**value, of IEEE operations alone, for abs(value) below 690."""
+    return exp2_of(value / LN2)
+
+
+def log_predictor(x):
+    """Return ln x, `ZERO` for a predictor of 0."""
+    return ln(x) if x > 0.0 else ZERO
+
+
+def bits_of(axes):
+    """Return the bits of one axis in a key: with the machine's three they fit 63."""
+    return KEY_BITS if axes < AXES_MAX else KEY_BITS - 1
+
+
+def key_of(n, axes, z, machine):
+    """Return the key of a point on a record's lattice: its machine's place, then so many bits an axis."""
+    key, bits = machine, bits_of(axes)
+    middle = 1 << (bits - 1)
+    for axis in range(axes):
+        place = 0
+        if z[axis] > ZERO:
+            place = int(floor(z[axis] * PITCHES[n[COARSENESS + axis]] + 0.5)) + middle
+        key = (key << bits) | place
+    return key
+
+
+def cell_with(n, key):
+    """Return the cell of a key, NOWHERE where there is none."""
+    for cell in range(n[COUNT]):
+        if n[KEY + cell] == key:
+            return cell
+    return NOWHERE
+
+
+def nearest(r, n, axes, z, machine, reach):
+    """Return the nearest cell, of the same machine and within `reach`, that the model knows; NOWHERE where there is none."""
+    found, least = NOWHERE, reach * reach
+    for cell in range(n[COUNT]):
+        if r[MODEL + cell] != r[MODEL + cell] or n[KEY + cell] >> (bits_of(axes) * axes) != machine:
+            continue
+        distance = 0.0
+        for axis in range(axes):
+            step = z[axis] - r[CENTRE + axis * CELLS + cell]
+            distance += step * step
+        if distance < least:
+            found, least = cell, distance
+    return found
+
+
+def expected(r, n, axes, z, machine):
+    """Return ln t as the last choice of settings left it: the model at the cell of z, or near it, and its slope from there.
+
+    `UNKNOWN` where no cell within `NEAR_BY` is known.
+    """
+    cell = cell_with(n, key_of(n, axes, z, machine))
+    if cell == NOWHERE or r[MODEL + cell] != r[MODEL + cell]:
+        cell = nearest(r, n, axes, z, machine, NEAR_BY)
+    if cell == NOWHERE:
+        return UNKNOWN
+    found = 0.0
+    for axis in range(axes):
+        at = axis * CELLS + cell
+        found += r[CENTRE + axes * CELLS + at] * (z[axis] - r[CENTRE + at])
+    return r[MODEL + cell] + min(max(found, -CARRY_MAX), CARRY_MAX)
+
+
+def freedom_of(r, n, cell):
+    """Return the degrees of freedom of a cell's scatter: its rows, of which runs are more where rows have counts, less one."""
+    rows = r[RUNS + cell]
+    if n[SEEN] > 0:
+        rows *= n[SEEN] / r[SEEN_RUNS]
+    return max(rows - 1.0, 0.0)
+
+
+def variance_of_run(r, n, cell, time):
+    """Return the variance of one run of the given mean time in a cell, from the noise law and the cell's own scatter."""
+    law = r[RELATIVE] * time * time + r[ABSOLUTE]
+    return (FREEDOM * law + r[SCATTER + cell]) / (FREEDOM + freedom_of(r, n, cell))
+
+
+def add_run(r, n, axes, z, t, count, machine):
+    """Add a run of mean time t, standing for `count` runs, to its cell; a new cell may make all of them coarser.
+
+    A run beside its cell's centre is carried there along the model before it is averaged; so is the cell, to its new centre.
+    """
+    key = key_of(n, axes, z, machine)
+    cell = cell_with(n, key)
+    while cell == NOWHERE:
+        if n[COUNT] < CELLS:
+            open_cell(r, n, axes, key, z, t, count, machine)
+            return
+        coarsen(r, n, axes)
+        key = key_of(n, axes, z, machine)
+        cell = cell_with(n, key)
+    slopes = CENTRE + axes * CELLS
+    share = count / (r[RUNS + cell] + count)
+    aside, moved = 0.0, 0.0
+    for axis in range(axes):
+        at = axis * CELLS + cell
+        step = z[axis] - r[CENTRE + at]
+        aside += r[slopes + at] * step
+        moved += r[slopes + at] * step * share
+        r[CENTRE + at] += step * share
+    if aside != 0.0:
+        moved = min(max(moved, -CARRY_MAX), CARRY_MAX)
+        t *= exp(min(max(moved - aside, -CARRY_MAX), CARRY_MAX))
+        factor = exp(moved)
+        r[MEAN + cell] *= factor
+        r[SCATTER + cell] *= factor * factor
+        r[MODEL + cell] += moved
+    mean = r[MEAN + cell]
+    if r[RUNS + cell] >= WINSOR_RUNS and r[RELATIVE] > 0.0:
+        reach = WINSOR * sqrt(variance_of_run(r, n, cell, mean))
+        t = min(max(t, mean - reach), mean + reach)
+    step = t - mean
+    r[RUNS + cell] += count
+    r[MEAN + cell] += step * share
+    r[SCATTER + cell] += count * step * (t - r[MEAN + cell])
+
+
+def open_cell(r, n, axes, key, z, t, count, machine):
+    """Begin a cell with one run; its slope is that of the nearest cell, its model is not known before the next choice."""
+    beside = nearest(r, n, axes, z, machine, np.inf)
+    cell = n[COUNT]
+    n[COUNT] = cell + 1
+    n[KEY + cell] = key
+    r[RUNS + cell] = count
+    r[MEAN + cell] = t
+    r[SCATTER + cell] = 0.0
+    r[WILD + cell] = 0.0
+    r[MODEL + cell] = UNKNOWN
+    for axis in range(axes):
+        at = CENTRE + axis * CELLS
+        r[at + cell] = z[axis]
+        r[at + axes * CELLS + cell] = r[at + axes * CELLS + beside] if beside != NOWHERE else 0.0
+
+
+def coarsen(r, n, axes):
+    """Halve the resolution of the axis with the most places (of equals the first), and merge the cells that become one."""
+    widest, most, bits = 0, 0, bits_of(axes)
+    places = (1 << bits) - 1
+    for axis in range(axes):
+        if n[COARSENESS + axis] == COARSEST:
+            continue
+        shift = bits * (axes - 1 - axis)
+        different = 0
+        for cell in range(n[COUNT]):
+            place = (n[KEY + cell] >> shift) & places
+            first = True
+            for before in range(cell):
+                if (n[KEY + before] >> shift) & places == place:
+                    first = False
+                    break
+            if first:
+                different += 1
+        if different > most:
+            widest, most = axis, different
+    n[COARSENESS + widest] += 1
+    gather(r, n, axes)
+
+
+def gather(r, n, axes):
+    """Make all keys again from the cells' centres, in the order of the cells, and merge cells of one key."""
+    z = np.empty(axes)
+    kept = 0
+    for cell in range(n[COUNT]):
+        for axis in range(axes):
+            z[axis] = r[CENTRE + axis * CELLS + cell]
+        key = key_of(n, axes, z, n[KEY + cell] >> (bits_of(axes) * axes))
+        into = NOWHERE
+        for before in range(kept):
+            if n[KEY + before] == key:
+                into = before
+                break
+        if into != NOWHERE:
+            merge_cells(r, axes, into, cell)
+            continue
+        n[KEY + kept] = key
+        if kept != cell:
+            for field in (RUNS, MEAN, SCATTER, WILD, MODEL):
+                r[field + kept] = r[field + cell]
+            for axis in range(2 * axes):
+                r[CENTRE + axis * CELLS + kept] = r[CENTRE + axis * CELLS + cell]
+        kept += 1
+    for cell in range(kept, n[COUNT]):
+        n[KEY + cell] = NOWHERE
+        for field in (RUNS, MEAN, SCATTER, WILD):
+            r[field + cell] = 0.0
+        r[MODEL + cell] = UNKNOWN
+        for axis in range(2 * axes):
+            r[CENTRE + axis * CELLS + cell] = 0.0
+    n[COUNT] = kept
+
+
+def merge_cells(r, axes, into, cell):
+    """Merge a cell into another: both are carried to the common centre along the model."""
+    slopes = CENTRE + axes * CELLS
+    runs = r[RUNS + into] + r[RUNS + cell]
+    share = r[RUNS + cell] / runs
+    one, two = 0.0, 0.0
+    for axis in range(axes):
+        a, b = axis * CELLS + into, axis * CELLS + cell
+        step = r[CENTRE + b] - r[CENTRE + a]
+        one += r[slopes + a] * step * share
+        two -= r[slopes + b] * step * (1.0 - share)
+        r[CENTRE + a] += step * share
+        r[slopes + a] += (r[slopes + b] - r[slopes + a]) * share
+    one, two = min(max(one, -CARRY_MAX), CARRY_MAX), min(max(two, -CARRY_MAX), CARRY_MAX)
+    first, second = exp(one), exp(two)
+    mean, other = r[MEAN + into] * first, r[MEAN + cell] * second
+    gap = other - mean
+    scatter = r[SCATTER + into] * first * first + r[SCATTER + cell] * second * second
+    r[SCATTER + into] = scatter + gap * gap * r[RUNS + into] * share
+    r[MEAN + into] = mean + gap * share
+    r[RUNS + into] = runs
+    r[WILD + into] = 0.0
+    model, beside = r[MODEL + into] + one, r[MODEL + cell] + two
+    if model != model:
+        r[MODEL + into] = beside
+    elif beside == beside:
+        r[MODEL + into] = model + (beside - model) * share
+    else:
+        r[MODEL + into] = model
+
+
+def place_of_machine(n, number):
+    """Return the place of machine `number`, giving it one: 0 where none is named, the last is shared when all are taken."""
+    if number < 0:
+        return 0
+    used = n[MACHINES]
+    for place in range(1, used + 1):
+        if n[MACHINE + place] == number:
+            return place
+    if used + 1 < MACHINES_MAX:
+        n[MACHINE + used + 1] = number
+        n[MACHINES] = used + 1
+        return used + 1
+    return MACHINES_MAX - 1
+
+
+def carry_level(r, n, log_ratio):
+    """Carry all cells to a new level, t becoming t e**log_ratio, and let them count `KEPT_RUNS` together."""
+    factor = exp(log_ratio)
+    total = 0.0
+    for cell in range(n[COUNT]):
+        r[MEAN + cell] *= factor
+        r[SCATTER + cell] *= factor * factor
+        r[MODEL + cell] += log_ratio
+        total += r[RUNS + cell]
+    if total > KEPT_RUNS:
+        fade(r, n, KEPT_RUNS / total)
+
+
+def fade(r, n, keep):
+    """Let all cells count the share `keep` of what they did."""
+    for cell in range(n[COUNT]):
+        r[RUNS + cell] *= keep
+        r[SCATTER + cell] *= keep

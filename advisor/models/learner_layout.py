@@ -1,0 +1,132 @@
+"""The learner's record of a component: what it keeps, and what it believes before it has seen a run.
+
+A run is a point z = (ln x_1, .., ln x_d, ln p) with its elapsed time t. Runs are kept as at most `CELLS` cells of a lattice over
+z: a cell has the *arithmetic* mean of its times, which is right under any noise of mean zero. Everything else of a record is
+chosen from the cells at geometric counts of rows. All figures below are beliefs about run times in general; none is fitted to
+a data set.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.models.records import Field, RecordTable
+
+Floats = NDArray[np.float64]
+
+AXES_MAX = 5  # four predictors and the cores
+CELLS = 38  # a solution costs O(CELLS**3); 48 were no better on public tables, and twice as dear
+LANES = 4  # settings of the covariance side by side: four doubles are one vector of the processor
+MACHINES_MAX = 8  # machines told apart, in three bits of a key; the last place stands for all further ones
+
+# The lattice: places of 2**(coarseness - FINEST) in log2, 13 bits an axis: log2 from -60 to 60 fits. Five axes have 12 bits and
+# begin half as fine.
+FINEST = 6  # 1 %: 47 and 48 cores are two places
+KEY_BITS = 13
+ZERO = -42.0  # ln of a predictor of 0: below that of the least positive one, 2**-60
+ZERO_BELOW = 1.3862943611198906  # where a predictor of 0 stands: a factor of 4 below the least positive one seen
+
+# The mean of ln t before any run: slopes of 1/2 in each predictor and -1/2 in cores, each give or take 1/2.
+LEVEL_VARIANCE = 25.0
+SLOPE = 0.5
+SLOPE_SD = 0.5
+SERIAL_SHARES = (0.03, 0.3)  # f of Amdahl's saturation ln(f + (1 - f) / p): where curves bend
+SERIAL_SD = 1.0
+# Corrections that no simple form tells: Wendland's functions of these radii (a factor of 8, of 1800), variance by lane.
+NEAR_RADIUS, FAR_RADIUS = 2.1, 7.5
+BENDS = np.array([0.09, 0.09, 0.09, 0.0])  # variance of the squares: a slope that changes by 0.3 a factor e
+NEAR = np.array([0.0, 0.04, 0.0, 0.0])
+FAR = np.array([0.01, 0.0, 0.36, 0.36])
+MACHINE_VARIANCE = 0.25  # of a machine's factor: two thirds lie between 0.6 and 1.65
+
+# The noise of one run: variance s**2 f**2 + tau**2.
+RUN_SD = 0.1  # s before there are repeats ...
+RUN_SD_RUNS = 0.3  # ... which counts as so many runs
+RUN_SD_LEAST = 1e-4
+FREEDOM = 4.0  # of the Student weight of a cell's own scatter: one two-valued cell cannot set the noise
+NOISE_ROUNDS = 8
+NUGGET = 1e-8  # of a variance of ln t: rounding
+
+WILD = 16.0  # squared leave-one-out errors beyond, in variances, are of wild cells
+WILD_CELLS = 5  # fewer cannot tell which of them is wild
+WILD_ROUNDS = 3
+WINSOR = 5.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there
+WINSOR_RUNS = 4.0
+STEEPEST = 4.0  # log-slope along which runs are carried inside a cell
+CARRY_MAX = 5.0  # of ln t, by one carry
+
+# Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes.
+RISE_IN_PREDICTOR = 3.0
+RISE_IN_CORES = 0.5  # above the counts seen; below them time falls as 1/p at most
+BEYOND = 0.7  # of ln t, above the longest and below the shortest cell
+
+# Interval: half-widths, in standard deviations, tracked at these levels. A little wider than a normal's at first.
+LEVELS = np.array([0.5, 0.8, 0.9, 0.99])
+WIDTHS = np.array([0.74, 1.40, 1.80, 2.82])
+WIDTH_RATE = 2.0  # a score moves ln(width) by this times its share
+WIDTH_SHARE_LEAST = 0.05
+WIDTH_ROWS = 6.0  # of scores that the first widths are worth
+WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
+
+# Schedules, by a component's own rows alone: nothing depends on batch, clock, load or what was asked.
+SETTLED_EVERY = 64  # rows up to which settings are chosen at 1, 2, 3, 4, 6, 8, 12, ..; beyond, at each power of two
+FIRST_SCORED = 6
+
+KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shape to lean on, soon outweighed
+RUNS_LEAST = 1e-6  # cells that count less than this together are none
+
+
+def fields_of(axes: int) -> tuple[Field, ...]:
+    """Return (field, words, kind, value of an empty record) over `axes` axes; kinds "f" float64 and "i" int64."""
+    return (
+        ("component", 1, "i", -1),  # slot in the base table that the record belongs to; -1: free
+        ("seen", 1, "i", 0),  # rows learned since it began: the schedules count these
+        ("cells", 1, "i", 0),  # in use
+        ("pin", 1, "i", 0),  # model that answers: 0 the learner, else 1 + its place in the list of pins
+        ("machines", 1, "i", 0),  # told apart
+        ("scores", 1, "i", 0),  # rows predicted before they were learned
+        ("covered", 1, "i", 0),  # of them, those within the 90 % interval
+        ("error", 1, "f", 0),  # sum |t - prediction| / t over the scored rows
+        ("bias", 1, "f", 0),  # sum (prediction - t) / t over them
+        ("seen_runs", 1, "f", 0),  # runs that the seen rows stand for: more than rows where these have counts
+        ("relative", 1, "f", 0),  # s**2 of the noise; 0: not chosen yet
+        ("absolute", 1, "f", 0),  # tau**2 of the noise, seconds squared
+        ("share", LANES, "f", 0),  # weights of the settings
+        ("width", LANES, "f", 0),  # half-widths at LEVELS, in standard deviations
+        ("least", AXES_MAX - 1, "f", np.inf),  # ln of the least positive value of each predictor
+        ("coarseness", AXES_MAX, "i", int(axes == AXES_MAX)),
+        ("machine", MACHINES_MAX, "i", -1),  # numbers of the machines told apart
+        # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a wild
+        # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.
+        ("key", CELLS, "i", -1),
+        ("runs", CELLS, "f", 0),
+        ("mean", CELLS, "f", 0),
+        ("scatter", CELLS, "f", 0),
+        ("wild", CELLS, "f", 0),
+        ("model", CELLS, "f", np.nan),
+        ("centre", CELLS * axes, "f", 0),
+        ("slope", CELLS * axes, "f", 0),
+    )
+
+
+def _starts() -> dict[str, int]:
+    found: dict[str, int] = {}
+    start = 0
+    for name, words, _, _ in fields_of(2):
+        found[name] = start
+        start += words
+    return found
+
+
+AT = _starts()  # first word of each field, equal for all numbers of axes but for "slope", which is axes * CELLS behind "centre"
+
+
+class LearnerTable(RecordTable):
+    """Records of `size` components over the same number of axes."""
+
+    __slots__ = ("axes",)
+
+    def __init__(self, axes: int, size: int = 0) -> None:
+        self.axes = axes
+        super().__init__(fields_of(axes), f"learner-1-{axes}", size)

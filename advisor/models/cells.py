@@ -11,7 +11,7 @@ from math import floor, sqrt
 import numpy as np
 
 from advisor.models.learner_layout import (
-    AT, AXES_MAX, CARRY_MAX, CELLS, FINEST, FREEDOM, KEPT_RUNS, KEY_BITS, MACHINES_MAX, WINSOR, WINSOR_RUNS, ZERO,
+    AT, AXES_MAX, CARRY_MAX, CELLS, FINEST, FREEDOM, KEPT_RUNS, KEY_BITS, MACHINES_MAX, STEEPEST, WINSOR, WINSOR_RUNS, ZERO,
 )  # fmt: skip
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 
@@ -27,6 +27,10 @@ COARSEST = len(PITCHES) - 1
 NOWHERE = -1
 NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged
 UNKNOWN = np.nan
+# A word of `slope` has the slope of ln t above, its curvature in the low bits: a centre that moves by little still turns it.
+CURVATURE_BITS = 20
+CURVATURE_HALF, CURVATURE_MASK = 1 << (CURVATURE_BITS - 1), (1 << CURVATURE_BITS) - 1
+CURVATURE_UNIT, SLOPE_UNIT = 2.0**-12, 2.0**-32
 
 
 def ln(value):
@@ -84,6 +88,34 @@ def nearest(r, n, axes, z, machine, reach):
     return found
 
 
+def curvature_of(word):
+    """Return the curvature in a word of `slope`: its low `CURVATURE_BITS`."""
+    return (((word + CURVATURE_HALF) & CURVATURE_MASK) - CURVATURE_HALF) * CURVATURE_UNIT
+
+
+def slope_of(word):
+    """Return the slope in a word of `slope`: above its low `CURVATURE_BITS`."""
+    return ((word + CURVATURE_HALF) >> CURVATURE_BITS) * SLOPE_UNIT
+
+
+def packed(slope, curvature):
+    """Return slope and curvature of ln t along one axis in one word, each bounded."""
+    slope = min(max(slope, -STEEPEST), STEEPEST)
+    curvature = min(max(curvature, -STEEPEST), STEEPEST)
+    return (int(floor(slope / SLOPE_UNIT + 0.5)) << CURVATURE_BITS) + int(floor(curvature / CURVATURE_UNIT + 0.5))
+
+
+def rise(r, n, axes, cell, z):
+    """Return by how much ln t changes from a cell's centre to z: slope and curvature along each axis."""
+    found = 0.0
+    for axis in range(axes):
+        at = CENTRE + axis * CELLS + cell
+        step = z[axis] - r[at]
+        word = n[at + axes * CELLS]
+        found += (slope_of(word) + 0.5 * curvature_of(word) * step) * step
+    return min(max(found, -CARRY_MAX), CARRY_MAX)
+
+
 def expected(r, n, axes, z, machine):
     """Return ln t as the last choice of settings left it: the model at the cell of z, or near it, and its slope from there.
 
@@ -94,11 +126,7 @@ def expected(r, n, axes, z, machine):
         cell = nearest(r, n, axes, z, machine, NEAR_BY)
     if cell == NOWHERE:
         return UNKNOWN
-    found = 0.0
-    for axis in range(axes):
-        at = axis * CELLS + cell
-        found += r[CENTRE + axes * CELLS + at] * (z[axis] - r[CENTRE + at])
-    return r[MODEL + cell] + min(max(found, -CARRY_MAX), CARRY_MAX)
+    return r[MODEL + cell] + rise(r, n, axes, cell, z)
 
 
 def freedom_of(r, n, cell):
@@ -129,16 +157,19 @@ def add_run(r, n, axes, z, t, count, machine):
         coarsen(r, n, axes)
         key = key_of(n, axes, z, machine)
         cell = cell_with(n, key)
-    slopes = CENTRE + axes * CELLS
     share = count / (r[RUNS + cell] + count)
-    aside, moved = 0.0, 0.0
+    aside = rise(r, n, axes, cell, z)
+    moved = 0.0
     for axis in range(axes):
-        at = axis * CELLS + cell
-        step = z[axis] - r[CENTRE + at]
-        aside += r[slopes + at] * step
-        moved += r[slopes + at] * step * share
-        r[CENTRE + at] += step * share
-    if aside != 0.0:
+        at = CENTRE + axis * CELLS + cell
+        step = (z[axis] - r[at]) * share
+        word = n[at + axes * CELLS]
+        slope, curvature = slope_of(word), curvature_of(word)
+        moved += (slope + 0.5 * curvature * step) * step
+        r[at] += step
+        if step != 0.0:
+            n[at + axes * CELLS] = packed(slope + curvature * step, curvature)
+    if aside != 0.0 or moved != 0.0:
         moved = min(max(moved, -CARRY_MAX), CARRY_MAX)
         t *= exp(min(max(moved - aside, -CARRY_MAX), CARRY_MAX))
         factor = exp(moved)
@@ -169,7 +200,7 @@ def open_cell(r, n, axes, key, z, t, count, machine):
     for axis in range(axes):
         at = CENTRE + axis * CELLS
         r[at + cell] = z[axis]
-        r[at + axes * CELLS + cell] = r[at + axes * CELLS + beside] if beside != NOWHERE else 0.0
+        n[at + axes * CELLS + cell] = n[at + axes * CELLS + beside] if beside != NOWHERE else 0
 
 
 def coarsen(r, n, axes):
@@ -210,7 +241,7 @@ def gather(r, n, axes):
                 into = before
                 break
         if into != NOWHERE:
-            merge_cells(r, axes, into, cell)
+            merge_cells(r, n, axes, into, cell)
             continue
         n[KEY + kept] = key
         if kept != cell:
@@ -229,19 +260,23 @@ def gather(r, n, axes):
     n[COUNT] = kept
 
 
-def merge_cells(r, axes, into, cell):
+def merge_cells(r, n, axes, into, cell):
     """Merge a cell into another: both are carried to the common centre along the model."""
-    slopes = CENTRE + axes * CELLS
     runs = r[RUNS + into] + r[RUNS + cell]
     share = r[RUNS + cell] / runs
     one, two = 0.0, 0.0
     for axis in range(axes):
-        a, b = axis * CELLS + into, axis * CELLS + cell
-        step = r[CENTRE + b] - r[CENTRE + a]
-        one += r[slopes + a] * step * share
-        two -= r[slopes + b] * step * (1.0 - share)
-        r[CENTRE + a] += step * share
-        r[slopes + a] += (r[slopes + b] - r[slopes + a]) * share
+        a, b = CENTRE + axis * CELLS + into, CENTRE + axis * CELLS + cell
+        gap = r[b] - r[a]
+        step, back = gap * share, gap * (share - 1.0)
+        mine, theirs = n[a + axes * CELLS], n[b + axes * CELLS]
+        first, bend = slope_of(mine), curvature_of(mine)
+        second, other = slope_of(theirs), curvature_of(theirs)
+        one += (first + 0.5 * bend * step) * step
+        two += (second + 0.5 * other * back) * back
+        r[a] += step
+        first, second = first + bend * step, second + other * back
+        n[a + axes * CELLS] = packed(first + (second - first) * share, bend + (other - bend) * share)
     one, two = min(max(one, -CARRY_MAX), CARRY_MAX), min(max(two, -CARRY_MAX), CARRY_MAX)
     first, second = exp(one), exp(two)
     mean, other = r[MEAN + into] * first, r[MEAN + cell] * second

@@ -193,7 +193,7 @@ def merge_cells_of(learners, place, other, there, axes):
             r[field + own] = v[field + cell]
         for axis in range(axes):
             r[CENTRE + axis * CELLS + own] = z[axis]
-            r[slopes + axis * CELLS + own] = v[slopes + axis * CELLS + cell]
+            n[slopes + axis * CELLS + own] = m[slopes + axis * CELLS + cell]
         n[COUNT] = own + 1
         gather(r, n, axes)
     n[SEEN] += m[SEEN]

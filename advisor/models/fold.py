@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from advisor import kernels
 from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
-from advisor.models.cells import SEEN, SEEN_RUNS, carry_level, expected, log_predictor, place_of_machine
+from advisor.models.cells import SEEN, SEEN_RUNS, UNKNOWN, carry_level, expected, log_predictor, place_of_machine
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
 from advisor.models.drift import CHANGED, REACH, WITHIN, bound_of, carry, change, restart, test_row
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS
@@ -23,7 +23,7 @@ from advisor.models.learner import answer, learn
 from advisor.models.learner_layout import AXES_MAX, BENDS, CELLS, FAR, LANES, NEAR, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.process import (
-    CELLS_USED, FRAME_WORDS, SHARE, pair, point_rows, predict, refresh, settle, stand_at, whiten,
+    CELLS_USED, DOUBT, FRAME_WORDS, SHARE, pair, point_rows, predict, refresh, settle, stand_at, whiten,
 )  # fmt: skip
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import FEATURES, TRUST, W_COEFFICIENTS, judge_rows, knows, solve_weighting, weigh
@@ -82,6 +82,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         place_logs(point, axes)
         machine = place_of_machine(m, machine)
     found, wild, learned, reference = WITHIN, False, t, t
+    model = expected(r, m, axes, z, machine) if has else UNKNOWN
     if n[ROWS] - n[START] < FIRST_SOLVE:
         n[UNSCORED] += 1
     else:
@@ -89,7 +90,6 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         w[ERROR] += abs(1.0 - weighed / t)
         residual, known = 0.0, False
         if has:
-            model = expected(r, m, axes, z, machine)
             known = model == model
             if known:
                 residual = log2_of(t) - model / LN2
@@ -113,7 +113,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
     n[ROWS] += 1
     n[EXTRA_RUNS] += int(count) - 1
     if has:
-        learn(r, m, axes, z, t, count, machine, wild, solution, scratch, out)
+        learn(r, m, axes, z, t, count, machine, wild, model, solution, scratch, out)
     ratio = 0.0
     if found == CHANGED:
         ratio = change(w, n)
@@ -269,6 +269,7 @@ def predict_points(learners, place, axes, predictors, cores, machine, want_varia
         point[axes - 1] = cores[i]
         place_logs(point, axes)
         predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], machine, want_variance, out[i])
+        out[i, 1] *= learners[place, DOUBT]
 
 
 class Room(NamedTuple):

@@ -9,14 +9,17 @@ from __future__ import annotations
 from math import sqrt
 
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
-from advisor.models.cells import ABSOLUTE, LEAST, RELATIVE, SEEN, SEEN_RUNS, add_run, exp, ln
+from advisor.models.cells import (
+    ABSOLUTE, LEAST, MEAN, NOWHERE, RELATIVE, RUNS, SEEN, SEEN_RUNS, add_run, cell_with, exp, key_of, ln, variance_of_run,
+)  # fmt: skip
 from advisor.models.learner_layout import (
-    AT, CELLS, FIRST_SCORED, LANES, LEVELS, SETTLED_EVERY, WIDTH_MAX, WIDTH_RATE, WIDTH_ROWS, WIDTH_SHARE_LEAST, WIDTHS, ZERO,
+    AT, FIRST_SCORED, LANES, LEVELS, RUN_SD_TOLD, SETTLED_EVERY, WIDTH_MAX, WIDTH_RATE, WIDTH_ROWS, WIDTH_SHARE_LEAST, WIDTHS, ZERO,
 )  # fmt: skip
 from advisor.models.logarithm import LN2
-from advisor.models.process import AXES, HIGHS, LOWS, SHARE, predict, refresh, settle
+from advisor.models.process import AXES, DOUBT, HIGHS, LOWS, SHARE, predict, refresh, settle
 
 SCORES, COVERED, ERROR, BIAS, WIDTH = (AT[name] for name in ("scores", "covered", "error", "bias", "width"))
+LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)
 LEVEL_TOLD = 2  # of LEVELS: the one whose coverage is counted
 
 
@@ -29,26 +32,33 @@ def settles_at(row):
 
 
 def scores_at(row):
-    """Return True where a row is predicted before it is learned: all up to 16, then 8 to 16 a doubling of rows."""
-    if row < FIRST_SCORED:
+    """Return True where a row is predicted before it is learned: all up to 16, then every fourth.
+
+    From `SETTLED_EVERY` rows on every row is scored by what its cell says: a solution a row would be dear.
+    """
+    if row < FIRST_SCORED or row > SETTLED_EVERY:
         return False
-    pause = 1
-    while row > 16 * pause:
-        pause *= 2
-    return row % pause == 0
+    return row <= 16 or row % 4 == 0
 
 
-def learn(r, n, axes, z, t, count, machine, wild, solution, scratch, out):
+def learn(r, n, axes, z, t, count, machine, wild, model, solution, scratch, out):
     """Learn one run: score it where its number is due, add it to its cell, choose settings where the number is due.
 
-    A `wild` run is counted and scored, and not added.
+    `wild`: the run is counted and scored, and not added. `model`: ln t as `cells.expected` has it, UNKNOWN where it has not.
     """
     row = n[SEEN] + 1
     if scores_at(row):
         refresh(r, n, axes, solution, scratch)
         frame, points, root, alpha = solution
         predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
-        score(r, n, out[0], out[1], t, wild)
+        score(r, n, out[0], out[1] * r[DOUBT], t, wild)
+    elif row > SETTLED_EVERY and model == model:
+        # The mean of the cell is known as well as its own runs tell it.
+        cell = cell_with(n, key_of(n, axes, z, machine))
+        variance = 0.0
+        if cell != NOWHERE:
+            variance = variance_of_run(r, n, cell, r[MEAN + cell]) / (r[MEAN + cell] * r[MEAN + cell] * r[RUNS + cell])
+        score(r, n, model, min(variance, 1.0), t, wild)
     for axis in range(axes - 1):
         if z[axis] > ZERO:
             r[LEAST + axis] = min(r[LEAST + axis], z[axis])
@@ -60,9 +70,16 @@ def learn(r, n, axes, z, t, count, machine, wild, solution, scratch, out):
         settle(r, n, axes, solution, scratch)
 
 
-def noise_at(r, mean):
-    """Return the variance of one run's ln t about a mean ln t."""
-    return r[RELATIVE] + r[ABSOLUTE] * exp(min(max(-2.0 * mean, -600.0), 600.0))
+def down(time, spread, absolute, reach):
+    """Return the lower end of an interval: factors of e**(-reach spread) and `reach` timer errors, as variances add."""
+    factor = time * (1.0 - exp(max(-reach * spread, -WIDTH_MAX)))
+    return time - sqrt(factor * factor + reach * reach * absolute)
+
+
+def up(time, spread, absolute, reach):
+    """Return the upper end of an interval, see `down`."""
+    factor = time * (exp(min(reach * spread, WIDTH_MAX)) - 1.0)
+    return time + sqrt(factor * factor + reach * reach * absolute)
 
 
 def score(r, n, mean, variance, t, wild):
@@ -71,39 +88,36 @@ def score(r, n, mean, variance, t, wild):
     if made == 0:
         for level in range(len(LEVELS)):
             r[WIDTH + level] = WIDTHS[level]
-    miss = ln(t) - mean
-    distance = abs(miss) / sqrt(variance + noise_at(r, mean))
-    if distance <= r[WIDTH + LEVEL_TOLD]:
-        n[COVERED] += 1
-    if not wild:
-        step = WIDTH_RATE * max(1.0 / (made + WIDTH_ROWS), WIDTH_SHARE_LEAST)
-        for level in range(len(LEVELS)):
-            beyond = 1.0 if distance > r[WIDTH + level] else 0.0
-            r[WIDTH + level] *= exp(step * (beyond - (1.0 - LEVELS[level])))
-    ratio = exp(min(max(-miss, -40.0), 40.0))
-    r[ERROR] += abs(1.0 - ratio)
-    r[BIAS] += ratio - 1.0
+    mean = min(max(mean, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
+    time, spread = exp(mean), sqrt(variance + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
+    step = WIDTH_RATE * max(1.0 / (made + WIDTH_ROWS), WIDTH_SHARE_LEAST)
+    for level in range(len(LEVELS)):
+        reach = r[WIDTH + level]
+        beyond = t > up(time, spread, r[ABSOLUTE], reach) or t < down(time, spread, r[ABSOLUTE], reach)
+        if level == LEVEL_TOLD and not beyond:
+            n[COVERED] += 1
+        if not wild:
+            r[WIDTH + level] *= exp(step * ((1.0 if beyond else 0.0) - (1.0 - LEVELS[level])))
+    r[ERROR] += abs(1.0 - time / t)
+    r[BIAS] += time / t - 1.0
     n[SCORES] = made + 1
 
 
 def answer(r, frame, points, root, alpha, scratch, z, machine, reach, longest, out):
     """Fill `out` with elapsed_s, low_s, high_s of one run at z, and the distance outside what was seen in log2.
 
-    E[t] = e**mean, for the mean is of the arithmetic means; the interval is e**(mean +- reach sd), sd**2 being the mean's
-    variance and one run's noise. `longest`: a run was still running after so many seconds; 0 where none was.
+    E[t] = e**mean, for the mean is of the arithmetic means; the interval is of `down` and `up`, of the mean's variance and one
+    run's noise. `longest`: a run was still running after so many seconds; 0 where none was.
     """
     predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
     mean = min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX)
-    half = min(reach * sqrt(out[1] + noise_at(r, mean)), WIDTH_MAX)
+    time, spread = exp(mean), sqrt(out[1] * r[DOUBT] + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
     outside = 0.0
     axes = int(frame[AXES])
     for axis in range(axes):
         at = z[axis] if z[axis] > ZERO else frame[LOWS + axis]
         outside += max(frame[LOWS + axis] - at, at - frame[HIGHS + axis], 0.0)
-    out[0] = exp(mean)
-    out[1] = exp(max(mean - half, LN_ELAPSED_MIN))
-    out[2] = max(exp(min(mean + half, LN_ELAPSED_MAX)), longest)
+    out[0] = time
+    out[1] = min(max(down(time, spread, r[ABSOLUTE], reach), ELAPSED_MIN_S), time)
+    out[2] = max(min(up(time, spread, r[ABSOLUTE], reach), ELAPSED_MAX_S), longest)
     out[3] = outside / LN2
-
-
-LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)

@@ -44,6 +44,7 @@ MACHINE_VARIANCE = 0.25  # of a machine's factor: two thirds lie between 0.6 and
 RUN_SD = 0.1  # s before there are repeats ...
 RUN_SD_RUNS = 0.3  # ... which counts as so many runs
 RUN_SD_LEAST = 1e-4
+RUN_SD_TOLD = 0.01  # of an interval: no run is promised to less than 1 %, times the width that scores have found
 FREEDOM = 4.0  # of the Student weight of a cell's own scatter: one two-valued cell cannot set the noise
 NOISE_ROUNDS = 8
 NUGGET = 1e-8  # of a variance of ln t: rounding
@@ -51,9 +52,10 @@ NUGGET = 1e-8  # of a variance of ln t: rounding
 WILD = 16.0  # squared leave-one-out errors beyond, in variances, are of wild cells
 WILD_CELLS = 5  # fewer cannot tell which of them is wild
 WILD_ROUNDS = 3
+DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 WINSOR = 5.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there
 WINSOR_RUNS = 4.0
-STEEPEST = 4.0  # log-slope along which runs are carried inside a cell
+STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
 CARRY_MAX = 5.0  # of ln t, by one carry
 
 # Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes.
@@ -65,7 +67,7 @@ BEYOND = 0.7  # of ln t, above the longest and below the shortest cell
 LEVELS = np.array([0.5, 0.8, 0.9, 0.99])
 WIDTHS = np.array([0.74, 1.40, 1.80, 2.82])
 WIDTH_RATE = 2.0  # a score moves ln(width) by this times its share
-WIDTH_SHARE_LEAST = 0.05
+WIDTH_SHARE_LEAST = 0.02
 WIDTH_ROWS = 6.0  # of scores that the first widths are worth
 WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 
@@ -92,6 +94,7 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("seen_runs", 1, "f", 0),  # runs that the seen rows stand for: more than rows where these have counts
         ("relative", 1, "f", 0),  # s**2 of the noise; 0: not chosen yet
         ("absolute", 1, "f", 0),  # tau**2 of the noise, seconds squared
+        ("doubt", 1, "f", 1),  # what the mean's variance is multiplied by: how far cells are from what the others say of them
         ("share", LANES, "f", 0),  # weights of the settings
         ("width", LANES, "f", 0),  # half-widths at LEVELS, in standard deviations
         ("least", AXES_MAX - 1, "f", np.inf),  # ln of the least positive value of each predictor
@@ -106,7 +109,7 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("wild", CELLS, "f", 0),
         ("model", CELLS, "f", np.nan),
         ("centre", CELLS * axes, "f", 0),
-        ("slope", CELLS * axes, "f", 0),
+        ("slope", CELLS * axes, "i", 0),  # and curvature, see `cells.packed`
     )
 
 

@@ -20,16 +20,16 @@ import numpy as np
 
 from advisor.models.cells import (
     ABSOLUTE, CENTRE, COUNT, KEY, LEAST, MEAN, MODEL, RELATIVE, RUNS, SCATTER, SEEN, UNKNOWN, WILD,
-    bits_of, exp, freedom_of, ln, variance_of_run,
+    bits_of, exp, freedom_of, ln, packed, variance_of_run,
 )  # fmt: skip
 from advisor.models.learner_layout import (
-    AT, AXES_MAX, BENDS, BEYOND, CELLS, FAR, FAR_RADIUS, FREEDOM, LANES, LEVEL_VARIANCE, MACHINE_VARIANCE,
+    AT, AXES_MAX, BENDS, BEYOND, CELLS, DOUBT_CELLS, FAR, FAR_RADIUS, FREEDOM, LANES, LEVEL_VARIANCE, MACHINE_VARIANCE,
     MACHINES_MAX, NEAR, NEAR_RADIUS, NOISE_ROUNDS, NUGGET, RISE_IN_CORES, RISE_IN_PREDICTOR, RUN_SD, RUN_SD_LEAST,
-    RUN_SD_RUNS, SERIAL_SD, SERIAL_SHARES, SLOPE, SLOPE_SD, STEEPEST, WILD as WILD_BEYOND, WILD_CELLS, WILD_ROUNDS, ZERO,
+    RUN_SD_RUNS, SERIAL_SD, SERIAL_SHARES, SLOPE, SLOPE_SD, WILD as WILD_BEYOND, WILD_CELLS, WILD_ROUNDS, ZERO,
     ZERO_BELOW,
 )  # fmt: skip
 
-SHARE = AT["share"]
+SHARE, DOUBT = AT["share"], AT["doubt"]
 SERIAL_FEW, SERIAL_MANY = SERIAL_SHARES
 
 # Places in a solution's frame.
@@ -325,7 +325,7 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
     """
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     invert(root, inverse, count)
-    worst = 0.0
+    worst, total, judged = 0.0, DOUBT_CELLS, DOUBT_CELLS
     for cell in range(count):
         precision = 0.0
         for i in range(cell, count):
@@ -335,6 +335,9 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
         errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
         if r[WILD + cell] == 0.0:
             worst = max(worst, errors[1, cell])
+            total += errors[1, cell]
+            judged += 1.0
+    r[DOUBT] = min(total / judged, 1.0)
     changed = False
     noise = further_at(axes) + NOISE
     for cell in range(count):
@@ -407,6 +410,7 @@ def settle(r, n, axes, solution, scratch):
     rows, planes, inverse, errors = scratch
     count = n[COUNT]
     learn_noise(r, n)
+    r[DOUBT] = 1.0
     for cell in range(count):
         r[WILD + cell] = 0.0
     lay_out(r, n, axes, frame, points)
@@ -445,30 +449,32 @@ def tell_cells(r, n, frame, points, alpha, share):
             slope = (SLOPE if axis < axes - 1 else -SLOPE) + SLOPE_SD * frame[STRAIGHT + 1 + axis]
             for other in range(axes):
                 slope += 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + other] * points[bent + other, cell]
-            r[CENTRE + (axes + axis) * CELLS + cell] = slope
-        few, many = frame[STRAIGHT + 1 + axes], frame[STRAIGHT + 2 + axes]
-        inverse = exp(-points[axes - 1, cell])
-        few *= (1.0 - SERIAL_FEW) * inverse / (SERIAL_FEW + (1.0 - SERIAL_FEW) * inverse)
-        many *= (1.0 - SERIAL_MANY) * inverse / (SERIAL_MANY + (1.0 - SERIAL_MANY) * inverse)
-        r[CENTRE + (2 * axes - 1) * CELLS + cell] -= SERIAL_SD * (few + many)
-        for other in range(count):
-            distance = 0.0
-            for axis in range(axes):
+            curvature = 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + axis]
+            if axis == axes - 1:
+                inverse = exp(-points[axis, cell])
+                few = (1.0 - SERIAL_FEW) * inverse / (SERIAL_FEW + (1.0 - SERIAL_FEW) * inverse)
+                many = (1.0 - SERIAL_MANY) * inverse / (SERIAL_MANY + (1.0 - SERIAL_MANY) * inverse)
+                one, two = SERIAL_SD * frame[STRAIGHT + 1 + axes], SERIAL_SD * frame[STRAIGHT + 2 + axes]
+                slope -= one * few + two * many
+                curvature += one * few * (1.0 - few) + two * many * (1.0 - many)
+            for other in range(count):
+                distance = 0.0
+                for each in range(axes):
+                    step = points[each, cell] - points[each, other]
+                    distance += step * step
+                distance = sqrt(distance)
                 step = points[axis, cell] - points[axis, other]
-                distance += step * step
-            # w'(q) of (1 - q)**5 (1 + 5 q) is -30 q (1 - q)**4; over the distance itself it is finite at 0.
-            distance = sqrt(distance)
-            one = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
-            two = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
-            one, two = one * one, two * two
-            pull = points[further + NEAR_PULL, other] * one * one * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
-            pull += points[further + FAR_PULL, other] * two * two * (-30.0 / FAR_RADIUS / FAR_RADIUS)
-            for axis in range(axes):
-                at = CENTRE + (axes + axis) * CELLS + cell
-                r[at] += pull * (points[axis, cell] - points[axis, other])
-        for axis in range(axes):
-            at = CENTRE + (axes + axis) * CELLS + cell
-            r[at] = min(max(r[at], -STEEPEST), STEEPEST)
+                along = 4.0 * step * step / distance if distance > 0.0 else 0.0
+                # w' / d = -30 / R**2 (1 - q)**4; along an axis w'' = -30 / R**2 (1 - q)**3 (1 - q - 4 step**2 / (R d)).
+                q = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
+                pull = points[further + NEAR_PULL, other] * q * q * q * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
+                slope += pull * q * step
+                curvature += pull * (q - along * (1.0 / NEAR_RADIUS))
+                q = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+                pull = points[further + FAR_PULL, other] * q * q * q * (-30.0 / FAR_RADIUS / FAR_RADIUS)
+                slope += pull * q * step
+                curvature += pull * (q - along * (1.0 / FAR_RADIUS))
+            n[CENTRE + (axes + axis) * CELLS + cell] = packed(slope, curvature)
     for cell in range(count, CELLS):
         r[MODEL + cell] = UNKNOWN
 

@@ -145,7 +145,7 @@ class Asking:
         room, table = self.learners.room(found.table.axes), found.table
         place = found.machine(machine)
         longest = self.longest(slot, found)
-        reach = found.reach_at(level)
+        reach, beyond = found.reach_at(level)
         notes = found.notes
         if isinstance(p, float) and (isinstance(x, float) if dimensions == 1 else x.ndim == 1):
             if dimensions == 1:
@@ -154,7 +154,7 @@ class Asking:
                 room.point[:dimensions] = x
             room.point[dimensions] = p
             KERNELS.answer_one(
-                table.words, found.place, table.axes, room.point, place, reach, longest, found.solution, room.scratch,
+                table.words, found.place, table.axes, room.point, place, reach, beyond, longest, found.solution, room.scratch,
                 room.out,
             )  # fmt: skip
             value, low, high, outside = room.out.tolist()
@@ -179,7 +179,7 @@ class Asking:
         out = np.empty((len(cores), 4))
         KERNELS.answer_points(
             table.words, found.place, table.axes, np.array(predictors, np.float64, order="C"),
-            np.array(cores, np.float64), machine, found.reach_at(level), self.longest(slot, found),
+            np.array(cores, np.float64), machine, *found.reach_at(level), self.longest(slot, found),
             found.solution, room.scratch, room.point, out,
         )  # fmt: skip
         value, low, high, outside = out.T

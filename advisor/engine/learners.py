@@ -73,13 +73,14 @@ class Solved(NamedTuple):
     place: int
     solution: tuple[Floats, Floats, Floats, Floats]
     notes: tuple[str, ...]
-    reach: dict[float, float]
+    reach: dict[float, tuple[float, float]]
 
-    def reach_at(self, level: float) -> float:
-        """Return the half-width of an interval."""
+    def reach_at(self, level: float) -> tuple[float, float]:
+        """Return the half-width of an interval inside what was seen, and the least outside: that before any score."""
         found = self.reach.get(level)
         if found is None:
-            found = self.reach[level] = reach_at(self.table.floats("width")[self.place].tolist(), level)
+            tracked = self.table.floats("width")[self.place].tolist()
+            found = self.reach[level] = reach_at(tracked, level), reach_at(WIDTHS.tolist(), level)
         return found
 
     def machine(self, name: str | None) -> int:

@@ -11,7 +11,7 @@ from math import floor, sqrt
 import numpy as np
 
 from advisor.models.learner_layout import (
-    AT, AXES_MAX, CARRY_MAX, CELLS, FINEST, FREEDOM, KEPT_RUNS, KEY_BITS, MACHINES_MAX, STEEPEST, WINSOR, WINSOR_RUNS, ZERO,
+    AT, AXES_MAX, CARRY_MAX, CELLS, FINEST, FREEDOM, KEPT_RUNS, KEY_BITS, MACHINES_MAX, STEEPEST, STEPS, WINSOR, WINSOR_RUNS, ZERO,
 )  # fmt: skip
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 
@@ -22,7 +22,8 @@ RELATIVE, ABSOLUTE, LEAST, COARSENESS, MACHINE = (
 KEY, RUNS, MEAN, SCATTER, WILD, MODEL, CENTRE = (
     AT[name] for name in ("key", "runs", "mean", "scatter", "wild", "model", "centre")
 )
-PITCHES = np.array([2.0 ** (FINEST - c) / LN2 for c in range(FINEST + 9)])  # places a unit of z, by coarseness
+# Places a unit of z, by coarseness.
+PITCHES = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(STEPS * (FINEST + 8) + 1)])
 COARSEST = len(PITCHES) - 1
 NOWHERE = -1
 NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged
@@ -204,7 +205,7 @@ def open_cell(r, n, axes, key, z, t, count, machine):
 
 
 def coarsen(r, n, axes):
-    """Halve the resolution of the axis with the most places (of equals the first), and merge the cells that become one."""
+    """Make the axis with the most places (of equals the first) coarser by a step, and merge the cells that become one."""
     widest, most, bits = 0, 0, bits_of(axes)
     places = (1 << bits) - 1
     for axis in range(axes):

@@ -191,32 +191,32 @@ def settle_one(learners, place, axes, solution, scratch):
     settle(r, r.view(np.int64), axes, solution, scratch)
 
 
-def answer_one(learners, place, axes, point, machine, reach, longest, solution, scratch, out):
+def answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out):
     """Fill `out` (4,) with elapsed_s, low_s, high_s and the distance outside what was seen, at one point.
 
     Parameters
     ----------
     machine : int
         Its place in the record, 0 for one that was not seen, -1 for any of those seen.
-    reach : float
-        Half-width of the interval in standard deviations.
+    reach, beyond : float
+        Half-width of the interval in standard deviations; beyond what was seen it is at least `beyond`.
     longest : float
         Seconds that a run was seen running, where none that ended took so long; else 0.
     """
     frame, points, root, alpha = solution
     place_logs(point, axes)
-    answer(learners[place], frame, points, root, alpha, scratch, point[AXES_MAX:], machine, reach, longest, out)
+    answer(learners[place], frame, points, root, alpha, scratch, point[AXES_MAX:], machine, reach, beyond, longest, out)
 
 
 def answer_points(
-    learners, place, axes, predictors, cores, machine, reach, longest, solution, scratch, point, out
+    learners, place, axes, predictors, cores, machine, reach, beyond, longest, solution, scratch, point, out
 ):  # fmt: skip
     """Fill `out` (n, 4) as `answer_one` does, at predictors (n, d) and cores (n,)."""
     for i in range(len(cores)):
         for axis in range(axes - 1):
             point[axis] = predictors[i, axis]
         point[axes - 1] = cores[i]
-        answer_one(learners, place, axes, point, machine, reach, longest, solution, scratch, out[i])
+        answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out[i])
 
 
 def cross_covariance(
@@ -307,9 +307,9 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "refresh_one", (records, 0, 2, solution, scratch)
     yield "settle_one", (records, 0, 2, solution, scratch)
     yield "predict_points", (records, 0, 2, np.zeros((1, 1)), some, -1, True, solution, scratch, point, rows)
-    yield "answer_one", (records, 0, 2, point, -1, 1.8, 0.0, solution, scratch, out)
+    yield "answer_one", (records, 0, 2, point, -1, 1.8, 1.8, 0.0, solution, scratch, out)
     asked = (records, 0, 2, np.zeros((1, 1)), some)
-    yield "answer_points", (*asked, -1, 1.8, 0.0, solution, scratch, point, rows)
+    yield "answer_points", (*asked, -1, 1.8, 1.8, 0.0, solution, scratch, point, rows)
     white = np.zeros((2, CELLS, LANES))
     yield "cross_covariance", (*asked, np.zeros((1, 1)), some, solution, scratch, point, white, rows)
     yield "judge_rows", (np.zeros((1, FEATURES.stop - FEATURES.start)), some, some, some, np.zeros(1, np.bool_))

@@ -103,20 +103,23 @@ def score(r, n, mean, variance, t, wild):
     n[SCORES] = made + 1
 
 
-def answer(r, frame, points, root, alpha, scratch, z, machine, reach, longest, out):
+def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, longest, out):
     """Fill `out` with elapsed_s, low_s, high_s of one run at z, and the distance outside what was seen in log2.
 
     E[t] = e**mean, for the mean is of the arithmetic means; the interval is of `down` and `up`, of the mean's variance and one
-    run's noise. `longest`: a run was still running after so many seconds; 0 where none was.
+    run's noise. `beyond`: the least reach outside. `longest`: a run was still running after so many seconds; 0 where none was.
     """
     predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
     mean = min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX)
-    time, spread = exp(mean), sqrt(out[1] * r[DOUBT] + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
     outside = 0.0
     axes = int(frame[AXES])
     for axis in range(axes):
         at = z[axis] if z[axis] > ZERO else frame[LOWS + axis]
         outside += max(frame[LOWS + axis] - at, at - frame[HIGHS + axis], 0.0)
+    doubt = r[DOUBT]
+    if outside > 0.0:  # what cells and scores inside have shown is no promise
+        doubt, reach = 1.0, max(reach, beyond)
+    time, spread = exp(mean), sqrt(out[1] * doubt + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
     out[0] = time
     out[1] = min(max(down(time, spread, r[ABSOLUTE], reach), ELAPSED_MIN_S), time)
     out[2] = max(min(up(time, spread, r[ABSOLUTE], reach), ELAPSED_MAX_S), longest)

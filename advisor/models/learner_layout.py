@@ -20,9 +20,10 @@ CELLS = 38  # a solution costs O(CELLS**3); 48 were no better on public tables, 
 LANES = 4  # settings of the covariance side by side: four doubles are one vector of the processor
 MACHINES_MAX = 8  # machines told apart, in three bits of a key; the last place stands for all further ones
 
-# The lattice: places of 2**(coarseness - FINEST) in log2, 13 bits an axis: log2 from -60 to 60 fits. Five axes have 12 bits and
+# The lattice: places of 2**(coarseness / STEPS - FINEST) in log2, 13 bits an axis: log2 from -60 to 60 fits. Five axes have 12 bits and
 # begin half as fine.
 FINEST = 6  # 1 %: 47 and 48 cores are two places
+STEPS = 4  # of coarseness a doubling: whole doublings would leave a third of the cells empty
 KEY_BITS = 13
 ZERO = -42.0  # ln of a predictor of 0: below that of the least positive one, 2**-60
 ZERO_BELOW = 1.3862943611198906  # where a predictor of 0 stands: a factor of 4 below the least positive one seen
@@ -53,6 +54,7 @@ WILD = 16.0  # squared leave-one-out errors beyond, in variances, are of wild ce
 WILD_CELLS = 5  # fewer cannot tell which of them is wild
 WILD_ROUNDS = 3
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
+DOUBT_LEAST = 0.02
 WINSOR = 5.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there
 WINSOR_RUNS = 4.0
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
@@ -98,7 +100,7 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("share", LANES, "f", 0),  # weights of the settings
         ("width", LANES, "f", 0),  # half-widths at LEVELS, in standard deviations
         ("least", AXES_MAX - 1, "f", np.inf),  # ln of the least positive value of each predictor
-        ("coarseness", AXES_MAX, "i", int(axes == AXES_MAX)),
+        ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX)),
         ("machine", MACHINES_MAX, "i", -1),  # numbers of the machines told apart
         # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a wild
         # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.

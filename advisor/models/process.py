@@ -23,7 +23,7 @@ from advisor.models.cells import (
     bits_of, exp, freedom_of, ln, packed, variance_of_run,
 )  # fmt: skip
 from advisor.models.learner_layout import (
-    AT, AXES_MAX, BENDS, BEYOND, CELLS, DOUBT_CELLS, FAR, FAR_RADIUS, FREEDOM, LANES, LEVEL_VARIANCE, MACHINE_VARIANCE,
+    AT, AXES_MAX, BENDS, BEYOND, CELLS, DOUBT_CELLS, DOUBT_LEAST, FAR, FAR_RADIUS, FREEDOM, LANES, LEVEL_VARIANCE, MACHINE_VARIANCE,
     MACHINES_MAX, NEAR, NEAR_RADIUS, NOISE_ROUNDS, NUGGET, RISE_IN_CORES, RISE_IN_PREDICTOR, RUN_SD, RUN_SD_LEAST,
     RUN_SD_RUNS, SERIAL_SD, SERIAL_SHARES, SLOPE, SLOPE_SD, WILD as WILD_BEYOND, WILD_CELLS, WILD_ROUNDS, ZERO,
     ZERO_BELOW,
@@ -325,6 +325,7 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
     """
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     invert(root, inverse, count)
+    noise = further_at(axes) + NOISE
     worst, total, judged = 0.0, DOUBT_CELLS, DOUBT_CELLS
     for cell in range(count):
         precision = 0.0
@@ -335,11 +336,12 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
         errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
         if r[WILD + cell] == 0.0:
             worst = max(worst, errors[1, cell])
-            total += errors[1, cell]
-            judged += 1.0
-    r[DOUBT] = min(total / judged, 1.0)
+            # Of a leave-one-out variance this share is the model's own, the rest noise: errors beyond the noise judge it.
+            share = max(1.0 - points[noise, cell] * precision, 0.0)
+            total += share * (errors[1, cell] - 1.0 + share)
+            judged += share * share
+    r[DOUBT] = min(max(total / judged, DOUBT_LEAST), 1.0)
     changed = False
-    noise = further_at(axes) + NOISE
     for cell in range(count):
         before = r[WILD + cell]
         beyond = errors[1, cell] > WILD_BEYOND and (before > 0.0 or errors[1, cell] >= 0.5 * worst)

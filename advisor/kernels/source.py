@@ -80,6 +80,7 @@ class Source:
         self._left = patience
         self._mode: Mode = "auto"
         self._folder_name = ""
+        self._compiled: dict[str, Callable[..., Any]] = {}  # once they are loaded
         _SOURCES[module] = self
         self.use(mode_told())
 
@@ -91,6 +92,9 @@ class Source:
         self.ready, self._mode, self._left = False, mode, self._patience
         if mode == "interpreted":
             self._bind(self.plain)
+        elif self._compiled:
+            self._bind(self._compiled)
+            self.ready = True
         elif mode == "auto":
             self._bind({name: self._counted(name, function) for name, function in self.plain.items()})
         else:
@@ -134,6 +138,7 @@ class Source:
             if folder is not None:
                 cache.reopen(folder)
             return self._stay(f"{type(error).__name__}: {error}")
+        self._compiled = made
         self._bind(made)
         self.ready, self.reason = True, ""
         return True

@@ -77,8 +77,8 @@ def pop(keys: Any, tasks: Any, size: int) -> None:
 
 
 def shared_list(
-    ticks: Any, first: Any, children: Any, left: Any, kind: int, rank: Any, keys: Any, ready: Any,
-    ends: Any, running: Any, cores: int,
+    ticks: Any, first: Any, children: Any, left: Any, kind: int, rank: Any, order: Any, ready: Any, ends: Any, running: Any,
+    cores: int,
 ) -> int:  # fmt: skip
     """Return the makespan in ticks of processors that share one ready list. Cost O(n log P + m), `RANKS` O(n log n + m).
 
@@ -90,18 +90,20 @@ def shared_list(
         Parents that each task waits for; used up.
     kind : int
         `LINE`, `STACK` or `RANKS`.
-    rank, keys : (n,)
-        Of `RANKS`: each task's rank, none twice, and room; otherwise of any length.
+    rank, order : (n,)
+        Of `RANKS`: each task's rank, and the tasks by rank; otherwise of any length.
     ready : (n,)
         Room for the ready list.
     ends, running : (min(n, cores) + 1,)
         Room for those that run.
     """
+    ranks = [0]  # numba tells the type of a list by what is in it
+    ranks.pop()
     head = tail = size = now = 0
     for task in range(len(ticks)):
         if left[task] == 0:
             if kind == RANKS:
-                push(keys, ready, tail, rank[task], task)
+                heappush(ranks, rank[task])
             else:
                 ready[tail] = task
             tail += 1
@@ -110,13 +112,9 @@ def shared_list(
             if kind == LINE:
                 task = ready[head]
                 head += 1
-            elif kind == STACK:
-                tail -= 1
-                task = ready[tail]
             else:
-                task = ready[0]
-                pop(keys, ready, tail)
                 tail -= 1
+                task = ready[tail] if kind == STACK else order[heappop(ranks)]
             push(ends, running, size, now + ticks[task], task)
             size += 1
         if size == 0:
@@ -134,7 +132,7 @@ def shared_list(
                 left[child] -= 1
                 if left[child] == 0:
                     if kind == RANKS:
-                        push(keys, ready, tail, rank[child], child)
+                        heappush(ranks, rank[child])
                     else:
                         ready[tail] = child
                     tail += 1
@@ -193,22 +191,17 @@ def flat(values: Any) -> Ints:
 def shared(program: Program, cores: int, kind: int, order: Ints | None = None) -> int:
     """Return the makespan of processors that share a ready list; `order` has the tasks by rank, for `RANKS`."""
     count, room = program.count, min(program.count, cores) + 1
-    rank = np.zeros(count if order is not None else 0, np.int64)
-    if order is not None:
-        rank[order] = np.arange(count)
+    order = flat(() if order is None else order)
+    rank = np.zeros_like(order)
+    rank[order] = np.arange(len(order))
     KERNELS.count(1 + count // TASKS_A_CALL)
     if KERNELS.ready:
-        graph = program.graph
-        arrays: tuple[Any, ...] = (
-            flat(graph.ticks),
-            flat(graph.first),
-            flat(graph.children),
-            np.array(graph.waits, np.int64),
-        )
-        ends: tuple[Any, ...] = (np.zeros(room, np.int64), np.zeros(room, np.int64), cores)
-        return int(KERNELS.shared_list(*arrays, kind, rank, np.zeros_like(rank), np.zeros(count, np.int64), *ends))
+        graph, blank = program.graph, np.zeros(count, np.int64)
+        arrays = (flat(graph.ticks), flat(graph.first), flat(graph.children), np.array(graph.waits, np.int64))
+        ends, running = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        return int(KERNELS.shared_list(*arrays, kind, rank, order, blank, ends, running, cores))
     return KERNELS.plain["shared_list"](
-        program.ticks, program.first, program.children, program.waits[:], kind, rank.tolist(), [0] * len(rank), [0] * count,
+        program.ticks, program.first, program.children, program.waits[:], kind, rank.tolist(), order.tolist(), [0] * count,
         [0] * room, [0] * room, cores,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ import platform
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,8 +18,6 @@ CPU_BYTES = 8192  # of /proc/cpuinfo: the first processor, whose flags are those
 
 def folder_name(name: str, text: bytes) -> str:
     """Return the name of a source's folder: a fingerprint of its text, the versions that compile it, and the processor."""
-    from hashlib import blake2b  # noqa: PLC0415 - not needed by who never compiles
-
     digest = blake2b(text, digest_size=10)
     for part in (sys.version, *_versions(), *_processor()):
         digest.update(part.encode() + b"\0")

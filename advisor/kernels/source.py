@@ -1,20 +1,21 @@
-"""A source of kernels, and how it becomes compiled: counted calls, a thread that waits for a child, one binding anew."""
+"""A source of kernels, and how it becomes compiled: counted calls, a thread that waits for a child, one binding anew.
+
+What finds, makes and loads machine code is imported where it is wanted: every process imports this, most of them end before.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from types import FunctionType
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from advisor.kernels import cache, reading
-from advisor.kernels.beside import beside_others
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Mode = Literal["auto", "interpreted", "compiled"]
 MODES: tuple[Mode, ...] = ("auto", "interpreted", "compiled")
@@ -117,6 +118,9 @@ class Source:
 
         Returns False, with `reason` set, where that cannot be. Takes half a second the first time in a process.
         """
+        from advisor.kernels import cache
+        from advisor.kernels.beside import beside_others
+
         if not can_compile():
             return self._stay("numba is not installed")
         folder = self.filled() or (cache.writable_folder(self.folder_name) if fill else None)
@@ -145,6 +149,8 @@ class Source:
 
     def fill(self) -> None:
         """Compile into the cache what it lacks, for the child; raises what the compiler raises, and keeps why."""
+        from advisor.kernels import cache
+
         folder = self.filled() or cache.writable_folder(self.folder_name)
         if folder is None or (folder / cache.COMPLETE).is_file():
             return
@@ -162,6 +168,8 @@ class Source:
     @property
     def folder_name(self) -> str:
         """Name of the folder of the machine code, with the fingerprint of all that is compiled."""
+        from advisor.kernels import cache, reading
+
         if not self._folder_name:
             text = reading.text_of(reading.in_order(self.plain.values())) + repr(self._inline).encode()
             self._folder_name = cache.folder_name(self.module, text)
@@ -169,6 +177,8 @@ class Source:
 
     def filled(self) -> Path | None:
         """Return the folder that has the compiled kernels; None where there is none."""
+        from advisor.kernels import cache
+
         return cache.complete_folder(self.folder_name)
 
     def begin_again(self, *, for_good: bool) -> None:
@@ -185,7 +195,7 @@ class Source:
                 raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
 
     def _made(self, folder: Path | None, *, fill: bool) -> dict[str, Any]:
-        from advisor.kernels import compiling  # noqa: PLC0415 - numba is imported where it is used
+        from advisor.kernels import compiling
 
         made = compiling.dispatchers(list(self.plain.values()), self.examples(), folder, fill=fill, inline=self._inline)
         for name, dispatcher in made.items():
@@ -276,6 +286,8 @@ class _Loader:
                 self._told(source)
 
     def _make(self, source: Source) -> None:
+        from advisor.kernels import cache
+
         stay = source._stay  # pyright: ignore[reportPrivateUsage]
         if not can_compile():
             stay("numba is not installed")
@@ -323,6 +335,8 @@ def _has_python() -> bool:
 
 def _compile_in_child(module: str) -> None:
     """Run the child that compiles, and wait. It needs nothing of this process, and ends by itself if this one ends first."""
+    import subprocess
+
     path = os.pathsep.join(each for each in sys.path if each)
     child = subprocess.Popen(  # noqa: S603 - this interpreter, and names of our own modules
         [sys.executable, "-P", "-m", "advisor.kernels", module],

@@ -208,9 +208,16 @@ def test_functions_that_call_each_other_are_refused_by_name():
         reading.in_order([namespace["odd"]])
 
 
-def test_other_states_of_a_source_are_removed(tmp_path):
-    for name in ("one.kernels-1", "one.kernels-2", "one-1", "one.kernels.more-1"):
+def test_the_oldest_states_of_a_source_are_removed(tmp_path):
+    for age, name in enumerate(
+        ("one.kernels-m-1", "one.kernels-m-2", "one.kernels-m-3", "one.kernels-m-4", "one.kernels-m-5")
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "fold").touch()
-    cache.remove_others(tmp_path / "one.kernels-2")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["one-1", "one.kernels-2", "one.kernels.more-1"]
+        os.utime(tmp_path / name, (age, age))
+    others = {"one.kernels-n-1", "one.kernels.more-m-1", "one-m-1"}  # of another machine, of other sources
+    for name in others:
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (0, 0))
+    cache.remove_others(tmp_path / "one.kernels-m-1")
+    assert {each.name for each in tmp_path.iterdir()} == others | {f"one.kernels-m-{k}" for k in (1, 3, 4, 5)}

@@ -221,3 +221,15 @@ def test_the_oldest_states_of_a_source_are_removed(tmp_path):
         os.utime(tmp_path / name, (0, 0))
     cache.remove_others(tmp_path / "one.kernels-m-1")
     assert {each.name for each in tmp_path.iterdir()} == others | {f"one.kernels-m-{k}" for k in (1, 3, 4, 5)}
+
+
+def test_a_first_answer_loads_no_compiler_and_nothing_that_it_does_not_ask_for(tmp_path):
+    program = (
+        "import sys, threading\nfrom advisor import Advisor\nadv = Advisor()\n"
+        "for k in range(30):\n    adv.observe('a', predictor=10.0 + k, cores=1 + k % 4, elapsed_s=1.0 + k)\n"
+        "adv.predict('a', predictor=20.0, cores=2), adv.choose_cores('a', predictor=20.0, cores_max=8)\n"
+        "heavy = ('numba', 'lark', 'anyio', 'msgpack', 'subprocess', 'advisor.planning', 'advisor.network', 'advisor.profile',\n"
+        "         'advisor.simulation', 'advisor.service', 'advisor.client')\n"
+        "print([name for name in heavy if name in sys.modules], threading.active_count())"
+    )
+    assert python(tmp_path, program) == "[] 1"

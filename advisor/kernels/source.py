@@ -122,10 +122,10 @@ class Source:
         from advisor.kernels.beside import beside_others
 
         if not can_compile():
-            return self._stay("numba is not installed")
+            return self.stay("numba is not installed")
         folder = self.filled() or (cache.writable_folder(self.folder_name) if fill else None)
         if folder is None and not fill:
-            return self._stay("no folder for compiled code can be written")
+            return self.stay("no folder for compiled code can be written")
         try:
             if folder is not None and (folder / cache.COMPLETE).is_file():
                 with beside_others():
@@ -141,7 +141,7 @@ class Source:
                 raise
             if folder is not None:
                 cache.reopen(folder)
-            return self._stay(f"{type(error).__name__}: {error}")
+            return self.stay(f"{type(error).__name__}: {error}")
         self._compiled = made
         self._bind(made)
         self.ready, self.reason = True, ""
@@ -187,7 +187,7 @@ class Source:
             return
         self._left = self._patience
         if for_good:
-            self._stay("forked while kernels were loaded")
+            self.stay("forked while kernels were loaded")
 
     def _load_now(self) -> None:
         with _LOADER.lock:
@@ -206,7 +206,8 @@ class Source:
         self.entries = dict(entries)
         self.__dict__.update(entries)
 
-    def _stay(self, reason: str) -> bool:
+    def stay(self, reason: str) -> bool:
+        """Be interpreted from now on, for a reason; return False."""
         self.reason = reason
         self._bind(self.plain)
         return False
@@ -266,20 +267,29 @@ class _Loader:
             self._told = told or self._told
             self._wanted += [each for each in wanted if not each.ready and each not in self._wanted]
             if self._wanted and self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="advisor-kernels", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="advisor-kernels", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # a limit of the system, or the process is about to end
+                    for each in self._wanted:
+                        each.stay(f"RuntimeError: {error}")
+                    self._wanted.clear()
+                    return
+                self._thread = thread
 
     def _run(self) -> None:
         while True:
             with self.lock:
-                if not self._wanted:
+                wanted = list(self._wanted)
+                if not wanted:
                     self._thread = None
                     return
-            source = next((each for each in self._wanted if each.filled()), self._wanted[0])
+            source = wanted[0]
             try:
+                source = next((each for each in wanted if each.filled()), source)
                 self._make(source)
             except Exception as error:  # a full disk, no more processes: the source runs as it is
-                source._stay(f"{type(error).__name__}: {error}")  # pyright: ignore[reportPrivateUsage]
+                source.stay(f"{type(error).__name__}: {error}")
             with self.lock:
                 self._wanted = [each for each in self._wanted if each is not source]
             if self._told is not None:
@@ -288,7 +298,7 @@ class _Loader:
     def _make(self, source: Source) -> None:
         from advisor.kernels import cache
 
-        stay = source._stay  # pyright: ignore[reportPrivateUsage]
+        stay = source.stay
         if not can_compile():
             stay("numba is not installed")
             return

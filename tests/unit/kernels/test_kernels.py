@@ -97,6 +97,24 @@ def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path):
             each.chmod(0o755)
 
 
+@WITH_NUMBA
+def test_a_process_may_end_while_its_child_compiles_or_while_it_loads(tmp_path):
+    assert python(tmp_path, START + "calls(65)") == ""
+    assert python(tmp_path, START + "calls(65); awaited(); calls(1); print(KERNELS.ready)") == "True"
+    loading = (
+        "from advisor.kernels.source import _LOADER\ncalls(65)\nwhile not (_LOADER.loading or KERNELS.ready):\n    pass"
+    )
+    assert python(tmp_path, START + loading) == ""
+
+
+def test_no_thread_to_be_had_is_no_error_of_the_caller(tmp_path):
+    program = START + (
+        'import threading\ndef refused(self):\n    raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = refused\ncalls(70); print(KERNELS.ready, KERNELS.reason)"
+    )
+    assert python(tmp_path, program) == "False RuntimeError: can't start new thread"
+
+
 def test_a_short_process_imports_no_numba_and_starts_no_thread(tmp_path):
     program = START + "import threading; calls(64); print('numba' in sys.modules, threading.active_count())"
     assert python(tmp_path, program) == "False 1"
@@ -228,8 +246,8 @@ def test_a_first_answer_loads_no_compiler_and_nothing_that_it_does_not_ask_for(t
         "import sys, threading\nfrom advisor import Advisor\nadv = Advisor()\n"
         "for k in range(30):\n    adv.observe('a', predictor=10.0 + k, cores=1 + k % 4, elapsed_s=1.0 + k)\n"
         "adv.predict('a', predictor=20.0, cores=2), adv.choose_cores('a', predictor=20.0, cores_max=8)\n"
-        "heavy = ('numba', 'lark', 'anyio', 'msgpack', 'subprocess', 'advisor.planning', 'advisor.network', 'advisor.profile',\n"
-        "         'advisor.simulation', 'advisor.service', 'advisor.client')\n"
+        "heavy = ('numba', 'lark', 'anyio', 'msgpack', 'subprocess', 'advisor.planning', 'advisor.network',\n"
+        "         'advisor.profile', 'advisor.simulation', 'advisor.service', 'advisor.client')\n"
         "print([name for name in heavy if name in sys.modules], threading.active_count())"
     )
     assert python(tmp_path, program) == "[] 1"

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from program_graphs import CASES, Case
 from unseen_graphs import UNSEEN
 
+from advisor.kernels import can_compile
 from advisor.models.lasso import fitted, rows_into
 from advisor.models.program_model import FOLDS, VARIANTS, WORDS, ProgramModel, RunRow
 from advisor.models.program_terms import INTERMEDIATE, TRANSFORMS, Point
-from advisor.simulation.analysis import use_compiled
+from advisor.simulation import stealing
 from advisor.simulation.program import Program
 from advisor.simulation.stealing import Costs, StolenRun, run_stealing
 
@@ -159,7 +160,7 @@ def main() -> None:
     parser.add_argument("--detail", action="store_true", help="what the parts are, against what they were")
     given = parser.parse_args()
     sys.setrecursionlimit(10_000)
-    use_compiled()
+    stealing.KERNELS.use("compiled" if can_compile() else "interpreted")
     if given.load:
         with given.load.open() as file:
             kinds = {each.name: {"str": str, "int": int, "float": float}[str(each.type)] for each in fields(Run)}

@@ -35,8 +35,9 @@ import numpy as np
 
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.files.graphs import read_graph
+from advisor.kernels import can_compile
 from advisor.simulation import POLICIES, Program, simulate
-from advisor.simulation import analysis as analysis_room
+from advisor.simulation.loops import KERNELS
 from advisor.simulation.shapes import polyroots, psim
 from advisor.simulation.systems import Bandwidth, Bus, Centre, Lock, Queueing
 
@@ -121,7 +122,7 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
     yield told("SimPy, fifo", baseline)
     seconds, program = best(lambda: made(replace(graph)), repeats)
     yield told("the graph's lists, once", seconds)
-    analysis_room.COMPILED.clear()
+    KERNELS.use("interpreted")
     for policy in (
         "fifo",
         "lifo",
@@ -156,14 +157,15 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
             lambda system=system: simulate(program, PROCESSORS, "fifo", contention=system), max(2, repeats // 2)
         )
         yield told(f"contention: {name}", seconds, **({"asked_per_s": asked_rate} if asked_rate else {}))
-    if analysis_room.use_compiled():
+    if can_compile():
+        KERNELS.use("compiled")
         for policy in ("fifo", "lifo", "static_cyclic", "bottom_level"):
             simulate(program, PROCESSORS, policy)
             seconds, ticks = best(lambda policy=policy: simulate(program, PROCESSORS, policy).ticks, 4 * repeats)
             assert ticks == simulate(program, PROCESSORS, policy, trace=True).ticks
             asked = {"asked_per_s": 10_000_000} if policy in ("fifo", "static_cyclic") else {}
             yield told(f"compiled, {policy}", seconds, **asked)
-        analysis_room.COMPILED.clear()
+        KERNELS.use("interpreted")
     if million:
         large = made(layered(1_000_000))
         for policy, asked_s in (("fifo", 3.0), ("lpt", 6.0), ("bottom_level", 6.0), ("static_cyclic", None)):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-# Tests answer by compiled kernels, made where the cache lacks them (the first run, some 40 s; workers wait for each other), and
-# refuse a call with types that no example has; the processes that they start do the same. Said before a source is made.
+# Tests answer by compiled kernels and refuse a call with types that no example has; the processes that they start do the same.
+# Said before a source is made.
 os.environ.setdefault("ADVISOR_KERNELS", "compiled" if find_spec("numba") else "interpreted")
 
 import pytest
@@ -19,6 +21,12 @@ from advisor.models import fold, posterior
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("search", print_blob=True)
 settings.load_profile("repeatable")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Fill the cache of compiled kernels, once before any worker begins: the first time some 40 s, which no test waits for."""
+    if not hasattr(session.config, "workerinput") and os.environ["ADVISOR_KERNELS"] == "compiled":
+        subprocess.run([sys.executable, "-m", "advisor.kernels"], check=True)
 
 
 @pytest.fixture(autouse=True)

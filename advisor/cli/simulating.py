@@ -22,7 +22,7 @@ TARGETS = {
     "gantt": (".png", ".html"),
     "chrome": (),
 }  # options that write, and what their names end in
-COMPILED_FROM = 5_000_000  # tasks times analyses from which compiling, a few seconds, pays
+COMPILED_FROM = 1_000_000  # tasks times analyses from which loading compiled loops, half a second, pays
 
 
 class Words(click.ParamType[list[str]]):
@@ -120,10 +120,11 @@ def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
     request = _request(given, source)
     if predicted:
         source, request = _predicted(source, request, given)
-    from advisor.simulation import answer, use_compiled
+    from advisor import kernels
+    from advisor.simulation import answer
 
     if len(source.graph) * len(request.cores) * len(request.policies) >= COMPILED_FROM:
-        use_compiled()
+        kernels.load_filled()
     result = answer(source.graph, request)
     result["graph"] = source.name
     if source.measured is not None:

@@ -8,21 +8,19 @@ import platform
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 
 COMPLETE, FAILED, LOCK = "complete", "failed", "lock"
+STATES_KEPT = 4  # of a source on a machine: a user may have several versions of this package
 CPU_BYTES = 8192  # of /proc/cpuinfo: the first processor, whose flags are those of all
 
 
 def folder_name(name: str, text: bytes) -> str:
-    """Return the name of a source's folder: a fingerprint of its text, the versions that compile it, and the processor."""
-    from hashlib import blake2b  # noqa: PLC0415 - not needed by who never compiles
-
-    digest = blake2b(text, digest_size=10)
-    for part in (sys.version, *_versions(), *_processor()):
-        digest.update(part.encode() + b"\0")
-    return f"{name}-{digest.hexdigest()}"
+    """Return the name of a source's folder: what compiles it and for which processor, then a fingerprint of its text."""
+    machine = "\0".join((sys.version, *_versions(), *_processor()))
+    return f"{name}-{blake2b(machine.encode(), digest_size=5).hexdigest()}-{blake2b(text, digest_size=10).hexdigest()}"
 
 
 def _versions() -> Iterator[str]:
@@ -119,10 +117,12 @@ def reopen(folder: Path) -> None:
 
 
 def remove_others(folder: Path) -> None:
-    """Remove the folders of the same source that hold other states of it: a machine has one of each."""
+    """Remove the oldest folders of the same source and machine, which hold other states of it."""
     stem = folder.name.rpartition("-")[0]
-    for other in folder.parent.glob(f"{stem}-*"):
-        if other != folder and other.name.rpartition("-")[0] == stem:
-            for file in other.iterdir():
-                file.unlink(missing_ok=True)
-            other.rmdir()
+    others = [
+        other for other in folder.parent.glob(f"{stem}-*") if other.name.rpartition("-")[0] == stem and other != folder
+    ]
+    for other in sorted(others, key=lambda each: each.stat().st_mtime)[: max(0, len(others) + 1 - STATES_KEPT)]:
+        for file in other.iterdir():
+            file.unlink(missing_ok=True)
+        other.rmdir()

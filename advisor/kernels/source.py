@@ -1,20 +1,21 @@
-"""A source of kernels, and how it becomes compiled: counted calls, a thread that waits for a child, one binding anew."""
+"""A source of kernels, and how it becomes compiled: counted calls, a thread that waits for a child, one binding anew.
+
+What finds, makes and loads machine code is imported where it is wanted: every process imports this, most of them end before.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from types import FunctionType
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from advisor.kernels import cache, reading
-from advisor.kernels.beside import beside_others
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Mode = Literal["auto", "interpreted", "compiled"]
 MODES: tuple[Mode, ...] = ("auto", "interpreted", "compiled")
@@ -80,6 +81,7 @@ class Source:
         self._left = patience
         self._mode: Mode = "auto"
         self._folder_name = ""
+        self._compiled: dict[str, Callable[..., Any]] = {}  # once they are loaded
         _SOURCES[module] = self
         self.use(mode_told())
 
@@ -91,6 +93,9 @@ class Source:
         self.ready, self._mode, self._left = False, mode, self._patience
         if mode == "interpreted":
             self._bind(self.plain)
+        elif self._compiled:
+            self._bind(self._compiled)
+            self.ready = True
         elif mode == "auto":
             self._bind({name: self._counted(name, function) for name, function in self.plain.items()})
         else:
@@ -113,11 +118,14 @@ class Source:
 
         Returns False, with `reason` set, where that cannot be. Takes half a second the first time in a process.
         """
+        from advisor.kernels import cache
+        from advisor.kernels.beside import beside_others
+
         if not can_compile():
-            return self._stay("numba is not installed")
+            return self.stay("numba is not installed")
         folder = self.filled() or (cache.writable_folder(self.folder_name) if fill else None)
         if folder is None and not fill:
-            return self._stay("no folder for compiled code can be written")
+            return self.stay("no folder for compiled code can be written")
         try:
             if folder is not None and (folder / cache.COMPLETE).is_file():
                 with beside_others():
@@ -133,13 +141,16 @@ class Source:
                 raise
             if folder is not None:
                 cache.reopen(folder)
-            return self._stay(f"{type(error).__name__}: {error}")
+            return self.stay(f"{type(error).__name__}: {error}")
+        self._compiled = made
         self._bind(made)
         self.ready, self.reason = True, ""
         return True
 
     def fill(self) -> None:
         """Compile into the cache what it lacks, for the child; raises what the compiler raises, and keeps why."""
+        from advisor.kernels import cache
+
         folder = self.filled() or cache.writable_folder(self.folder_name)
         if folder is None or (folder / cache.COMPLETE).is_file():
             return
@@ -157,6 +168,8 @@ class Source:
     @property
     def folder_name(self) -> str:
         """Name of the folder of the machine code, with the fingerprint of all that is compiled."""
+        from advisor.kernels import cache, reading
+
         if not self._folder_name:
             text = reading.text_of(reading.in_order(self.plain.values())) + repr(self._inline).encode()
             self._folder_name = cache.folder_name(self.module, text)
@@ -164,6 +177,8 @@ class Source:
 
     def filled(self) -> Path | None:
         """Return the folder that has the compiled kernels; None where there is none."""
+        from advisor.kernels import cache
+
         return cache.complete_folder(self.folder_name)
 
     def begin_again(self, *, for_good: bool) -> None:
@@ -172,7 +187,7 @@ class Source:
             return
         self._left = self._patience
         if for_good:
-            self._stay("forked while kernels were loaded")
+            self.stay("forked while kernels were loaded")
 
     def _load_now(self) -> None:
         with _LOADER.lock:
@@ -180,7 +195,7 @@ class Source:
                 raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
 
     def _made(self, folder: Path | None, *, fill: bool) -> dict[str, Any]:
-        from advisor.kernels import compiling  # noqa: PLC0415 - numba is imported where it is used
+        from advisor.kernels import compiling
 
         made = compiling.dispatchers(list(self.plain.values()), self.examples(), folder, fill=fill, inline=self._inline)
         for name, dispatcher in made.items():
@@ -191,7 +206,8 @@ class Source:
         self.entries = dict(entries)
         self.__dict__.update(entries)
 
-    def _stay(self, reason: str) -> bool:
+    def stay(self, reason: str) -> bool:
+        """Be interpreted from now on, for a reason; return False."""
         self.reason = reason
         self._bind(self.plain)
         return False
@@ -251,27 +267,38 @@ class _Loader:
             self._told = told or self._told
             self._wanted += [each for each in wanted if not each.ready and each not in self._wanted]
             if self._wanted and self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="advisor-kernels", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="advisor-kernels", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # a limit of the system, or the process is about to end
+                    for each in self._wanted:
+                        each.stay(f"RuntimeError: {error}")
+                    self._wanted.clear()
+                    return
+                self._thread = thread
 
     def _run(self) -> None:
         while True:
             with self.lock:
-                if not self._wanted:
+                wanted = list(self._wanted)
+                if not wanted:
                     self._thread = None
                     return
-            source = next((each for each in self._wanted if each.filled()), self._wanted[0])
+            source = wanted[0]
             try:
+                source = next((each for each in wanted if each.filled()), source)
                 self._make(source)
             except Exception as error:  # a full disk, no more processes: the source runs as it is
-                source._stay(f"{type(error).__name__}: {error}")  # pyright: ignore[reportPrivateUsage]
+                source.stay(f"{type(error).__name__}: {error}")
             with self.lock:
                 self._wanted = [each for each in self._wanted if each is not source]
             if self._told is not None:
                 self._told(source)
 
     def _make(self, source: Source) -> None:
-        stay = source._stay  # pyright: ignore[reportPrivateUsage]
+        from advisor.kernels import cache
+
+        stay = source.stay
         if not can_compile():
             stay("numba is not installed")
             return
@@ -318,6 +345,8 @@ def _has_python() -> bool:
 
 def _compile_in_child(module: str) -> None:
     """Run the child that compiles, and wait. It needs nothing of this process, and ends by itself if this one ends first."""
+    import subprocess
+
     path = os.pathsep.join(each for each in sys.path if each)
     child = subprocess.Popen(  # noqa: S603 - this interpreter, and names of our own modules
         [sys.executable, "-P", "-m", "advisor.kernels", module],

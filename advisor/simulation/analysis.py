@@ -16,8 +16,7 @@ from advisor.errors import InvalidValue, TooLarge
 from advisor.simulation import divisions
 from advisor.simulation.contended import contended
 from advisor.simulation.fixed import Enumerated, Heft
-from advisor.simulation.kernels import COMPILED
-from advisor.simulation.loops import Trace, fixed_lists, queued, shared_line, shared_ranks, shared_stack
+from advisor.simulation.loops import LINE, RANKS, STACK, Trace, fixed, queued, shared
 from advisor.simulation.own_queues import OwnQueue, SemiStatic, WorkStealing
 from advisor.simulation.policies import (
     Chosen,
@@ -94,20 +93,6 @@ class Execution:
     def makespan(self) -> float:
         """The makespan in the graph's unit of time."""
         return self.ticks / self.program.graph.ticks_per_unit
-
-
-def use_compiled() -> bool:
-    """Analyse with compiled loops from now on, in the whole process; False where the extra ``fast`` is not installed.
-
-    The results are the same. The first analysis of each kind takes a second or two longer, once for each installation.
-    """
-    if not COMPILED:
-        try:
-            from advisor.simulation import compiled  # noqa: PLC0415 - an extra, loaded where it is used
-        except ImportError:
-            return False
-        COMPILED[:] = [compiled]
-    return True
 
 
 def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None]) -> Policy:
@@ -205,21 +190,16 @@ def sweep(
 
 def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
     """Return the makespan by a loop that keeps no timeline, or None where there is none for the policy."""
-    fast = COMPILED[0] if COMPILED else None
     match policy:
         case Fifo():
-            return fast.shared_line(program.graph, cores) if fast else shared_line(program, cores)
+            return shared(program, cores, LINE)
         case Lifo():
-            return fast.shared_stack(program.graph, cores) if fast else shared_stack(program, cores)
+            return shared(program, cores, STACK)
         case Ranked():
-            order = policy.order(program)
-            return (
-                fast.shared_ranks(program.graph, cores, order) if fast else shared_ranks(program, cores, order.tolist())
-            )
-        case Static() if fast:
-            _, owner = policy.lists(program, cores)
-            owner = divisions.checked_owner(owner, program, cores)
-            return fast.fixed_lists(program.graph, cores, program.graph.order, owner)
+            return shared(program, cores, RANKS, policy.order(program))
+        case Static():
+            owner, ticks = divisions.checked_owner(policy.divide(program, cores), program, cores), program.graph.ticks
+            return int((fixed(program, cores, program.graph.order, owner, ticks) + ticks).max(initial=0))
         case _:
             return None
 
@@ -229,7 +209,7 @@ def _traced(program: Program, cores: int, policy: Policy, speeds: list[float] | 
         order, owner = lists_of(policy, program, cores)
         owner = divisions.checked_owner(owner, program, cores)
         ticks = durations(program, owner, speeds)
-        starts = np.asarray(fixed_lists(program, cores, order, owner.tolist(), ticks.tolist()), np.int64)
+        starts = fixed(program, cores, order, owner, ticks)
         return Trace(starts, starts + ticks, owner)
     return queued(program, cores, queue_of(policy, program, cores), speeds)
 
@@ -255,4 +235,4 @@ def _checked_speeds(speeds: Sequence[float] | None, cores: int) -> list[float] |
     return None if all(speed == 1.0 for speed in found) else found
 
 
-__all__ = ["POLICIES", "Execution", "policy_of", "simulate", "sweep", "use_compiled"]
+__all__ = ["POLICIES", "Execution", "policy_of", "simulate", "sweep"]

@@ -1,28 +1,36 @@
 """The analysis in whole ticks without contention: Fig. 2 of Adve and Vernon with D = 0.
 
-One rule for every implementation, compiled ones as well: completions are ordered by (time, task number); all completions of an
-instant are drained before anything is dispatched; tasks that become ready in one drain enter the ready list in the order of
-their numbers; idle processors ask in the order of theirs. A task of no time is dispatched, and its end is the next drain.
+One rule for all loops: completions are ordered by (time, task number); all completions of an instant are drained before any
+task is dispatched; tasks that become ready in one drain enter the ready list in the order of their numbers; idle processors ask
+in the order of theirs. A task of no time is dispatched, and its end is the next drain.
 
-`shared_line`, `shared_stack` and `shared_ranks` return the makespan and keep no timeline: where all processors share one ready
-list, it does not matter for the makespan which of them runs what. `queued` runs any policy and records who ran what and when.
-A heap entry is ``time * n + task``: one whole number compares faster than a pair.
+`shared_list` and `fixed_lists` are kernels: plain Python on lists, compiled on arrays. They return the makespan; where all
+processors share one ready list, it does not matter for it which of them runs what. `queued` runs any policy and records who ran
+what and when.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
-from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor import kernels
 from advisor.simulation.policies import NONE, Queue, stuck
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
+
+LINE, STACK, RANKS = range(
+    3
+)  # which ready task goes first: the one that waits longest, shortest, or has the least rank
+TASKS_A_CALL = (
+    16_384  # an analysis of a large graph counts as many interpreted calls: a million tasks take half a second
+)
 
 
 class Trace(NamedTuple):
@@ -38,120 +46,181 @@ class Trace(NamedTuple):
         return int(self.finishes.max(initial=0))
 
 
-def shared_line(program: Program, cores: int) -> int:
-    """Return the makespan in ticks of `cores` processors that share one first-in first-out ready list.
+# -- kernels ----------------------------------------------------------------------------------------------------------------
 
-    Cost O(n log P + m).
+
+def push(keys: Any, tasks: Any, size: int, key: int, task: int) -> None:
+    """Put a task into a binary heap of `size` that is ordered by the key alone."""
+    at = size
+    while at > 0:
+        up = (at - 1) >> 1
+        if keys[up] <= key:
+            break
+        keys[at], tasks[at] = keys[up], tasks[up]
+        at = up
+    keys[at], tasks[at] = key, task
+
+
+def pop(keys: Any, tasks: Any, size: int) -> None:
+    """Take the first entry out of a heap of `size`."""
+    last = size - 1
+    key, task = keys[last], tasks[last]
+    at, down = 0, 1
+    while down < last:
+        if down + 1 < last and keys[down + 1] < keys[down]:
+            down += 1
+        if key <= keys[down]:
+            break
+        keys[at], tasks[at] = keys[down], tasks[down]
+        at, down = down, 2 * down + 1
+    keys[at], tasks[at] = key, task
+
+
+def shared_list(
+    ticks: Any, first: Any, children: Any, left: Any, kind: int, rank: Any, order: Any, ready: Any, ends: Any, running: Any,
+    cores: int,
+) -> int:  # fmt: skip
+    """Return the makespan in ticks of processors that share one ready list. Cost O(n log P + m), `RANKS` O(n log n + m).
+
+    Parameters
+    ----------
+    ticks, first, children : (n,), (n + 1,), (m,)
+        As of `TaskGraph`.
+    left : (n,)
+        Parents that each task waits for; used up.
+    kind : int
+        `LINE`, `STACK` or `RANKS`.
+    rank, order : (n,)
+        Of `RANKS`: each task's rank, and the tasks by rank; otherwise of any length.
+    ready : (n,)
+        Room for the ready list.
+    ends, running : (min(n, cores) + 1,)
+        Room for those that run.
     """
-    ticks, first, children, count = program.ticks, program.first, program.children, program.count
-    left = program.waits[:]
-    ready = deque(program.roots)
-    add, take = ready.append, ready.popleft
-    running: list[int] = []
-    now, free = 0, cores
+    ranks = [0]  # numba tells the type of a list by what is in it
+    ranks.pop()
+    head = tail = size = now = 0
+    for task in range(len(ticks)):
+        if left[task] == 0:
+            if kind == RANKS:
+                heappush(ranks, rank[task])
+            else:
+                ready[tail] = task
+            tail += 1
     while True:
-        while free and ready:
-            task = take()
-            heappush(running, (now + ticks[task]) * count + task)
-            free -= 1
-        if not running:
+        while size < cores and head < tail:
+            if kind == LINE:
+                task = ready[head]
+                head += 1
+            else:
+                tail -= 1
+                task = ready[tail] if kind == STACK else order[heappop(ranks)]
+            push(ends, running, size, now + ticks[task], task)
+            size += 1
+        if size == 0:
             return now
-        key = heappop(running)
-        now = key // count
-        limit = (now + 1) * count
-        free += 1
-        if running and running[0] < limit:
-            drained = _drained(program, key - now * count, running, limit, left)
-            ready.extend(drained[0])
-            free += drained[1]
-            continue
-        task = key - now * count
-        for child in children[first[task] : first[task + 1]]:
-            waits = left[child] - 1
-            left[child] = waits
-            if not waits:
-                add(child)
+        now = ends[0]
+        begin = tail
+        drained = 0
+        while size > 0 and ends[0] == now:
+            task = running[0]
+            pop(ends, running, size)
+            size -= 1
+            drained += 1
+            for at in range(first[task], first[task + 1]):
+                child = children[at]
+                left[child] -= 1
+                if left[child] == 0:
+                    if kind == RANKS:
+                        heappush(ranks, rank[child])
+                    else:
+                        ready[tail] = child
+                    tail += 1
+        if kind != RANKS and drained > 1 and tail - begin > 1:
+            ready[begin:tail] = sorted(ready[begin:tail])
 
 
-def shared_stack(program: Program, cores: int) -> int:
-    """Return the makespan in ticks where the shared ready list is last-in first-out. Cost O(n log P + m)."""
-    ticks, count = program.ticks, program.count
-    left = program.waits[:]
-    ready = program.roots[:]
-    running: list[int] = []
-    now, free = 0, cores
-    while True:
-        while free and ready:
-            task = ready.pop()
-            heappush(running, (now + ticks[task]) * count + task)
-            free -= 1
-        if not running:
-            return now
-        key = heappop(running)
-        now = key // count
-        released, more = _drained(program, key - now * count, running, (now + 1) * count, left)
-        ready += released
-        free += more + 1
+def fixed_lists(ticks: Any, first: Any, children: Any, order: Any, owner: Any, starts: Any, done: Any) -> int:
+    """Find each task's start where every processor works through a list of its own; return the makespan. Cost O(n + m).
 
-
-def shared_ranks(program: Program, cores: int, order: list[int]) -> int:
-    """Return the makespan in ticks where the ready task that stands first in `order`, a permutation, goes first.
-
-    Cost O(n log n + m).
+    Parameters
+    ----------
+    ticks, owner : (n,)
+        The time of each task on its processor, and which that is.
+    order : (n,)
+        One in which parents come before children and each processor's tasks as in its list.
+    starts, done : (n,), (cores,), zeros
+        Out: when each task starts, and when each processor is done.
     """
-    ticks, first, children, count = program.ticks, program.first, program.children, program.count
-    rank = [0] * count
-    for place, task in enumerate(order):
-        rank[task] = place
-    left = program.waits[:]
-    ready = [rank[task] for task in program.roots]
-    heapify(ready)
-    running: list[int] = []
-    now, free = 0, cores
-    while True:
-        while free and ready:
-            task = order[heappop(ready)]
-            heappush(running, (now + ticks[task]) * count + task)
-            free -= 1
-        if not running:
-            return now
-        key = heappop(running)
-        now = key // count
-        limit = (now + 1) * count
-        free += 1
-        while True:
-            task = key - now * count
-            for child in children[first[task] : first[task + 1]]:
-                waits = left[child] - 1
-                left[child] = waits
-                if not waits:
-                    heappush(ready, rank[child])
-            if not running or running[0] >= limit:
-                break
-            key = heappop(running)
-            free += 1
-
-
-def fixed_lists(program: Program, cores: int, order: list[int], owner: list[int], ticks: list[int]) -> list[int]:
-    """Return each task's start where every processor works through a list of its own, in order: O(n + m), with no events.
-
-    `order` is one in which parents come before children and each processor's tasks as in its list; `owner` has the processor
-    and `ticks` the time of each task on it.
-    """
-    first, children = program.first, program.children
-    starts = [0] * program.count
-    done = [0] * cores
-    for task in order:
+    most = 0
+    for place in range(len(order)):
+        task = order[place]
         processor = owner[task]
         start = starts[task]
         if done[processor] > start:
             starts[task] = start = done[processor]
         finish = start + ticks[task]
         done[processor] = finish
-        for child in children[first[task] : first[task + 1]]:
-            if starts[child] < finish:  # noqa: PLR1730 - a call of max costs more than the rest of the loop
+        if finish > most:
+            most = finish
+        for at in range(first[task], first[task + 1]):
+            child = children[at]
+            if starts[child] < finish:
                 starts[child] = finish
-    return starts
+    return most
+
+
+def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types of the kernels' arguments."""
+    ints = np.zeros(1, np.int64)
+    yield "shared_list", (ints, ints, ints, ints, LINE, ints, ints, ints, ints, ints, 1)
+    yield "fixed_lists", (ints,) * 7
+
+
+KERNELS = kernels.Source(__name__, (shared_list, fixed_lists), examples)
+
+
+# -- their callers ----------------------------------------------------------------------------------------------------------
+
+
+def flat(values: Any) -> Ints:
+    """Return whole numbers as compiled kernels take them: in one piece, and not read-only."""
+    return np.require(values, np.int64, ("C", "W"))
+
+
+def shared(program: Program, cores: int, kind: int, order: Ints | None = None) -> int:
+    """Return the makespan of processors that share a ready list; `order` has the tasks by rank, for `RANKS`."""
+    count, room = program.count, min(program.count, cores) + 1
+    order = flat(() if order is None else order)
+    rank = np.zeros_like(order)
+    rank[order] = np.arange(len(order))
+    KERNELS.count(1 + count // TASKS_A_CALL)
+    if KERNELS.ready:
+        graph, blank = program.graph, np.zeros(count, np.int64)
+        arrays = (flat(graph.ticks), flat(graph.first), flat(graph.children), np.array(graph.waits, np.int64))
+        ends, running = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        return int(KERNELS.shared_list(*arrays, kind, rank, order, blank, ends, running, cores))
+    return KERNELS.plain["shared_list"](
+        program.ticks, program.first, program.children, program.waits[:], kind, rank.tolist(), order.tolist(), [0] * count,
+        [0] * room, [0] * room, cores,
+    )  # fmt: skip
+
+
+def fixed(program: Program, cores: int, order: Any, owner: Ints, ticks: Ints) -> Ints:
+    """Return each task's start where every processor works through a list of its own, in `order`; see `fixed_lists`."""
+    KERNELS.count(1 + program.count // TASKS_A_CALL)
+    starts = np.zeros(program.count, np.int64)
+    if KERNELS.ready:
+        graph, done = program.graph, np.zeros(cores, np.int64)
+        KERNELS.fixed_lists(
+            flat(ticks), flat(graph.first), flat(graph.children), flat(order), flat(owner), starts, done
+        )
+        return starts
+    found = [0] * program.count
+    KERNELS.plain["fixed_lists"](
+        ticks.tolist(), program.first, program.children, flat(order).tolist(), owner.tolist(), found, [0] * cores
+    )
+    return np.asarray(found, np.int64)
 
 
 def queued(program: Program, cores: int, queue: Queue, speeds: list[float] | None = None) -> Trace:
@@ -211,23 +280,3 @@ def queued(program: Program, cores: int, queue: Queue, speeds: list[float] | Non
     if started < count:
         raise stuck(program, started)
     return Trace(*(np.asarray(found, np.int64) for found in (starts, finishes, processors)))
-
-
-def _drained(program: Program, task: int, running: list[int], limit: int, left: list[int]) -> tuple[list[int], int]:
-    """Complete `task` and all others that end before the heap key `limit`; return what became ready, and how many others."""
-    first, children, count = program.first, program.children, program.count
-    released: list[int] = []
-    more = 0
-    while True:
-        for child in children[first[task] : first[task + 1]]:
-            waits = left[child] - 1
-            left[child] = waits
-            if not waits:
-                released.append(child)
-        if not running or running[0] >= limit:
-            break
-        task = heappop(running) % count
-        more += 1
-    if more:
-        released.sort()
-    return released, more

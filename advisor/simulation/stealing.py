@@ -10,15 +10,17 @@ without work (paper 3, Eq. 8).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
+from advisor import kernels
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
-from advisor.simulation.kernels import COMPILED
+from advisor.simulation.loops import TASKS_A_CALL, flat
 from advisor.simulation.program import Program
 
 Deque = tuple[list[int], list[int], list[int], list[int]]
@@ -93,15 +95,15 @@ def run_stealing(graph: TaskGraph | Program, workers: int, costs: Costs, seed: i
     waits = graph.columns.get("waits", zeros)
     overhead = np.rint(creates * costs.create_ns + waits * costs.wait_ns).astype(np.int64)
     roots = np.flatnonzero(graph.waits == 0)
-    given: tuple[Any, ...] = (graph.ticks, overhead, graph.first, graph.children, graph.waits.copy(), roots)
-    kernel: Any = execute
-    if COMPILED:
-        kernel = COMPILED[0].stolen
+    parts = (graph.ticks, overhead, graph.first, graph.children, graph.waits.copy(), roots)
+    charged = (float(costs.steal_ns), float(costs.crowding), float(costs.moved), seed % (MODULUS - 1) + 1)
+    KERNELS.count(1 + len(graph) // TASKS_A_CALL)
+    if KERNELS.ready:
+        elapsed, work, stealing, steals = KERNELS.execute(*(flat(each) for each in parts), workers, *charged)
     else:
-        given = tuple(each.tolist() for each in given)
-    elapsed, work, stealing, steals = kernel(
-        *given, workers, float(costs.steal_ns), float(costs.crowding), float(costs.moved), seed % (MODULUS - 1) + 1
-    )
+        elapsed, work, stealing, steals = KERNELS.plain["execute"](
+            *(each.tolist() for each in parts), workers, *charged
+        )
     delay = int(overhead.sum()) + stealing
     return StolenRun(
         workers, float(graph.ticks.sum()) / 1e9, work / 1e9, delay / 1e9,
@@ -174,7 +176,7 @@ def execute(
     ticks: Any, overhead: Any, first: Any, children: Any, left: Any, roots: Any,
     workers: int, steal_ns: float, crowding: float, moved: float, state: int,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """Return (elapsed, work, stealing, steals), in ns: the loop, in the Python that numba compiles."""
+    """Return (elapsed, work, stealing, steals), in ns: the loop, on lists, or compiled on arrays."""
     # Oldest and newest of each worker; each strand's older and newer neighbour.
     deque = ([-1] * workers, [-1] * workers, [-1] * len(ticks), [-1] * len(ticks))
     runs = [-1] * workers
@@ -215,4 +217,9 @@ def execute(
             busy -= 1
 
 
-HELPERS = (append, take_newest, take_oldest, find_victim, finish)  # those that call come after those that are called
+def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types of the loop's arguments."""
+    yield "execute", (*[np.zeros(1, np.int64)] * 6, 1, 1.0, 1.0, 1.0, 1)
+
+
+KERNELS = kernels.Source(__name__, (execute,), examples)

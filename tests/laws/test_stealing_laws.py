@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_laws import both_ways
 
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
-from advisor.simulation.stealing import Costs, execute, run_stealing
+from advisor.kernels import can_compile
+from advisor.simulation.stealing import KERNELS, Costs, run_stealing
 
 
 @st.composite
@@ -42,15 +46,11 @@ def test_accounts_add_up_and_no_bound_is_beaten(graph, workers, seed, steal_ns, 
         assert free.elapsed_s <= free.work_s / workers + free.span_s + 1e-12
 
 
+@pytest.mark.skipif(not can_compile(), reason="numba is not installed")
 @settings(max_examples=25, deadline=None)
-@given(graphs(), st.integers(1, 6), st.integers(1, 2**31 - 2))
-def test_the_compiled_loop_is_the_plain_one(graph, workers, state):
-    compiled = pytest.importorskip("advisor.simulation.compiled").stolen
-    overhead = graph.columns["creates"].astype(np.int64) * 30
-    roots = np.flatnonzero(graph.waits == 0)
-    arrays = (graph.ticks, overhead, graph.first, graph.children, graph.waits.copy(), roots)
-    plain = execute(*(each.tolist() for each in arrays), workers, 50.0, 0.01, 0.5, state)
-    assert compiled(*arrays[:4], graph.waits.copy(), roots, workers, 50.0, 0.01, 0.5, state) == plain
+@given(graphs(), st.integers(1, 6), st.integers(0, 2**40))
+def test_a_run_is_the_same_interpreted_and_compiled(graph, workers, seed):
+    both_ways(lambda: asdict(run_stealing(graph, workers, Costs(30.0, 0.0, 50.0, 0.01, 0.5), seed)), KERNELS)
 
 
 def test_independent_tasks_share_out_evenly():

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -96,6 +97,24 @@ def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path):
             each.chmod(0o755)
 
 
+@WITH_NUMBA
+def test_a_process_may_end_while_its_child_compiles_or_while_it_loads(tmp_path):
+    assert python(tmp_path, START + "calls(65)") == ""
+    assert python(tmp_path, START + "calls(65); awaited(); calls(1); print(KERNELS.ready)") == "True"
+    loading = (
+        "from advisor.kernels.source import _LOADER\ncalls(65)\nwhile not (_LOADER.loading or KERNELS.ready):\n    pass"
+    )
+    assert python(tmp_path, START + loading) == ""
+
+
+def test_no_thread_to_be_had_is_no_error_of_the_caller(tmp_path):
+    program = START + (
+        'import threading\ndef refused(self):\n    raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = refused\ncalls(70); print(KERNELS.ready, KERNELS.reason)"
+    )
+    assert python(tmp_path, program) == "False RuntimeError: can't start new thread"
+
+
 def test_a_short_process_imports_no_numba_and_starts_no_thread(tmp_path):
     program = START + "import threading; calls(64); print('numba' in sys.modules, threading.active_count())"
     assert python(tmp_path, program) == "False 1"
@@ -164,7 +183,7 @@ def test_loading_leaves_the_collector_as_it_was():
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
     interval = sys.getswitchinterval()
-    with pytest.raises(KeyError), beside_others():
+    with suppress(KeyError), beside_others():
         assert not gc.isenabled()
         assert sys.getswitchinterval() < interval
         raise KeyError
@@ -207,9 +226,28 @@ def test_functions_that_call_each_other_are_refused_by_name():
         reading.in_order([namespace["odd"]])
 
 
-def test_other_states_of_a_source_are_removed(tmp_path):
-    for name in ("one.kernels-1", "one.kernels-2", "one-1", "one.kernels.more-1"):
+def test_the_oldest_states_of_a_source_are_removed(tmp_path):
+    for age, name in enumerate(
+        ("one.kernels-m-1", "one.kernels-m-2", "one.kernels-m-3", "one.kernels-m-4", "one.kernels-m-5")
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "fold").touch()
-    cache.remove_others(tmp_path / "one.kernels-2")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["one-1", "one.kernels-2", "one.kernels.more-1"]
+        os.utime(tmp_path / name, (age, age))
+    others = {"one.kernels-n-1", "one.kernels.more-m-1", "one-m-1"}  # of another machine, of other sources
+    for name in others:
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (0, 0))
+    cache.remove_others(tmp_path / "one.kernels-m-1")
+    assert {each.name for each in tmp_path.iterdir()} == others | {f"one.kernels-m-{k}" for k in (1, 3, 4, 5)}
+
+
+def test_a_first_answer_loads_no_compiler_and_nothing_that_it_does_not_ask_for(tmp_path):
+    program = (
+        "import sys, threading\nfrom advisor import Advisor\nadv = Advisor()\n"
+        "for k in range(30):\n    adv.observe('a', predictor=10.0 + k, cores=1 + k % 4, elapsed_s=1.0 + k)\n"
+        "adv.predict('a', predictor=20.0, cores=2), adv.choose_cores('a', predictor=20.0, cores_max=8)\n"
+        "heavy = ('numba', 'lark', 'anyio', 'msgpack', 'subprocess', 'advisor.planning', 'advisor.network',\n"
+        "         'advisor.profile', 'advisor.simulation', 'advisor.service', 'advisor.client')\n"
+        "print([name for name in heavy if name in sys.modules], threading.active_count())"
+    )
+    assert python(tmp_path, program) == "[] 1"

@@ -1,20 +1,26 @@
-"""Group commit: one in flight, in a thread; answers are released when what they promise is durable."""
+"""Group commit: one in flight, in a thread; answers are released when what they promise is durable.
+
+A commit appends to the journal what has happened; pages are written when the journal is full, when something changed that it
+does not hold, and when the service stops.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Protocol
 
-import anyio
 import anyio.lowlevel
-from anyio import to_thread
 
 from advisor.engine import Engine
 from advisor.errors import StorageFailed
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.writer import Writer
 from advisor.storage import Store
 
 GATHER_S = 0.001  # a commit waits this long for company: one fsync then serves a burst
@@ -29,6 +35,18 @@ class Waiting(Protocol):
 
     def release(self, answers: list[bytes]) -> None:
         """Send answers that were held back."""
+        ...
+
+
+class Order(Protocol):
+    """Who sees to it that a commit holds whole batches, see `advisor.service.folding`."""
+
+    def whole(self) -> AbstractAsyncContextManager[None]:
+        """Return a block in which no batch is under way."""
+        ...
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Return a block in which nothing changes the state."""
         ...
 
 
@@ -65,15 +83,20 @@ class Committer:
         self._durable = durable
         self._waiting: dict[Waiting, list[bytes]] = {}
         self._rows = 0
-        self._wanted = anyio.Event()
-        self._full = anyio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
+        self._timer: asyncio.TimerHandle | None = None
+        self._bell: asyncio.Future[None] | None = None  # it is time to commit
+        self._writer = Writer()
         self._last_ended = clock()
         self._last_took = 0.0
         self._dirty_since: float | None = None
         self._committing = False
-        self._until_whole: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+        self._order: Order | None = None
+        self._pages_wanted = False
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None
+        if store is not None:
+            engine.keep_journal()
 
     @property
     def durable_storage(self) -> bool:
@@ -104,9 +127,14 @@ class Committer:
         """Return the durable number of a producer, 0 for an unknown one."""
         return self._engine.applied(*key) if self._store is None else self._durable.get(key, 0)
 
-    def commits_when(self, until_whole: Callable[[], Awaitable[None]]) -> None:
-        """Have each commit wait for the state to be whole: no batch may be half folded."""
-        self._until_whole = until_whole
+    def commits_when(self, order: Order) -> None:
+        """Have each commit wait for its place among the batches."""
+        self._order = order
+
+    def want_pages(self) -> None:
+        """Write pages with the next commit, which comes soon: the service stops, and a start need not replay the journal."""
+        self._pages_wanted = True
+        self.changed()
 
     def forget(self, keys: list[Key]) -> None:
         """Producers were evicted."""
@@ -120,9 +148,10 @@ class Committer:
         self._rows += rows
         if self._dirty_since is None:
             self._dirty_since = self._clock()
-        self._wanted.set()
         if self._rows >= self._rows_max:
-            self._full.set()
+            self._ring()
+        elif self._timer is None and self._bell is not None and self._loop is not None:
+            self._timer = self._loop.call_later(self._pause_s(), self._ring)
 
     def hold(self, who: Waiting, answer: bytes) -> None:
         """Hold an answer back until everything applied so far is durable."""
@@ -134,49 +163,94 @@ class Committer:
         self._waiting.pop(who, None)
 
     async def run(self) -> None:
-        """Commit as long as the service lives. Cancelled between commits, never inside one."""
+        """Commit as long as the service lives."""
+        self._loop = asyncio.get_running_loop()
         while True:
-            await self._wanted.wait()
-            with anyio.move_on_after(self._pause_s()):
-                await self._full.wait()
+            self._bell = self._loop.create_future()
+            if self._dirty_since is not None:
+                self.changed()
+            await self._bell
             if not await self.commit():
-                await anyio.sleep(self._retry_s)
+                await asyncio.sleep(self._retry_s)
+
+    def _ring(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
 
     async def commit(self) -> bool:
-        """Commit what there is now; return whether it is durable. Not to be called twice at a time."""
+        """Commit what there is now, by its pages where that is wanted or needed; return whether it is durable.
+
+        Not to be called twice at a time.
+        """
         if self._store is None:
             return True
-        await self._until_whole()
+        if self._pages_wanted or self._store.journal_full:
+            return await self._commit_pages(self._store)
+        if self._engine.underway is not None and self._order is not None:
+            async with self._order.whole():
+                entry = self._engine.take_entry()
+        else:
+            entry = self._engine.take_entry()
+        if entry is None:
+            return await self._commit_pages(self._store)
+        write = None if entry.empty else partial(self._store.append, entry)
+        return await self._write(write, entry.producers, partial(self._engine.put_back, entry))
+
+    async def _commit_pages(self, store: Store) -> bool:
+        """Copy what changed, others having their turn between the slices, and write it."""
+        if self._order is None:
+            snapshot = self._engine.snapshot()
+        else:
+            async with self._order.still():
+                slices = self._engine.snapshot_in_slices()
+                while True:
+                    try:
+                        next(slices)
+                    except StopIteration as whole:
+                        snapshot = whole.value
+                        break
+                    await anyio.lowlevel.checkpoint()
+        self._pages_wanted = False
+        write = None if snapshot.empty and not store.journal_entries else partial(store.commit, snapshot)
+        return await self._write(write, snapshot.producers, partial(self._engine.mark_changed, snapshot))
+
+    async def _write(
+        self, write: Callable[[], None] | None, producers: Mapping[Key, int], not_written: Callable[[], None]
+    ) -> bool:
+        """Write what was taken from the engine just now, and release the answers that wait for it."""
         waiting, self._waiting = self._waiting, {}
         rows, self._rows = self._rows, 0
-        self._wanted, self._full = anyio.Event(), anyio.Event()
         since, self._dirty_since = self._dirty_since, None
-        snapshot = self._engine.snapshot()
         began = self._clock()
-        if not snapshot.empty:
+        if write is not None:
             self._committing = True
             try:
-                with anyio.CancelScope(shield=True):
-                    await to_thread.run_sync(self._store.commit, snapshot)
+                await self._writer.run(write)
             except StorageFailed as failure:
-                self._engine.mark_changed(snapshot)
+                not_written()
                 self._fail(failure)
                 for who, answers in waiting.items():
                     self._waiting[who] = answers + self._waiting.get(who, [])
                 self._rows += rows
                 self._dirty_since = since
-                self._wanted.set()
                 return False
             finally:
                 self._committing = False
             self._measures.commit_s.add(self._clock() - began)
         self._last_ended = self._clock()
         self._last_took = self._last_ended - began
-        self._durable.update(snapshot.producers)
+        self._durable.update(producers)
         self._recover()
         for who, answers in waiting.items():
             who.release(answers)
         return True
+
+    def close(self) -> None:
+        """Wait for the commit in flight; there is no other behind it."""
+        self._writer.close()
 
     def _pause_s(self) -> float:
         """Seconds until the next commit may begin: commits take their share of the time, a burst is gathered."""

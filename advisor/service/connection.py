@@ -252,6 +252,9 @@ class Connection(asyncio.BufferedProtocol):
                     hub.measures.request(message.method if message.method in METHODS else "unknown", now - last)
                 last = now
             elif type(message) is Singles:
+                if hub.defers_singles(self):
+                    backlog.appendleft(message)
+                    break
                 hub.fold_singles(self, message.rows)
                 now = time.perf_counter()
                 if not self._waits:

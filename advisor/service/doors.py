@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from advisor.domain import limits
+from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
+from advisor.engine.pieces import Batch
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable
 from advisor.protocol import messages as m
 from advisor.protocol.columns import columns_of_bins
@@ -20,7 +22,7 @@ from advisor.protocol.task_events import events_of_params
 from advisor.service.answers import Answers
 from advisor.service.committer import Committer
 from advisor.service.connection import Connection
-from advisor.service.folding import Folding
+from advisor.service.folding import Folding, Key
 from advisor.service.happenings import Happenings
 from advisor.service.heavy import Heavy
 from advisor.service.logs import event
@@ -33,6 +35,7 @@ from advisor.service.watching import Watching
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 NUMBERED = ("hello", "observe_rows", "observe_columns", "task_events", "forget", "pin", "observe_run")
+CHANGING = (*NUMBERED[1:], "observe", "define_network")  # hello changes no more than a producer's number
 
 
 def _nothing_runs(*_: object) -> None:
@@ -66,7 +69,7 @@ class Doors:
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
         self.folding = Folding(engine, self.happenings.drain)
-        committer.commits_when(self.folding.until_whole)
+        committer.commits_when(self.folding)
         self.subscriptions = Subscriptions()
         self.planner = Planner(engine.advisor, heavy, Answers())
         self.watching = Watching(engine, self.planner, self.subscriptions, measures, self._spawned)
@@ -83,12 +86,11 @@ class Doors:
             return
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
-            stops = self.engine.cuts(columns)
-            if len(stops) > 1 and self.folding.takes(connection, None, len(columns)):
-                self.spawn(self._fold_apart, "observe", connection, None, columns, stops)
-                continue
-            self.engine.observe(columns)
-            self._observed(columns)
+            done = self.folding.at_once(columns, None, None)
+            if isinstance(done, Receipt):
+                self._observed(columns)
+            else:
+                self._later("observe", connection, None, columns, None, None, done)
         self.happenings.drain()
         self.subscriptions.stir()
 
@@ -127,17 +129,27 @@ class Doors:
             receipt = self.engine.observe_batch(*key, params.sequence, EMPTY)
             return self._durably(connection, msgid, receipt.as_dict(), 0, key)
         columns = read()
-        stops = self.engine.cuts(columns)
-        if len(stops) > 1 and self.folding.takes(connection, key, len(columns)):
+        done = self.folding.at_once(columns, key, params.sequence)
+        if not isinstance(done, Receipt):
             verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
-            self.spawn(self._fold_apart, verb, connection, msgid, columns, stops, key, params.sequence)
+            self._later(verb, connection, msgid, columns, key, params.sequence, done)
             return LATER
-        if key is None or params.sequence is None:
-            receipt = self.engine.observe(columns)
-        else:
-            receipt = self.engine.observe_batch(*key, params.sequence, columns)
         self.watching.observed(columns)
-        return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+        return self._durably(connection, msgid, done.as_dict(), len(columns), key)
+
+    def _later(
+        self,
+        verb: str,
+        connection: Connection,
+        msgid: int | None,
+        columns: Columns,
+        key: Key | None,
+        sequence: int | None,
+        batch: Batch | None,
+    ) -> None:
+        """Have the rest of a large batch folded in the background."""
+        self.folding.takes(connection, key, len(columns))
+        self.spawn(self._fold_apart, verb, connection, msgid, columns, key, sequence, batch)
 
     async def _fold_apart(
         self,
@@ -145,16 +157,16 @@ class Doors:
         connection: Connection,
         msgid: int | None,
         columns: Columns,
-        stops: list[int],
-        key: tuple[str, bytes] | None = None,
-        sequence: int | None = None,
+        key: Key | None,
+        sequence: int | None,
+        batch: Batch | None,
     ) -> None:
-        """Fold a large batch piece by piece, and answer for it."""
+        """Fold a large batch slice by slice, and answer for it."""
         began = time.perf_counter()
         result: dict[str, Any] | AdvisorError | None
         try:
             self.committer.changed()  # from here on something is not durable yet
-            receipt = await self.folding.fold(connection, columns, stops, key, sequence)
+            receipt = await self.folding.fold(connection, columns, key, sequence, batch)
             self.watching.observed(columns)
             if verb == "observe":
                 self.committer.changed(len(columns))
@@ -192,7 +204,7 @@ class Doors:
 
     def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
         engine = self.engine
-        once, numbered, what = engine.advisor.forget, engine.forget_batch, (params.component, params.keep)
+        once, numbered, what = engine.forget, engine.forget_batch, (params.component, params.keep)
         if params.program is not None:
             once, numbered, what = engine.forget_program, engine.forget_program_batch, (params.program,)
         elif params.profile is not None:
@@ -202,7 +214,7 @@ class Doors:
     def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
         engine = self.engine
         change = params.component, params.model
-        return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, *change)
+        return self._change(connection, params, msgid, engine.pin, engine.pin_batch, *change)
 
     def _change(
         self,
@@ -223,9 +235,18 @@ class Doors:
 
     # Once, and durable
 
+    def defers_singles(self, connection: Connection) -> bool:
+        """Return whether single rows have to wait for pages to be copied."""
+        if self.folding.copying:
+            self.folding.defer(connection)
+        return self.folding.copying
+
     def defers(self, connection: Connection, request: Request) -> bool:
-        """Return whether a request has to wait, for a large batch of the producer that it speaks for."""
+        """Return whether a request has to wait: for pages to be copied, or for a large batch of its producer."""
         _, method, given = request
+        if self.folding.copying and method in CHANGING:
+            self.folding.defer(connection)
+            return True
         if not self.folding.busy or method not in NUMBERED or not connection.trusted:
             return False
         try:

@@ -150,7 +150,11 @@ class Engine:
 
     def pin(self, component: str, model: str | None) -> dict[str, Any]:
         """Pin as an event without a number; the errors of `Advisor.pin`."""
-        answer = self.advisor.pin(component, model)
+        try:
+            answer = self.advisor.pin(component, model)
+        except TooLarge:
+            self._beyond_journal()  # that there was no room is counted
+            raise
         if self._journal is not None:
             self._journal.note(Pinned(component, model))
         return answer

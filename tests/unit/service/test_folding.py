@@ -16,7 +16,16 @@ from advisor.engine import Engine
 from advisor.storage import Store
 
 NEW = 20  # components of a large batch
-ROWS = 40 * NEW  # of which about ten a component are predicted before they are learned
+ROWS = 40 * NEW
+SLICE_ROWS = 4
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a batch have many slices, and each end a turn of the loop."""
+    monkeypatch.setattr("advisor.engine.pieces.SLICE_ROWS", SLICE_ROWS)
+    monkeypatch.setattr("advisor.service.folding.SLICE_ROWS", SLICE_ROWS)
+    monkeypatch.setattr("advisor.service.folding.SLICE_S", 0.0)
 
 
 def large(seed: int = 1, prefix: str = "new") -> list[list[Any]]:

@@ -7,7 +7,7 @@ what they changed: an entry of the journal (`take_entry`), or a snapshot of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from advisor.engine.advisor import Advisor
 from advisor.engine.components import Event
 from advisor.engine.journal import Book, Entry, Forgotten, Journal, Limits, Pinned, RowsEvent, decode
 from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
+from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
 from advisor.engine.programs import TABLE as PROGRAM_TABLE
 from advisor.engine.snapshot import Snapshot
@@ -46,6 +47,8 @@ class Engine:
     ----------
     underway : Batch or None
         The batch that is folded piece by piece, and is not whole yet.
+    told : callable or None
+        Called with plain rows when they are folded, see `take_rows`.
     """
 
     def __init__(
@@ -65,10 +68,14 @@ class Engine:
         self.underway: pieces.Batch | None = None
         self._names_taken = 0  # names 0 .. are in an earlier snapshot
         self._journal: Journal | None = None
+        self._plain = PlainRows(self.advisor.components)
+        self._defect: Exception | None = None
+        self.told: Callable[[Columns], None] | None = None
 
     @property
     def totals(self) -> Mapping[str, int]:
         """Exact counters, see `Components.totals`."""
+        self.flush()
         return self.advisor.components.totals
 
     @property
@@ -128,7 +135,44 @@ class Engine:
         """Take what was folded of the batch under way for the whole of it: the rest of it cannot be folded."""
         self.underway = None
 
+    def take_rows(self, key: Producer, sequence: int, rows: Sequence[Any]) -> bool:
+        """Take a batch of plain rows ``[component, predictor, cores, elapsed_s]``, all of which are then accepted.
+
+        They are folded with others before anything else is done (`flush`); a question to the advisor itself must flush
+        first. False: nothing was taken, `observe_batch` has the words. Cost O(rows).
+        """
+        if self.producers.get(key) != sequence - 1:
+            return False
+        plain = self._plain
+        if plain.components is not self.advisor.components:
+            plain = self._plain = PlainRows(self.advisor.components)
+        if not plain.take(rows):
+            return False
+        self._advance(key, sequence)
+        if len(plain.rows) >= PLAIN_ROWS_MAX:
+            self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Fold the plain rows that were taken. Cost O(rows)."""
+        if not self._plain.rows:
+            return
+        columns = self._plain.columns()
+        try:
+            receipt = self._fold_noted(columns)
+            if receipt.refused.count:
+                raise InvalidValue("rows", receipt.refused.first[0], "plain rows, of which none is refused")
+        except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
+            self._defect = defect
+            raise
+        if self.told is not None:
+            self.told(columns)
+
     def _fold(self, columns: Columns) -> Receipt:
+        self.flush()
+        return self._fold_noted(columns)
+
+    def _fold_noted(self, columns: Columns) -> Receipt:
         """Fold rows, and note them."""
         journal, components = self._journal, self.advisor.components
         if journal is None:
@@ -143,6 +187,8 @@ class Engine:
 
     def forget(self, component: str, keep: float) -> dict[str, Any]:
         """Forget as an event without a number; the errors of `Advisor.forget`."""
+        self.flush()
+        self._plain.forget()
         answer = self.advisor.forget(component, keep)
         if self._journal is not None:
             self._journal.note(Forgotten(component, keep))
@@ -150,6 +196,7 @@ class Engine:
 
     def pin(self, component: str, model: str | None) -> dict[str, Any]:
         """Pin as an event without a number; the errors of `Advisor.pin`."""
+        self.flush()
         try:
             answer = self.advisor.pin(component, model)
         except TooLarge:
@@ -175,6 +222,7 @@ class Engine:
 
     def define_network(self, network: Any, **named: Any) -> dict[str, Any]:
         """Keep a network by id; as `Advisor.define_network`."""
+        self.flush()
         self._beyond_journal()
         return self.advisor.define_network(network, **named)
 
@@ -288,7 +336,7 @@ class Engine:
             self.totals_add("tasks_learned", receipt.accepted)
 
     def applied(self, producer: str, incarnation: bytes) -> int:
-        """Return the last number folded of a producer, 0 for an unknown one."""
+        """Return the last number taken of a producer, 0 for an unknown one."""
         return self.producers.get((producer, incarnation), 0)
 
     def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
@@ -354,6 +402,13 @@ class Engine:
         self._journal = Journal()
         self._journal.restart(len(self.advisor.components))
 
+    def _settle(self) -> None:
+        """Fold what was taken; raises what an earlier fold of it has raised."""
+        assert self.underway is None
+        self.flush()
+        if self._defect is not None:
+            raise self._defect
+
     def _beyond_journal(self) -> None:
         if self._journal is not None:
             self._journal.beyond = True
@@ -363,7 +418,7 @@ class Engine:
 
         Cost O(1): the rows are not copied. Not while a batch is under way.
         """
-        assert self.underway is None
+        self._settle()
         journal = self._journal
         if journal is None or journal.beyond:
             return None
@@ -389,7 +444,7 @@ class Engine:
 
     def snapshot_in_slices(self) -> Generator[None, None, Snapshot]:
         """Take a snapshot slice by slice, a millisecond or so each; nothing may change the state between them."""
-        assert self.underway is None
+        self._settle()
         self.advisor.flush()
         components = self.advisor.components
         n = len(components)

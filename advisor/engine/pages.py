@@ -45,7 +45,11 @@ def record_pages(name: str, table: RecordTable) -> Slices:
         table.grow_capacity(capacity)
     blocks = table.words.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, table.words_a_record)
     return _copied(
-        name, table.layout, table.words_a_record, table.changed[:capacity], lambda pages: blocks[pages].transpose(0, 2, 1)
+        name,
+        table.layout,
+        table.words_a_record,
+        table.changed[:capacity],
+        lambda pages: blocks[pages].transpose(0, 2, 1),
     )
 
 

@@ -82,7 +82,7 @@ class ServerConnection:
             return []
         messages, fault, head = self._framing.take(data)
         events: list[Request | Singles | Violation] = []
-        if rows := _only_singles(messages):
+        if messages and type(messages[0]) is list and len(messages[0]) == 3 and (rows := _only_singles(messages)):  # type: ignore[arg-type]
             events.append(Singles(rows))
             messages = []
         for message in messages:
@@ -141,6 +141,11 @@ def encode_notification(method: str, params: Sequence[Any]) -> bytes:
 def encode_response(msgid: int, result: Any) -> bytes:
     """Return the bytes of the answer to a call; `result` is plain: no numpy."""
     return pack([RESPONSE, msgid, None, result])
+
+
+def encode_accepted(msgid: int, rows: int, sequence: int) -> bytes:
+    """Return the bytes of the answer to a numbered batch of which every row was accepted."""
+    return _ACCEPTED % (pack(msgid), pack(rows), pack(sequence))
 
 
 def encode_error(msgid: int | None, error: AdvisorError) -> bytes:
@@ -252,4 +257,7 @@ def _values(container: Any) -> list[Any]:
     return [value for key, value in cast("dict[Any, Any]", container).items() if key != "rows"]
 
 
+_ACCEPTED = (
+    b"\x94\x01%b\xc0\x83\xa8accepted%b\xa7refused" + pack({"count": 0, "by_code": {}, "first": []}) + b"\xa8sequence%b"
+)
 _CONTAINERS = frozenset((list, dict))

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import anyio.lowlevel
 
 from advisor.engine import Engine
+from advisor.engine.journal import Entry
+from advisor.engine.snapshot import Snapshot
 from advisor.errors import StorageFailed
 from advisor.service.logs import event
 from advisor.service.measures import Measures
@@ -85,12 +87,12 @@ class Committer:
         self._rows = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._timer: asyncio.TimerHandle | None = None
-        self._bell: asyncio.Future[None] | None = None  # it is time to commit
+        self._bell: asyncio.Future[None] | None = None  # rung when `run` has to take what is committed, or has failed
         self._writer = Writer()
         self._last_ended = clock()
         self._last_took = 0.0
         self._dirty_since: float | None = None
-        self._committing = False
+        self._committing = False  # from the taking of what is committed to the end of its writing
         self._order: Order | None = None
         self._pages_wanted = False
         self._retry_s = RETRY_FIRST_S
@@ -148,105 +150,139 @@ class Committer:
         self._rows += rows
         if self._dirty_since is None:
             self._dirty_since = self._clock()
-        if self._rows >= self._rows_max:
-            self._ring()
-        elif self._timer is None and self._bell is not None and self._loop is not None:
-            self._timer = self._loop.call_later(self._pause_s(), self._ring)
+        if self._committing or self._loop is None:
+            return  # its end looks again, or its beginning
+        if self._rows >= self._rows_max and self.failure is None:
+            self._schedule(0.0)
+        elif self._timer is None:
+            self._schedule(self._pause_s())
 
-    def hold(self, who: Waiting, answer: bytes) -> None:
-        """Hold an answer back until everything applied so far is durable."""
-        self._waiting.setdefault(who, []).append(answer)
-        self.changed()
+    def hold(self, who: Waiting, answer: bytes, rows: int = 0) -> None:
+        """Hold an answer back until everything applied so far, `rows` just now, is durable."""
+        held = self._waiting.get(who)
+        if held is None:
+            held = self._waiting[who] = []
+        held.append(answer)
+        self.changed(rows)
 
     def drop(self, who: Waiting) -> None:
         """Forget the answers of a connection that is gone; what they acknowledge stays."""
         self._waiting.pop(who, None)
 
     async def run(self) -> None:
-        """Commit as long as the service lives."""
-        self._loop = asyncio.get_running_loop()
-        while True:
-            self._bell = self._loop.create_future()
-            if self._dirty_since is not None:
-                self.changed()
-            await self._bell
-            if not await self.commit():
-                await asyncio.sleep(self._retry_s)
+        """Commit as long as the service lives.
 
-    def _ring(self) -> None:
+        What is there to take is taken in a callback, which wakes no task; what may take turns of the loop is taken here.
+        """
+        if self._store is None:
+            return
+        self._loop = asyncio.get_running_loop()
+        if self._dirty_since is not None:
+            self.changed()
+        try:
+            while True:
+                self._bell = self._loop.create_future()
+                await self._bell
+                await self._take_in_turns(self._store)
+        finally:
+            self._loop = None
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _schedule(self, wait_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        if self._loop is not None:
+            self._timer = self._loop.call_later(wait_s, self._commit)
+
+    def _commit(self) -> None:
+        """Begin a commit: at once where the journal takes it, by `run` where it may have to wait."""
+        self._timer = None
+        store, engine = self._store, self._engine
+        if self._committing or store is None:
+            return
+        self._committing = True
+        if not (self._pages_wanted or store.journal_full) and engine.underway is None:
+            try:
+                entry = engine.take_entry()
+            except Exception as defect:
+                self._give_up(defect)
+                return
+            if entry is not None:
+                self._write_entry(store, entry)
+                return
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 
-    async def commit(self) -> bool:
-        """Commit what there is now, by its pages where that is wanted or needed; return whether it is durable.
-
-        Not to be called twice at a time.
-        """
-        if self._store is None:
-            return True
-        if self._pages_wanted or self._store.journal_full:
-            return await self._commit_pages(self._store)
-        if self._engine.underway is not None and self._order is not None:
-            async with self._order.whole():
-                entry = self._engine.take_entry()
-        else:
-            entry = self._engine.take_entry()
-        if entry is None:
-            return await self._commit_pages(self._store)
-        write = None if entry.empty else partial(self._store.append, entry)
-        return await self._write(write, entry.producers, partial(self._engine.put_back, entry))
-
-    async def _commit_pages(self, store: Store) -> bool:
-        """Copy what changed, others having their turn between the slices, and write it."""
-        if self._order is None:
-            snapshot = self._engine.snapshot()
-        else:
-            async with self._order.still():
-                slices = self._engine.snapshot_in_slices()
-                while True:
-                    try:
-                        next(slices)
-                    except StopIteration as whole:
-                        snapshot = whole.value
-                        break
-                    await anyio.lowlevel.checkpoint()
+    async def _take_in_turns(self, store: Store) -> None:
+        """Take an entry when no batch is under way, or pages, others having their turn between slices; and write it."""
+        order, engine = cast("Order", self._order), self._engine
+        if not (self._pages_wanted or store.journal_full):
+            async with order.whole():
+                entry = engine.take_entry()
+            if entry is not None:
+                self._write_entry(store, entry)
+                return
+        async with order.still():
+            slices = engine.snapshot_in_slices()
+            while True:
+                try:
+                    next(slices)
+                except StopIteration as whole:
+                    snapshot: Snapshot = whole.value
+                    break
+                await anyio.lowlevel.checkpoint()
         self._pages_wanted = False
         write = None if snapshot.empty and not store.journal_entries else partial(store.commit, snapshot)
-        return await self._write(write, snapshot.producers, partial(self._engine.mark_changed, snapshot))
+        self._write(write, snapshot.producers, partial(engine.mark_changed, snapshot))
 
-    async def _write(
+    def _write_entry(self, store: Store, entry: Entry) -> None:
+        write = None if entry.empty else partial(store.append, entry)
+        self._write(write, entry.producers, partial(self._engine.put_back, entry))
+
+    def _write(
         self, write: Callable[[], None] | None, producers: Mapping[Key, int], not_written: Callable[[], None]
-    ) -> bool:
-        """Write what was taken from the engine just now, and release the answers that wait for it."""
+    ) -> None:
+        """Write what was taken from the engine just now, and then release the answers that wait for it."""
         waiting, self._waiting = self._waiting, {}
         rows, self._rows = self._rows, 0
         since, self._dirty_since = self._dirty_since, None
         began = self._clock()
-        if write is not None:
-            self._committing = True
-            try:
-                await self._writer.run(write)
-            except StorageFailed as failure:
+
+        def ended(error: BaseException | None) -> None:
+            self._committing = False
+            if isinstance(error, StorageFailed):
                 not_written()
-                self._fail(failure)
+                self._fail(error)
                 for who, answers in waiting.items():
                     self._waiting[who] = answers + self._waiting.get(who, [])
                 self._rows += rows
                 self._dirty_since = since
-                return False
-            finally:
-                self._committing = False
-            self._measures.commit_s.add(self._clock() - began)
-        self._last_ended = self._clock()
-        self._last_took = self._last_ended - began
-        self._durable.update(producers)
-        self._recover()
-        for who, answers in waiting.items():
-            who.release(answers)
-        return True
+                self._schedule(self._retry_s)
+                return
+            if error is not None:
+                self._give_up(error)
+                return
+            self._last_ended = self._clock()
+            self._last_took = self._last_ended - began
+            if write is not None:
+                self._measures.commit_s.add(self._last_took)
+            self._durable.update(producers)
+            self._recover()
+            if self._dirty_since is not None:
+                self.changed()
+            for who, answers in waiting.items():
+                who.release(answers)
+
+        if write is None:
+            ended(None)
+        else:
+            self._writer.begin(write, ended)
+
+    def _give_up(self, defect: BaseException) -> None:
+        """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_exception(defect)
 
     def close(self) -> None:
         """Wait for the commit in flight; there is no other behind it."""

@@ -11,7 +11,7 @@ import logging
 import socket
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, Unavailable
@@ -238,10 +238,14 @@ class Connection(asyncio.BufferedProtocol):
                 break
             message = backlog.popleft()
             if type(message) is Request:
-                if hub.defers(self, message):
-                    backlog.appendleft(message)
-                    break
-                answer = hub.handle(self, message)
+                answer: bytes | Literal[False] | None = False
+                if message.method == "observe_rows":
+                    answer = hub.takes_rows(self, message)
+                if answer is False:
+                    if hub.defers(self, message):
+                        backlog.appendleft(message)
+                        break
+                    answer = hub.handle(self, message)
                 if answer is None:
                     self._unanswered += message.msgid is not None
                 elif answer:

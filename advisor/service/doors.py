@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
@@ -16,7 +16,8 @@ from advisor.engine.pieces import Batch
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable
 from advisor.protocol import messages as m
 from advisor.protocol.columns import columns_of_bins
-from advisor.protocol.connection import Request, encode_response
+from advisor.protocol.connection import Request, encode_accepted, encode_response
+from advisor.protocol.params import NO_INCARNATION
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
 from advisor.service.answers import Answers
@@ -33,6 +34,7 @@ from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
+FEW_ROWS = 64  # of a batch that is looked at row by row; for more, columns cost less
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 NUMBERED = ("hello", "observe_rows", "observe_columns", "task_events", "forget", "pin", "observe_run")
 CHANGING = (*NUMBERED[1:], "observe", "define_network")  # hello changes no more than a producer's number
@@ -76,6 +78,7 @@ class Doors:
         self.stopping = False
         self.spawn: Callable[..., object] = _nothing_runs
         self._book = NameBook()
+        engine.told = self._folded
 
     # Rows
 
@@ -91,6 +94,49 @@ class Doors:
                 self._observed(columns)
             else:
                 self._later("observe", connection, None, columns, None, None, done)
+        self.happenings.drain()
+        self.subscriptions.stir()
+
+    def takes_rows(self, connection: Connection, request: Request) -> bytes | Literal[False] | None:
+        """Take a few plain rows of a producer that is known, their number next, in a few microseconds.
+
+        Returns
+        -------
+        bytes, LATER or False
+            The answer; False where anything is otherwise: nothing was done, and `handle` looks at it closely.
+        """
+        msgid, _, given = request
+        if len(given) != 1 or type(batch := given[0]) is not dict or msgid is None:
+            return False
+        producer, sequence, rows = batch.get("producer"), batch.get("sequence"), batch.get("rows")
+        incarnation = batch.get("incarnation", NO_INCARNATION)
+        if (
+            type(rows) is not list
+            or type(producer) is not str
+            or type(incarnation) is not bytes
+            or type(sequence) is not int
+            or not 0 < len(rows) <= FEW_ROWS
+            or len(batch) != 3 + ("incarnation" in batch)
+        ):
+            return False
+        key = (producer, incarnation)
+        folding, committer = self.folding, self.committer
+        if (
+            not self.producers.speaks(key, connection)
+            or (committer.failure is not None or self.stopping or folding.copying or folding.holds(key))
+            or not self.engine.take_rows(key, sequence, rows)
+        ):
+            return False
+        answer = encode_accepted(msgid, len(rows), sequence)
+        if committer.durable_storage:
+            committer.hold(connection, answer, len(rows))
+            return LATER
+        self.engine.flush()
+        return answer
+
+    def _folded(self, columns: Columns) -> None:
+        """Plain rows were folded."""
+        self.watching.observed(columns)
         self.happenings.drain()
         self.subscriptions.stir()
 
@@ -289,8 +335,7 @@ class Doors:
             return answer
         if not self.committer.durable_storage:
             return answer
-        self.committer.changed(rows)
-        self.committer.hold(connection, encode_response(cast("int", msgid), answer))
+        self.committer.hold(connection, encode_response(cast("int", msgid), answer), rows)
         return LATER
 
     # What goes wrong, and what goes on

@@ -178,6 +178,7 @@ class Hub(Doors):
             params = m.check_params(method, given, notification=msgid is None)
             if not connection.trusted and method != "hello":
                 _refuse_untrusted()
+            self.engine.flush()
             result = self._verbs[method](connection, params, msgid)
             self.happenings.drain()
             self.subscriptions.stir()

@@ -257,7 +257,9 @@ class Store:
         summed = checksum(data, journal.next)
         self._connection.execute("INSERT INTO journal VALUES (?, ?, ?)", (journal.next, data, summed))
         books = replace(
-            self._books, journal=journal.grown(summed, len(data)), root=self._books.root or self._root_of(self._books, {})
+            self._books,
+            journal=journal.grown(summed, len(data)),
+            root=self._books.root or self._root_of(self._books, {}),
         )
         self._put_root(books)
         return books

@@ -160,8 +160,7 @@ class Engine:
         columns = self._plain.columns()
         try:
             receipt = self._fold_noted(columns)
-            if receipt.refused.count:
-                raise InvalidValue("rows", receipt.refused.first[0], "plain rows, of which none is refused")
+            assert not receipt.refused.count, receipt.refused
         except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
             self._defect = defect
             raise

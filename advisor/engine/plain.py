@@ -48,12 +48,14 @@ class PlainRows:
                     slot = self._slot_of(component)
                 numbers = type(x) in _NUMBERS and type(p) in _NUMBERS and type(t) in _NUMBERS
                 if not (numbers and 0.0 <= x <= _X and _P_LOW <= p <= _P_HIGH and _T_LOW <= t <= _T_HIGH):
-                    raise ValueError("a number outside its domain")
+                    break
                 taken.append((slot, x, p, t))
-        except (TypeError, ValueError, KeyError):  # told in words by the way that all others take
-            del taken[before:]
-            return False
-        return True
+            else:
+                return True
+        except (TypeError, ValueError, KeyError):  # no row of four, no name, no such component
+            pass
+        del taken[before:]
+        return False
 
     def _slot_of(self, component: Any) -> int:
         """Return the slot of a component that has one predictor; KeyError for all else."""

@@ -143,11 +143,6 @@ def encode_response(msgid: int, result: Any) -> bytes:
     return pack([RESPONSE, msgid, None, result])
 
 
-def encode_accepted(msgid: int, rows: int, sequence: int) -> bytes:
-    """Return the bytes of the answer to a numbered batch of which every row was accepted."""
-    return _ACCEPTED % (pack(msgid), pack(rows), pack(sequence))
-
-
 def encode_error(msgid: int | None, error: AdvisorError) -> bytes:
     """Return the bytes of an error's answer to a call, or to nothing in particular (None)."""
     return pack([RESPONSE, msgid, error.as_dict(), None])
@@ -238,6 +233,8 @@ def _msgid_of(message: Any) -> int | None:
 
 def _within_depth(params: list[Any]) -> bool:
     """True when the message of `params` nests no deeper than DEPTH_MAX. Rows are left out: each is checked as a row."""
+    if len(params) == 1 and type(params[0]) is dict and _CONTAINERS.isdisjoint(map(type, _values(params[0]))):
+        return True  # a map of plain values, as most requests are
     level: list[Any] = [params]
     for _ in range(limits.DEPTH_MAX - 1):
         deeper: list[Any] = []
@@ -257,7 +254,4 @@ def _values(container: Any) -> list[Any]:
     return [value for key, value in cast("dict[Any, Any]", container).items() if key != "rows"]
 
 
-_ACCEPTED = (
-    b"\x94\x01%b\xc0\x83\xa8accepted%b\xa7refused" + pack({"count": 0, "by_code": {}, "first": []}) + b"\xa8sequence%b"
-)
 _CONTAINERS = frozenset((list, dict))

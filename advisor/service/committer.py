@@ -157,13 +157,14 @@ class Committer:
         elif self._timer is None:
             self._schedule(self._pause_s())
 
-    def hold(self, who: Waiting, answer: bytes, rows: int = 0) -> None:
-        """Hold an answer back until everything applied so far, `rows` just now, is durable."""
+    def hold(self, who: Waiting, answers: list[bytes]) -> None:
+        """Hold answers back until everything applied so far is durable."""
         held = self._waiting.get(who)
         if held is None:
-            held = self._waiting[who] = []
-        held.append(answer)
-        self.changed(rows)
+            self._waiting[who] = answers
+        else:
+            held += answers
+        self.changed()
 
     def drop(self, who: Waiting) -> None:
         """Forget the answers of a connection that is gone; what they acknowledge stays."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
@@ -16,8 +17,8 @@ from advisor.engine.pieces import Batch
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable
 from advisor.protocol import messages as m
 from advisor.protocol.columns import columns_of_bins
-from advisor.protocol.connection import Request, encode_accepted, encode_response
-from advisor.protocol.params import NO_INCARNATION
+from advisor.protocol.connection import Request, encode_response
+from advisor.protocol.plain import encode_accepted, few_rows
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
 from advisor.service.answers import Answers
@@ -34,7 +35,6 @@ from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
-FEW_ROWS = 64  # of a batch that is looked at row by row; for more, columns cost less
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 NUMBERED = ("hello", "observe_rows", "observe_columns", "task_events", "forget", "pin", "observe_run")
 CHANGING = (*NUMBERED[1:], "observe", "define_network")  # hello changes no more than a producer's number
@@ -97,42 +97,40 @@ class Doors:
         self.happenings.drain()
         self.subscriptions.stir()
 
-    def takes_rows(self, connection: Connection, request: Request) -> bytes | Literal[False] | None:
-        """Take a few plain rows of a producer that is known, their number next, in a few microseconds.
+    def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]:
+        """Take the small batches at the head of what a connection has sent, as long as nothing about them can go wrong.
+
+        That is: their producer is known and speaks here, their numbers are next, their rows plain. A few microseconds each.
 
         Returns
         -------
-        bytes, LATER or False
-            The answer; False where anything is otherwise: nothing was done, and `handle` looks at it closely.
+        list of bytes
+            Their answers, that hold once they are durable. The first batch not taken is still in `backlog`, untouched, for
+            `handle` to look at closely.
         """
-        msgid, _, given = request
-        if len(given) != 1 or type(batch := given[0]) is not dict or msgid is None:
-            return False
-        producer, sequence, rows = batch.get("producer"), batch.get("sequence"), batch.get("rows")
-        incarnation = batch.get("incarnation", NO_INCARNATION)
-        if (
-            type(rows) is not list
-            or type(producer) is not str
-            or type(incarnation) is not bytes
-            or type(sequence) is not int
-            or not 0 < len(rows) <= FEW_ROWS
-            or len(batch) != 3 + ("incarnation" in batch)
-        ):
-            return False
-        key = (producer, incarnation)
-        folding, committer = self.folding, self.committer
-        if (
-            not self.producers.speaks(key, connection)
-            or (committer.failure is not None or self.stopping or folding.copying or folding.holds(key))
-            or not self.engine.take_rows(key, sequence, rows)
-        ):
-            return False
-        answer = encode_accepted(msgid, len(rows), sequence)
-        if committer.durable_storage:
-            committer.hold(connection, answer, len(rows))
-            return LATER
-        self.engine.flush()
-        return answer
+        engine, folding = self.engine, self.folding
+        answers: list[bytes] = []
+        rows = 0
+        if not connection.trusted or self.committer.failure is not None or self.stopping or folding.copying:
+            return answers
+        while backlog and len(answers) < most:
+            message = backlog[0]
+            if type(message) is not Request or message.method != "observe_rows" or message.msgid is None:
+                break
+            batch = few_rows(message.params)
+            if (
+                batch is None
+                or not self.producers.speaks(batch.key, connection)
+                or folding.holds(batch.key)
+                or not engine.take_rows(*batch)
+            ):
+                break
+            backlog.popleft()
+            rows += len(batch.rows)
+            answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
+        if rows:
+            self.committer.changed(rows)
+        return answers
 
     def _folded(self, columns: Columns) -> None:
         """Plain rows were folded."""
@@ -335,7 +333,8 @@ class Doors:
             return answer
         if not self.committer.durable_storage:
             return answer
-        self.committer.hold(connection, encode_response(cast("int", msgid), answer), rows)
+        self.committer.changed(rows)
+        self.committer.hold(connection, [encode_response(cast("int", msgid), answer)])
         return LATER
 
     # What goes wrong, and what goes on

@@ -104,9 +104,9 @@ async def test_numbers_are_as_exact_as_ever(tmp_path: Path) -> None:
         await peer.call("observe_rows", row | {"sequence": 2})
         assert (await peer.call("observe_rows", row | {"sequence": 2}))["replayed"]
         assert (await refused("sequence_gap", peer.call("observe_rows", row | {"sequence": 4}))).bound == 3
-        await refused("invalid_value", peer.call("observe_rows", row | {"sequence": True}))
+        await refused("invalid", peer.call("observe_rows", row | {"sequence": True}))
         await refused("unknown_key", peer.call("observe_rows", row | {"sequence": 3, "nonsense": 1}))
-        await refused("invalid_value", peer.call("observe_rows", row | {"sequence": 3, "incarnation": b"short"}))
+        await refused("invalid", peer.call("observe_rows", row | {"sequence": 3, "incarnation": b"short"}))
         newer = await live.peer()
         assert (await newer.call("hello", {"producer": "p"}))["sequence"] == 2
         await refused("unavailable", peer.call("observe_rows", row | {"sequence": 3}))

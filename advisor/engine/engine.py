@@ -16,14 +16,13 @@ from advisor.domain import limits
 from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
-from advisor.engine import pieces
+from advisor.engine import pieces, restoring
 from advisor.engine.advisor import Advisor
 from advisor.engine.components import Event
-from advisor.engine.journal import Book, Entry, Forgotten, Journal, Limits, Pinned, RowsEvent, decode
-from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
+from advisor.engine.journal import Book, Entry, Forgotten, Journal, Limits, Pinned, decode
+from advisor.engine.pages import base_pages, record_pages
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
-from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
-from advisor.engine.programs import TABLE as PROGRAM_TABLE
+from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.supports import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
@@ -422,7 +421,7 @@ class Engine:
         if journal is None or journal.beyond:
             return None
         memory = self.advisor.components.supports.memory_bytes
-        return journal.take(Limits(self.advisor.components.components_max, self.producers_max, memory))
+        return journal.take(Limits(self.advisor.components.components_max, memory))
 
     def put_back(self, entry: Entry) -> None:
         """Count an entry as not taken: its commit failed, and the next one must hold what it held."""
@@ -467,17 +466,7 @@ class Engine:
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
         self._beyond_journal()
-        components = self.advisor.components
-        for pages in snapshot.tables:
-            if TABLE.fullmatch(pages.table):
-                self.profiles.mark(pages)
-                continue
-            if PROGRAM_TABLE.fullmatch(pages.table):
-                self.advisor.programs.mark(pages)
-                continue
-            table = components.table if pages.table == BASE else components.records[pages.table]
-            mark(table.changed, pages)
-        components.flows.mark_changed(snapshot.documents, snapshot.documents_gone)
+        restoring.mark(self.advisor, self.profiles, snapshot)
         if snapshot.names:
             self._names_taken = min(self._names_taken, snapshot.names[0][0])
         for key in snapshot.producers:
@@ -509,23 +498,10 @@ class Engine:
             timer_noise_s=snapshot.timer_noise_s, components_max=components_max, producers_max=producers_max,
             model_memory_bytes=model_memory_bytes,
         )  # fmt: skip
-        components = engine.advisor.components
-        components.restore(dict(snapshot.names), snapshot.totals)
-        n = len(components)
-        for pages in snapshot.tables:
-            if pages.table == BASE:
-                put_base(components.table, n, pages)
-            elif TABLE.fullmatch(pages.table):
-                engine.profiles.put(pages)
-            elif PROGRAM_TABLE.fullmatch(pages.table):
-                engine.advisor.programs.put(pages)
-            else:
-                put_records(components, pages)
-        components.flows.restore(snapshot.documents)
-        components.resume()
+        restoring.put(engine.advisor, engine.profiles, snapshot)
         engine.producers = dict(snapshot.producers)
-        engine._names_taken = n
-        engine._replay(snapshot.journal, Limits(components_max, producers_max, model_memory_bytes))
+        engine._names_taken = len(snapshot.names)
+        engine._replay(snapshot.journal, Limits(components_max, model_memory_bytes))
         return engine
 
     def _replay(self, journal: Iterable[bytes], now: Limits) -> None:
@@ -534,23 +510,12 @@ class Engine:
         book = Book(components.names)
         for data in journal:
             entry = decode(data, book)
-            self._limit(entry.limits)
+            restoring.limit(self.advisor, entry.limits)
             for event in entry.events:
-                if isinstance(event, RowsEvent):
-                    self.advisor.fold(event.columns)
-                elif isinstance(event, Forgotten):
-                    self.advisor.forget(event.component, event.keep)
-                else:
-                    self.advisor.pin(event.component, event.model)
+                restoring.repeat(self.advisor, event)
             components.totals.update(entry.counts)
             self.evict_producers(entry.producers_gone)
             for key, number in entry.producers.items():
                 self._advance(key, number)
-        self._limit(now)
+        restoring.limit(self.advisor, now)
         components.events.clear()  # they were told when they happened
-
-    def _limit(self, to: Limits) -> None:
-        components = self.advisor.components
-        components.components_max = max(to.components_max, len(components))
-        components.supports.memory_bytes = to.model_memory_bytes
-        self.producers_max = to.producers_max

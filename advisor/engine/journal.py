@@ -109,7 +109,6 @@ class Limits:
     """What the engine was allowed: which rows are refused depends on it, so they are replayed under the same."""
 
     components_max: int
-    producers_max: int
     model_memory_bytes: int
 
 
@@ -160,7 +159,7 @@ class Entry:
                 events.append({"pin": event.component, "model": event.model})
         limits = self.limits
         head = {
-            "limits": [limits.components_max, limits.producers_max, limits.model_memory_bytes],
+            "limits": [limits.components_max, limits.model_memory_bytes],
             "events": events,
             "producers": [[name, own.hex(), number] for (name, own), number in self.producers.items()],
             "gone": [[name, own.hex()] for name, own in self.producers_gone],

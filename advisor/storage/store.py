@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.journal import Entry
-from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
+from advisor.engine.snapshot import Snapshot
 from advisor.errors import Mismatch, StateDamaged, StorageFailed
 from advisor.storage import reading, salvage, schema
 from advisor.storage.damage import Damage
 from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
 from advisor.storage.lock import StateLock
+from advisor.storage.pages import put_ledger, write_table
 from advisor.storage.reading import ROOT_KEY, Contents, document_checksum, producer_checksum
-
-# A page with fewer changed slots goes slot by slot: 1000 random slots of 100,000 cost 7 ms so, 103 ms by pages.
-WHOLE_PAGE_SLOTS = PAGE_SLOTS // 8
-# Records near SQLite's own page of 4 KiB and above cost their bytes either way: 1000 random ones of 4000 cost 23 ms slot by
-# slot, 63 ms by whole pages from an eighth on; half of them all 35 and 60 ms.
-LARGE_RECORD_BYTES = 2048
 
 # When pages should be written again, for a start replays the journal: a plain row takes 28 bytes and about a microsecond, so
 # 64 MiB some three seconds, and an entry of one row 50 microseconds and a page of SQLite's.
 JOURNAL_BYTES_MAX = 2**26
 JOURNAL_ENTRIES_MAX = 2**15
-
-Row = tuple[int, Any, int]
 
 
 @dataclass(slots=True)
@@ -227,7 +220,7 @@ class Store:
             self._connection.execute("BEGIN IMMEDIATE")
             salvage.set_aside(self._connection, contents.quarantined)
             for ledger in contents.ledgers.values():
-                self._put_ledger(ledger)
+                put_ledger(self._connection, ledger)
             if contents.snapshot:
                 sums = contents.name_sums
                 unnamed = [(s, name) for s, name in contents.snapshot.names if s >= len(sums) or sums[s] == ABSENT]
@@ -242,7 +235,7 @@ class Store:
     def _write(self, snapshot: Snapshot) -> _Books:
         ledgers = dict(self._books.ledgers)
         for table in snapshot.tables:
-            ledgers[table.table] = self._write_table(table, ledgers)
+            ledgers[table.table] = write_table(self._connection, table, ledgers)
         names, producers = self._write_names(snapshot.names), self._write_producers(snapshot)
         journal = JournalBooks(self._books.journal.next)
         if self._books.journal.count:
@@ -263,74 +256,6 @@ class Store:
         )
         self._put_root(books)
         return books
-
-    def _write_table(self, table: TablePages, ledgers: Mapping[str, Ledger]) -> Ledger:
-        known = ledgers.get(table.table)
-        if known is None or (known.layout, known.words) != (table.layout, table.words.shape[1]):
-            number = known.number if known else 1 + max((own.number for own in ledgers.values()), default=0)
-            known = self._begin_table(table, number, known)
-        ledger = known.grown(int(table.pages[-1]) + 1 if len(table.pages) else 0)
-        words = table.words.astype("<u8", copy=False)
-        changed = np.unpackbits(table.changed.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-        enough = WHOLE_PAGE_SLOTS if 8 * ledger.words <= LARGE_RECORD_BYTES else PAGE_SLOTS
-        whole = (changed.sum(axis=1) >= enough) | (ledger.page_sums[table.pages] == ABSENT)
-        self._write_pages(ledger, table.pages[whole], words[whole])
-        rest = np.flatnonzero(~whole)
-        pairs, slots = np.nonzero(changed[rest])
-        positions = rest[pairs]
-        cells = np.ascontiguousarray(words[positions, :, slots])
-        self._write_slots(ledger, table.pages[positions], slots, cells)
-        self._put_ledger(ledger)
-        return ledger
-
-    def _begin_table(self, table: TablePages, number: int, known: Ledger | None) -> Ledger:
-        if known is None:
-            return Ledger.new(number, table.layout, table.words.shape[1])
-        if not np.isin(np.flatnonzero(known.page_sums != ABSENT), table.pages).all():
-            raise Mismatch(
-                f"table {table.table} has layout {known.layout} in the file, and the new layout {table.layout} comes "
-                "without all of its pages"
-            )
-        first = number << schema.NUMBER_BITS
-        for name in ("pages", "slots"):
-            self._connection.execute(
-                f"DELETE FROM {name} WHERE id BETWEEN ? AND ?",  # noqa: S608 (two fixed names)
-                (first, first + 2**schema.NUMBER_BITS - 1),
-            )
-        return Ledger.new(number, table.layout, table.words.shape[1])
-
-    def _write_pages(self, ledger: Ledger, pages: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
-        first = ledger.number << schema.NUMBER_BITS
-
-        def rows() -> Iterator[Row]:
-            for page, data in zip(pages.tolist(), words, strict=True):
-                key = first + page
-                ledger.page_sums[page] = summed = checksum(data, key)
-                yield key, data, summed
-
-        self._connection.executemany("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", rows())
-        # A page written whole speaks for all its slots.
-        for page in pages[ledger.overridden[pages].any(axis=1)].tolist():
-            low = first + page * PAGE_SLOTS
-            self._connection.execute("DELETE FROM slots WHERE id BETWEEN ? AND ?", (low, low + PAGE_SLOTS - 1))
-        ledger.overridden[pages] = False
-        ledger.slot_sums[pages] = 0
-
-    def _write_slots(
-        self, ledger: Ledger, pages: NDArray[np.int64], slots: NDArray[np.int64], cells: NDArray[np.uint64]
-    ) -> None:
-        keys = ((ledger.number << schema.NUMBER_BITS) + pages * PAGE_SLOTS + slots).tolist()
-        view = memoryview(cells.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
-        width = cells.shape[1] * 8
-        sums = [checksum(view[i * width : i * width + width], key) for i, key in enumerate(keys)]
-        rows = ((key, view[i * width : i * width + width], sums[i]) for i, key in enumerate(keys))
-        self._connection.executemany(
-            "INSERT INTO slots VALUES (?, ?, ?) "
-            "ON CONFLICT (id) DO UPDATE SET data = excluded.data, checksum = excluded.checksum",
-            rows,
-        )
-        ledger.overridden[pages, slots] = True
-        ledger.slot_sums[pages, slots] = sums
 
     def _write_names(self, names: Sequence[tuple[int, str]]) -> NDArray[np.int64]:
         sums = self._books.name_sums
@@ -371,12 +296,6 @@ class Store:
         rows = [(key, data, document_checksum(key, data)) for key, data in keyed]
         self._connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
         return sums | {key.decode(): summed for key, _, summed in rows}
-
-    def _put_ledger(self, ledger: Ledger) -> None:
-        data = ledger.encode()
-        self._connection.execute(
-            "INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", (ledger.number, data, checksum(data, ledger.number))
-        )
 
     def _root_of(self, books: _Books, totals: Mapping[str, int]) -> bytes:
         """Return the root row up to what it says of the journal, which changes with each commit."""

@@ -51,7 +51,8 @@ def batches(rng: random.Random) -> list[list[list[object]]]:
 def test_what_a_killed_service_leaves_is_replayed_to_the_bit(tmp_path: Path, entries_max: int) -> None:
     """One producer, in its order: however batches were grouped, cut and committed, and pages written between."""
     rng = random.Random(entries_max)
-    program = f"from advisor.storage import store; store.JOURNAL_ENTRIES_MAX = {entries_max}; {PROGRAM}"
+    patched = f"store.JOURNAL_ENTRIES_MAX = {entries_max}; pages.SLICE_BYTES = 1"  # and each page has a turn of its own
+    program = f"from advisor.engine import pages; from advisor.storage import store; {patched}; {PROGRAM}"
     options = {"socket": str(tmp_path / "s"), "state": str(tmp_path / "state")}
     given, first = batches(rng), 1
     for _ in range(3):

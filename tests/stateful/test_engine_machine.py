@@ -83,7 +83,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @property
     def limits(self) -> Limits:
-        return Limits(COMPONENTS_MAX, PRODUCERS_MAX, MEMORY)
+        return Limits(COMPONENTS_MAX, MEMORY)
 
     def room_for(self, key: tuple[str, bytes]) -> bool:
         return key in self.applied or len(self.applied) < PRODUCERS_MAX

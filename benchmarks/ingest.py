@@ -155,6 +155,7 @@ def measure(addresses: dict[str, str], rows: Rows, repeats: int) -> None:
     lines: dict[str, tuple[Callable[[str], list[bytes]], bool, int]] = {
         "singles, one send each": (rows.singles, False, 1),
         "singles, coalesced": (rows.coalesced, False, 1),
+        "rows of 1, acknowledged": (rows.batches(1), True, 1),
         "rows of 1,000": (rows.batches(1000), True, 1),
         "columns of 10,000, names known": (rows.columns(10_000, names=False), True, COLUMN_ROUNDS),
         "columns of 10,000, with names": (rows.columns(10_000, names=True), True, COLUMN_ROUNDS),

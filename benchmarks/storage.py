@@ -1,4 +1,4 @@
-"""Commits to the state file, with changing content, against writing and syncing the same bytes to a plain file.
+"""Commits to the state file, of pages and to its journal, against writing and syncing the same bytes to a plain file.
 
     python benchmarks/storage.py [--components 100000] [--repeats 15]
 
@@ -80,6 +80,33 @@ def compare(
     )
 
 
+def journalled(
+    title: str, engine: Engine, names: ComponentNames, store: Store, plain: Path, rows: int, repeats: int
+) -> None:
+    """Time entries of so many rows, their encoding included, and what a start needs to replay one of them."""
+    rng = np.random.default_rng(4)
+    appends: list[float] = []
+    writes: list[float] = []
+    with plain.open("wb", buffering=0) as file:
+        for _ in range(repeats):
+            index = rng.integers(0, len(names), rows)
+            engine.observe_batch("benchmark", bytes(16), engine.applied("benchmark", bytes(16)) + 1, columns_of(
+                names, index, rng.uniform(1, 100, rows), np.ones(rows), rng.uniform(0.1, 1.0, rows)
+            ))  # fmt: skip
+            entry = engine.take_entry()
+            assert entry is not None
+            begun = time.perf_counter()
+            store.append(entry)
+            appends.append(time.perf_counter() - begun)
+            data = entry.encode()
+            written = time.perf_counter()
+            file.write(data)
+            os.fdatasync(file.fileno())
+            writes.append(time.perf_counter() - written)
+    ratio = statistics.median(appends) / statistics.median(writes)
+    print(f"{title:<34} commit {spread(appends)}   plain file {spread(writes)}   {ratio:6.1f} x")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--components", type=int, default=100_000)
@@ -113,6 +140,18 @@ def main() -> None:
         with Store.open(path, timer_noise_s=1e-6) as store:
             Engine.restore(store.load(), components_max=n)  # type: ignore[arg-type]
             print(f"opened, every bit checked, and restored in {time.perf_counter() - begun:.2f} s")
+            engine.snapshot()
+            engine.keep_journal()
+            for rows in (1, 9, 1000, 10_000):
+                title = f"journal: {rows} rows"
+                journalled(title, engine, names, store, Path(place) / "plain", rows, 20 * given.repeats)
+        begun = time.perf_counter()
+        with Store.open(path, timer_noise_s=1e-6) as store:
+            entries, restored = store.journal_entries, Engine.restore(store.load(), components_max=n)  # type: ignore[arg-type]
+            took = time.perf_counter() - begun
+            print(
+                f"opened, and {entries} entries replayed, in {took:.2f} s ({restored.totals['rows_accepted']} rows in all)"
+            )
 
 
 if __name__ == "__main__":

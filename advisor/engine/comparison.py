@@ -65,8 +65,6 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
     InvalidValue
     """
     level = checked_level(level)
-    first.flush()
-    second.flush()
     names = [
         *first.components.components,
         *(n for n in second.components.components if n not in first.components.slot_of),

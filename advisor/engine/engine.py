@@ -1,13 +1,13 @@
 """The engine: an advisor and its producers; the sole owner of state behind a service. Events in, state and answers out.
 
 Exactly once: a producer is (name, incarnation); its batches are numbered from 1. Only applied + 1 is folded; a number applied
-before is not folded again; a gap is an error that names the number expected. The applied numbers travel in the same snapshot as
-the words that they changed, so a commit of the snapshot makes both durable together.
+before is not folded again; a gap is an error that names the number expected. The applied numbers travel in the same commit as
+what they changed: an entry of the journal (`take_entry`), or a snapshot of the pages that changed (`snapshot`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,13 @@ from advisor.domain import limits
 from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
-from advisor.engine import pieces
+from advisor.engine import pieces, restoring
 from advisor.engine.advisor import Advisor
 from advisor.engine.components import Event
-from advisor.engine.pages import BASE, base_pages, mark, put_base, put_records, record_pages
-from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
-from advisor.engine.programs import TABLE as PROGRAM_TABLE
+from advisor.engine.journal import Book, Entry, Forgotten, Journal, Limits, Pinned, decode
+from advisor.engine.pages import base_pages, record_pages
+from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
+from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
@@ -45,6 +46,8 @@ class Engine:
     ----------
     underway : Batch or None
         The batch that is folded piece by piece, and is not whole yet.
+    told : callable or None
+        Called with plain rows when they are folded, see `take_rows`.
     """
 
     def __init__(
@@ -63,10 +66,15 @@ class Engine:
         self._producers_gone: dict[Producer, None] = {}
         self.underway: pieces.Batch | None = None
         self._names_taken = 0  # names 0 .. are in an earlier snapshot
+        self._journal: Journal | None = None
+        self._plain = PlainRows(self.advisor.components)
+        self._defect: Exception | None = None
+        self.told: Callable[[Columns], None] | None = None
 
     @property
     def totals(self) -> Mapping[str, int]:
         """Exact counters, see `Components.totals`."""
+        self.flush()
         return self.advisor.components.totals
 
     @property
@@ -78,7 +86,7 @@ class Engine:
 
     def observe(self, columns: Columns) -> Receipt:
         """Fold a batch without a number: at most once."""
-        return self.advisor.fold(columns)
+        return self._fold(columns)
 
     def observe_batch(self, producer: str, incarnation: bytes, sequence: int, columns: Columns) -> Receipt:
         """Fold a numbered batch once.
@@ -93,21 +101,17 @@ class Engine:
         key = (producer, incarnation)
         if self._is_replay(key, sequence):
             return Receipt(0, sequence=sequence, replayed=True)
-        receipt = self.advisor.fold(columns)
+        receipt = self._fold(columns)
         self._advance(key, sequence)
         return Receipt(receipt.accepted, receipt.refused, sequence)
 
-    def cuts(self, columns: Columns) -> list[int]:
-        """Return the rows at which the pieces of a batch end, the last being its length: see `begin`. Cost O(n)."""
-        return pieces.cuts(self.advisor.components, columns)
-
     def begin(
-        self, columns: Columns, stops: Sequence[int], producer: Producer | None = None, sequence: int | None = None
+        self, columns: Columns, producer: Producer | None = None, sequence: int | None = None
     ) -> pieces.Batch | None:
         """Begin to fold a batch piece by piece, numbered where a producer is given; None: its number was applied before.
 
         Until its last piece is folded the engine answers questions and takes other batches, one at a time may be folded
-        so, and there is no snapshot: it would hold rows without their number.
+        so, and there is no snapshot and no entry: it would hold rows without their number.
 
         Raises
         ------
@@ -123,23 +127,102 @@ class Engine:
             if producer is not None and sequence is not None:
                 self._advance(producer, sequence)
 
-        self.underway = pieces.Batch(self.advisor.fold, columns, stops, done)
+        self.underway = pieces.Batch(self._fold, columns, done)
         return self.underway
 
     def give_up(self) -> None:
         """Take what was folded of the batch under way for the whole of it: the rest of it cannot be folded."""
         self.underway = None
 
+    def take_rows(self, key: Producer, sequence: int, rows: Sequence[Any]) -> bool:
+        """Take a batch of plain rows ``[component, predictor, cores, elapsed_s]``, all of which are then accepted.
+
+        They are folded with others before anything else is done (`flush`); a question to the advisor itself must flush
+        first. False: nothing was taken, `observe_batch` has the words. Cost O(rows).
+        """
+        if self.producers.get(key) != sequence - 1:
+            return False
+        plain = self._plain
+        if plain.components is not self.advisor.components:
+            plain = self._plain = PlainRows(self.advisor.components)
+        if not plain.take(rows):
+            return False
+        self._advance(key, sequence)
+        if len(plain.rows) >= PLAIN_ROWS_MAX:
+            self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Fold the plain rows that were taken. Cost O(rows)."""
+        if not self._plain.rows:
+            return
+        columns = self._plain.columns()
+        try:
+            receipt = self._fold_noted(columns)
+            assert not receipt.refused.count, receipt.refused
+        except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
+            self._defect = defect
+            raise
+        if self.told is not None:
+            self.told(columns)
+
+    def _fold(self, columns: Columns) -> Receipt:
+        self.flush()
+        return self._fold_noted(columns)
+
+    def _fold_noted(self, columns: Columns) -> Receipt:
+        """Fold rows, and note them."""
+        journal, components = self._journal, self.advisor.components
+        if journal is None:
+            return self.advisor.fold(columns)
+        try:
+            receipt = self.advisor.fold(columns)
+        except BaseException:
+            journal.beyond = True  # a defect of ours: nobody knows how much of it was folded
+            raise
+        journal.rows(columns, columns.components.slots_of(components)[columns.index], components.names)
+        return receipt
+
+    def forget(self, component: str, keep: float) -> dict[str, Any]:
+        """Forget as an event without a number; the errors of `Advisor.forget`."""
+        self.flush()
+        self._plain.forget()
+        answer = self.advisor.forget(component, keep)
+        if self._journal is not None:
+            self._journal.note(Forgotten(component, keep))
+        return answer
+
+    def pin(self, component: str, model: str | None) -> dict[str, Any]:
+        """Pin as an event without a number; the errors of `Advisor.pin`."""
+        self.flush()
+        try:
+            answer = self.advisor.pin(component, model)
+        except TooLarge:
+            self._beyond_journal()  # that there was no room is counted
+            raise
+        if self._journal is not None:
+            self._journal.note(Pinned(component, model))
+        return answer
+
     def forget_batch(
         self, producer: str, incarnation: bytes, sequence: int, component: str, keep: float
     ) -> dict[str, Any]:
         """Forget as a numbered event; the errors of `observe_batch` and `Advisor.forget`."""
-        key = (producer, incarnation)
-        if self._is_replay(key, sequence):
-            return {"component": component, "keep": keep, "sequence": sequence, "replayed": True}
-        answer = self.advisor.forget(component, keep)
-        self._advance(key, sequence)
-        return answer | {"sequence": sequence}
+        told = {"component": component, "keep": keep}
+        return self._numbered(producer, incarnation, sequence, told, lambda: self.forget(component, keep))
+
+    def pin_batch(
+        self, producer: str, incarnation: bytes, sequence: int, component: str, model: str | None
+    ) -> dict[str, Any]:
+        """Pin as a numbered event; the errors of `observe_batch` and `Advisor.pin`."""
+        told = {"component": component, "model": model}
+        return self._numbered(producer, incarnation, sequence, told, lambda: self.pin(component, model))
+
+    def define_network(self, network: Any, **named: Any) -> dict[str, Any]:
+        """Keep a network by id; as `Advisor.define_network`."""
+        self.flush()
+        self._beyond_journal()
+        return self.advisor.define_network(network, **named)
 
     def forget_program_batch(self, producer: str, incarnation: bytes, sequence: int, program: str) -> dict[str, Any]:
         """Forget a program as a numbered event; the errors of `observe_batch` and `forget_program`."""
@@ -156,6 +239,7 @@ class Engine:
 
     def forget_program(self, program: str) -> dict[str, Any]:
         """Forget a program, and count it; the errors of `Advisor.forget_program`."""
+        self._beyond_journal()
         answer = self.advisor.forget_program(program)
         self.totals_add("programs_forgotten")
         self.advisor.components.events.append(Event("forget_program", program, answer["runs"], "asked to"))
@@ -163,6 +247,7 @@ class Engine:
 
     def forget_profile(self, profile: Mapping[str, Any]) -> dict[str, Any]:
         """Forget the profiles that a producer, and perhaps an incarnation, names; the errors of `Profiles.forget`."""
+        self._beyond_journal()
         answer = self.profiles.forget(**profile)
         self.totals_add("profiles_forgotten", answer["runs"])
         happened = Event("forget_profile", answer["producer"], answer["events"], "asked to")
@@ -185,25 +270,10 @@ class Engine:
         self._advance(key, sequence)
         return answer | {"sequence": sequence}
 
-    def pin_batch(
-        self, producer: str, incarnation: bytes, sequence: int, component: str, model: str | None
-    ) -> dict[str, Any]:
-        """Pin as a numbered event; the errors of `observe_batch` and `Advisor.pin`."""
-        key = (producer, incarnation)
-        if self._is_replay(key, sequence):
-            return {"component": component, "model": model, "sequence": sequence, "replayed": True}
-        answer = self.advisor.pin(component, model)
-        self._advance(key, sequence)
-        return answer | {"sequence": sequence}
-
     def run_batch(self, producer: str, incarnation: bytes, sequence: int, run: Mapping[str, Any]) -> dict[str, Any]:
         """Learn a run as a numbered event; the errors of `observe_batch` and `Advisor.observe_run`."""
-        key = (producer, incarnation)
-        if self._is_replay(key, sequence):
-            return {"program": run["program"], "sequence": sequence, "replayed": True}
-        answer = self.observe_run(run)
-        self._advance(key, sequence)
-        return answer | {"sequence": sequence}
+        told = {"program": run["program"]}
+        return self._numbered(producer, incarnation, sequence, told, lambda: self.observe_run(run))
 
     def observe_run(self, run: Mapping[str, Any]) -> dict[str, Any]:
         """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given.
@@ -221,6 +291,7 @@ class Engine:
             raise InvalidValue(
                 missing[0], None, "given, or measured by a profile", "name the producer of its task events"
             )
+        self._beyond_journal()
         self.totals_add("runs_observed")
         return self.advisor.observe_run(**(measured | given))
 
@@ -238,6 +309,7 @@ class Engine:
         return answer | {"sequence": sequence}
 
     def _fold_events(self, key: Producer, events: TaskEvents) -> dict[str, Any]:
+        self._beyond_journal()
         folded = self.profiles.fold(key, events)
         self.totals_add("events_accepted", folded.accepted)
         for code, count in folded.refused.items():
@@ -262,7 +334,7 @@ class Engine:
             self.totals_add("tasks_learned", receipt.accepted)
 
     def applied(self, producer: str, incarnation: bytes) -> int:
-        """Return the last number folded of a producer, 0 for an unknown one."""
+        """Return the last number taken of a producer, 0 for an unknown one."""
         return self.producers.get((producer, incarnation), 0)
 
     def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
@@ -288,6 +360,8 @@ class Engine:
             if self.producers.pop(key, None) is not None:
                 self._producers_changed.pop(key, None)
                 self._producers_gone[key] = None
+                if self._journal is not None:
+                    self._journal.evict(key)
 
     def _is_replay(self, key: Producer, sequence: int) -> bool:
         self._make_room(key)
@@ -309,24 +383,71 @@ class Engine:
     def totals_add(self, name: str, n: int = 1) -> None:
         """Count an event of the face that drives this engine among the durable totals."""
         self.advisor.components.totals[name] += n
+        if self._journal is not None:
+            self._journal.count(name, n)
 
     def _advance(self, key: Producer, sequence: int) -> None:
         self.producers[key] = sequence
         self._producers_changed[key] = None
         self._producers_gone.pop(key, None)
+        if self._journal is not None:
+            self._journal.advance(key, sequence)
 
     # -- snapshots --------------------------------------------------------------------------------------------------------
+
+    def keep_journal(self) -> None:
+        """From now on note what happens, for `take_entry`: somebody keeps it. What was before needs a snapshot."""
+        self._journal = Journal()
+        self._journal.restart(len(self.advisor.components))
+
+    def _settle(self) -> None:
+        """Fold what was taken; raises what an earlier fold of it has raised."""
+        assert self.underway is None
+        self.flush()
+        if self._defect is not None:
+            raise self._defect
+
+    def _beyond_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.beyond = True
+
+    def take_entry(self) -> Entry | None:
+        """Return what has happened since the last entry or snapshot, and count it as taken; None where that takes a snapshot.
+
+        Cost O(1): the rows are not copied. Not while a batch is under way.
+        """
+        self._settle()
+        journal = self._journal
+        if journal is None or journal.beyond:
+            return None
+        memory = self.advisor.components.supports.memory_bytes
+        return journal.take(Limits(self.advisor.components.components_max, memory))
+
+    def put_back(self, entry: Entry) -> None:
+        """Count an entry as not taken: its commit failed, and the next one must hold what it held."""
+        if self._journal is not None:
+            self._journal.put_back(entry)
 
     def snapshot(self) -> Snapshot:
         """Return copies of all that changed since the last snapshot, and count it as taken. Cost O(changed pages).
 
         Not while a batch is under way.
         """
-        assert self.underway is None
+        slices = self.snapshot_in_slices()
+        while True:
+            try:
+                next(slices)
+            except StopIteration as whole:
+                return whole.value
+
+    def snapshot_in_slices(self) -> Generator[None, None, Snapshot]:
+        """Take a snapshot slice by slice, a millisecond or so each; nothing may change the state between them."""
+        self._settle()
         components = self.advisor.components
         n = len(components)
-        found = [base_pages(components.table, n)]
-        found += [record_pages(name, table) for name, table in components.records.items()]
+        found = [(yield from base_pages(components.table, n))]
+        for name, table in components.records.items():
+            found.append((yield from record_pages(name, table)))
         found += self.profiles.pages()
         found += self.advisor.programs.pages()
         tables = tuple(pages for pages in found if pages is not None)
@@ -337,21 +458,14 @@ class Engine:
         self._producers_changed, self._producers_gone = {}, {}
         documents, lost = components.flows.take_changed()
         totals = dict(components.totals)
+        if self._journal is not None:
+            self._journal.restart(n)
         return Snapshot(components.timer_noise_s, tables, names, producers, gone, totals, documents, lost)
 
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
-        components = self.advisor.components
-        for pages in snapshot.tables:
-            if TABLE.fullmatch(pages.table):
-                self.profiles.mark(pages)
-                continue
-            if PROGRAM_TABLE.fullmatch(pages.table):
-                self.advisor.programs.mark(pages)
-                continue
-            table = components.table if pages.table == BASE else components.records[pages.table]
-            mark(table.changed, pages)
-        components.flows.mark_changed(snapshot.documents, snapshot.documents_gone)
+        self._beyond_journal()
+        restoring.mark(self.advisor, self.profiles, snapshot)
         if snapshot.names:
             self._names_taken = min(self._names_taken, snapshot.names[0][0])
         for key in snapshot.producers:
@@ -370,12 +484,12 @@ class Engine:
         producers_max: int = limits.PRODUCERS_MAX,
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> Engine:
-        """Return the engine whose snapshots, put together, gave `snapshot`.
+        """Return the engine whose snapshots, put together, gave `snapshot`, and to which its journal then happened.
 
         Raises
         ------
         StateTooNew
-            When a table has a layout that this version does not read.
+            When a table has a layout, or the journal a format, that this version does not read.
         InvalidValue
             When names or pages do not fit together.
         """
@@ -383,20 +497,24 @@ class Engine:
             timer_noise_s=snapshot.timer_noise_s, components_max=components_max, producers_max=producers_max,
             model_memory_bytes=model_memory_bytes,
         )  # fmt: skip
-        components = engine.advisor.components
-        components.restore(dict(snapshot.names), snapshot.totals)
-        n = len(components)
-        for pages in snapshot.tables:
-            if pages.table == BASE:
-                put_base(components.table, n, pages)
-            elif TABLE.fullmatch(pages.table):
-                engine.profiles.put(pages)
-            elif PROGRAM_TABLE.fullmatch(pages.table):
-                engine.advisor.programs.put(pages)
-            else:
-                put_records(components, pages)
-        components.flows.restore(snapshot.documents)
-        components.resume()
+        restoring.put(engine.advisor, engine.profiles, snapshot)
         engine.producers = dict(snapshot.producers)
-        engine._names_taken = n
+        engine._names_taken = len(snapshot.names)
+        engine._replay(snapshot.journal, Limits(components_max, model_memory_bytes))
         return engine
+
+    def _replay(self, journal: Iterable[bytes], now: Limits) -> None:
+        """Let happen again what was noted, under the limits of then."""
+        components = self.advisor.components
+        book = Book(components.names)
+        for data in journal:
+            entry = decode(data, book)
+            restoring.limit(self.advisor, entry.limits)
+            for event in entry.events:
+                restoring.repeat(self.advisor, event)
+            components.totals.update(entry.counts)
+            self.evict_producers(entry.producers_gone)
+            for key, number in entry.producers.items():
+                self._advance(key, number)
+        restoring.limit(self.advisor, now)
+        components.events.clear()  # they were told when they happened

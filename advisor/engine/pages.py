@@ -1,8 +1,12 @@
-"""Tables as pages of 64 slots: taking those that changed, and putting them back."""
+"""Tables as pages of 64 slots: taking those that changed, and putting them back.
+
+Pages are copied in slices: whoever takes them may do something else between, as long as it changes nothing.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,31 +24,48 @@ from advisor.models.upgrade import READABLE, SUPPORT_POINTS, cells_of_points, up
 BASE = "base"
 RECORDS = re.compile(r"(?:learner|support)-([2-5])(?:-([a-z_]+))?")
 
+SLICE_BYTES = 2**20  # copied at a time: about a millisecond
+
 Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
+Slices = Generator[None, None, TablePages | None]
 
 
-def base_pages(table: Table, size: int) -> TablePages | None:
-    """Return the changed pages of the base table, and count them as taken. Cost O(changed pages)."""
+def base_pages(table: Table, size: int) -> Slices:
+    """Copy the changed pages of the base table slice by slice, return them, and count them as taken. Cost O(changed pages)."""
     capacity = -(-size // PAGE_SLOTS) * PAGE_SLOTS
-    found = _changed(table.changed[:capacity])
-    if found is None:
-        return None
-    pages, bits = found
     blocks = table.records_whole.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, WORDS)
-    return TablePages(BASE, LAYOUT, pages, np.ascontiguousarray(blocks[pages].transpose(0, 2, 1)), bits)
+    return _copied(BASE, LAYOUT, WORDS, table.changed[:capacity], lambda pages: blocks[pages].transpose(0, 2, 1))
 
 
-def record_pages(name: str, table: RecordTable) -> TablePages | None:
-    """Return the changed pages of a table of records, and count them as taken. Cost O(changed pages)."""
+def record_pages(name: str, table: RecordTable) -> Slices:
+    """Copy the changed pages of a table of records, as `base_pages`."""
     capacity = -(-table.size // PAGE_SLOTS) * PAGE_SLOTS
     if capacity > len(table.words):
         table.grow_capacity(capacity)
-    found = _changed(table.changed[:capacity])
+    blocks = table.words.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, table.words_a_record)
+    return _copied(
+        name,
+        table.layout,
+        table.words_a_record,
+        table.changed[:capacity],
+        lambda pages: blocks[pages].transpose(0, 2, 1),
+    )
+
+
+def _copied(
+    name: str, layout: str, words_a_slot: int, changed: Bools, blocks: Callable[[NDArray[np.int64]], Words]
+) -> Slices:
+    found = _changed(changed)
     if found is None:
         return None
     pages, bits = found
-    blocks = table.words.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, table.words_a_record)
-    return TablePages(name, table.layout, pages, np.ascontiguousarray(blocks[pages].transpose(0, 2, 1)), bits)
+    words = np.empty((len(pages), words_a_slot, PAGE_SLOTS), np.uint64)
+    step = max(1, SLICE_BYTES // (words_a_slot * PAGE_SLOTS * 8))
+    for start in range(0, len(pages), step):
+        words[start : start + step] = blocks(pages[start : start + step])
+        yield
+    return TablePages(name, layout, pages, words, bits)
 
 
 def _changed(changed: Bools) -> tuple[NDArray[np.int64], NDArray[np.uint64]] | None:

@@ -54,6 +54,8 @@ class Snapshot:
         Names of those that are no more.
     totals : mapping of str to int
         All exact counters of the engine (small; always complete).
+    journal : tuple of bytes
+        Entries of the journal, in their order: what has happened since. Only of what was stored; see `engine.journal`.
     """
 
     timer_noise_s: float
@@ -64,6 +66,7 @@ class Snapshot:
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
     documents: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     documents_gone: tuple[str, ...] = ()
+    journal: tuple[bytes, ...] = ()
 
     @property
     def empty(self) -> bool:

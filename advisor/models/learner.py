@@ -70,6 +70,15 @@ def learn(r, n, axes, z, t, count, machine, wild, model, solution, scratch, out)
         settle(r, n, axes, solution, scratch)
 
 
+def spread_of(r, variance, reach, usual):
+    """Return the sd of ln t, of the model's variance and one run's relative noise.
+
+    A reach that is wider than `usual` is for noise with long tails, which the model has not: it does not widen its part.
+    """
+    share = min(usual / reach, 1.0)
+    return sqrt(variance * share * share + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
+
+
 def down(time, spread, absolute, reach):
     """Return the lower end of an interval: factors of e**(-reach spread) and `reach` timer errors, as variances add."""
     factor = time * (1.0 - exp(max(-reach * spread, -WIDTH_MAX)))
@@ -89,10 +98,11 @@ def score(r, n, mean, variance, t, wild):
         for level in range(len(LEVELS)):
             r[WIDTH + level] = WIDTHS[level]
     mean = min(max(mean, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
-    time, spread = exp(mean), sqrt(variance + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
+    time = exp(mean)
     step = WIDTH_RATE * max(1.0 / (made + WIDTH_ROWS), WIDTH_SHARE_LEAST)
     for level in range(len(LEVELS)):
         reach = r[WIDTH + level]
+        spread = spread_of(r, variance, reach, WIDTHS[level])
         beyond = t > up(time, spread, r[ABSOLUTE], reach) or t < down(time, spread, r[ABSOLUTE], reach)
         if level == LEVEL_TOLD and not beyond:
             n[COVERED] += 1
@@ -119,7 +129,7 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
     doubt = r[DOUBT]
     if outside > 0.0:  # what cells and scores inside have shown is no promise
         doubt, reach = 1.0, max(reach, beyond)
-    time, spread = exp(mean), sqrt(out[1] * doubt + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
+    time, spread = exp(mean), spread_of(r, out[1] * doubt, reach, beyond)
     out[0] = time
     out[1] = min(max(down(time, spread, r[ABSOLUTE], reach), ELAPSED_MIN_S), time)
     out[2] = max(min(up(time, spread, r[ABSOLUTE], reach), ELAPSED_MAX_S), longest)

@@ -82,7 +82,7 @@ class ServerConnection:
             return []
         messages, fault, head = self._framing.take(data)
         events: list[Request | Singles | Violation] = []
-        if rows := _only_singles(messages):
+        if messages and type(messages[0]) is list and len(messages[0]) == 3 and (rows := _only_singles(messages)):  # type: ignore[arg-type]
             events.append(Singles(rows))
             messages = []
         for message in messages:
@@ -233,6 +233,8 @@ def _msgid_of(message: Any) -> int | None:
 
 def _within_depth(params: list[Any]) -> bool:
     """True when the message of `params` nests no deeper than DEPTH_MAX. Rows are left out: each is checked as a row."""
+    if len(params) == 1 and type(params[0]) is dict and _CONTAINERS.isdisjoint(map(type, _values(params[0]))):
+        return True  # a map of plain values, as most requests are
     level: list[Any] = [params]
     for _ in range(limits.DEPTH_MAX - 1):
         deeper: list[Any] = []

@@ -1,20 +1,28 @@
-"""Group commit: one in flight, in a thread; answers are released when what they promise is durable."""
+"""Group commit: one in flight, in a thread; answers are released when what they promise is durable.
+
+A commit appends to the journal what has happened; pages are written when the journal is full, when something changed that it
+does not hold, and when the service stops.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Protocol, cast
 
-import anyio
 import anyio.lowlevel
-from anyio import to_thread
 
 from advisor.engine import Engine
+from advisor.engine.journal import Entry
+from advisor.engine.snapshot import Snapshot
 from advisor.errors import StorageFailed
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.writer import Writer
 from advisor.storage import Store
 
 GATHER_S = 0.001  # a commit waits this long for company: one fsync then serves a burst
@@ -29,6 +37,18 @@ class Waiting(Protocol):
 
     def release(self, answers: list[bytes]) -> None:
         """Send answers that were held back."""
+        ...
+
+
+class Order(Protocol):
+    """Who sees to it that a commit holds whole batches, see `advisor.service.folding`."""
+
+    def whole(self) -> AbstractAsyncContextManager[None]:
+        """Return a block in which no batch is under way."""
+        ...
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Return a block in which nothing changes the state."""
         ...
 
 
@@ -65,15 +85,20 @@ class Committer:
         self._durable = durable
         self._waiting: dict[Waiting, list[bytes]] = {}
         self._rows = 0
-        self._wanted = anyio.Event()
-        self._full = anyio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
+        self._timer: asyncio.TimerHandle | None = None
+        self._bell: asyncio.Future[None] | None = None  # rung when `run` has to take what is committed, or has failed
+        self._writer = Writer()
         self._last_ended = clock()
         self._last_took = 0.0
         self._dirty_since: float | None = None
-        self._committing = False
-        self._until_whole: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+        self._committing = False  # from the taking of what is committed to the end of its writing
+        self._order: Order | None = None
+        self._pages_wanted = False
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None
+        if store is not None:
+            engine.keep_journal()
 
     @property
     def durable_storage(self) -> bool:
@@ -104,9 +129,14 @@ class Committer:
         """Return the durable number of a producer, 0 for an unknown one."""
         return self._engine.applied(*key) if self._store is None else self._durable.get(key, 0)
 
-    def commits_when(self, until_whole: Callable[[], Awaitable[None]]) -> None:
-        """Have each commit wait for the state to be whole: no batch may be half folded."""
-        self._until_whole = until_whole
+    def commits_when(self, order: Order) -> None:
+        """Have each commit wait for its place among the batches."""
+        self._order = order
+
+    def want_pages(self) -> None:
+        """Write pages with the next commit, which comes soon: the service stops, and a start need not replay the journal."""
+        self._pages_wanted = True
+        self.changed()
 
     def forget(self, keys: list[Key]) -> None:
         """Producers were evicted."""
@@ -120,13 +150,20 @@ class Committer:
         self._rows += rows
         if self._dirty_since is None:
             self._dirty_since = self._clock()
-        self._wanted.set()
-        if self._rows >= self._rows_max:
-            self._full.set()
+        if self._committing or self._loop is None:
+            return  # its end looks again, or its beginning
+        if self._rows >= self._rows_max and self.failure is None:
+            self._schedule(0.0)
+        elif self._timer is None:
+            self._schedule(self._pause_s())
 
-    def hold(self, who: Waiting, answer: bytes) -> None:
-        """Hold an answer back until everything applied so far is durable."""
-        self._waiting.setdefault(who, []).append(answer)
+    def hold(self, who: Waiting, answers: list[bytes]) -> None:
+        """Hold answers back until everything applied so far is durable."""
+        held = self._waiting.get(who)
+        if held is None:
+            self._waiting[who] = answers
+        else:
+            held += answers
         self.changed()
 
     def drop(self, who: Waiting) -> None:
@@ -134,49 +171,123 @@ class Committer:
         self._waiting.pop(who, None)
 
     async def run(self) -> None:
-        """Commit as long as the service lives. Cancelled between commits, never inside one."""
-        while True:
-            await self._wanted.wait()
-            with anyio.move_on_after(self._pause_s()):
-                await self._full.wait()
-            if not await self.commit():
-                await anyio.sleep(self._retry_s)
+        """Commit as long as the service lives.
 
-    async def commit(self) -> bool:
-        """Commit what there is now; return whether it is durable. Not to be called twice at a time."""
+        What is there to take is taken in a callback, which wakes no task; what may take turns of the loop is taken here.
+        """
         if self._store is None:
-            return True
-        await self._until_whole()
+            return
+        self._loop = asyncio.get_running_loop()
+        if self._dirty_since is not None:
+            self.changed()
+        try:
+            while True:
+                self._bell = self._loop.create_future()
+                await self._bell
+                await self._take_in_turns(self._store)
+        finally:
+            self._loop = None
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _schedule(self, wait_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loop is not None:
+            self._timer = self._loop.call_later(wait_s, self._commit)
+
+    def _commit(self) -> None:
+        """Begin a commit: at once where the journal takes it, by `run` where it may have to wait."""
+        self._timer = None
+        store, engine = self._store, self._engine
+        if self._committing or store is None:
+            return
+        self._committing = True
+        if not (self._pages_wanted or store.journal_full) and engine.underway is None:
+            try:
+                entry = engine.take_entry()
+            except Exception as defect:
+                self._give_up(defect)
+                return
+            if entry is not None:
+                self._write_entry(store, entry)
+                return
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    async def _take_in_turns(self, store: Store) -> None:
+        """Take an entry when no batch is under way, or pages, others having their turn between slices; and write it."""
+        order, engine = cast("Order", self._order), self._engine
+        if not (self._pages_wanted or store.journal_full):
+            async with order.whole():
+                entry = engine.take_entry()
+            if entry is not None:
+                self._write_entry(store, entry)
+                return
+        async with order.still():
+            slices = engine.snapshot_in_slices()
+            while True:
+                try:
+                    next(slices)
+                except StopIteration as whole:
+                    snapshot: Snapshot = whole.value
+                    break
+                await anyio.lowlevel.checkpoint()
+        self._pages_wanted = False
+        write = None if snapshot.empty and not store.journal_entries else partial(store.commit, snapshot)
+        self._write(write, snapshot.producers, partial(engine.mark_changed, snapshot))
+
+    def _write_entry(self, store: Store, entry: Entry) -> None:
+        write = None if entry.empty else partial(store.append, entry)
+        self._write(write, entry.producers, partial(self._engine.put_back, entry))
+
+    def _write(
+        self, write: Callable[[], None] | None, producers: Mapping[Key, int], not_written: Callable[[], None]
+    ) -> None:
+        """Write what was taken from the engine just now, and then release the answers that wait for it."""
         waiting, self._waiting = self._waiting, {}
         rows, self._rows = self._rows, 0
-        self._wanted, self._full = anyio.Event(), anyio.Event()
         since, self._dirty_since = self._dirty_since, None
-        snapshot = self._engine.snapshot()
         began = self._clock()
-        if not snapshot.empty:
-            self._committing = True
-            try:
-                with anyio.CancelScope(shield=True):
-                    await to_thread.run_sync(self._store.commit, snapshot)
-            except StorageFailed as failure:
-                self._engine.mark_changed(snapshot)
-                self._fail(failure)
+
+        def ended(error: BaseException | None) -> None:
+            self._committing = False
+            if isinstance(error, StorageFailed):
+                not_written()
+                self._fail(error)
                 for who, answers in waiting.items():
                     self._waiting[who] = answers + self._waiting.get(who, [])
                 self._rows += rows
                 self._dirty_since = since
-                self._wanted.set()
-                return False
-            finally:
-                self._committing = False
-            self._measures.commit_s.add(self._clock() - began)
-        self._last_ended = self._clock()
-        self._last_took = self._last_ended - began
-        self._durable.update(snapshot.producers)
-        self._recover()
-        for who, answers in waiting.items():
-            who.release(answers)
-        return True
+                self._schedule(self._retry_s)
+                return
+            if error is not None:
+                self._give_up(error)
+                return
+            self._last_ended = self._clock()
+            self._last_took = self._last_ended - began
+            if write is not None:
+                self._measures.commit_s.add(self._last_took)
+            self._durable.update(producers)
+            self._recover()
+            if self._dirty_since is not None:
+                self.changed()
+            for who, answers in waiting.items():
+                who.release(answers)
+
+        if write is None:
+            ended(None)
+        else:
+            self._writer.begin(write, ended)
+
+    def _give_up(self, defect: BaseException) -> None:
+        """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_exception(defect)
+
+    def close(self) -> None:
+        """Wait for the commit in flight; there is no other behind it."""
+        self._writer.close()
 
     def _pause_s(self) -> float:
         """Seconds until the next commit may begin: commits take their share of the time, a burst is gathered."""

@@ -236,22 +236,25 @@ class Connection(asyncio.BufferedProtocol):
         while backlog:
             if answered_bytes > OUT_BYTES_HIGH or last - began > SLICE_S or self._stuck():
                 break
+            few = hub.take_few(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
+            if few:
+                answers += self._hold_few(few)
+                now = time.perf_counter()
+                hub.measures.request("observe_rows", (now - last) / len(few), len(few))
+                last = now
+                continue
             message = backlog.popleft()
             if type(message) is Request:
                 if hub.defers(self, message):
                     backlog.appendleft(message)
                     break
-                answer = hub.handle(self, message)
-                if answer is None:
-                    self._unanswered += message.msgid is not None
-                elif answer:
-                    answers.append(answer)
-                    answered_bytes += len(answer)
-                now = time.perf_counter()
-                if answer is not None or not (self._waits or message.method in MEASURED_WHEN_ANSWERED):
-                    hub.measures.request(message.method if message.method in METHODS else "unknown", now - last)
-                last = now
+                answer, last = self._handle(message, last)
+                answers.append(answer)
+                answered_bytes += len(answer)
             elif type(message) is Singles:
+                if hub.defers_singles(self):
+                    backlog.appendleft(message)
+                    break
                 hub.fold_singles(self, message.rows)
                 now = time.perf_counter()
                 if not self._waits:
@@ -261,10 +264,30 @@ class Connection(asyncio.BufferedProtocol):
                 self._violation(cast("Violation", message), answers)
                 return
         if answers:
-            self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+            self._transport.write(b"".join(answers))  # of nothing, too: asyncio then does nothing
         self._pace()
         self._continue_later()
         self._close_when_done()
+
+    def _handle(self, request: Request, last: float) -> tuple[bytes, float]:
+        """Return the answer, empty where it comes later or not at all, and the time after it; `last` was that before it."""
+        answer = self._hub.handle(self, request)
+        if answer is None:
+            self._unanswered += request.msgid is not None
+        now = time.perf_counter()
+        if answer is not None or not (self._waits or request.method in MEASURED_WHEN_ANSWERED):
+            self._hub.measures.request(request.method if request.method in METHODS else "unknown", now - last)
+        return answer or b"", now
+
+    def _hold_few(self, answers: list[bytes]) -> list[bytes]:
+        """Hold the answers to small batches until these are durable; return them where there is nothing to wait for."""
+        hub = self._hub
+        if hub.committer.durable_storage:
+            self._unanswered += len(answers)
+            hub.committer.hold(self, answers)
+            return []
+        hub.engine.flush()
+        return answers
 
     def _violation(self, violation: Violation, answers: list[bytes]) -> None:
         """The bytes are no protocol: say so, and close; what follows cannot be told from garbage."""

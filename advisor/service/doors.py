@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
 from advisor.domain import limits
+from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
+from advisor.engine.pieces import Batch
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable
 from advisor.protocol import messages as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_response
+from advisor.protocol.plain import encode_accepted, few_rows
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
 from advisor.service.answers import Answers
 from advisor.service.committer import Committer
 from advisor.service.connection import Connection
-from advisor.service.folding import Folding
+from advisor.service.folding import Folding, Key
 from advisor.service.happenings import Happenings
 from advisor.service.heavy import Heavy
 from advisor.service.logs import event
@@ -33,6 +37,7 @@ from advisor.service.watching import Watching
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 NUMBERED = ("hello", "observe_rows", "observe_columns", "task_events", "forget", "pin", "observe_run")
+CHANGING = (*NUMBERED[1:], "observe", "define_network")  # hello changes no more than a producer's number
 
 
 def _nothing_runs(*_: object) -> None:
@@ -66,13 +71,14 @@ class Doors:
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
         self.folding = Folding(engine, self.happenings.drain)
-        committer.commits_when(self.folding.until_whole)
+        committer.commits_when(self.folding)
         self.subscriptions = Subscriptions()
         self.planner = Planner(engine.advisor, heavy, Answers())
         self.watching = Watching(engine, self.planner, self.subscriptions, measures, self._spawned)
         self.stopping = False
         self.spawn: Callable[..., object] = _nothing_runs
         self._book = NameBook()
+        engine.told = self._folded
 
     # Rows
 
@@ -83,12 +89,52 @@ class Doors:
             return
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
-            stops = self.engine.cuts(columns)
-            if len(stops) > 1 and self.folding.takes(connection, None, len(columns)):
-                self.spawn(self._fold_apart, "observe", connection, None, columns, stops)
-                continue
-            self.engine.observe(columns)
-            self._observed(columns)
+            done = self.folding.at_once(columns, None, None)
+            if isinstance(done, Receipt):
+                self._observed(columns)
+            else:
+                self._later("observe", connection, None, columns, None, None, done)
+        self.happenings.drain()
+        self.subscriptions.stir()
+
+    def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]:
+        """Take the small batches at the head of what a connection has sent, as long as nothing about them can go wrong.
+
+        That is: their producer is known and speaks here, their numbers are next, their rows plain. A few microseconds each.
+
+        Returns
+        -------
+        list of bytes
+            Their answers, that hold once they are durable. The first batch not taken is still in `backlog`, untouched, for
+            `handle` to look at closely.
+        """
+        engine, folding = self.engine, self.folding
+        answers: list[bytes] = []
+        rows = 0
+        if not connection.trusted or self.committer.failure is not None or self.stopping or folding.copying:
+            return answers
+        while backlog and len(answers) < most:
+            message = backlog[0]
+            if type(message) is not Request or message.method != "observe_rows" or message.msgid is None:
+                break
+            batch = few_rows(message.params)
+            if (
+                batch is None
+                or not self.producers.speaks(batch.key, connection)
+                or folding.holds(batch.key)
+                or not engine.take_rows(*batch)
+            ):
+                break
+            backlog.popleft()
+            rows += len(batch.rows)
+            answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
+        if rows:
+            self.committer.changed(rows)
+        return answers
+
+    def _folded(self, columns: Columns) -> None:
+        """Plain rows were folded."""
+        self.watching.observed(columns)
         self.happenings.drain()
         self.subscriptions.stir()
 
@@ -127,17 +173,27 @@ class Doors:
             receipt = self.engine.observe_batch(*key, params.sequence, EMPTY)
             return self._durably(connection, msgid, receipt.as_dict(), 0, key)
         columns = read()
-        stops = self.engine.cuts(columns)
-        if len(stops) > 1 and self.folding.takes(connection, key, len(columns)):
+        done = self.folding.at_once(columns, key, params.sequence)
+        if not isinstance(done, Receipt):
             verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
-            self.spawn(self._fold_apart, verb, connection, msgid, columns, stops, key, params.sequence)
+            self._later(verb, connection, msgid, columns, key, params.sequence, done)
             return LATER
-        if key is None or params.sequence is None:
-            receipt = self.engine.observe(columns)
-        else:
-            receipt = self.engine.observe_batch(*key, params.sequence, columns)
         self.watching.observed(columns)
-        return self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+        return self._durably(connection, msgid, done.as_dict(), len(columns), key)
+
+    def _later(
+        self,
+        verb: str,
+        connection: Connection,
+        msgid: int | None,
+        columns: Columns,
+        key: Key | None,
+        sequence: int | None,
+        batch: Batch | None,
+    ) -> None:
+        """Have the rest of a large batch folded in the background."""
+        self.folding.takes(connection, key, len(columns))
+        self.spawn(self._fold_apart, verb, connection, msgid, columns, key, sequence, batch)
 
     async def _fold_apart(
         self,
@@ -145,16 +201,16 @@ class Doors:
         connection: Connection,
         msgid: int | None,
         columns: Columns,
-        stops: list[int],
-        key: tuple[str, bytes] | None = None,
-        sequence: int | None = None,
+        key: Key | None,
+        sequence: int | None,
+        batch: Batch | None,
     ) -> None:
-        """Fold a large batch piece by piece, and answer for it."""
+        """Fold a large batch slice by slice, and answer for it."""
         began = time.perf_counter()
         result: dict[str, Any] | AdvisorError | None
         try:
             self.committer.changed()  # from here on something is not durable yet
-            receipt = await self.folding.fold(connection, columns, stops, key, sequence)
+            receipt = await self.folding.fold(connection, columns, key, sequence, batch)
             self.watching.observed(columns)
             if verb == "observe":
                 self.committer.changed(len(columns))
@@ -192,7 +248,7 @@ class Doors:
 
     def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
         engine = self.engine
-        once, numbered, what = engine.advisor.forget, engine.forget_batch, (params.component, params.keep)
+        once, numbered, what = engine.forget, engine.forget_batch, (params.component, params.keep)
         if params.program is not None:
             once, numbered, what = engine.forget_program, engine.forget_program_batch, (params.program,)
         elif params.profile is not None:
@@ -202,7 +258,7 @@ class Doors:
     def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
         engine = self.engine
         change = params.component, params.model
-        return self._change(connection, params, msgid, engine.advisor.pin, engine.pin_batch, *change)
+        return self._change(connection, params, msgid, engine.pin, engine.pin_batch, *change)
 
     def _change(
         self,
@@ -223,9 +279,18 @@ class Doors:
 
     # Once, and durable
 
+    def defers_singles(self, connection: Connection) -> bool:
+        """Return whether single rows have to wait for pages to be copied."""
+        if self.folding.copying:
+            self.folding.defer(connection)
+        return self.folding.copying
+
     def defers(self, connection: Connection, request: Request) -> bool:
-        """Return whether a request has to wait, for a large batch of the producer that it speaks for."""
+        """Return whether a request has to wait: for pages to be copied, or for a large batch of its producer."""
         _, method, given = request
+        if self.folding.copying and method in CHANGING:
+            self.folding.defer(connection)
+            return True
         if not self.folding.busy or method not in NUMBERED or not connection.trusted:
             return False
         try:
@@ -269,7 +334,7 @@ class Doors:
         if not self.committer.durable_storage:
             return answer
         self.committer.changed(rows)
-        self.committer.hold(connection, encode_response(cast("int", msgid), answer))
+        self.committer.hold(connection, [encode_response(cast("int", msgid), answer)])
         return LATER
 
     # What goes wrong, and what goes on

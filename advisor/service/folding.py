@@ -1,30 +1,76 @@
-"""Large batches, folded piece by piece: between pieces the loop answers whoever asks.
+"""Large batches, folded slice by slice: between slices the loop answers whoever asks.
 
-One batch at a time is under way; the others wait for their turn in the order of their coming. Meanwhile
+One batch at a time is under way; the others wait for their turn in the order of their coming. What a turn of the loop allows
+is folded at once; of what is left
 
 - the connection that sent it waits: what it sends next comes after it, as always;
 - whatever else speaks for the same producer waits, on whichever connection: the number of the batch is not applied yet;
 - no commit begins: it would make rows durable without their number. One that is due goes before the next batch.
+
+A commit that writes pages copies them slice by slice, too; meanwhile whatever would change the state waits.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
-import anyio
 import anyio.lowlevel
 
 from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns
 from advisor.engine import Engine
-from advisor.service.connection import Connection
+from advisor.engine.pieces import SLICE_ROWS, Batch
+from advisor.service.connection import SLICE_S, Connection
 
 Key = tuple[str, bytes]
 
-# Rows that wait to be folded in pieces, about 50 bytes each. A batch beyond is folded at once: it keeps everybody waiting, and
+# Rows that wait to be folded in slices, about 50 bytes each. A batch beyond is folded at once: it keeps everybody waiting, and
 # so holds back those who send faster than can be folded.
 WAITING_ROWS_MAX = 1_000_000
+
+
+class Turns:
+    """Whose turn it is: one at a time, in the order of coming, but for those who go first."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take_now(self) -> bool:
+        """Take the turn if nobody has it."""
+        if self._taken:
+            return False
+        self._taken = True
+        return True
+
+    async def take(self, *, first: bool = False) -> None:
+        """Wait for the turn; `first`: before the others that wait."""
+        if self.take_now():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if first:
+            self._waiting.appendleft(turn)
+        else:
+            self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.give()  # it came at the same moment
+            raise
+
+    def give(self) -> None:
+        """Give the turn to the next."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._taken = False
 
 
 class Folding:
@@ -34,18 +80,22 @@ class Folding:
     ----------
     engine : Engine
     told : callable
-        Called after each piece.
+        Called after each slice.
+
+    Attributes
+    ----------
+    copying : bool
+        True while pages are copied: nothing may change the state.
     """
 
     def __init__(self, engine: Engine, told: Callable[[], None]) -> None:
         self._engine = engine
         self._told = told
-        self._turn = anyio.Lock()
-        self._whole = anyio.Event()
-        self._commit_waits = False
+        self._turns = Turns()
         self._keys: Counter[Key] = Counter()
         self._rows = 0
         self._deferred: list[Connection] = []
+        self.copying = False
 
     @property
     def busy(self) -> bool:
@@ -57,51 +107,94 @@ class Folding:
         return key in self._keys
 
     def defer(self, connection: Connection) -> None:
-        """Let a connection wait until a batch has been folded."""
+        """Let a connection wait until a batch has been folded, or pages were copied."""
         connection.wait()
         self._deferred.append(connection)
 
-    def takes(self, connection: Connection, key: Key | None, rows: int) -> bool:
-        """Take note that a batch of so many rows comes, to be given to `fold` in the background; False: no room for it."""
-        if self._rows + rows > WAITING_ROWS_MAX:
-            return False
+    def at_once(self, columns: Columns, key: Key | None, sequence: int | None) -> Receipt | Batch | None:
+        """Fold what a turn of the loop allows.
+
+        Returns
+        -------
+        Receipt, Batch or None
+            Of the whole batch; or what is left of it, for `takes` and `fold`; None where it is not its turn.
+
+        Raises
+        ------
+        SequenceGap, TooLarge
+            As `Engine.observe_batch`.
+        """
+        if len(columns) <= SLICE_ROWS or self._rows + len(columns) > WAITING_ROWS_MAX:
+            return self._engine.observe(columns) if key is None else self._numbered(columns, key, sequence)
+        if not self._turns.take_now():
+            return None
+        batch: Batch | None = None
+        more = False
+        try:
+            batch = self._engine.begin(columns, key, sequence)
+            if batch is None:
+                return Receipt(0, sequence=sequence, replayed=True)
+            end = time.perf_counter() + SLICE_S
+            while more := batch.fold_next():
+                if time.perf_counter() > end:
+                    return batch
+            return batch.receipt(sequence)
+        except BaseException:
+            self._engine.give_up()
+            more = False
+            raise
+        finally:
+            if not more:
+                self._turns.give()
+
+    def _numbered(self, columns: Columns, key: Key, sequence: int | None) -> Receipt:
+        assert sequence is not None  # producer and sequence come both or neither
+        return self._engine.observe_batch(*key, sequence, columns)
+
+    def takes(self, connection: Connection, key: Key | None, rows: int) -> None:
+        """Take note that a batch of so many rows comes, to be given to `fold` in the background."""
         self._rows += rows
         connection.wait()
         if key is not None:
             self._keys[key] += 1
-        return True
 
     async def fold(
-        self, connection: Connection, columns: Columns, stops: Sequence[int], key: Key | None, sequence: int | None
+        self, connection: Connection, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None
     ) -> Receipt:
-        """Fold a batch that was taken, others having their turn between its pieces; raises as `Engine.begin`.
+        """Fold a batch that was taken, others having their turn between its slices; raises as `Engine.begin`.
 
-        Cut off in the middle it leaves the engine with a batch under way, so that nothing of it is ever committed.
+        `batch` is what `at_once` has left of it. Cut off in the middle it leaves the engine with a batch under way, so
+        that nothing of it is ever committed.
         """
         try:
-            async with self._turn:
-                while self._commit_waits:
-                    await anyio.lowlevel.checkpoint()
-                return await self._fold(columns, stops, key, sequence)
+            if batch is None:
+                await self._turns.take()
+            else:
+                await anyio.lowlevel.checkpoint()
+            try:
+                return await self._fold(columns, key, sequence, batch)
+            finally:
+                if self._engine.underway is None:
+                    self._turns.give()
         finally:
             self._rows -= len(columns)
             self._release(connection, key)
 
-    async def _fold(self, columns: Columns, stops: Sequence[int], key: Key | None, sequence: int | None) -> Receipt:
-        batch = self._engine.begin(columns, stops, key, sequence)
+    async def _fold(self, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None) -> Receipt:
+        if batch is None:
+            batch = self._engine.begin(columns, key, sequence)
         if batch is None:
             return Receipt(0, sequence=sequence, replayed=True)
         try:
+            end = time.perf_counter() + SLICE_S
             while batch.fold_next():
-                self._told()
-                await anyio.lowlevel.checkpoint()
+                if time.perf_counter() > end:
+                    self._told()
+                    await anyio.lowlevel.checkpoint()
+                    end = time.perf_counter() + SLICE_S
         except Exception:
             self._engine.give_up()
             raise
-        finally:
-            if self._engine.underway is None:
-                self._whole.set()
-                self._whole = anyio.Event()
         return batch.receipt(sequence)
 
     def _release(self, connection: Connection, key: Key | None) -> None:
@@ -109,15 +202,30 @@ class Folding:
             self._keys[key] -= 1
             if not self._keys[key]:
                 del self._keys[key]
+        connection.resume()
+        self._resume_deferred()
+
+    def _resume_deferred(self) -> None:
         deferred, self._deferred = self._deferred, []
-        for each in (connection, *deferred):
+        for each in deferred:
             each.resume()
 
-    async def until_whole(self) -> None:
-        """Wait until no batch is under way; the next one then waits for whoever has waited here to take its turn."""
-        self._commit_waits = True
+    @asynccontextmanager
+    async def whole(self) -> AsyncGenerator[None]:
+        """Wait until no batch is under way, before those that wait for their turn; none begins inside the block."""
+        await self._turns.take(first=True)
         try:
-            while self._engine.underway is not None:
-                await self._whole.wait()
+            yield
         finally:
-            self._commit_waits = False
+            self._turns.give()
+
+    @asynccontextmanager
+    async def still(self) -> AsyncGenerator[None]:
+        """As `whole`; inside the block nothing changes the state."""
+        async with self.whole():
+            self.copying = True
+            try:
+                yield
+            finally:
+                self.copying = False
+                self._resume_deferred()

@@ -178,6 +178,7 @@ class Hub(Doors):
             params = m.check_params(method, given, notification=msgid is None)
             if not connection.trusted and method != "hello":
                 _refuse_untrusted()
+            self.engine.flush()
             result = self._verbs[method](connection, params, msgid)
             self.happenings.drain()
             self.subscriptions.stir()
@@ -266,7 +267,7 @@ class Hub(Doors):
         if given is None:  # for the checker: one of them is there
             return None
         if questions.is_small(given):
-            answer = self.engine.advisor.define_network(given, id=params.id)
+            answer = self.engine.define_network(given, id=params.id)
             return self._durably(connection, msgid, answer, 0)
         return self._apart("define_network", connection, msgid, self._define_apart, connection, msgid, given, params.id)
 
@@ -275,7 +276,7 @@ class Hub(Doors):
     ) -> dict[str, Any] | None:
         """Define a large network, read in a worker."""
         network = await self.heavy.read(given)
-        answer = self.engine.advisor.define_network(given, id=network_id, read=network)
+        answer = self.engine.define_network(given, id=network_id, read=network)
         return self._durably(connection, msgid, answer, 0)
 
     def _simulate(self, connection: Connection, params: m.Simulate, msgid: int | None) -> dict[str, Any] | None:

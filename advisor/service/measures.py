@@ -21,10 +21,10 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def add(self, value: float) -> None:
-        """Count one value. Cost O(log bounds)."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+    def add(self, value: float, times: int = 1) -> None:
+        """Count a value, so many times. Cost O(log bounds)."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
 
     @property
     def mean(self) -> float:
@@ -70,9 +70,9 @@ class Measures:
         self.watched_s = 0.0
         self.regret_s = 0.0
 
-    def request(self, verb: str, seconds: float) -> None:
-        """Count a request's time."""
+    def request(self, verb: str, seconds: float, times: int = 1) -> None:
+        """Count a request's time; of several that were worked on together, their mean."""
         histogram = self.requests.get(verb)
         if histogram is None:
             histogram = self.requests[verb] = Histogram(QUERY_BOUNDS_S)
-        histogram.add(seconds)
+        histogram.add(seconds, times)

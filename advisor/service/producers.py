@@ -57,6 +57,10 @@ class Producers:
         self._spoken.setdefault(connection.number, set()).add(key)
         self._silent_since.pop(key, None)
 
+    def speaks(self, key: Key, connection: Speaker) -> bool:
+        """Return whether `connection` is known as the one that speaks for `key`."""
+        return self._speaker.get(key) is connection
+
     def leave(self, connection: Speaker) -> None:
         """The connection is gone."""
         for key in self._spoken.pop(connection.number, ()):

@@ -69,13 +69,13 @@ async def serve(
     if config.compiled:  # half a second before anybody is served, rather than beside those who are
         await to_thread.run_sync(kernels.load_filled)
     store = await to_thread.run_sync(_open, config) if config.state is not None else None
+    hub: Hub | None = None
     try:
-        hub = _hub(config, store)
+        hub = await to_thread.run_sync(_hub, config, store)
         await _Service(config, hub).run(stop, task_status)
     finally:
-        if store is not None:
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(store.close)
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(_close, hub, store)
     event(logging.INFO, "stopped")
 
 
@@ -113,6 +113,13 @@ def run(config: Config) -> None:
 def _open(config: Config) -> Store:
     assert config.state is not None  # for the type checker: the caller has looked
     return Store.open(config.state, timer_noise_s=config.timer_noise_s, accept_damage=config.accept_damage)
+
+
+def _close(hub: Hub | None, store: Store | None) -> None:
+    if hub is not None:
+        hub.committer.close()
+    if store is not None:
+        store.close()
 
 
 def _hub(config: Config, store: Store | None) -> Hub:
@@ -265,9 +272,10 @@ class _Service:
             # The committer goes on: it is what drains the answers that wait.
             while hub.committer.unsaved or any(not connection.idle for connection in hub.connections.values()):
                 await anyio.sleep(DRAIN_POLL_S)
+            hub.committer.want_pages()
             for connection in list(hub.connections.values()):
                 connection.finish()
-            while hub.connections:
+            while hub.connections or hub.committer.unsaved:
                 await anyio.sleep(DRAIN_POLL_S)
         if limit.cancelled_caught:
             open_still, unsaved = len(hub.connections), hub.committer.unsaved

@@ -23,6 +23,25 @@ def checksum(data: bytes | memoryview | NDArray[np.uint64], key: int) -> int:
     return zlib.crc32(data, (key ^ (key >> 32) * 0x9E3779B1) & 0xFFFFFFFF)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, slots=True)
+class JournalBooks:
+    """Which entries the journal has: `count` from the number `first` on; the sum of their checksums, and their bytes."""
+
+    first: int = 1
+    count: int = 0
+    sum: int = 0
+    bytes: int = 0
+
+    @property
+    def next(self) -> int:
+        """The number of the next entry. Numbers are given once, so that an older row never passes for a later one."""
+        return self.first + self.count
+
+    def grown(self, checksum: int, length: int) -> JournalBooks:
+        """Return the books with one more entry."""
+        return JournalBooks(self.first, self.count + 1, self.sum + checksum, self.bytes + length)
+
+
 @dataclass(slots=True)
 class Ledger:
     """Checksums of one table's rows.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import StateDamaged
 from advisor.storage.damage import Damage
-from advisor.storage.ledger import ABSENT, Ledger, checksum
+from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
 from advisor.storage.schema import FORMAT, NUMBER_BITS
 
 ROOT_KEY = 1
@@ -39,6 +39,7 @@ class Contents:
     name_sums: NDArray[np.int64]
     producer_sums: dict[tuple[str, bytes], int]
     document_sums: dict[str, int]
+    journal: JournalBooks
     damage: Damage
     quarantined: tuple[Quarantined, ...]
 
@@ -91,6 +92,7 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         names, name_sums = _read_names(connection, root["names"], findings)
         documents, document_sums = _read_documents(connection, root["documents"], findings)
         producers, producer_sums = _read_producers(connection, root["producers"], findings)
+        journal, journal_books = _read_journal(connection, root["journal"], findings)
     finally:
         connection.execute("ROLLBACK")
     snapshot = Snapshot(
@@ -101,6 +103,7 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         (),
         root["totals"],
         documents,
+        journal=journal,
     )
     # Slots of the tables of profiles and programs are no components.
     others = ("profile-", "program-")
@@ -115,6 +118,7 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         name_sums,
         producer_sums,
         document_sums,
+        journal_books,
         damage,
         tuple(findings.rows),
     )
@@ -124,10 +128,10 @@ _RESCUE_HINT = "restore a backup, or start with what can be read by --accept-dam
 
 
 def _empty(connection: sqlite3.Connection) -> Contents:
-    for table in ("pages", "slots", "names", "ledgers", "producers", "documents"):
+    for table in ("pages", "slots", "names", "ledgers", "producers", "documents", "journal"):
         if connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]:  # noqa: S608 (fixed names)
             raise StateDamaged("the root row of the state file is lost", hint=_RESCUE_HINT)
-    return Contents(None, None, {}, np.empty(0, np.int64), {}, {}, Damage(), ())
+    return Contents(None, None, {}, np.empty(0, np.int64), {}, {}, JournalBooks(), Damage(), ())
 
 
 def root_of(rows: list[Any]) -> dict[str, Any]:
@@ -295,3 +299,28 @@ def _read_producers(
         findings.producers = max(1, expected[0] - len(sums))
         findings.parts.append(f"the numbers of {findings.producers} producers")
     return producers, sums
+
+
+def _read_journal(
+    connection: sqlite3.Connection, expected: list[int], findings: _Findings
+) -> tuple[tuple[bytes, ...], JournalBooks]:
+    """Return the entries up to the first that is damaged: what comes behind it leans on it, and is set aside too."""
+    first, count, total = expected
+    entries: list[bytes] = []
+    books = JournalBooks(first)
+    rest: list[Quarantined] = []
+    for number, data, summed in connection.execute("SELECT id, data, checksum FROM journal ORDER BY id"):
+        if not rest and number == books.next < first + count and _intact(data, number, summed):
+            entries.append(data)
+            books = books.grown(summed, len(data))
+        else:
+            rest.append(Quarantined("journal", number))
+    if rest or books.count != count:
+        findings.parts.append(
+            f"entry {books.next} of the journal: the commits from it on, {count - books.count} of {count}, are lost"
+        )
+        findings.rows += rest
+        findings.producers = max(findings.producers, 1)
+    elif books.sum != total:
+        findings.parts.append("the journal: its entries are not those that were written")
+    return tuple(entries), books

@@ -22,6 +22,7 @@ KEYS = {  # table -> its key
     "names": "id",
     "producers": "name, incarnation",
     "documents": "id",
+    "journal": "id",
 }
 
 

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
+from advisor.engine.journal import Entry
+from advisor.engine.snapshot import Snapshot
 from advisor.errors import Mismatch, StateDamaged, StorageFailed
 from advisor.storage import reading, salvage, schema
 from advisor.storage.damage import Damage
-from advisor.storage.ledger import ABSENT, Ledger, checksum
+from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
 from advisor.storage.lock import StateLock
+from advisor.storage.pages import put_ledger, write_table
 from advisor.storage.reading import ROOT_KEY, Contents, document_checksum, producer_checksum
 
-# A page with fewer changed slots goes slot by slot: 1000 random slots of 100,000 cost 7 ms so, 103 ms by pages.
-WHOLE_PAGE_SLOTS = PAGE_SLOTS // 8
-# Records near SQLite's own page of 4 KiB and above cost their bytes either way: 1000 random ones of 4000 cost 23 ms slot by
-# slot, 63 ms by whole pages from an eighth on; half of them all 35 and 60 ms.
-LARGE_RECORD_BYTES = 2048
-
-Row = tuple[int, Any, int]
+# When pages should be written again, for a start replays the journal: a plain row takes 28 bytes and about a microsecond, so
+# 64 MiB some three seconds, and an entry of one row 50 microseconds and a page of SQLite's.
+JOURNAL_BYTES_MAX = 2**26
+JOURNAL_ENTRIES_MAX = 2**15
 
 
 @dataclass(slots=True)
@@ -37,6 +36,8 @@ class _Books:
     name_sums: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by slot, ABSENT where unnamed
     producer_sums: dict[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
     document_sums: dict[str, int] = field(default_factory=dict[str, int])
+    journal: JournalBooks = field(default_factory=JournalBooks)
+    root: bytes = b""  # but for the journal and the brace behind it
 
 
 class Store:
@@ -140,7 +141,7 @@ class Store:
         return None if contents is None or contents.snapshot is None else contents.snapshot
 
     def commit(self, snapshot: Snapshot) -> None:
-        """Write what changed, durably, in one transaction. Cost O(changed).
+        """Write what changed, durably, in one transaction; the journal begins anew. Cost O(changed).
 
         Raises
         ------
@@ -151,9 +152,34 @@ class Store:
         """
         if snapshot.timer_noise_s != self.timer_noise_s:
             raise Mismatch(f"the state's timer noise is {snapshot.timer_noise_s}, the file's {self.timer_noise_s}")
+        self._books = self._transaction(lambda: self._write(snapshot))
+
+    def append(self, entry: Entry) -> None:
+        """Write what has happened, durably, in one transaction; the pages stay as they are. Cost O(rows of the entry).
+
+        Raises
+        ------
+        StorageFailed
+            When it cannot be written; the file then holds what it held, and the same entry may be tried again.
+        """
+        data = entry.encode()
+        self._books = self._transaction(lambda: self._append(data))
+
+    @property
+    def journal_full(self) -> bool:
+        """True when the next commit should write pages: a start would take long to replay the journal."""
+        journal = self._books.journal
+        return journal.bytes >= JOURNAL_BYTES_MAX or journal.count >= JOURNAL_ENTRIES_MAX
+
+    @property
+    def journal_entries(self) -> int:
+        """Entries of the journal: commits since pages were written."""
+        return self._books.journal.count
+
+    def _transaction(self, write: Callable[[], _Books]) -> _Books:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            books = self._write(snapshot)
+            books = write()
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._rollback()
@@ -161,7 +187,7 @@ class Store:
         except BaseException:
             self._rollback()
             raise
-        self._books = books
+        return books
 
     def close(self) -> None:
         """Copy the log into the file, close it and give the lock back. Nothing committed depends on it."""
@@ -183,19 +209,24 @@ class Store:
         if contents.damage and not mend:
             raise contents.damage.error()
         self._contents = contents
-        self._books = _Books(contents.ledgers, contents.name_sums, contents.producer_sums, contents.document_sums)
+        self._books = _Books(
+            contents.ledgers, contents.name_sums, contents.producer_sums, contents.document_sums, contents.journal
+        )
+        if contents.snapshot:
+            self._books.root = self._root_of(self._books, contents.snapshot.totals)
         if not contents.damage:
             return
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             salvage.set_aside(self._connection, contents.quarantined)
             for ledger in contents.ledgers.values():
-                self._put_ledger(ledger)
+                put_ledger(self._connection, ledger)
             if contents.snapshot:
                 sums = contents.name_sums
                 unnamed = [(s, name) for s, name in contents.snapshot.names if s >= len(sums) or sums[s] == ABSENT]
                 self._books.name_sums = self._write_names(unnamed)
-                self._put_root(self._books, contents.snapshot.totals)
+                self._books.root = self._root_of(self._books, contents.snapshot.totals)
+                self._put_root(self._books)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._rollback()
@@ -204,79 +235,27 @@ class Store:
     def _write(self, snapshot: Snapshot) -> _Books:
         ledgers = dict(self._books.ledgers)
         for table in snapshot.tables:
-            ledgers[table.table] = self._write_table(table, ledgers)
+            ledgers[table.table] = write_table(self._connection, table, ledgers)
         names, producers = self._write_names(snapshot.names), self._write_producers(snapshot)
-        books = _Books(ledgers, names, producers, self._write_documents(snapshot))
-        self._put_root(books, snapshot.totals)
+        journal = JournalBooks(self._books.journal.next)
+        if self._books.journal.count:
+            self._connection.execute("DELETE FROM journal")
+        books = _Books(ledgers, names, producers, self._write_documents(snapshot), journal)
+        books.root = self._root_of(books, snapshot.totals)
+        self._put_root(books)
         return books
 
-    def _write_table(self, table: TablePages, ledgers: Mapping[str, Ledger]) -> Ledger:
-        known = ledgers.get(table.table)
-        if known is None or (known.layout, known.words) != (table.layout, table.words.shape[1]):
-            number = known.number if known else 1 + max((own.number for own in ledgers.values()), default=0)
-            known = self._begin_table(table, number, known)
-        ledger = known.grown(int(table.pages[-1]) + 1 if len(table.pages) else 0)
-        words = table.words.astype("<u8", copy=False)
-        changed = np.unpackbits(table.changed.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-        enough = WHOLE_PAGE_SLOTS if 8 * ledger.words <= LARGE_RECORD_BYTES else PAGE_SLOTS
-        whole = (changed.sum(axis=1) >= enough) | (ledger.page_sums[table.pages] == ABSENT)
-        self._write_pages(ledger, table.pages[whole], words[whole])
-        rest = np.flatnonzero(~whole)
-        pairs, slots = np.nonzero(changed[rest])
-        positions = rest[pairs]
-        cells = np.ascontiguousarray(words[positions, :, slots])
-        self._write_slots(ledger, table.pages[positions], slots, cells)
-        self._put_ledger(ledger)
-        return ledger
-
-    def _begin_table(self, table: TablePages, number: int, known: Ledger | None) -> Ledger:
-        if known is None:
-            return Ledger.new(number, table.layout, table.words.shape[1])
-        if not np.isin(np.flatnonzero(known.page_sums != ABSENT), table.pages).all():
-            raise Mismatch(
-                f"table {table.table} has layout {known.layout} in the file, and the new layout {table.layout} comes "
-                "without all of its pages"
-            )
-        first = number << schema.NUMBER_BITS
-        for name in ("pages", "slots"):
-            self._connection.execute(
-                f"DELETE FROM {name} WHERE id BETWEEN ? AND ?",  # noqa: S608 (two fixed names)
-                (first, first + 2**schema.NUMBER_BITS - 1),
-            )
-        return Ledger.new(number, table.layout, table.words.shape[1])
-
-    def _write_pages(self, ledger: Ledger, pages: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
-        first = ledger.number << schema.NUMBER_BITS
-
-        def rows() -> Iterator[Row]:
-            for page, data in zip(pages.tolist(), words, strict=True):
-                key = first + page
-                ledger.page_sums[page] = summed = checksum(data, key)
-                yield key, data, summed
-
-        self._connection.executemany("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", rows())
-        # A page written whole speaks for all its slots.
-        for page in pages[ledger.overridden[pages].any(axis=1)].tolist():
-            low = first + page * PAGE_SLOTS
-            self._connection.execute("DELETE FROM slots WHERE id BETWEEN ? AND ?", (low, low + PAGE_SLOTS - 1))
-        ledger.overridden[pages] = False
-        ledger.slot_sums[pages] = 0
-
-    def _write_slots(
-        self, ledger: Ledger, pages: NDArray[np.int64], slots: NDArray[np.int64], cells: NDArray[np.uint64]
-    ) -> None:
-        keys = ((ledger.number << schema.NUMBER_BITS) + pages * PAGE_SLOTS + slots).tolist()
-        view = memoryview(cells.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
-        width = cells.shape[1] * 8
-        sums = [checksum(view[i * width : i * width + width], key) for i, key in enumerate(keys)]
-        rows = ((key, view[i * width : i * width + width], sums[i]) for i, key in enumerate(keys))
-        self._connection.executemany(
-            "INSERT INTO slots VALUES (?, ?, ?) "
-            "ON CONFLICT (id) DO UPDATE SET data = excluded.data, checksum = excluded.checksum",
-            rows,
+    def _append(self, data: bytes) -> _Books:
+        journal = self._books.journal
+        summed = checksum(data, journal.next)
+        self._connection.execute("INSERT INTO journal VALUES (?, ?, ?)", (journal.next, data, summed))
+        books = replace(
+            self._books,
+            journal=journal.grown(summed, len(data)),
+            root=self._books.root or self._root_of(self._books, {}),
         )
-        ledger.overridden[pages, slots] = True
-        ledger.slot_sums[pages, slots] = sums
+        self._put_root(books)
+        return books
 
     def _write_names(self, names: Sequence[tuple[int, str]]) -> NDArray[np.int64]:
         sums = self._books.name_sums
@@ -318,13 +297,8 @@ class Store:
         self._connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
         return sums | {key.decode(): summed for key, _, summed in rows}
 
-    def _put_ledger(self, ledger: Ledger) -> None:
-        data = ledger.encode()
-        self._connection.execute(
-            "INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", (ledger.number, data, checksum(data, ledger.number))
-        )
-
-    def _put_root(self, books: _Books, totals: Mapping[str, int]) -> None:
+    def _root_of(self, books: _Books, totals: Mapping[str, int]) -> bytes:
+        """Return the root row up to what it says of the journal, which changes with each commit."""
         named = books.name_sums[books.name_sums != ABSENT]
         root = {
             "format": schema.FORMAT,
@@ -335,7 +309,11 @@ class Store:
             "documents": [len(books.document_sums), sum(books.document_sums.values())],
             "tables": {name: [own.number, own.layout, own.words] for name, own in books.ledgers.items()},
         }
-        data = json.dumps(root, sort_keys=True).encode()
+        return json.dumps(root, sort_keys=True)[:-1].encode()
+
+    def _put_root(self, books: _Books) -> None:
+        journal = books.journal
+        data = b'%b, "journal": [%d, %d, %d]}' % (books.root, journal.first, journal.count, journal.sum)
         self._connection.execute(
             "INSERT OR REPLACE INTO root VALUES (?, ?, ?)", (ROOT_KEY, data, checksum(data, ROOT_KEY))
         )

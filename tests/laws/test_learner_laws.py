@@ -163,7 +163,7 @@ def by_engine(advisor: Advisor, columns: Columns) -> None:
 def by_pieces(advisor: Advisor, columns: Columns) -> None:
     engine = Engine()
     engine.advisor = advisor
-    batch = engine.begin(fresh(columns), engine.cuts(columns), ("laws", bytes(16)), 1)
+    batch = engine.begin(fresh(columns), ("laws", bytes(16)), 1)
     assert batch is not None
     while batch.fold_next():
         assert engine.applied("laws", bytes(16)) == 0

@@ -1,5 +1,7 @@
 """The engine under any sequence of batches, replays, gaps, forks, forgets, commits, failed commits and crashes.
 
+A commit writes pages, or appends to the journal.
+
 The model of it is a dict of counts. Whatever happens: a row that was answered is counted once; what was committed is what a
 restart finds; a restored engine goes on to the same bytes as one that never stopped.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from stored import Stored
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
+from advisor.engine.journal import Entry, Limits
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
 from advisor.models.support import SupportTable
 
@@ -63,6 +67,7 @@ class EngineMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.engine = Engine(components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX, model_memory_bytes=MEMORY)
+        self.engine.keep_journal()
         self.storage = Stored()
         self.counted: Counter[tuple[str, str]] = Counter()  # (component, rows | failed)
         self.accepted = self.refused = self.sent = self.replayed = self.gaps = 0
@@ -75,6 +80,10 @@ class EngineMachine(RuleBasedStateMachine):
             "counted": self.counted.copy(), "applied": dict(self.applied), "bytes": self.engine.advisor.to_bytes(),
             "sums": (self.accepted, self.refused, self.sent, self.replayed, self.gaps),
         }  # fmt: skip
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(COMPONENTS_MAX, MEMORY)
 
     def room_for(self, key: tuple[str, bytes]) -> bool:
         return key in self.applied or len(self.applied) < PRODUCERS_MAX
@@ -155,9 +164,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 1), nodes=st.sampled_from(NETWORKS))
     def define(self, number: int, nodes: list[dict[str, Any]]) -> None:
-        answer = self.engine.advisor.define_network(nodes, id=f"n{number}")
+        answer = self.engine.define_network(nodes, id=f"n{number}")
         state = self.engine.advisor.to_bytes()
-        assert self.engine.advisor.define_network(nodes, id=f"n{number}") == answer
+        assert self.engine.define_network(nodes, id=f"n{number}") == answer
         assert self.engine.advisor.to_bytes() == state
 
     @precondition(lambda self: self.applied)
@@ -178,6 +187,30 @@ class EngineMachine(RuleBasedStateMachine):
         self.durable = state
 
     @rule(rows=ROWS)
+    def commit_to_the_journal(self, rows: list[Any]) -> None:
+        state, entry = self.state(), self.engine.take_entry()
+        if entry is None:  # something changed that the journal does not hold
+            self.commit(rows)
+            return
+        self.observe(rows)
+        if not entry.empty:
+            self.storage.append(entry)
+            self.durable = state
+
+    @rule(rows=ROWS)
+    def commit_to_the_journal_that_fails(self, rows: list[Any]) -> None:
+        entry = self.engine.take_entry()
+        self.observe(rows)
+        if entry is not None and not entry.empty:
+            self.engine.put_back(entry)
+
+    @rule(component=st.sampled_from(NAMES[:3]))
+    def pin(self, component: str) -> None:
+        if component in {name for name, _ in self.counted}:
+            with suppress(TooLarge):  # no room for its points
+                self.engine.pin(component, "two_step")
+
+    @rule(rows=ROWS)
     def commit_that_fails(self, rows: list[Any]) -> None:
         snapshot = self.engine.snapshot()
         self.observe(rows)
@@ -193,7 +226,10 @@ class EngineMachine(RuleBasedStateMachine):
         self.accepted, self.refused, self.sent, self.replayed, self.gaps = self.durable["sums"]
         self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[1] <= self.applied.get(k[0], 0)}
         assert self.engine.advisor.to_bytes() == self.durable["bytes"]
-        assert self.engine.snapshot().empty
+        self.engine.keep_journal()
+        assert self.engine.take_entry() == Entry(self.limits)
+        if not self.storage.journal:
+            assert self.engine.snapshot().empty
 
     # -- laws ---------------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
-"""What a storage keeps of an engine, in memory: the last words of every slot of every table, names, numbers and totals."""
+"""What a storage keeps of an engine, in memory: the last words of every slot, names, numbers and totals; and a journal."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from advisor.engine.journal import Entry
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 
 
@@ -16,8 +17,13 @@ class Stored:
         self.producers: dict[tuple[str, bytes], int] = {}
         self.totals: dict[str, int] = {}
         self.documents: dict[str, bytes] = {}
+        self.journal: list[bytes] = []
+
+    def append(self, entry: Entry) -> None:
+        self.journal.append(entry.encode())
 
     def commit(self, snapshot: Snapshot) -> None:
+        self.journal.clear()
         for table in snapshot.tables:
             records = self.words.setdefault((table.table, table.layout), {})
             for page, words, changed in zip(table.pages.tolist(), table.words, table.changed.tolist(), strict=True):
@@ -36,7 +42,7 @@ class Stored:
         """Return all of it as one snapshot, tables in the order of their names as a database gives them."""
         tables = tuple(_pages(*key, self.words[key]) for key in sorted(self.words))
         return Snapshot(timer_noise_s, tables, tuple(self.names.items()), dict(self.producers), (), dict(self.totals),
-                        dict(sorted(self.documents.items())))  # fmt: skip
+                        dict(sorted(self.documents.items())), journal=tuple(self.journal))  # fmt: skip
 
 
 def _pages(table: str, layout: str, records: dict[int, np.ndarray]) -> TablePages:

@@ -13,10 +13,20 @@ import pytest
 from live import PATIENCE_S, Live, Peer, refused, rows_of, running
 
 from advisor.engine import Engine
+from advisor.service.folding import Folding
 from advisor.storage import Store
 
 NEW = 20  # components of a large batch
-ROWS = 40 * NEW  # of which about ten a component are predicted before they are learned
+ROWS = 40 * NEW
+SLICE_ROWS = 4
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a batch have many slices, and each end a turn of the loop."""
+    monkeypatch.setattr("advisor.engine.pieces.SLICE_ROWS", SLICE_ROWS)
+    monkeypatch.setattr("advisor.service.folding.SLICE_ROWS", SLICE_ROWS)
+    monkeypatch.setattr("advisor.service.folding.SLICE_S", 0.0)
 
 
 def large(seed: int = 1, prefix: str = "new") -> list[list[Any]]:
@@ -193,3 +203,34 @@ async def test_beyond_what_may_wait_a_batch_is_folded_at_once(tmp_path: Path, mo
         assert 30 + ROWS < await total(other) < 30 + 2 * ROWS  # the first one is still under way
         assert (await sender.answer(msgid))["accepted"] == ROWS
         assert await total(other) == 30 + 2 * ROWS
+
+
+async def test_while_pages_are_copied_what_would_change_them_waits_and_questions_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.storage.store.JOURNAL_ENTRIES_MAX", 0)  # each commit writes pages
+    monkeypatch.setattr("advisor.engine.pages.SLICE_BYTES", 1)  # and each page is a slice
+    deferred: list[str] = []
+    defer = Folding.defer
+    monkeypatch.setattr(
+        Folding,
+        "defer",
+        lambda self, connection: (deferred.append("x") if self.copying else None, defer(self, connection)),
+    )
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        senders, asking = [await live.peer() for _ in range(3)], await live.peer()
+        await asking.call("observe_rows", {"rows": [[f"c{i}", 1.0, 1, 0.5] for i in range(300)]})
+        sent: list[tuple[Peer, int]] = []
+        for number in range(1, 41):
+            for place, sender in enumerate(senders):
+                batch = {"producer": f"p{place}", "sequence": number, "rows": rows_of(2 + place)}
+                sent.append((sender, await sender.post("observe_rows", batch)))
+            await senders[0].send(msgpack.packb([2, "observe", ["c1", 2.0, 1, 0.5]]))
+            assert (await asking.call("predict", "c1", 4.0, 2))["elapsed_s"] > 0
+        for sender, msgid in sent:
+            assert (await sender.answer(msgid))["accepted"]
+        assert await total(asking) == 300 + 40 * (2 + 3 + 4) + 40
+    assert deferred
+    restored = Engine.restore(loaded(tmp_path / "state"))
+    assert restored.totals["rows_accepted"] == 300 + 40 * (2 + 3 + 4) + 40
+    assert [restored.applied(f"p{place}", bytes(16)) for place in range(3)] == [40, 40, 40]

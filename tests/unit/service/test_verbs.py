@@ -8,6 +8,7 @@ import msgpack
 import numpy as np
 from live import Closed, refused, rows_of, running
 
+from advisor.engine import Engine
 from advisor.storage import Store
 
 ZEROS = bytes(16)
@@ -138,8 +139,9 @@ async def test_what_is_answered_is_in_the_state_file(tmp_path: Path) -> None:
             with Store.open(tmp_path / "state", read_only=True) as reader:
                 state = reader.load()
             assert state is not None
-            assert state.producers["p", ZEROS] == sequence
-            assert state.totals["rows_accepted"] == 10 * sequence
+            restored = Engine.restore(state)  # from pages and journal
+            assert restored.producers["p", ZEROS] == sequence
+            assert restored.totals["rows_accepted"] == 10 * sequence
 
 
 async def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:

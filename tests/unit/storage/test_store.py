@@ -128,9 +128,11 @@ def as_format_1(path: Path) -> None:
     (data,) = rows(path, "SELECT data FROM root")[0]
     root = json.loads(data)  # type: ignore[arg-type]
     assert root.pop("documents") == [0, 0]
+    assert root.pop("journal")[1:] == [0, 0]
     data = json.dumps(root | {"format": 1}, sort_keys=True).encode()
     rows(path, "UPDATE root SET data = ?, checksum = ?", data, checksum(data, ROOT_KEY))
     rows(path, "DROP TABLE documents")
+    rows(path, "DROP TABLE journal")
     rows(path, "PRAGMA user_version = 1")
 
 

@@ -1,0 +1,350 @@
+"""The journal: what has happened since the pages were written, event by event, so that a commit need not write pages.
+
+A fold is a strict left fold, so the pages and then the events in their order give the same state, to the bit. Held are rows,
+by the slots that they went to, `forget` and `pin`; whatever else changes a state (task events, runs, networks) needs its pages.
+
+One entry a commit: ``magic, length of the head (u32), head (JSON), columns``, numbers little-endian. Who keeps it adds a
+checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
+from advisor.errors import InvalidValue, StateTooNew
+
+MAGIC = b"AJ01"  # the last two are the format; a later one is refused
+_HEAD = struct.Struct("<4sI")
+Producer = tuple[str, bytes]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# Columns that a batch may have, in their order behind the head: (name, type on disk, type in memory, values a row).
+PLAIN = (
+    ("predictor", "<f8", np.float64, 1), ("cores", "<f8", np.float64, 1), ("elapsed_s", "<f8", np.float64, 1),
+)  # fmt: skip
+OPTIONAL = (
+    ("count", "<i8", np.int64, 1), ("ok", "u1", np.bool_, 1), ("running", "u1", np.bool_, 1),
+    ("further", "<f8", np.float64, 3), ("machine", "<i8", np.int64, 1), ("network", "<i8", np.int64, 1),
+    ("record", "<u8", np.uint64, 1), ("entered", "u1", np.bool_, 1), ("replica", "<u8", np.uint64, 1),
+    ("active_cores", "<f8", np.float64, 1),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RowsEvent:
+    """A batch, or a piece of one, that was folded.
+
+    Attributes
+    ----------
+    slots : int64 array (n,)
+        The slot of each row's component; UNRESOLVED where it has none: such a row was refused.
+    names : tuple of str
+        What was given the next slots since the event before.
+    """
+
+    columns: Columns
+    slots: Ints
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def encode(self, parts: list[bytes]) -> dict[str, Any]:
+        """Append the columns to `parts`; return what the head says of them."""
+        columns, slots = self.columns, self.slots
+        told: dict[str, Any] = {"rows": len(slots)}
+        if self.names:
+            told["names"] = self.names
+        if (slots == UNRESOLVED).any():
+            slots, told["others"] = _with_others(columns, slots)
+        parts.append(slots.astype("<i4").tobytes())
+        for key, kind, _, _ in PLAIN:
+            parts.append(getattr(columns, key).astype(kind, copy=False).tobytes())
+        there: list[str] = []
+        for key, kind, _, _ in OPTIONAL:
+            if (values := getattr(columns, key)) is not None:
+                there.append(key)
+                parts.append(values.astype(kind, copy=False).tobytes())
+        parts += [values.astype("<f8", copy=False).tobytes() for values in columns.measures.values()]
+        misread: Mapping[str, Bools] = {} if columns.misread is None else columns.misread.codes
+        parts += [np.packbits(mask).tobytes() for mask in misread.values()]
+        rest = {
+            "columns": there, "measures": list(columns.measures), "machines": columns.machines,
+            "networks": columns.networks, "misread": list(misread), "carried": dict(columns.carried),
+        }  # fmt: skip
+        return told | {key: value for key, value in rest.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A component was forgotten, but for the share `keep`."""
+
+    component: str
+    keep: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A component was pinned to a model."""
+
+    component: str
+    model: str | None
+
+
+JournalEvent = RowsEvent | Forgotten | Pinned
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the engine was allowed: which rows are refused depends on it, so they are replayed under the same."""
+
+    components_max: int
+    model_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one commit adds to the journal.
+
+    Attributes
+    ----------
+    events : tuple
+    producers : mapping of (name, incarnation) to sequence
+        Producers whose applied number changed.
+    producers_gone : tuple of (name, incarnation)
+    counts : mapping of str to int
+        What the totals count beside the events.
+    """
+
+    limits: Limits
+    events: tuple[JournalEvent, ...] = ()
+    producers: Mapping[Producer, int] = field(default_factory=dict[Producer, int])
+    producers_gone: tuple[Producer, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def empty(self) -> bool:
+        """True when there is nothing to write: counts alone wait for company."""
+        return not (self.events or self.producers or self.producers_gone)
+
+    def then(self, later: Entry) -> Entry:
+        """Return both as one."""
+        kept = {key: number for key, number in self.producers.items() if key not in later.producers_gone}
+        gone = tuple(key for key in self.producers_gone if key not in later.producers)
+        return Entry(
+            later.limits, self.events + later.events, kept | dict(later.producers),
+            tuple(dict.fromkeys(gone + later.producers_gone)), Counter(self.counts) + Counter(later.counts),
+        )  # fmt: skip
+
+    def encode(self) -> bytes:
+        """Return the entry's bytes. Cost O(rows)."""
+        parts: list[bytes] = []
+        events: list[dict[str, Any]] = []
+        for event in self.events:
+            if isinstance(event, RowsEvent):
+                events.append(event.encode(parts))
+            elif isinstance(event, Forgotten):
+                events.append({"forget": event.component, "keep": event.keep})
+            else:
+                events.append({"pin": event.component, "model": event.model})
+        limits = self.limits
+        head = {
+            "limits": [limits.components_max, limits.model_memory_bytes],
+            "events": events,
+            "producers": [[name, own.hex(), number] for (name, own), number in self.producers.items()],
+            "gone": [[name, own.hex()] for name, own in self.producers_gone],
+            "counts": dict(self.counts),
+        }
+        data = json.dumps(head).encode()
+        return b"".join([_HEAD.pack(MAGIC, len(data)), data, *parts])
+
+
+def decode(data: bytes, book: Book) -> Entry:
+    """Return an entry, its rows by the names of `book`, which learns the new ones.
+
+    Raises
+    ------
+    StateTooNew
+        When a later version wrote it.
+    InvalidValue
+        When it is no entry.
+    """
+    magic, length = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise StateTooNew(
+            f"a journal of format {magic!r}; this version reads {MAGIC!r}",
+            field="journal", value=magic, bound=MAGIC, hint="use the version that wrote it",
+        )  # fmt: skip
+    head: dict[str, Any] = json.loads(data[_HEAD.size : _HEAD.size + length])
+    reader = _Reader(data, _HEAD.size + length)
+    events = tuple(_event(told, reader, book) for told in head["events"])
+    if reader.offset != len(data):
+        raise InvalidValue("journal", len(data), f"{reader.offset} bytes, as its head says")
+    return Entry(
+        Limits(*head["limits"]),
+        events,
+        {(name, bytes.fromhex(own)): number for name, own, number in head["producers"]},
+        tuple((name, bytes.fromhex(own)) for name, own in head["gone"]),
+        head["counts"],
+    )
+
+
+class Book:
+    """The names of all slots, as the events of a journal count them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = ComponentNames()
+        self.learn(names)
+
+    def learn(self, names: Sequence[str]) -> None:
+        """Name the next slots. What is learned beside time has a slot too, and a name that no row may have."""
+        _append(self._names, names, [True] * len(names))
+
+    def named(self, slots: Ints, others: Sequence[tuple[str, bool]]) -> tuple[ComponentNames, Ints]:
+        """Return names, and the number of each row's: its slot, or one of `others` where that is negative."""
+        if not others:
+            return self._names, slots
+        known, index = np.unique(slots, return_inverse=True)
+        numbers: list[int] = known.tolist()
+        names = ComponentNames()
+        found = [others[-1 - slot] if slot < 0 else (self._names.names[slot], True) for slot in numbers]
+        _append(names, [name for name, _ in found], [valid for _, valid in found])
+        return names, index
+
+
+def _append(names: ComponentNames, more: Sequence[str], valid: Sequence[bool]) -> None:
+    """Append names as they are in a state: in normal form already."""
+    names.names += more
+    names.valid = np.concatenate([names.valid, np.array(valid, np.bool_)])
+    names.slots = np.concatenate([names.slots, np.full(len(more), UNRESOLVED, np.int64)])
+
+
+def _with_others(columns: Columns, slots: Ints) -> tuple[Ints, list[tuple[str, bool]]]:
+    """Return the slots, -1 - i in rows of the i-th other name; and those, with whether they are names at all."""
+    missing = slots == UNRESOLVED
+    numbers, index = np.unique(columns.index[missing], return_inverse=True)
+    slots = slots.copy()
+    slots[missing] = -1 - index
+    known = columns.components
+    return slots, [(known.names[number], bool(known.valid[number])) for number in numbers.tolist()]
+
+
+class _Reader:
+    """Columns, one behind the other."""
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        self._data = data
+        self.offset = offset
+
+    def take(self, kind: str, rows: int) -> NDArray[Any]:
+        found = np.frombuffer(self._data, kind, rows, self.offset)
+        self.offset += found.nbytes
+        return found
+
+    def masks(self, codes: Sequence[str], rows: int) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        for code in codes:
+            yield code, np.unpackbits(self.take("u1", -(-rows // 8)), count=rows).astype(np.bool_)
+
+
+def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent:
+    if "forget" in told:
+        return Forgotten(told["forget"], told["keep"])
+    if "pin" in told:
+        return Pinned(told["pin"], told["model"])
+    n = told["rows"]
+    names = told.get("names", ())
+    if names:
+        book.learn(names)
+    slots = reader.take("<i4", n).astype(np.int64)
+    components, index = book.named(slots, told.get("others", ()))
+    columns: dict[str, Any] = {key: reader.take(kind, n).astype(own, copy=False) for key, kind, own, _ in PLAIN}
+    there = told.get("columns", ())
+    for key, kind, own, width in OPTIONAL:
+        if key in there:
+            values = reader.take(kind, n * width).astype(own, copy=False)
+            columns[key] = values.reshape(n, width) if width > 1 else values
+    measures = {key: reader.take("<f8", n).astype(np.float64, copy=False) for key in told.get("measures", ())}
+    codes = dict(reader.masks(told.get("misread", ()), n))
+    read = Columns(
+        components, index, **columns, measures=measures, misread=Misread(codes, {}) if codes else None,
+        machines=tuple(told.get("machines", ())), networks=tuple(told.get("networks", ())),
+        carried=told.get("carried", {}),
+    )  # fmt: skip
+    return RowsEvent(read, slots, tuple(names))
+
+
+class Journal:
+    """Events on their way into the next entry.
+
+    Attributes
+    ----------
+    beyond : bool
+        Something changed that only pages hold: the next commit must write them.
+    """
+
+    def __init__(self) -> None:
+        self.beyond = False
+        self._names_noted = 0
+        self._waiting: Entry | None = None  # whose commit failed
+        self._clear()
+
+    def _clear(self) -> None:
+        self._events: list[JournalEvent] = []
+        self._producers: dict[Producer, int] = {}
+        self._gone: dict[Producer, None] = {}
+        self._counts: Counter[str] = Counter()
+
+    def restart(self, names: int) -> None:
+        """Begin anew: the pages hold all that was noted, and so many names."""
+        self.beyond = False
+        self._names_noted = names
+        self._waiting = None
+        self._clear()
+
+    def rows(self, columns: Columns, slots: Ints, names: Sequence[str]) -> None:
+        """Note rows that were folded; `names` are those of all slots. Cost O(new names)."""
+        new = tuple(names[self._names_noted :])
+        self._names_noted += len(new)
+        self._events.append(RowsEvent(columns, slots, new))
+
+    def note(self, event: Forgotten | Pinned) -> None:
+        """Note what was changed by hand."""
+        self._events.append(event)
+
+    def advance(self, key: Producer, number: int) -> None:
+        """Note the number that a producer has come to."""
+        self._producers[key] = number
+        self._gone.pop(key, None)
+
+    def evict(self, key: Producer) -> None:
+        """Note that a producer was forgotten."""
+        self._producers.pop(key, None)
+        self._gone[key] = None
+
+    def count(self, name: str, n: int) -> None:
+        """Note what the totals count and no event tells."""
+        self._counts[name] += n
+
+    def take(self, limits: Limits) -> Entry:
+        """Return what was noted since the last time, and count it as written; counts alone wait for company."""
+        if not (self._events or self._producers or self._gone or self._waiting):
+            return Entry(limits)
+        entry = Entry(limits, tuple(self._events), self._producers, tuple(self._gone), self._counts)
+        if self._waiting is not None:
+            entry, self._waiting = self._waiting.then(entry), None
+        self._clear()
+        return entry
+
+    def put_back(self, entry: Entry) -> None:
+        """Count an entry as not written: its commit failed, and the next one begins with it."""
+        self._waiting = entry if self._waiting is None else entry.then(self._waiting)

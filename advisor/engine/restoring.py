@@ -1,0 +1,65 @@
+"""Putting stored pages back into what they were taken from, and letting the events of a journal happen again."""
+
+from __future__ import annotations
+
+from advisor.engine import pages
+from advisor.engine.advisor import Advisor
+from advisor.engine.journal import Forgotten, JournalEvent, Limits, RowsEvent
+from advisor.engine.pages import BASE
+from advisor.engine.profiles import TABLE, Profiles
+from advisor.engine.programs import TABLE as PROGRAM_TABLE
+from advisor.engine.snapshot import Snapshot
+
+
+def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
+    """Put names, totals, pages and documents into a new advisor, and profiles.
+
+    Raises
+    ------
+    StateTooNew, InvalidValue
+        As `Engine.restore`.
+    """
+    components = advisor.components
+    components.restore(dict(snapshot.names), snapshot.totals)
+    for table in snapshot.tables:
+        if table.table == BASE:
+            pages.put_base(components.table, len(components), table)
+        elif TABLE.fullmatch(table.table):
+            profiles.put(table)
+        elif PROGRAM_TABLE.fullmatch(table.table):
+            advisor.programs.put(table)
+        else:
+            pages.put_records(components, table)
+    components.flows.restore(snapshot.documents)
+    components.resume()
+
+
+def mark(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
+    """Count the pages and documents of a snapshot as not taken."""
+    components = advisor.components
+    for table in snapshot.tables:
+        if TABLE.fullmatch(table.table):
+            profiles.mark(table)
+        elif PROGRAM_TABLE.fullmatch(table.table):
+            advisor.programs.mark(table)
+        else:
+            own = components.table if table.table == BASE else components.records[table.table]
+            pages.mark(own.changed, table)
+    components.flows.mark_changed(snapshot.documents, snapshot.documents_gone)
+
+
+def limit(advisor: Advisor, to: Limits) -> None:
+    """Allow so many components, or as many as there are, and so much memory."""
+    components = advisor.components
+    components.components_max = max(to.components_max, len(components))
+    components.supports.memory_bytes = to.model_memory_bytes
+
+
+def repeat(advisor: Advisor, event: JournalEvent) -> None:
+    """Let an event happen again; it did before, so nothing is refused that was not then."""
+    if isinstance(event, RowsEvent):
+        advisor.fold(event.columns)
+    elif isinstance(event, Forgotten):
+        advisor.forget(event.component, event.keep)
+    else:
+        advisor.pin(event.component, event.model)

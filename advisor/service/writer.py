@@ -1,0 +1,46 @@
+"""The one thread that writes to the state file: work is handed over, and its end told, for some ten microseconds each."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+Work = Callable[[], object]
+Told = Callable[[BaseException | None], None]
+
+
+class Writer:
+    """Runs work in a thread of its own, one piece after the other; the thread begins with the first."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[tuple[Work, Told, asyncio.AbstractEventLoop] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, work: Work, told: Told) -> None:
+        """Begin `work`; when it has ended the loop calls `told` with what it raised, or None."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="state writer", daemon=True)
+            self._thread.start()
+        self._queue.put((work, told, asyncio.get_running_loop()))
+
+    def close(self) -> None:
+        """Wait for the end of what was begun, and end the thread."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _work(self) -> None:
+        while (given := self._queue.get()) is not None:
+            work, told, loop = given
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as raised:
+                error = raised
+            try:
+                loop.call_soon_threadsafe(told, error)
+            except RuntimeError:  # the loop has ended: nobody waits
+                continue

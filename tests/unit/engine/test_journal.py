@@ -1,0 +1,190 @@
+"""The journal: pages and then its entries are the state, to the bit, whatever the rows held and whoever was allowed what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from stored import Stored
+
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.engine import Engine
+from advisor.engine.journal import Entry
+from advisor.errors import InvalidValue, StateTooNew
+from advisor.protocol.rows import columns_of_rows
+
+KEY = ("producer", bytes(16))
+NAMES = [f"c{i}" for i in range(12)]
+
+
+def rows_of(seed: int, n: int = 60, **more: Any) -> Columns:
+    rng = np.random.default_rng(seed)
+    x, p = rng.uniform(1, 100, n), rng.choice([0.5, 1.0, 4.0], n)
+    t = 1e-4 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.2, n)
+    return columns_of(ComponentNames(NAMES), rng.integers(0, len(NAMES), n), x, p, t, **more)
+
+
+def everything(seed: int) -> Columns:
+    """Return rows with each optional column, and some that are refused for each reason."""
+    rng, n = np.random.default_rng(seed), 80
+    x = rng.uniform(1, 100, (n, 2))
+    x[::2, 1] = np.nan
+    x[5, 0], t = -1.0, rng.uniform(1e-3, 1.0, n)
+    t[7] = np.nan
+    peaks = rng.uniform(1e6, 1e9, n)
+    peaks[::3] = np.nan
+    return columns_of(
+        ComponentNames([*NAMES[:6], "", "v0", "v1"]), rng.integers(0, 9, n), x, rng.choice([1.0, 2.0], n), t,
+        count=rng.integers(1, 4, n), ok=rng.random(n) > 0.2, running=rng.random(n) > 0.9,
+        machine=[None if i % 4 == 0 else ("", "a", "b")[i % 3] for i in range(n)],
+        network=[f"n{i % 2}" for i in range(n)], record=np.arange(n) // 3, entered=np.arange(n) % 3 == 0,
+        replica=np.arange(n) % 2, active_cores=np.where(np.arange(n) % 5 == 0, np.nan, 9.0),
+        measures={"peak_bytes": peaks},
+    )  # fmt: skip
+
+
+def misread(_: int) -> Columns:
+    return columns_of_rows(
+        [["c1", 1.0, 1.0, 0.5], ["no row"], ["c1", 1.0, 1.0, 0.5, {"network": "n1", "nonsense": 1}], [7, 1, 1, 1]]
+    )
+
+
+@pytest.fixture
+def kept() -> tuple[Engine, Stored]:
+    engine, storage = Engine(components_max=20), Stored()
+    engine.keep_journal()
+    storage.commit(engine.snapshot())
+    return engine, storage
+
+
+def append(engine: Engine, storage: Stored) -> Entry:
+    entry = engine.take_entry()
+    assert entry is not None
+    storage.append(entry)
+    return entry
+
+
+def assert_replayed(engine: Engine, storage: Stored, **limits: Any) -> Engine:
+    restored = Engine.restore(storage.snapshot(), **{"components_max": 20} | limits)
+    assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
+    assert dict(restored.totals) == dict(engine.totals)
+    assert restored.producers == engine.producers
+    return restored
+
+
+@pytest.mark.parametrize("rows", [rows_of, everything, misread])
+def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    for number in range(1, 6):
+        engine.observe_batch(*KEY, number, rows(number))
+        engine.observe(rows(100 + number))
+        if number % 2:
+            append(engine, storage)
+        if number == 3:
+            storage.commit(engine.snapshot())
+    append(engine, storage)
+    restored = assert_replayed(engine, storage)
+    for each in (engine, restored):
+        each.observe(rows_of(7))
+    assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
+
+
+def test_forgets_pins_and_numbers_are_replayed_in_their_places(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    engine.observe(rows_of(1))
+    engine.forget_batch(*KEY, 1, "c1", 0.25)
+    engine.observe(rows_of(2))
+    engine.pin_batch(*KEY, 2, "c2", "two_step")
+    engine.pin("c2", None)
+    engine.forget("c3", 0.0)
+    engine.observe_batch(*KEY, 2, rows_of(3))  # replayed: counted, not folded
+    append(engine, storage)
+    engine.observe_batch("other", bytes(16), 1, rows_of(4))
+    engine.evict_producers([KEY])
+    append(engine, storage)
+    restored = assert_replayed(engine, storage)
+    assert not restored.advisor.components.events  # they were told when they happened
+    storage.commit(restored.snapshot())
+    assert_replayed(engine, storage)
+
+
+def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    engine.observe(columns_of(ComponentNames([f"x{i}" for i in range(30)]), range(30), None, [1.0] * 30, [0.5] * 30))
+    assert engine.totals["refused.too_many_components"] == 10
+    append(engine, storage)
+    for limits in ({"components_max": 5}, {"components_max": 1000}, {"model_memory_bytes": 0}):
+        restored = Engine.restore(storage.snapshot(), **{"components_max": 20} | limits)
+        components, was = restored.advisor.components, engine.advisor.components
+        assert components.components_max == max(20, limits.get("components_max", 20))
+        assert (components.supports.memory_bytes == 0) == ("model_memory_bytes" in limits)
+        components.components_max, components.supports.memory_bytes = 20, was.supports.memory_bytes
+        assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
+
+
+def test_what_the_journal_does_not_hold_asks_for_pages(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    engine.define_network([{"kind": "box", "name": "c0"}], id=1)
+    engine.observe(rows_of(1))
+    assert engine.take_entry() is None
+    failed = engine.snapshot()
+    engine.mark_changed(failed)
+    assert engine.take_entry() is None
+    storage.commit(engine.snapshot())
+    engine.observe(rows_of(2))
+    append(engine, storage)
+    assert_replayed(engine, storage)
+
+
+def test_an_entry_that_was_not_written_comes_with_the_next(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    for number in range(1, 4):
+        engine.observe_batch(*KEY, number, rows_of(number))
+        entry = engine.take_entry()
+        assert entry is not None
+        engine.put_back(entry)
+    engine.evict_producers([KEY])
+    assert append(engine, storage).producers == {}
+    assert_replayed(engine, storage)
+
+
+def test_counts_alone_are_no_entry_and_come_with_the_next(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    engine.observe_batch(*KEY, 1, rows_of(1))
+    append(engine, storage)
+    engine.observe_batch(*KEY, 1, rows_of(1))
+    entry = engine.take_entry()
+    assert entry is not None
+    assert entry.empty
+    engine.observe_batch(*KEY, 2, rows_of(2))
+    append(engine, storage)
+    assert assert_replayed(engine, storage).totals["batches_replayed"] == 1
+
+
+def test_a_journal_of_a_later_format_is_refused_with_words(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    engine.observe(rows_of(1))
+    append(engine, storage)
+    storage.journal[0] = b"AJ99" + storage.journal[0][4:]
+    with pytest.raises(StateTooNew, match="AJ99"):
+        Engine.restore(storage.snapshot())
+    storage.journal[0] = b"AJ01" + storage.journal[0][4:] + b"more"
+    with pytest.raises(InvalidValue, match="journal"):
+        Engine.restore(storage.snapshot())
+
+
+def test_a_defect_in_a_fold_asks_for_pages(kept: tuple[Engine, Stored], monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = kept
+    with monkeypatch.context() as broken:
+        broken.setattr(engine.advisor, "fold", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            engine.observe(rows_of(1))
+    assert engine.take_entry() is None
+
+
+def test_an_engine_without_a_journal_keeps_nothing() -> None:
+    engine = Engine()
+    engine.observe(rows_of(1))
+    assert engine.take_entry() is None

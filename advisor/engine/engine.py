@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
-from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.observations import Columns
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import pieces
 from advisor.engine.advisor import Advisor
@@ -24,6 +24,7 @@ from advisor.engine.profiles import ANONYMOUS, TABLE, Profiles, refusals
 from advisor.engine.programs import TABLE as PROGRAM_TABLE
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.supports import MODEL_MEMORY_BYTES
+from advisor.engine.task_types import TABLE as TYPE_TABLE
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
 from advisor.profile.profiler import Folded
 
@@ -252,14 +253,14 @@ class Engine:
         }  # fmt: skip
 
     def _learn_tasks(self, key: Producer, folded: Folded) -> None:
-        """Teach the component of each task type its instances: size as predictor, one core."""
+        """Teach each task type its instances, see `Advisor.observe_instances`."""
         rows, names = self.profiles.instances(key, folded)
         if len(rows):
             numbers, index = np.unique(rows.types, return_inverse=True)
-            known = ComponentNames([names[number] for number in numbers.tolist()])
-            receipt = self.advisor.fold(
-                columns_of(known, index, rows.sizes, np.ones(len(rows)), rows.times, count=rows.counts)
-            )
+            receipt = self.advisor.observe_instances(
+                types=[names[number] for number in numbers.tolist()], index=index, elapsed_s=rows.times, size=rows.sizes,
+                active_cores=rows.running, count=rows.counts,
+            )  # fmt: skip
             self.totals_add("tasks_learned", receipt.accepted)
 
     def applied(self, producer: str, incarnation: bytes) -> int:
@@ -331,6 +332,7 @@ class Engine:
         found += [record_pages(name, table) for name, table in components.records.items()]
         found += self.profiles.pages()
         found += self.advisor.programs.pages()
+        found += self.advisor.task_types.pages()
         tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n
@@ -350,6 +352,9 @@ class Engine:
                 continue
             if PROGRAM_TABLE.fullmatch(pages.table):
                 self.advisor.programs.mark(pages)
+                continue
+            if TYPE_TABLE.fullmatch(pages.table):
+                self.advisor.task_types.mark(pages)
                 continue
             table = components.table if pages.table == BASE else components.records[pages.table]
             mark(table.changed, pages)
@@ -395,6 +400,8 @@ class Engine:
                 engine.profiles.put(pages)
             elif PROGRAM_TABLE.fullmatch(pages.table):
                 engine.advisor.programs.put(pages)
+            elif TYPE_TABLE.fullmatch(pages.table):
+                engine.advisor.task_types.put(pages)
             else:
                 put_records(components, pages)
         components.flows.restore(snapshot.documents)

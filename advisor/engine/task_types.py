@@ -53,7 +53,7 @@ class TaskTypeModels:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}  # of each name, the number of its record and of its table
         self._types = TaskTypes()
-        self._reports: dict[int, TypeReport] = {}  # of records as they are
+        self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
         self._changed: set[int] = set()
         self._taken: dict[int, Slots] = {}  # as the last snapshot had them
         self._gone: dict[int, int] = {}  # numbers that were forgotten, to be written over, and their slots
@@ -120,7 +120,7 @@ class TaskTypeModels:
         return number
 
     def _touch(self, number: int) -> None:
-        self._reports.pop(number, None)
+        self._solved.pop(number, None)
         self._changed.add(number)
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -139,16 +139,15 @@ class TaskTypeModels:
 
         Cost O(cells^2) once instances came, then it is kept.
         """
+        return self._answering(name)[1]
+
+    def _answering(self, name: str) -> tuple[SizeTime, TypeReport]:
         number = self.numbers[name]
         self._types.settle()
-        if number not in self._reports:
-            self._reports[number] = report_of(self._types.models[number])
-        return self._reports[number]
-
-    def reports(self) -> dict[str, TypeReport]:
-        """Return the reports of all types, the one with most time first."""
-        found = {name: self.report(name) for name in sorted(self.numbers)}
-        return dict(sorted(found.items(), key=lambda each: -each[1].total_s))
+        if number not in self._solved:
+            learned = self._types.models[number].solved()
+            self._solved[number] = learned, report_of(learned)
+        return self._solved[number]
 
     def status(self) -> list[dict[str, Any]]:
         """Return of each type how many instances were learned, and how many of them with a size, by name."""
@@ -191,7 +190,7 @@ class TaskTypeModels:
         check_together(x, p)
         if np.any(np.asarray(p) != 1.0):
             raise InvalidValue("cores", cores, "1 for task types", "active_cores says how many workers run tasks")
-        report, learned = self.report(name), self._types.models[self.numbers[name]]
+        learned, report = self._answering(name)
         if model in SIZED_MODELS and not report.sized:
             raise NotEnoughData(
                 f"no instance of {name!r} came with a size, which {model} needs", field="component", value=name, bound=1,

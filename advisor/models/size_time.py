@@ -125,12 +125,14 @@ class SizeTime:
     @property
     def rates(self) -> tuple[Floats, Floats]:
         """Rates size / time of the cells in use (c,), and how many instances had them by running workers (BUCKETS, c)."""
-        words = self.part("rate_range")
-        numbers = absolute(words, RATE_CELLS)
-        width = 2.0 ** words[0] / RATE_RESOLUTION
-        return 2.0 ** ((numbers + 0.5) * width), self.part("rates").reshape(BUCKETS, RATE_CELLS)[
-            :, numbers % RATE_CELLS
-        ]
+        numbers = absolute(self.part("rate_range"), RATE_CELLS)
+        values: Floats = np.exp2((numbers + 0.5) * self.rate_width)
+        return values, self.part("rates").reshape(BUCKETS, RATE_CELLS)[:, numbers % RATE_CELLS]
+
+    @property
+    def rate_width(self) -> float:
+        """Width of a cell of rates, in log2."""
+        return 2.0 ** float(self.part("rate_range")[LEVEL]) / RATE_RESOLUTION
 
     @property
     def workers(self) -> Floats:
@@ -304,6 +306,13 @@ class SizeTime:
         nearer = (held == 0.0) | (least[used] < _off_centre(np.where(held > 0.0, held, 1.0), level))
         used = used[nearer]
         cells[NEAR_SIZE, used], cells[NEAR_TIME, used] = sizes[chosen[used]], times[chosen[used]]
+
+    def solved(self) -> SizeTime:
+        """Return a copy whose knots are made of all that was learned; the state's own are made at counts that grow."""
+        made = SizeTime(self.words.copy())
+        if made.number("sized_rows"):
+            made._freeze()
+        return made
 
     def _freeze(self) -> None:
         """Make the knots anew: the ends, then, one by one, the cell whose mean interpolation misses most."""

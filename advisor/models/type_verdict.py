@@ -39,14 +39,15 @@ BELIEF: Final = 0.3  # of the standard deviation of log time, worth one instance
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rate size / time (1 / time where no sizes are known) of instances that ended while so many workers ran: quantiles; and
-    how many workers ran in the mean."""
+    """Rate size / time (1 / time where no sizes are known) of instances that ended while so many workers ran: quantiles; how
+    many workers ran in the mean, and the root mean square of log(rate / median)."""
 
     workers_low: int
     workers_high: int
     count: int
     quantiles: tuple[float, ...]
     workers: float
+    deviation: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,24 +174,26 @@ def slowness(report: TypeReport, workers: float | None) -> float:
     """
     if workers is None or report.verdict != "contended":
         return 1.0
-    at, logs, weights = _slowness_seen(report)
+    at, logs, weights, _ = _slowness_seen(report)
     in_the_mean = float(np.average(np.exp(logs), weights=weights))
     now: Floats = np.interp(np.log2(np.array([workers])), at, logs)
     return float(np.exp(now[0])) / in_the_mean
 
 
-def _slowness_seen(report: TypeReport) -> tuple[Floats, Floats, Floats]:
-    """Return by bucket log2 of the mean running workers, -log of the median rate, and the count."""
+def _slowness_seen(report: TypeReport) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return by bucket log2 of the mean running workers, -log of the median rate, the count and the deviation."""
     at: Floats = np.log2(np.array([each.workers for each in report.rates]))
-    rates = np.array([each.quantiles[2] for each in report.rates])
-    return at, -np.log(rates), np.array([each.count for each in report.rates], np.float64)
+    medians, deviations = (
+        np.array(each) for each in zip(*((a.quantiles[2], a.deviation) for a in report.rates), strict=True)
+    )
+    return at, -np.log(medians), np.array([each.count for each in report.rates], np.float64), deviations
 
 
 def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | None = None) -> tuple[float, float]:
     """Return the mean and the standard deviation of log(time / predicted) over the instances that were seen.
 
     Of models that need sizes over the cells, at their mean sizes, of the others over all instances; given the running
-    workers of a contended type, without what these explain. `BELIEF` counts as one more instance.
+    workers of a contended type, that of the rates while so many ran. `BELIEF` counts as one more instance.
     """
     if model in SIZED_MODELS or (model == "rate_by_workers" and report.sized):
         cells = learned.cells
@@ -203,24 +206,38 @@ def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | N
     mean = float((logs - n * expected).sum()) / total
     variance = float((squares - 2.0 * expected * logs + n * expected**2).sum()) / total - mean**2
     if workers is not None and report.verdict == "contended":
-        _, slow, weights = _slowness_seen(report)
-        of_all = float(np.average(slow, weights=weights))
-        mean -= of_all - float(np.log(np.average(np.exp(slow), weights=weights)))
-        variance -= float(np.average((slow - of_all) ** 2, weights=weights))
+        at, slow, weights, deviations = _slowness_seen(report)
+        mean -= float(np.average(slow, weights=weights)) - float(np.log(np.average(np.exp(slow), weights=weights)))
+        variance = float(np.interp(np.log2(np.array([workers])), at, deviations)[0]) ** 2
     return mean, float(np.sqrt((max(variance, 0.0) * rows + BELIEF**2) / (rows + 1.0)))
 
 
 def rates_of(learned: SizeTime) -> tuple[Rates, ...]:
     """Return the quantiles of the rate by running workers, where enough instances ended."""
     values, counts = learned.rates
-    workers = learned.workers
+    workers, width = learned.workers, learned.rate_width
     found: list[Rates] = []
     for bucket, row in enumerate(counts):
         total = float(row.sum())
         if total * learned.share >= BUCKET_LEAST:
-            places = np.searchsorted(np.cumsum(row), np.array(QUANTILES) * total)
-            quantiles = tuple(values[np.minimum(places, len(values) - 1)].tolist())
-            found.append(Rates(2**bucket, 2 ** (bucket + 1) - 1, round(total), quantiles, float(workers[bucket])))
+            reached = np.cumsum(row)
+            asked = np.array(QUANTILES) * total
+            places = np.minimum(np.searchsorted(reached, asked), len(values) - 1)
+            within = 0.5 - (reached[places] - asked) / np.where(row[places] > 0.0, row[places], 1.0)
+            quantiles: list[float] = (
+                values[places] * 2.0 ** (within * width)
+            ).tolist()  # cells are full evenly, in logs
+            square = float(np.average(np.log(values / quantiles[2]) ** 2, weights=row))
+            found.append(
+                Rates(
+                    2**bucket,
+                    2 ** (bucket + 1) - 1,
+                    round(total),
+                    tuple(quantiles),
+                    float(workers[bucket]),
+                    square**0.5,
+                )
+            )
     return tuple(found)
 
 

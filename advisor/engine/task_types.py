@@ -18,19 +18,9 @@ from advisor.domain import limits
 from advisor.domain.answers import Prediction
 from advisor.domain.names import normalised_name
 from advisor.domain.observations import bound_text
-from advisor.engine.blobs import (
-    NO_SLOTS,
-    Slots,
-    bytes_in,
-    changed_pages,
-    gone_pages,
-    is_gone,
-    numbered,
-    slots_in,
-    slots_of,
-)
+from advisor.engine.blobs import Paged, bytes_in
 from advisor.engine.checks import check_together, checked, is_number
-from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.engine.snapshot import TablePages
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models.size_time import WORDS, SizeTime
 from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predicted, report_of, spread
@@ -54,9 +44,7 @@ class TaskTypeModels:
         self.numbers: dict[str, int] = {}  # of each name, the number of its record and of its table
         self._types = TaskTypes()
         self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
-        self._changed: set[int] = set()
-        self._taken: dict[int, Slots] = {}  # as the last snapshot had them
-        self._gone: dict[int, int] = {}  # numbers that were forgotten, to be written over, and their slots
+        self._paged = Paged("tasktype", LAYOUT)
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -109,19 +97,15 @@ class TaskTypeModels:
             self._types.models[number].forget(keep)
             return
         del self.numbers[name], self._types.models[number]
-        self._changed.discard(number)
-        self._gone[number] = len(self._taken.pop(number, NO_SLOTS))
+        self._paged.drop(number)
 
     def _new(self, name: str) -> int:
-        used = set(self.numbers.values())
-        number = next(number for number in range(len(used) + 1) if number not in used)
-        self._gone.pop(number, None)
-        self.numbers[name] = number
-        return number
+        self.numbers[name] = self._paged.new()
+        return self.numbers[name]
 
     def _touch(self, number: int) -> None:
         self._solved.pop(number, None)
-        self._changed.add(number)
+        self._paged.touch(number)
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
@@ -216,44 +200,26 @@ class TaskTypeModels:
         self._types.settle()
         return [_record_of(name, self._types.models[number]) for name, number in sorted(self.numbers.items())]
 
-    def put_record(self, data: bytes, number: int | None = None) -> int:
-        """Take a type back from its record and return its number; raises ValueError where it is none."""
+    def put_record(self, data: bytes, number: int | None = None) -> None:
+        """Take a type back from its record, under a number that is free; raises ValueError where it is none."""
         name = data[1 : 1 + data[0]].decode()
         if normalised_name(name) != name or len(data) < RECORD_BYTES:
             raise ValueError("no record of a task type")
         words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
         if not np.isfinite(words).all() or not words[0] > 0.0:
             raise ValueError("a record of a task type holds what is no number, or nothing")
-        if number is None:
-            number = self._new(name)
-        self.numbers[name] = number
-        self._types.models[number] = SizeTime(words)
-        self._touch(number)
-        return number
+        self.numbers[name] = self._paged.new() if number is None else number
+        self._types.models[self.numbers[name]] = SizeTime(words)
 
     def pages(self) -> list[TablePages]:
         """Return the changed pages of changed records, and count them as taken."""
         self._types.settle()
-        found: list[TablePages] = []
-        for name, number in self.numbers.items():
-            if number in self._changed:
-                slots = slots_of(_record_of(name, self._types.models[number]))
-                pages = changed_pages(f"tasktype-{number}", LAYOUT, self._taken.get(number, NO_SLOTS), slots)
-                found += [pages] if pages is not None else []
-                self._taken[number] = slots
-        self._changed.clear()
-        found += [gone_pages(f"tasktype-{number}", LAYOUT, slots) for number, slots in self._gone.items()]
-        self._gone.clear()
-        return found
+        name_of = {number: name for name, number in self.numbers.items()}
+        return self._paged.pages(lambda number: _record_of(name_of[number], self._types.models[number]))
 
     def mark(self, pages: TablePages) -> None:
         """Count pages as not taken."""
-        number = numbered(pages, "tasktype", LAYOUT)
-        if number in self.numbers.values():
-            self._changed.add(number)
-            self._taken.pop(number, None)
-        else:
-            self._gone[number] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
+        self._paged.mark(pages)
 
     def put(self, pages: TablePages) -> None:
         """Take a type back from its pages; one that is damaged is left out.
@@ -263,16 +229,15 @@ class TaskTypeModels:
         StateTooNew
             When a later version wrote it.
         """
-        number = numbered(pages, "tasktype", LAYOUT)
-        slots = slots_in(pages)
-        if is_gone(slots):
+        found = self._paged.read(pages)
+        if found is None:
             return
+        number, slots = found
         try:
             self.put_record(bytes_in(slots), number)
         except (ValueError, IndexError):
             return  # the store has named what is damaged
-        self._taken[number] = slots
-        self._changed.discard(number)
+        self._paged.keep(number, slots)
 
 
 def is_model(name: object) -> bool:

@@ -1,14 +1,16 @@
 """Errors of predictions on tables of real measurements: ours and others' models, side by side in one run.
 
-    python benchmarks/accuracy.py --data FOLDER [--tables a,b] [--splits prequential,cores] [--seeds 2]
+    python benchmarks/accuracy.py --data FOLDER [--tables a,b] [--splits prequential,decisions] [--seeds 2]
         [--learners advisor,ernest] [--jobs 2] [--cache FOLDER] [--json FILE] [--learner-from module:factory]
 
 `FOLDER` holds csv files with the columns component, x (predictor), p (cores) and t (seconds); others are skipped with a
-word, and so is a folder that is not there. Rules of the judgement: `accuracy_protocol.py`; learners: `accuracy_peers.py`.
+word, and so is a folder that is not there. Rules of the judgement: `accuracy_protocol.py`, of the core counts that predictions
+choose (`decisions`): `accuracy_decisions.py`; learners: `accuracy_peers.py`.
 Peers need `pip install core-advisor[bench]`; one whose package is missing is left out with a word. Extra-P declares an older
 numpy than ours but runs with it: `pip install --no-deps extrap "marshmallow<4" tqdm pycubexr`.
 
 A fit of Extra-P takes up to seconds, so it stands only in the splits that fit once; `--slow` takes it to the streams too.
+`MAPE` is that of the median component, `mean` the mean over components, `far` the share of rows off by more than 200 %.
 `cover` is the share of all judged rows that their 90 % interval held, `median` that of the median component; `width` is the
 mean width over that of the 5 to 95 % quantiles in hindsight; `bytes` are a component's, unused slots of a block included.
 
@@ -26,16 +28,16 @@ import argparse
 import hashlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # the jobs share the cores among them
@@ -43,14 +45,16 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 HERE = Path(__file__).resolve().parent
 sys.path[1:1] = [str(HERE.parent), os.getcwd()]  # the checkout that this file is in, whatever is installed; prototypes
 
-import numpy as np
-from accuracy_peers import LEARNERS, ON_PACKAGE, OURS, SLOW_IN_STREAMS, learner_from, missing_package
-from accuracy_protocol import SPLITS, STREAMS, Learner, Scores, Table, geometric_mean, judge, read_table, splits_of
+from accuracy_decisions import Decisions, decidable, judge_decisions
+from accuracy_peers import LEARNERS, ON_PACKAGE, SLOW_IN_STREAMS, learner_from, missing_package
+from accuracy_protocol import SPLITS, STREAMS, Learner, Scores, Table, judge, read_table, splits_of
+from accuracy_report import PROTOTYPE, tell_decisions, tell_split
 
 import advisor
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "extrap", "river")
-PROTOTYPE = "prototype"  # name of the learner of --learner-from
+DECISIONS = "decisions"  # the judgement of core counts, beside the splits that judge times
+JUDGEMENTS = (*SPLITS, DECISIONS)
 
 
 @dataclass(frozen=True)
@@ -66,32 +70,19 @@ class Job:
     weight: int  # rows, to begin with the longest
 
 
-@dataclass(frozen=True)
-class Figures:
-    """One cell of the printed table: what a learner did on a table, over all seeds."""
-
-    error: float
-    error_p90: float
-    bias: float
-    coverage: float
-    coverage_median: float
-    width: float
-    microseconds: float
-    state_bytes: float
-    components: int
-    unanswered: int
-
-
-def run(job: Job) -> Scores:
+def run(job: Job) -> Scores | Decisions:
     """Judge, or read from the cache what was judged before."""
     table = read_table(Path(job.path))
     if isinstance(table, str):
         raise TypeError(table)
     kept = cache_file(job, table)
     if kept is not None and kept.exists():
-        return Scores(**json.loads(kept.read_text()))
+        return (Decisions if job.split == DECISIONS else Scores)(**json.loads(kept.read_text()))
     factory: Callable[[], Learner] = learner_from(job.source) if job.source else LEARNERS[job.learner]
-    scores = judge(factory(), table, job.split, job.seed)
+    if job.split == DECISIONS:
+        scores = judge_decisions(factory(), table, job.seed)
+    else:
+        scores = judge(factory(), table, job.split, job.seed)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}")
@@ -105,7 +96,7 @@ def cache_file(job: Job, table: Table) -> Path | None:
     if job.cache is None or job.source is not None:
         return None
     text = [table.digest, job.split, str(job.seed), job.learner, *versions()]
-    sources = [HERE / "accuracy_protocol.py", HERE / "accuracy_peers.py"]
+    sources = [HERE / f"accuracy_{part}.py" for part in ("protocol", "decisions", "peers")]
     if job.learner in ON_PACKAGE:
         sources += sorted(Path(advisor.__file__).parent.rglob("*.py"))
     text += [hashlib.sha256(source.read_bytes()).hexdigest() for source in sources]
@@ -123,113 +114,12 @@ def versions() -> list[str]:
     return found
 
 
-def figures(runs: Sequence[Scores]) -> Figures:
-    """Return the figures of a table: each over its components and then the mean over seeds."""
-
-    def mean(values: Iterator[float]) -> float:
-        known = [value for value in values if not math.isnan(value)]
-        return math.fsum(known) / len(known) if known else math.nan
-
-    def over(values: Sequence[float], reduce: Callable[[Sequence[float]], float]) -> float:
-        known = [value for value in values if not math.isnan(value)]
-        return float(reduce(known)) if known else math.nan
-
-    return Figures(
-        error=100 * mean(over(one.error, np.median) for one in runs),
-        error_p90=100 * mean(over(one.error, lambda values: np.percentile(values, 90)) for one in runs),
-        bias=100 * mean(over(one.bias, np.median) for one in runs),
-        coverage=100 * mean(pooled(one) for one in runs),
-        coverage_median=100 * mean(over(one.coverage, np.median) for one in runs),
-        width=mean(over(one.width, np.median) for one in runs),
-        microseconds=mean(one.microseconds for one in runs),
-        state_bytes=mean(one.state_bytes for one in runs),
-        components=len(runs[0].error),
-        unanswered=sum(one.unanswered for one in runs),
-    )
-
-
-def pooled(scores: Scores) -> float:
-    """Return the share of all judged rows that their interval held."""
-    pairs = [(c, n) for c, n in zip(scores.coverage, scores.rows, strict=True) if not math.isnan(c)]
-    return sum(c * n for c, n in pairs) / sum(n for _, n in pairs) if pairs else math.nan
-
-
-def print_split(split: str, tables: Sequence[str], found: dict[tuple[str, str], Figures]) -> None:
-    """Print a line a learner and table, the geometric means, and ours over the best peer."""
-    learners = list(dict.fromkeys(learner for learner, _ in found))
-    print(f"\n== {split} ==")
-    width = max(len(learner) for learner in learners)
-    head = ("MAPE %", "p90 %", "bias %", "cover %", "median", "width", "us/row", "bytes", "comp.", "no answer")
-    for table in tables:
-        print(f"{table:<{width}}" + "".join(f"{text:>10}" for text in head))
-        for learner in learners:
-            one = found.get((learner, table))
-            if one is None:
-                continue
-            cells = [f"{value:10.2f}" for value in (one.error, one.error_p90, one.bias)]
-            cells += [f"{value:10.1f}" for value in (one.coverage, one.coverage_median)]
-            cells += [f"{one.width:10.2f}", f"{one.microseconds:10.0f}", f"{one.state_bytes:10.0f}"]
-            cells += [f"{one.components:10d}", f"{one.unanswered:10d}"]
-            print(f"{learner:<{width}}" + "".join(cells).replace("nan", "  -"))
-    print(f"{'MAPE %':<{width}}" + "".join(f"{table:>14}" for table in tables) + f"{'geo. mean':>14}")
-    means = geometric_means(tables, found)
-    for learner in learners:
-        cells = [found[learner, table].error if (learner, table) in found else math.nan for table in tables]
-        line = "".join(f"{value:14.2f}" for value in (*cells, means.get(learner, math.nan)))
-        print(f"{learner:<{width}}" + line.replace("nan", "  -"))
-    print_ratios(tables, found, means)
-
-
-def geometric_means(tables: Sequence[str], found: dict[tuple[str, str], Figures]) -> dict[str, float]:
-    """Return the geometric mean of MAPE over the tables of each learner that has all of them."""
-    learners = dict.fromkeys(learner for learner, _ in found)
-    return {
-        learner: geometric_mean([found[learner, table].error for table in tables])
-        for learner in learners
-        if all((learner, table) in found for table in tables)
-    }
-
-
-def print_ratios(tables: Sequence[str], found: dict[tuple[str, str], Figures], means: dict[str, float]) -> None:
-    """Print the best peer of each table and of the geometric mean, and ours over it."""
-    best: dict[str, tuple[float, str]] = {}
-    for table in tables:
-        errors = [(one.error, learner) for (learner, of), one in found.items() if of == table and is_peer(learner)]
-        if errors:
-            best[table] = min(errors)
-    single = min(((mean, learner) for learner, mean in means.items() if is_peer(learner)), default=None)
-    if not best:
-        return
-    print("best peer: " + ", ".join(f"{table} {learner} {error:.2f}" for table, (error, learner) in best.items()))
-    if single:
-        print(f"best single peer: {single[1]}, geometric mean {single[0]:.2f}")
-    for learner in dict.fromkeys(learner for learner, _ in found):
-        if is_peer(learner):
-            continue
-        shares = [
-            f"{table} {found[learner, table].error / error:.3f}"
-            for table, (error, _) in best.items()
-            if error > 0 and (learner, table) in found
-        ]
-        total = (
-            f"; geometric mean / best single peer's {means[learner] / single[0]:.3f}"
-            if single and learner in means
-            else ""
-        )
-        print(f"{learner} / best peer: {', '.join(shares)}{total}")
-
-
-def is_peer(learner: str) -> bool:
-    """Return whether a learner is another's: neither ours nor a prototype of it."""
-    return learner not in OURS and learner != PROTOTYPE
-
-
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, required=True, help="folder of tables")
     parser.add_argument("--tables", default="", help="file names without .csv; all of the folder")
-    parser.add_argument("--splits", default=",".join(SPLITS))
+    parser.add_argument("--splits", default=",".join(JUDGEMENTS))
     parser.add_argument("--learners", default=",".join(LEARNERS))
     parser.add_argument("--learner-from", metavar="MODULE:FACTORY", help="judge a prototype too")
     parser.add_argument("--seeds", type=int, default=2)
@@ -238,7 +128,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--slow", action="store_true", help="Extra-P in the streams too")
     options = parser.parse_args()
-    for field, allowed in (("splits", SPLITS), ("learners", tuple(LEARNERS))):
+    for field, allowed in (("splits", JUDGEMENTS), ("learners", tuple(LEARNERS))):
         asked = [word for word in getattr(options, field).split(",") if word]
         unknown = [word for word in asked if word not in allowed]
         if unknown:
@@ -282,13 +172,19 @@ def jobs_of(options: argparse.Namespace, tables: dict[Path, Table]) -> list[Job]
     jobs = [
         Job(str(path), split, seed, learner, source, options.cache, len(table))
         for path, table in tables.items()
-        for split in splits_of(table, options.splits)
+        for split in judgements_of(table, options.splits)
         for seed in range(1 if split == "ordered" else options.seeds)
         for learner, source in learners.items()
         if options.slow or not (learner in SLOW_IN_STREAMS and split in STREAMS)
     ]
     heavy = ("trees", "extra_p")
     return sorted(jobs, key=lambda job: (job.learner in heavy, job.split in STREAMS, job.weight), reverse=True)
+
+
+def judgements_of(table: Table, asked: Sequence[str]) -> list[str]:
+    """Return those of the asked judgements that the table can be judged by."""
+    able = splits_of(table, [split for split in asked if split != DECISIONS])
+    return [*able, DECISIONS] if DECISIONS in asked and decidable(table) else able
 
 
 def main() -> int:
@@ -304,7 +200,7 @@ def main() -> int:
     print(f"{platform.platform()}, {platform.machine()}, Python {platform.python_version()}, {', '.join(versions())}")
     begun, failed = time.perf_counter(), 0
     jobs = jobs_of(options, tables)
-    results: dict[Job, Scores] = {}
+    results: dict[Job, Scores | Decisions] = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         waiting = {pool.submit(run, job): job for job in jobs}
         for future in as_completed(waiting):
@@ -315,21 +211,20 @@ def main() -> int:
                 failed += 1
                 print(f"{job.learner} on {Path(job.path).stem}, {job.split}, seed {job.seed}, failed:", file=sys.stderr)
                 traceback.print_exception(error, file=sys.stderr)
-    report: dict[str, dict[str, dict[str, object]]] = {}
-    order = [*options.learners, PROTOTYPE]
+    report: dict[str, dict[str, dict[str, Any]]] = {}
     for split in options.splits:
-        found: dict[tuple[str, str], Figures] = {}
-        for learner in order:
+        by_table: dict[tuple[str, str], list[Any]] = {}
+        for learner in (*options.learners, PROTOTYPE):
             for path in tables:
                 same = (learner, split, str(path))
                 runs = [results[job] for job in jobs if (job.learner, job.split, job.path) == same and job in results]
-                if runs and runs[0].error:
-                    found[learner, path.stem] = figures(runs)
-        names = [path.stem for path in tables if any(table == path.stem for _, table in found)]
-        if found:
-            print_split(split, names, found)
-        for (learner, table), one in found.items():
-            report.setdefault(split, {}).setdefault(table, {})[learner] = asdict(one)
+                if runs:
+                    by_table[learner, path.stem] = runs
+        names = [path.stem for path in tables if any(table == path.stem for _, table in by_table)]
+        if by_table:
+            report[split] = (
+                tell_decisions(names, by_table) if split == DECISIONS else tell_split(split, names, by_table)
+            )
     print(f"\n{len(jobs)} runs in {time.perf_counter() - begun:.0f} s" + (f", {failed} failed" if failed else ""))
     if options.json:
         options.json.write_text(json.dumps({"machine": platform.platform(), "versions": versions(), "splits": report}))

@@ -287,7 +287,7 @@ class RiverLinear:
         return 8 * 15  # means and variances of two features and the target, three coefficients, a count each
 
 
-class Ours:
+class Advised:
     """The Advisor of this checkout; with `model`, one of its named models."""
 
     def __init__(self, model: str | None = None) -> None:
@@ -320,7 +320,17 @@ def ours_bytes(advisor: Any) -> int:
     return int(advisor.status(limit=0)["state_bytes"])
 
 
-class TwoStep(Ours):
+class Ours(Advised):
+    """The Advisor as it answers by default."""
+
+    def choose(self, component: str, x: float, cores_max: int) -> float | None:
+        try:
+            return self.advisor.choose_cores(component, predictor=x, cores_max=cores_max).cores
+        except self.refusal:
+            return None
+
+
+class TwoStep(Advised):
     """Paper 1's two-step model; no intervals are asked of a peer."""
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """Rules of a judgement: tables, splits, errors and intervals. Knows no learner.
 
-A table is a csv with at least the columns component, x, p and t (seconds). Every figure is first one of a component and then
-of the table: the median over its components, with the 90th percentile beside it.
+A table is a csv with at least the columns component, x, p and t (seconds). Every error is first one of a component (MAPE) and
+then of the table: the median over its components, with their mean and their 90th percentile beside it. `far` is the share of
+all judged rows that are off by more than 200 %, a row without an answer among them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ COLUMNS = ("component", "x", "p", "t")
 ROWS_MIN = 10  # of a component that is judged
 UNSCORED = 5  # first rows of a component in a stream: nobody knows anything yet
 ERROR_MAX = 1000.0  # what one absolute error, relative to the time, counts at most
+FAR = 2.0  # a prediction with |f - t|/t above it is far off
 FEW_VALUES = 8  # distinct predictors up to which only the largest is judged, above it the top decile
 ARRIVAL = "submit"  # the column of true arrival stamps
 SPLITS = ("prequential", "ordered", "interpolation", "cores", "predictor")
@@ -69,6 +71,7 @@ class Scores:
     coverage: list[float] = field(default_factory=list[float])
     width: list[float] = field(default_factory=list[float])
     rows: list[int] = field(default_factory=list[int])
+    far: list[int] = field(default_factory=list[int])
     unanswered: int = 0
     microseconds: float = math.nan
     state_bytes: float = math.nan
@@ -183,8 +186,9 @@ def scored(table: Table, answers: Sequence[tuple[int, Answer]]) -> Scores:
     """Return the figures of each component that was judged.
 
     Error is mean |f − t|/t, bias mean (f − t)/t, each term at most `ERROR_MAX`; no answer, or none finite, counts that much
-    in the error and nothing in the bias. Coverage is the share low ≤ t ≤ high. Width is the mean of (high − low)/f over the
-    5 % to 95 % range of t/f in hindsight, not a number where that range is empty.
+    in the error and nothing in the bias. Far is the number of rows with an error above `FAR`. Coverage is the share
+    low ≤ t ≤ high. Width is the mean of (high − low)/f over the 5 % to 95 % range of t/f in hindsight, not a number where
+    that range is empty.
     """
     scores = Scores()
     by_component: dict[int, list[int]] = {}
@@ -199,6 +203,7 @@ def scored(table: Table, answers: Sequence[tuple[int, Answer]]) -> Scores:
         scores.error.append(float(np.mean(np.abs(signed))))
         scores.bias.append(float(np.mean(signed[known])) if known.any() else math.nan)
         scores.rows.append(len(places))
+        scores.far.append(int(np.sum(np.abs(signed) > FAR)))
         scores.unanswered += int(np.sum(~known))
         held = known & (f > 0) & ~np.isnan(low) & ~np.isnan(high)
         if not held.any():

@@ -23,13 +23,20 @@ from advisor.errors import InvalidValue
 )
 @click.option("--cores", type=options.Numbers(), default="1", show_default=True, help="Core counts.")
 @click.option("--model", help="Answer with this model, e.g. two_step; by default the one that the evidence supports.")
+@click.option("--active-cores", type=float, help="Workers that run tasks meanwhile, for a model of task types.")
 @click.option("--measure", type=click.Choice(list(MEASURES)), help="Predict this instead of the elapsed time.")
 @options.machine
 @options.level
 @options.learned
 @options.as_json
 def predict_command(
-    component: str, predictor: list[Any], cores: list[float], level: float, measure: str | None, **source: Any
+    component: str,
+    predictor: list[Any],
+    cores: list[float],
+    level: float,
+    measure: str | None,
+    active_cores: float | None,
+    **source: Any,
 ) -> None:
     """Predict the elapsed time of COMPONENT for every predictor on every core count, or another measure of its runs."""
     x = [value for value in predictor for _ in cores]
@@ -37,6 +44,8 @@ def predict_command(
     chosen: dict[str, Any] = {key: source[key] for key in ("model", "machine")}
     if measure:
         chosen["measure"] = measure
+    if active_cores is not None:
+        chosen["active_cores"] = active_cores
     with asked(source) as advisor:
         prediction = advisor.predict(component, predictor=x, cores=p, level=level, **chosen)
     show.prediction(component, x, p, level, prediction, measure, as_json=source["as_json"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -128,20 +129,30 @@ def task_types(console: Console, profile: Profile) -> None:
     if not profile.types:
         return
     rows = show.table(
-        "task type", "verdict", "instances", "mean", "varies", "one time", "model", "errs", text_columns=2
+        "task type", "verdict", "instances", "mean", "varies", "one time", "ask for", "errs", text_columns=2
     )
     ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
     for name, told in profile.types.items():
         errors = told["errors"]
         error = errors.get(ERROR_OF.get(told["model"], "first"))
+        ask = told.get("ask", told["model"])
         rows.add_row(
             escape(name), told["verdict"], _seen(told, ended.get(name)), show.seconds(told["mean_s"]),
-            show.percent(told["deviation"]), show.percent(errors.get("first")), told["model"], show.percent(error),
+            show.percent(told["deviation"]), show.percent(errors.get("first")), ask, show.percent(error),
         )  # fmt: skip
     console.print(rows)
     for name, told in profile.types.items():
         if told["verdict"] != "regular":
-            console.print(f"[dim]{escape(name)}: {escape(told['why'])}[/dim]", soft_wrap=True)
+            console.print(f"[dim]{escape(name)}: {escape(told['why'])}{_question(name, told)}[/dim]", soft_wrap=True)
+
+
+def _question(name: str, told: Mapping[str, Any]) -> str:
+    """Return how a service is asked for the model that a type's report names."""
+    if "ask" not in told:
+        return ""  # a profile that was written before
+    workers = " --active-cores W" if told["verdict"] == "contended" else ""
+    size = " --predictor SIZE" if told["sized"] else ""
+    return escape(f"; advisor predict {shlex.quote(name)}{size}{workers} --model {shlex.quote(told['ask'])}")
 
 
 def _seen(told: Mapping[str, Any], ended: int | None) -> str:

@@ -40,16 +40,17 @@ class AsyncQuestions(ABC):
     async def predict(
         self, component: str, predictor: Any = None, cores: Any = 1, *,
         level: float | None = None, model: str | None = None, dimensions: int | None = None,
-        machine: str | None = None, measure: str | None = None, timeout_s: float | None = None,
+        machine: str | None = None, measure: str | None = None, active_cores: float | None = None,
+        timeout_s: float | None = None,
     ) -> Prediction:  # fmt: skip
         """Return the elapsed time to expect, or the `measure`, on `machine`; `predictor` and `cores` may be arrays.
 
         Predictors of d values are the rows of an array (n, d), or flat with `dimensions` d: one point goes with each of
-        the `cores`.
+        the `cores`. `active_cores` is for the models of task types: how many workers run tasks meanwhile.
         """
         params = requests.predict_params(
             predictor, dimensions, component=component, cores=cores, level=level, model=model, machine=machine,
-            measure=measure,
+            measure=measure, active_cores=active_cores,
         )  # fmt: skip
         return await self._ask("predict", params, requests.read_prediction, timeout_s)
 

@@ -39,7 +39,9 @@ from advisor.engine.report import component_status, fate
 from advisor.engine.run_face import RunFace
 from advisor.engine.solved import SolvedModels
 from advisor.engine.suggestion import suggest
+from advisor.engine.task_face import BEYOND, TaskFace
 from advisor.engine.task_times import TaskTimes, predicting
+from advisor.engine.task_types import TaskTypeModels, is_model
 from advisor.engine.waiting import take_or_wait
 from advisor.errors import InvalidValue, TooLarge
 from advisor.models.contention import Contention
@@ -49,7 +51,7 @@ from advisor.models.prediction import LEVEL, Model
 DIMENSIONS = AT["dimensions"].start
 
 
-class Advisor(NetworkFace, RunFace):
+class Advisor(NetworkFace, RunFace, TaskFace):
     """Learns in constant space how long each component takes, and answers how many cores to give to what.
 
     Parameters
@@ -89,6 +91,7 @@ class Advisor(NetworkFace, RunFace):
             raise InvalidValue("model_memory_bytes", model_memory_bytes, "a whole number of bytes from 0")
         self._adopt(Components(float(timer_noise_s), components_max, model_memory_bytes))
         self.programs = Programs()
+        self.task_types = TaskTypeModels()
         self._networks: OrderedDict[str, Network] = OrderedDict()
 
     def _adopt(self, components: Components) -> None:
@@ -202,6 +205,7 @@ class Advisor(NetworkFace, RunFace):
         UnknownComponent, InvalidValue
         """
         slot = self.components.forget(component, keep)
+        self.task_types.forget(component, keep)
         self._drop(slot)
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
 
@@ -262,6 +266,9 @@ class Advisor(NetworkFace, RunFace):
         self.programs.check_merge(other.programs)
         self.components.merge(other.components)
         self.programs.merge(other.programs)
+        beyond = self.task_types.merge(other.task_types)
+        if beyond:
+            self.components.totals[BEYOND] += beyond
         self._drop()
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -276,6 +283,7 @@ class Advisor(NetworkFace, RunFace):
         model: str | None = None,
         machine: str | None = None,
         measure: str = TIME,
+        active_cores: float | None = None,
     ) -> Prediction:
         """Predict the elapsed time of one run, or what else is measured of it; scalars, or arrays that broadcast together.
 
@@ -288,11 +296,15 @@ class Advisor(NetworkFace, RunFace):
         model : str, optional
             ``two_step`` or ``two_step degree K`` for paper 1's model; ``joint degree K``, ``proportional`` or
             ``free degree K`` for a form of the base tier; ``smooth`` or the name of a shape (`advisor.models.shapes`);
-            ``mixture``; None for the pinned one, or the one that the evidence supports.
+            ``mixture``; of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
+            ``support_points``, ``support_points refined``, ``clusters``, ``clusters refined``, ``rate_by_workers`` (paper 2);
+            None for the pinned one, or the one that the evidence supports.
         machine : str, optional
             Where it runs; absent: on any of those seen.
         measure : str
             ``elapsed_s``, or ``peak_bytes`` or ``energy_j``, which are then what the answer's `_s` fields hold.
+        active_cores : float, optional
+            Workers that run tasks meanwhile, its own among them: for the models of task types.
 
         Raises
         ------
@@ -301,6 +313,8 @@ class Advisor(NetworkFace, RunFace):
         level = checked_level(level)
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
+        if is_model(model) or active_cores is not None:
+            return self._predict_instances(component, predictor, cores, level, model, machine, measure, active_cores)
         if machine is not None:
             machine = checked_name("machine", machine)
         return self._asking.predict(component, predictor, cores, level, model, machine, measure)
@@ -443,6 +457,7 @@ class Advisor(NetworkFace, RunFace):
             "prediction_error": error if scored else None,
             "predictions_scored": scored,
             "programs": self.programs.status(),
+            "task_types": self.task_types.status(),
             "offset": offset,
             "components": component_status(self.components, slots, self._solved.of_slots(slots), self._asking),
         }
@@ -493,7 +508,7 @@ class Advisor(NetworkFace, RunFace):
 
     def to_bytes(self) -> bytes:
         """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
-        return state_bytes.dump(self.components, self.programs.records())
+        return state_bytes.dump(self.components, self.programs.records(), self.task_types.records())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Advisor:
@@ -504,5 +519,5 @@ class Advisor(NetworkFace, RunFace):
         StateDamaged, StateTooNew, InvalidValue
         """
         restored = cls()
-        restored._adopt(state_bytes.load(data, restored.programs.put_record))
+        restored._adopt(state_bytes.load(data, restored.programs.put_record, restored.task_types.put_record))
         return restored

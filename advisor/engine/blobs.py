@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -35,35 +36,90 @@ def bytes_in(slots: Slots) -> bytes:
     return slots.astype("<u8", copy=False).tobytes()
 
 
-def numbered(pages: TablePages, kind: str, layout: str) -> int:
-    """Return which table of its kind, ``kind-N``, these pages are of.
+class Paged:
+    """Numbered things of one kind, each kept in the pages of a table of its own, ``KIND-N``: which ones changed, and are gone.
 
-    Raises
-    ------
-    StateTooNew
-        When a later version wrote them.
+    Parameters
+    ----------
+    kind, layout : str
+        Of the tables; pages of another layout are refused.
     """
-    name, _, number = pages.table.partition("-")
-    if pages.layout != layout or name != kind or not number.isdecimal():
-        raise StateTooNew(
-            f"table {pages.table!r} of layout {pages.layout!r}; this version reads {layout!r}",
-            field="layout", value=pages.layout, bound=layout, hint="use the version that wrote it",
-        )  # fmt: skip
-    return int(number)
 
+    def __init__(self, kind: str, layout: str) -> None:
+        self._kind = kind
+        self._layout = layout
+        self._taken: dict[int, Slots] = {}  # of each number in use, as the last snapshot had it
+        self._changed: set[int] = set()
+        self._gone: dict[int, int] = {}  # numbers of what was forgotten, to be written over, and their slots
 
-def gone_pages(table: str, layout: str, slots: int) -> TablePages:
-    """Return pages that write over so many slots of what is no more: a length that nothing has, then zeros."""
-    empty = np.zeros((max(slots, 1), WORDS), np.uint64)
-    empty[0, 0] = GONE
-    pages = changed_pages(table, layout, NO_SLOTS, empty)
-    assert pages is not None, "all slots differ from none"
-    return pages
+    def new(self) -> int:
+        """Return the least number that is free, for something new."""
+        number = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
+        self._gone.pop(number, None)
+        self._taken[number] = NO_SLOTS
+        self._changed.add(number)
+        return number
 
+    def touch(self, number: int) -> None:
+        """Count a thing as changed."""
+        self._changed.add(number)
 
-def is_gone(slots: Slots) -> bool:
-    """Return whether these are the slots of what is no more."""
-    return not len(slots) or int(slots[0, 0]) == GONE
+    def drop(self, number: int) -> None:
+        """Forget a thing; the next pages write over what was stored of it."""
+        self._gone[number] = len(self._taken.pop(number))
+        self._changed.discard(number)
+
+    def pages(self, data_of: Callable[[int], bytes]) -> list[TablePages]:
+        """Return the changed pages of changed things, by their bytes, and count them as taken."""
+        found: list[TablePages] = []
+        for number in sorted(self._changed):
+            slots = slots_of(data_of(number))
+            pages = changed_pages(f"{self._kind}-{number}", self._layout, self._taken[number], slots)
+            found += [pages] if pages is not None else []
+            self._taken[number] = slots
+        self._changed.clear()
+        for number, slots in self._gone.items():
+            empty = np.zeros((max(slots, 1), WORDS), np.uint64)
+            empty[0, 0] = GONE
+            pages = changed_pages(f"{self._kind}-{number}", self._layout, NO_SLOTS, empty)
+            assert pages is not None, "all slots differ from none"
+            found.append(pages)
+        self._gone.clear()
+        return found
+
+    def mark(self, pages: TablePages) -> None:
+        """Count pages as not taken."""
+        number = self._number_of(pages)
+        if number in self._taken:
+            self._taken[number] = NO_SLOTS
+            self._changed.add(number)
+        else:
+            self._gone[number] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
+
+    def read(self, pages: TablePages) -> tuple[int, Slots] | None:
+        """Return the number and the slots of a whole table; None for what was forgotten.
+
+        Raises
+        ------
+        StateTooNew
+            When a later version wrote it.
+        """
+        number, slots = self._number_of(pages), slots_in(pages)
+        return None if not len(slots) or int(slots[0, 0]) == GONE else (number, slots)
+
+    def keep(self, number: int, slots: Slots) -> None:
+        """Count a thing as there, and stored as these slots: those that `read` gave could be read."""
+        self._taken[number] = slots
+        self._changed.discard(number)
+
+    def _number_of(self, pages: TablePages) -> int:
+        name, _, number = pages.table.partition("-")
+        if pages.layout != self._layout or name != self._kind or not number.isdecimal():
+            raise StateTooNew(
+                f"table {pages.table!r} of layout {pages.layout!r}; this version reads {self._layout!r}",
+                field="layout", value=pages.layout, bound=self._layout, hint="use the version that wrote it",
+            )  # fmt: skip
+        return int(number)
 
 
 def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> TablePages | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,8 @@ from advisor.domain.observations import (
 from advisor.engine.contention import TABLE as CONTENTION
 from advisor.engine.contention import Contentions
 from advisor.engine.flows import Flows
-from advisor.engine.rows import Rows, ended_well, first_rows, widths
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, PROMOTIONS, Learners, machine_number
+from advisor.engine.rows import Rows, ended_well, first_rows, widths
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import counts
 from advisor.models.fold import KERNELS

@@ -14,17 +14,17 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import Receipt
-from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.observations import Columns
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import pieces, restoring
 from advisor.engine.advisor import Advisor
 from advisor.engine.components import Event
 from advisor.engine.journal import Book, Entry, Forgotten, Journal, Limits, Pinned, decode
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import base_pages, record_pages
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
-from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
 from advisor.profile.profiler import Folded
 
@@ -323,14 +323,14 @@ class Engine:
         }  # fmt: skip
 
     def _learn_tasks(self, key: Producer, folded: Folded) -> None:
-        """Teach the component of each task type its instances: size as predictor, one core."""
+        """Teach each task type its instances, see `Advisor.observe_instances`."""
         rows, names = self.profiles.instances(key, folded)
         if len(rows):
             numbers, index = np.unique(rows.types, return_inverse=True)
-            known = ComponentNames([names[number] for number in numbers.tolist()])
-            receipt = self.advisor.fold(
-                columns_of(known, index, rows.sizes, np.ones(len(rows)), rows.times, count=rows.counts)
-            )
+            receipt = self.advisor.observe_instances(
+                types=[names[number] for number in numbers.tolist()], index=index, elapsed_s=rows.times, size=rows.sizes,
+                active_cores=rows.running, count=rows.counts,
+            )  # fmt: skip
             self.totals_add("tasks_learned", receipt.accepted)
 
     def applied(self, producer: str, incarnation: bytes) -> int:
@@ -420,7 +420,7 @@ class Engine:
         journal = self._journal
         if journal is None or journal.beyond:
             return None
-        memory = self.advisor.components.supports.memory_bytes
+        memory = self.advisor.components.learners.memory_bytes
         return journal.take(Limits(self.advisor.components.components_max, memory))
 
     def put_back(self, entry: Entry) -> None:
@@ -450,6 +450,7 @@ class Engine:
             found.append((yield from record_pages(name, table)))
         found += self.profiles.pages()
         found += self.advisor.programs.pages()
+        found += self.advisor.task_types.pages()
         tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n

@@ -16,8 +16,8 @@ from advisor.engine.contention import TABLE as CONTENTION
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import InvalidValue, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
-from advisor.models.records import RecordTable
 from advisor.models.learner_layout import AXES_MAX
+from advisor.models.records import RecordTable
 from advisor.models.table import Table
 from advisor.models.upgrade import READABLE, SUPPORT_POINTS, cells_of_points, upgraded
 

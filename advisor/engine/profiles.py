@@ -10,18 +10,8 @@ from typing import Any, Final
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
-from advisor.engine.blobs import (
-    NO_SLOTS,
-    Slots,
-    bytes_in,
-    changed_pages,
-    gone_pages,
-    is_gone,
-    numbered,
-    slots_in,
-    slots_of,
-)
-from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.engine.blobs import Paged, bytes_in
+from advisor.engine.snapshot import TablePages
 from advisor.errors import AdvisorError, InvalidValue, StateTooNew
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
@@ -44,20 +34,18 @@ class Run:
     Attributes
     ----------
     profiler : Profiler
-    place : int
-        Number of its table; a run that gave way leaves it to another.
+    number : int
+        Of its table; a run that gave way leaves it to another.
     ended : bool
         Its producer has said so.
     """
 
-    __slots__ = ("changed", "ended", "place", "profiler", "taken")
+    __slots__ = ("ended", "number", "profiler")
 
-    def __init__(self, place: int, profiler: Profiler) -> None:
-        self.place = place
+    def __init__(self, number: int, profiler: Profiler) -> None:
+        self.number = number
         self.profiler = profiler
         self.ended = False
-        self.changed = True
-        self.taken: Slots = NO_SLOTS  # as the last snapshot had it
 
 
 class Profiles:
@@ -73,7 +61,7 @@ class Profiles:
         self.runs_max = runs_max
         self.runs: OrderedDict[Key, Run] = OrderedDict()
         self.gave_way = 0
-        self._gone: dict[int, int] = {}  # places of runs that were forgotten, to be written over, and their slots
+        self._paged = Paged("profile", LAYOUT)
 
     def fold(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold`."""
@@ -86,7 +74,8 @@ class Profiles:
             folded = run.profiler.fold(events)
         self.runs[key] = run
         self.runs.move_to_end(key)
-        run.changed, run.ended = True, events.ended
+        run.ended = events.ended
+        self._paged.touch(run.number)
         return folded
 
     def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
@@ -112,9 +101,10 @@ class Profiles:
             events += run.profiler.accepted
             if run.ended:
                 del self.runs[key]
-                self._gone[run.place] = len(run.taken)
+                self._paged.drop(run.number)
             else:
-                run.profiler, run.changed = run.profiler.emptied(), True
+                run.profiler = run.profiler.emptied()
+                self._paged.touch(run.number)
                 self.runs.move_to_end(key, last=False)  # the first to give way
         return {"producer": producer, "runs": len(keys), "events": events}
 
@@ -197,38 +187,19 @@ class Profiles:
         if len(self.runs) >= self.runs_max:
             _, old = self.runs.popitem(last=False)
             self.gave_way += 1
-            run = Run(old.place, profiler)
-            run.taken = old.taken
-            return run
-        used = {run.place for run in self.runs.values()}
-        place = next(place for place in range(self.runs_max) if place not in used)
-        self._gone.pop(place, None)
-        return Run(place, profiler)
+            return Run(old.number, profiler)
+        return Run(self._paged.new(), profiler)
 
     # -- snapshots --------------------------------------------------------------------------------------------------------
 
     def pages(self) -> list[TablePages]:
         """Return the changed pages of changed runs, and count them as taken."""
-        found: list[TablePages] = []
-        for key, run in self.runs.items():
-            if run.changed:
-                slots = _slots(key, run)
-                pages = changed_pages(f"profile-{run.place}", LAYOUT, run.taken, slots)
-                found += [pages] if pages is not None else []
-                run.taken, run.changed = slots, False
-        found += [gone_pages(f"profile-{place}", LAYOUT, slots) for place, slots in self._gone.items()]
-        self._gone.clear()
-        return found
+        by_number = {run.number: (key, run) for key, run in self.runs.items()}
+        return self._paged.pages(lambda number: _bytes_of(*by_number[number]))
 
     def mark(self, pages: TablePages) -> None:
         """Count pages as not taken."""
-        place = numbered(pages, "profile", LAYOUT)
-        for run in self.runs.values():
-            if run.place == place:
-                run.changed = True
-                run.taken = NO_SLOTS
-                return
-        self._gone[place] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
+        self._paged.mark(pages)
 
     def put(self, pages: TablePages) -> None:
         """Take a run back from its pages; one that is damaged is left out.
@@ -238,25 +209,24 @@ class Profiles:
         StateTooNew
             When a later version wrote it.
         """
-        place = numbered(pages, "profile", LAYOUT)
-        slots = slots_in(pages)
-        if is_gone(slots):
+        found = self._paged.read(pages)
+        if found is None:
             return
+        number, slots = found
         try:
             key, profiler = _read(bytes_in(slots))
         except StateTooNew:
             raise
         except (AdvisorError, ValueError, KeyError, IndexError):
             return  # the store has named what is damaged; a profile begins anew
-        run = Run(place, profiler)
-        run.taken = slots
-        self.runs[key] = run
+        self._paged.keep(number, slots)
+        self.runs[key] = Run(number, profiler)
 
 
-def _slots(key: Key, run: Run) -> Slots:
+def _bytes_of(key: Key, run: Run) -> bytes:
     name = key[0].encode()
     head = len(name).to_bytes(8, "little") + key[1] + name + b"\0" * (-len(name) % 8)
-    return slots_of(head + to_bytes(run.profiler))
+    return head + to_bytes(run.profiler)
 
 
 def _read(data: bytes) -> tuple[Key, Profiler]:

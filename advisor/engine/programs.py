@@ -11,18 +11,8 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
-from advisor.engine.blobs import (
-    NO_SLOTS,
-    Slots,
-    bytes_in,
-    changed_pages,
-    gone_pages,
-    is_gone,
-    numbered,
-    slots_in,
-    slots_of,
-)
-from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.engine.blobs import Paged, bytes_in
+from advisor.engine.snapshot import TablePages
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
 from advisor.models.lasso import Fit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
@@ -44,31 +34,21 @@ class Program:
 
     Attributes
     ----------
+    number : int
+        Of its table.
     transform : str
     model : ProgramModel
     fits : dict
         Solved intermediate models by variant; empty after a run.
     """
 
-    __slots__ = ("changed", "fits", "model", "place", "taken", "transform")
+    __slots__ = ("fits", "model", "number", "transform")
 
-    def __init__(self, place: int, transform: str, model: ProgramModel) -> None:
-        self.place = place
+    def __init__(self, number: int, transform: str, model: ProgramModel) -> None:
+        self.number = number
         self.transform = transform
         self.model = model
         self.fits: dict[str, dict[str, Fit]] = {}
-        self.changed = True
-        self.taken: Slots = NO_SLOTS
-
-    def size_of(self, size: float) -> float:
-        """Return a size as the model takes it; raises InvalidValue where that is beyond its range."""
-        try:
-            found = SIZE_OF[self.transform](size)
-        except OverflowError:
-            found = math.inf
-        if not 2.0**-60 <= found <= limits.PROGRAM_SIZE_MAX:
-            raise InvalidValue("size", size, f"such that {self.transform} is at most 2^100")
-        return found
 
 
 class Programs:
@@ -83,7 +63,7 @@ class Programs:
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
         self.programs_max = programs_max
         self.programs: dict[str, Program] = {}
-        self._gone: dict[int, int] = {}  # places of programs that were forgotten, to be written over, and their slots
+        self._paged = Paged("program", LAYOUT)
 
     def observe(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a run; the first one of a program fixes its transformation.
@@ -98,16 +78,18 @@ class Programs:
                 raise TooLarge(
                     "programs", len(self.programs) + 1, self.programs_max, "a program is one name, its inputs are sizes"
                 )
-            known = self._new(run.transform or "n")
         elif run.transform not in (None, known.transform):
             raise InvalidValue("transform", run.transform, f"{known.transform}, as the program's first run had")
+        transform = known.transform if known else run.transform or "n"
         row = RunRow(
-            known.size_of(run.size), run.workers, math.nan if run.serial_work_s is None else run.serial_work_s, run.work_s,
-            run.delay_s, run.no_work_s, run.creates, run.waits, run.elapsed_s,
+            _size_of(transform, run.size), run.workers, math.nan if run.serial_work_s is None else run.serial_work_s,
+            run.work_s, run.delay_s, run.no_work_s, run.creates, run.waits, run.elapsed_s,
             math.nan if run.span_s is None else run.span_s,
         )  # fmt: skip
+        known = known or self._new(transform)
         known.model.learn(row)
-        known.fits, known.changed = {}, True
+        known.fits = {}
+        self._paged.touch(known.number)
         self.programs[run.program] = known
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
@@ -132,7 +114,7 @@ class Programs:
         if variant not in known.fits:
             known.fits[variant] = known.model.fits(variant)
         fits = known.fits[variant]
-        found = [known.model.predict(fits, known.size_of(n), p, level, variant) for n, p in points]
+        found = [known.model.predict(fits, _size_of(known.transform, n), p, level, variant) for n, p in points]
 
         def told(name: str) -> Any:
             values = [getattr(each, name) for each in found]
@@ -153,7 +135,7 @@ class Programs:
         """
         known = self._known(program)
         del self.programs[program]
-        self._gone[known.place] = len(known.taken)
+        self._paged.drop(known.number)
         return {"program": program, "runs": known.model.runs}
 
     def _known(self, program: str) -> Program:
@@ -202,13 +184,11 @@ class Programs:
             mine = self.programs.get(name) or self._new(theirs.transform)
             self.programs[name] = mine
             mine.model.merge(theirs.model)
-            mine.fits, mine.changed = {}, True
+            mine.fits = {}
+            self._paged.touch(mine.number)
 
     def _new(self, transform: str) -> Program:
-        used = {known.place for known in self.programs.values()}
-        place = next(place for place in range(len(used) + 1) if place not in used)
-        self._gone.pop(place, None)
-        return Program(place, transform, ProgramModel(np.zeros(WORDS)))
+        return Program(self._paged.new(), transform, ProgramModel(np.zeros(WORDS)))
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
@@ -216,8 +196,8 @@ class Programs:
         """Return the record of each program, by name."""
         return [record_of(name, known) for name, known in sorted(self.programs.items())]
 
-    def put_record(self, data: bytes, place: int | None = None) -> Program:
-        """Take a program back from its record; raises ValueError where it is none."""
+    def put_record(self, data: bytes, number: int | None = None) -> None:
+        """Take a program back from its record, under a number that is free; raises ValueError where it is none."""
         length, transform = data[0], data[NAME_BYTES - 1]
         name = data[1 : 1 + length].decode()
         if normalised_name(name) != name or transform >= len(TRANSFORMS) or len(data) < NAME_BYTES + 8 * WORDS:
@@ -225,33 +205,18 @@ class Programs:
         words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
         if not np.isfinite(words).all():
             raise ValueError("a record of a program holds what is no number")
-        known = self._new(TRANSFORMS[transform])
-        known.model = ProgramModel(words)
-        known.place = known.place if place is None else place
-        self.programs[name] = known
-        return known
+        self.programs[name] = Program(
+            self._paged.new() if number is None else number, TRANSFORMS[transform], ProgramModel(words)
+        )
 
     def pages(self) -> list[TablePages]:
         """Return the changed pages of changed programs, and count them as taken."""
-        found: list[TablePages] = []
-        for name, known in self.programs.items():
-            if known.changed:
-                slots = slots_of(record_of(name, known))
-                pages = changed_pages(f"program-{known.place}", LAYOUT, known.taken, slots)
-                found += [pages] if pages is not None else []
-                known.taken, known.changed = slots, False
-        found += [gone_pages(f"program-{place}", LAYOUT, slots) for place, slots in self._gone.items()]
-        self._gone.clear()
-        return found
+        by_number = {known.number: (name, known) for name, known in self.programs.items()}
+        return self._paged.pages(lambda number: record_of(*by_number[number]))
 
     def mark(self, pages: TablePages) -> None:
         """Count pages as not taken."""
-        place = numbered(pages, "program", LAYOUT)
-        for known in self.programs.values():
-            if known.place == place:
-                known.changed, known.taken = True, NO_SLOTS
-                return
-        self._gone[place] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
+        self._paged.mark(pages)
 
     def put(self, pages: TablePages) -> None:
         """Take a program back from its pages; one that is damaged is left out.
@@ -261,14 +226,15 @@ class Programs:
         StateTooNew
             When a later version wrote it.
         """
-        place = numbered(pages, "program", LAYOUT)
-        slots = slots_in(pages)
-        if is_gone(slots):
+        found = self._paged.read(pages)
+        if found is None:
             return
+        number, slots = found
         try:
-            self.put_record(bytes_in(slots), place).taken = slots
+            self.put_record(bytes_in(slots), number)
         except (ValueError, IndexError):
             return  # the store has named what is damaged
+        self._paged.keep(number, slots)
 
 
 def record_of(name: str, known: Program) -> bytes:
@@ -277,6 +243,17 @@ def record_of(name: str, known: Program) -> bytes:
     head = bytes([len(text)]) + text
     head += b"\0" * (NAME_BYTES - 1 - len(head)) + bytes([TRANSFORMS.index(known.transform)])
     return head + known.model.words.astype("<f8", copy=False).tobytes()
+
+
+def _size_of(transform: str, size: float) -> float:
+    """Return a size as the model takes it; raises InvalidValue where that is beyond its range."""
+    try:
+        found = SIZE_OF[transform](size)
+    except OverflowError:
+        found = math.inf
+    if not 2.0**-60 <= found <= limits.PROGRAM_SIZE_MAX:
+        raise InvalidValue("size", size, f"such that {transform} is at most 2^100")
+    return found
 
 
 def _points(size: Any, workers: Any) -> list[tuple[float, float]]:

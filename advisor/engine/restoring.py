@@ -9,6 +9,7 @@ from advisor.engine.pages import BASE
 from advisor.engine.profiles import TABLE, Profiles
 from advisor.engine.programs import TABLE as PROGRAM_TABLE
 from advisor.engine.snapshot import Snapshot
+from advisor.engine.task_types import TABLE as TYPE_TABLE
 
 
 def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
@@ -28,6 +29,8 @@ def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
             profiles.put(table)
         elif PROGRAM_TABLE.fullmatch(table.table):
             advisor.programs.put(table)
+        elif TYPE_TABLE.fullmatch(table.table):
+            advisor.task_types.put(table)
         else:
             pages.put_records(components, table)
     components.flows.restore(snapshot.documents)
@@ -42,6 +45,8 @@ def mark(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
             profiles.mark(table)
         elif PROGRAM_TABLE.fullmatch(table.table):
             advisor.programs.mark(table)
+        elif TYPE_TABLE.fullmatch(table.table):
+            advisor.task_types.mark(table)
         else:
             own = components.table if table.table == BASE else components.records[table.table]
             pages.mark(own.changed, table)
@@ -52,7 +57,7 @@ def limit(advisor: Advisor, to: Limits) -> None:
     """Allow so many components, or as many as there are, and so much memory."""
     components = advisor.components
     components.components_max = max(to.components_max, len(components))
-    components.supports.memory_bytes = to.model_memory_bytes
+    components.learners.memory_bytes = to.model_memory_bytes
 
 
 def repeat(advisor: Advisor, event: JournalEvent) -> None:

@@ -1,10 +1,11 @@
 """The whole state as bytes: a header in JSON, the table's words, a checksum over both.
 
 Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents,
-programs, u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s, components_max, names, totals,
-words, slots, model_memory_bytes, supports, documents, programs}; supports lists [name, layout, words, records] of each support
-table, whose records follow the base table's words; documents lists [name, bytes] of each document; programs, where there are
-some, is [layout, bytes, records] of those of whole programs.
+programs, task types, u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s, components_max,
+names, totals, words, slots, model_memory_bytes, supports, documents, programs, task_types}; supports lists [name, layout,
+words, records] of each support table, whose records follow the base table's words; documents lists [name, bytes] of each
+document; programs and task_types, where there are some, are [layout, bytes, records] of those of whole programs and of task
+types.
 """
 
 from __future__ import annotations
@@ -20,24 +21,28 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import put_rows
 from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
-from advisor.engine.learners import MODEL_MEMORY_BYTES
+from advisor.engine.task_types import LAYOUT as TYPE_LAYOUT
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
 from advisor.models.upgrade import READABLE, upgraded, words_of
 
+Put = Callable[[bytes], object]
+
+RECORDS = {"programs": PROGRAM_LAYOUT, "task_types": TYPE_LAYOUT}  # in this order, behind the documents
 MAGIC = b"ADVISOR\x00"
 FORMAT = 3  # 1 had the base table only, 2 neither documents nor programs
 
 
-def dump(components: Components, programs: Sequence[bytes] = ()) -> bytes:
+def dump(components: Components, programs: Sequence[bytes] = (), task_types: Sequence[bytes] = ()) -> bytes:
     """Return the state's bytes; equal states give equal bytes. Cost O(components).
 
     Parameters
     ----------
-    programs : sequence of bytes
-        The records of whole programs, of one length.
+    programs, task_types : sequences of bytes
+        The records of whole programs and of task types, each of one length.
     """
     n = len(components)
     # By name, and only those with records: the order in which they were made depends on how rows were cut into batches.
@@ -56,18 +61,19 @@ def dump(components: Components, programs: Sequence[bytes] = ()) -> bytes:
         "documents": [[name, len(data)] for name, data in documents.items()],
         "supports": [[name, table.layout, table.words_a_record, table.size] for name, table in supports],
     }
-    if programs:
-        header["programs"] = [PROGRAM_LAYOUT, len(programs[0]), len(programs)]
+    for (name, layout), records in zip(RECORDS.items(), (programs, task_types), strict=True):
+        if records:
+            header[name] = [layout, len(records[0]), len(records)]
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
     for _, table in supports:
         words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
-    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *documents.values(), *programs))
+    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *documents.values(), *programs, *task_types))
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
-    """Return the components of a state; `put_program` is given the record of each program.
+def load(data: bytes, put_program: Put, put_task_type: Put) -> Components:
+    """Return the components of a state; the others are given the record of each program, and of each task type.
 
     Raises
     ------
@@ -84,7 +90,7 @@ def load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
     if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
         raise StateDamaged("the checksum of the state does not match: it was cut or changed", hint="export it again")
     try:
-        return _load(data, put_program)
+        return _load(data, put_program, put_task_type)
     except (KeyError, TypeError, ValueError, AttributeError, InvalidValue) as error:
         raise StateDamaged(
             f"the state does not read: {type(error).__name__} {error}",
@@ -92,7 +98,7 @@ def load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
         ) from error
 
 
-def _load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
+def _load(data: bytes, *put: Put) -> Components:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     start = len(MAGIC) + 4
     header: dict[str, Any] = json.loads(data[start : start + length])
@@ -124,14 +130,16 @@ def _load(data: bytes, put_program: Callable[[bytes], object]) -> Components:
         documents[name] = data[end : end + size]
         end += size
     components.flows.restore(documents)
-    layout, each, records = header.get("programs", [PROGRAM_LAYOUT, 0, 0])
-    if layout != PROGRAM_LAYOUT:
-        raise StateTooNew(
-            f"programs of layout {layout!r}; this version reads {PROGRAM_LAYOUT!r}",
-            field="layout", value=layout, bound=PROGRAM_LAYOUT, hint="use the version that wrote it",
-        )  # fmt: skip
-    for at in range(records):
-        put_program(data[end + at * each : end + (at + 1) * each])
+    for (name, known), put_record in zip(RECORDS.items(), put, strict=True):
+        layout, each, records = header.get(name, [known, 0, 0])
+        if layout != known:
+            raise StateTooNew(
+                f"{name} of layout {layout!r}; this version reads {known!r}",
+                field="layout", value=layout, bound=known, hint="use the version that wrote it",
+            )  # fmt: skip
+        for at in range(records):
+            put_record(data[end + at * each : end + (at + 1) * each])
+        end += records * each
     return components
 
 

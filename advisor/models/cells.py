@@ -11,7 +11,20 @@ from math import floor, sqrt
 import numpy as np
 
 from advisor.models.learner_layout import (
-    AT, AXES_MAX, CARRY_MAX, CELLS, FINEST, FREEDOM, KEPT_RUNS, KEY_BITS, MACHINES_MAX, STEEPEST, STEPS, WINSOR, WINSOR_RUNS, ZERO,
+    AT,
+    AXES_MAX,
+    CARRY_MAX,
+    CELLS,
+    FINEST,
+    FREEDOM,
+    KEPT_RUNS,
+    KEY_BITS,
+    MACHINES_MAX,
+    STEEPEST,
+    STEPS,
+    WINSOR,
+    WINSOR_RUNS,
+    ZERO,
 )  # fmt: skip
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 

@@ -11,10 +11,26 @@ from __future__ import annotations
 
 import numpy as np
 
-
 from advisor.models.cells import (
-    CENTRE, COARSENESS, COUNT, KEY, LEAST, MACHINE, MEAN, MODEL, RUNS, SCATTER, SEEN, SEEN_RUNS, WILD, bits_of, coarsen,
-    fade, gather, key_of, place_of_machine,
+    CENTRE,
+    COARSENESS,
+    COUNT,
+    KEY,
+    LEAST,
+    MACHINE,
+    MEAN,
+    MODEL,
+    RUNS,
+    SCATTER,
+    SEEN,
+    SEEN_RUNS,
+    WILD,
+    bits_of,
+    coarsen,
+    fade,
+    gather,
+    key_of,
+    place_of_machine,
 )  # fmt: skip
 from advisor.models.drift import restart
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record

@@ -23,7 +23,17 @@ from advisor.models.learner import answer, learn
 from advisor.models.learner_layout import AXES_MAX, BENDS, CELLS, FAR, LANES, NEAR, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.process import (
-    CELLS_USED, DOUBT, FRAME_WORDS, SHARE, pair, point_rows, predict, refresh, settle, stand_at, whiten,
+    CELLS_USED,
+    DOUBT,
+    FRAME_WORDS,
+    SHARE,
+    pair,
+    point_rows,
+    predict,
+    refresh,
+    settle,
+    stand_at,
+    whiten,
 )  # fmt: skip
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import FEATURES, TRUST, W_COEFFICIENTS, judge_rows, knows, solve_weighting, weigh

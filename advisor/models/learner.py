@@ -10,10 +10,34 @@ from math import sqrt
 
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.models.cells import (
-    ABSOLUTE, LEAST, MEAN, NOWHERE, RELATIVE, RUNS, SEEN, SEEN_RUNS, add_run, cell_with, exp, key_of, ln, variance_of_run,
+    ABSOLUTE,
+    LEAST,
+    MEAN,
+    NOWHERE,
+    RELATIVE,
+    RUNS,
+    SEEN,
+    SEEN_RUNS,
+    add_run,
+    cell_with,
+    exp,
+    key_of,
+    ln,
+    variance_of_run,
 )  # fmt: skip
 from advisor.models.learner_layout import (
-    AT, FIRST_SCORED, LANES, LEVELS, RUN_SD_TOLD, SETTLED_EVERY, WIDTH_MAX, WIDTH_RATE, WIDTH_ROWS, WIDTH_SHARE_LEAST, WIDTHS, ZERO,
+    AT,
+    FIRST_SCORED,
+    LANES,
+    LEVELS,
+    RUN_SD_TOLD,
+    SETTLED_EVERY,
+    WIDTH_MAX,
+    WIDTH_RATE,
+    WIDTH_ROWS,
+    WIDTH_SHARE_LEAST,
+    WIDTHS,
+    ZERO,
 )  # fmt: skip
 from advisor.models.logarithm import LN2
 from advisor.models.process import AXES, DOUBT, HIGHS, LOWS, SHARE, predict, refresh, settle

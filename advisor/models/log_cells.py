@@ -62,6 +62,28 @@ def widening(words: Floats, keys: Ints, cells: int) -> Iterator[tuple[slice, boo
             words[LEVEL] += 1.0
 
 
+def joining(words: Floats, other: Floats, cells: int) -> Iterator[None]:
+    """Widen a range to hold another one; yield before each doubling of the width, for the cells to be halved by `halved`.
+
+    Afterwards the other's cells have their places by `places_in`.
+    """
+    if not other[SEEN]:
+        return
+    low, high = int(other[LOW]), int(other[HIGH])
+    if words[SEEN]:
+        low, high = min(low, int(words[LOW])), max(high, int(words[HIGH]))
+    while words[LEVEL] < other[LEVEL] or (high >> int(words[LEVEL])) - (low >> int(words[LEVEL])) >= cells:
+        yield
+        words[LEVEL] += 1.0
+    words[LOW], words[HIGH], words[SEEN] = low, high, 1.0
+
+
+def places_in(words: Floats, other: Floats, cells: int) -> tuple[Ints, Ints]:
+    """Return from which places of another range to which of this one its cells go, once `joining` has made room."""
+    numbers = absolute(other, cells)
+    return numbers % cells, (numbers >> int(words[LEVEL] - other[LEVEL])) % cells
+
+
 def halved(words: Floats, cells: int) -> tuple[Ints, Ints]:
     """Return from which places to which the cells go when the width doubles, in ascending order of cells."""
     numbers = absolute(words, cells)

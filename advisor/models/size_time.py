@@ -17,7 +17,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.log_cells import RANGE_WORDS, absolute, halved, keys_of, places_of, widening
+from advisor.models.log_cells import (
+    LEVEL,
+    RANGE_WORDS,
+    absolute,
+    halved,
+    joining,
+    keys_of,
+    places_in,
+    places_of,
+    widening,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,7 +58,12 @@ _WHOLE: Final = len(_HEAD) + sum(_PARTS.values())
 _LATER: Final = ("rows", "sized_rows")
 _AT: Final = {name: place for place, name in enumerate(_HEAD)} | {name: _WHOLE + k for k, name in enumerate(_LATER)}
 WORDS_BEFORE: Final = _WHOLE  # of a record that has not got them
-WORDS: Final = _WHOLE + len(_LATER)
+_PARTS["workers"] = BUCKETS  # sums of running workers, by bucket: later still
+_STARTS["workers"] = _WHOLE + len(_LATER)
+WORDS: Final = _STARTS["workers"] + BUCKETS
+_SUMS: Final = (
+    "count", "total", "logs", "log_squares", "sized", "sized_total", "predicted_printed", "predicted_refined",
+)  # fmt: skip
 # Of a cell: count, sums of size, time, log time and its square, and the instance nearest to its centre.
 N, SIZE, TIME, LOG, LOG2, NEAR_SIZE, NEAR_TIME = range(7)
 
@@ -67,9 +82,19 @@ class SizeTime:
 
     @classmethod
     def upgraded(cls, words: Floats) -> SizeTime:
-        """Return a type from the record that an earlier version wrote, (WORDS_BEFORE,): every instance was looked at."""
-        earlier = cls(words)
-        return cls(np.append(words, [earlier.number("count"), earlier.number("sized")]))
+        """Return a type from the record of any version, of this one as it is.
+
+        One of (WORDS_BEFORE,) looked at every instance; none before this one kept the sums of running workers: these are
+        taken to lie at the middle of their buckets.
+        """
+        if len(words) == WORDS:
+            return cls(words)
+        made = cls(np.append(words, np.zeros(WORDS - len(words))))
+        if len(words) == WORDS_BEFORE:
+            made.words[[_AT["rows"], _AT["sized_rows"]]] = made.number("count"), made.number("sized")
+        low = 2.0 ** np.arange(BUCKETS)
+        made.part("workers")[:] = made.part("rates").reshape(BUCKETS, RATE_CELLS).sum(axis=1) * (1.5 * low - 0.5)
+        return made
 
     @property
     def share(self) -> float:
@@ -100,12 +125,20 @@ class SizeTime:
     @property
     def rates(self) -> tuple[Floats, Floats]:
         """Rates size / time of the cells in use (c,), and how many instances had them by running workers (BUCKETS, c)."""
-        words = self.part("rate_range")
-        numbers = absolute(words, RATE_CELLS)
-        width = 2.0 ** words[0] / RATE_RESOLUTION
-        return 2.0 ** ((numbers + 0.5) * width), self.part("rates").reshape(BUCKETS, RATE_CELLS)[
-            :, numbers % RATE_CELLS
-        ]
+        numbers = absolute(self.part("rate_range"), RATE_CELLS)
+        values: Floats = np.exp2((numbers + 0.5) * self.rate_width)
+        return values, self.part("rates").reshape(BUCKETS, RATE_CELLS)[:, numbers % RATE_CELLS]
+
+    @property
+    def rate_width(self) -> float:
+        """Width of a cell of rates, in log2."""
+        return 2.0 ** float(self.part("rate_range")[LEVEL]) / RATE_RESOLUTION
+
+    @property
+    def workers(self) -> Floats:
+        """Mean number of running workers (BUCKETS,) in each bucket; 0 where no instance ended."""
+        counts = self.part("rates").reshape(BUCKETS, RATE_CELLS).sum(axis=1)
+        return self.part("workers") / np.where(counts > 0.0, counts, 1.0)
 
     @property
     def points(self) -> tuple[Floats, Floats]:
@@ -135,10 +168,9 @@ class SizeTime:
             Thompson 1952). Sums over what is looked at are then, in the mean, those over all instances.
         """
         weights = np.ones(len(times)) if stands is None else stands
-        for place, name in enumerate(("first", "second")):
-            at = place - int(self.number("rows"))
-            if 0 <= at < len(times):
-                self.words[_AT[name]] = times[at]
+        guesses = [name for name in ("first", "second") if not self.number(name)]
+        for name, time in zip(guesses, times, strict=False):
+            self.words[_AT[name]] = time
         self.words[_AT["rows"]] += len(times)
         self.words[_AT["count"]] += weights.sum()
         logs = np.log(times)
@@ -154,15 +186,21 @@ class SizeTime:
         words = self.part("rate_range")
         counts = self.part("rates").reshape(BUCKETS, RATE_CELLS)
         keys = keys_of(rates, RATE_RESOLUTION)
-        buckets = np.minimum(np.log2(np.maximum(running, 1)).astype(np.int64), BUCKETS - 1)
+        workers = np.maximum(running, 1)
+        buckets = np.minimum(np.log2(workers).astype(np.int64), BUCKETS - 1)
+        np.add.at(self.part("workers"), buckets, workers * weights)
         for part, wider in widening(words, keys, RATE_CELLS):
             if wider:
-                old, places = halved(words, RATE_CELLS)
-                before = counts[:, old]
-                counts[:] = 0.0
-                np.add.at(counts.T, places, before.T)
+                self._halve_rates()
             else:
                 np.add.at(counts, (buckets[part], places_of(words, keys[part], RATE_CELLS)), weights[part])
+
+    def _halve_rates(self) -> None:
+        counts = self.part("rates").reshape(BUCKETS, RATE_CELLS)
+        old, places = halved(self.part("rate_range"), RATE_CELLS)
+        before = counts[:, old]
+        counts[:] = 0.0
+        np.add.at(counts.T, places, before.T)
 
     def _fold_points(self, sizes: Floats, times: Floats, weights: Floats) -> None:
         """Predict each instance by the points as printed, or make it one."""
@@ -231,20 +269,28 @@ class SizeTime:
         keys = keys_of(sizes, RESOLUTION)
         for part, wider in widening(words, keys, CELLS):
             if wider:
-                old, places = halved(words, CELLS)
-                before = cells[:, old]
-                cells[:] = 0.0
-                for row in (N, SIZE, TIME, LOG, LOG2):
-                    np.add.at(cells[row], places, before[row])
-                there = before[N] > 0.0
-                level = int(words[0]) + 1
-                self._keep_nearest(cells, level, places[there], before[NEAR_SIZE][there], before[NEAR_TIME][there])
+                self._halve_cells()
                 continue
             places = places_of(words, keys[part], CELLS)
             for row, values in ((SIZE, sizes), (TIME, times), (LOG, logs), (LOG2, logs * logs)):
                 np.add.at(cells[row], places, values[part] * weights[part])
             np.add.at(cells[N], places, weights[part])
             self._keep_nearest(cells, int(words[0]), places, sizes[part], times[part])
+
+    def _halve_cells(self) -> None:
+        words, cells = self.part("range"), self.part("cells").reshape(7, CELLS)
+        old, places = halved(words, CELLS)
+        before = cells[:, old]
+        cells[:] = 0.0
+        self._add_cells(before, places, int(words[LEVEL]) + 1)
+
+    def _add_cells(self, added: Floats, places: Ints, level: int) -> None:
+        """Add cells (7, c) to those at `places`, whose width is that of a level."""
+        cells = self.part("cells").reshape(7, CELLS)
+        for row in (N, SIZE, TIME, LOG, LOG2):
+            np.add.at(cells[row], places, added[row])
+        there = added[N] > 0.0
+        self._keep_nearest(cells, level, places[there], added[NEAR_SIZE][there], added[NEAR_TIME][there])
 
     def _keep_nearest(self, cells: Floats, level: int, places: Ints, sizes: Floats, times: Floats) -> None:
         """Keep of each cell the instance nearest to its centre, the first of those equally near."""
@@ -260,6 +306,13 @@ class SizeTime:
         nearer = (held == 0.0) | (least[used] < _off_centre(np.where(held > 0.0, held, 1.0), level))
         used = used[nearer]
         cells[NEAR_SIZE, used], cells[NEAR_TIME, used] = sizes[chosen[used]], times[chosen[used]]
+
+    def solved(self) -> SizeTime:
+        """Return a copy whose knots are made of all that was learned; the state's own are made at counts that grow."""
+        made = SizeTime(self.words.copy())
+        if made.number("sized_rows"):
+            made._freeze()
+        return made
 
     def _freeze(self) -> None:
         """Make the knots anew: the ends, then, one by one, the cell whose mean interpolation misses most."""
@@ -281,6 +334,64 @@ class SizeTime:
         knots = int(chosen.sum())
         self.words[_AT["knots"]] = knots
         self.part("knot_sizes")[:knots], self.part("knot_times")[:knots] = x[chosen], y[chosen]
+        self.words[_AT["refreeze_at"]] = np.floor(self.number("sized_rows") * REFROZEN) + 1.0
+
+    # -- several records --------------------------------------------------------------------------------------------------
+
+    def merge(self, other: SizeTime) -> None:
+        """Add what another record has learned. Cost O(WORDS).
+
+        Counts are exact, sums exact to rounding; cells add up at the coarser of the two widths, each with the nearer of the
+        two instances nearest to its centre; knots are made anew. Support points as printed depend on the order in which sizes
+        came, which is lost: those of both stand, one time for equal sizes, and neighbours merge where there are too many.
+        """
+        if not other.number("rows"):
+            return
+        if not self.number("rows"):
+            self.words[:] = other.words
+            return
+        for name in (*_SUMS, *_LATER):
+            self.words[_AT[name]] += other.number(name)
+        if not self.number("second"):
+            self.words[_AT["second"]] = other.number("first")
+        self.part("workers")[:] += other.part("workers")
+        ranges = self.part("rate_range"), other.part("rate_range")
+        for _ in joining(*ranges, RATE_CELLS):
+            self._halve_rates()
+        old, places = places_in(*ranges, RATE_CELLS)
+        counts, theirs = (each.part("rates").reshape(BUCKETS, RATE_CELLS) for each in (self, other))
+        np.add.at(counts.T, places, theirs[:, old].T)
+        if other.number("sized_rows"):
+            self._merge_sized(other)
+
+    def _merge_sized(self, other: SizeTime) -> None:
+        low, high = _AT["size_low"], _AT["size_high"]
+        known = self.words[low] > 0.0
+        self.words[low] = min(self.words[low], other.words[low]) if known else other.words[low]
+        self.words[high] = max(self.words[high], other.words[high])
+        for size, time in zip(*other.points, strict=True):
+            mine, at = self.points
+            same = np.flatnonzero(mine == size)
+            if len(same):
+                at[same] = (at[same] + time) / 2.0
+            else:
+                self._add_point(float(size), float(time))
+        ranges = self.part("range"), other.part("range")
+        for _ in joining(*ranges, CELLS):
+            self._halve_cells()
+        old, places = places_in(*ranges, CELLS)
+        self._add_cells(other.part("cells").reshape(7, CELLS)[:, old], places, int(ranges[0][LEVEL]))
+        self._freeze()
+
+    def forget(self, keep: float) -> None:
+        """Keep the share `keep`, above 0, of the weight of what was learned: sums shrink, means and points stay."""
+        for name in _SUMS:
+            self.words[_AT[name]] *= keep
+        for name in _LATER:  # counts that decide when knots are made anew: whole
+            self.words[_AT[name]] = np.ceil(self.number(name) * keep)
+        self.part("cells").reshape(7, CELLS)[[N, SIZE, TIME, LOG, LOG2]] *= keep
+        self.part("rates")[:] *= keep
+        self.part("workers")[:] *= keep
         self.words[_AT["refreeze_at"]] = np.floor(self.number("sized_rows") * REFROZEN) + 1.0
 
 

@@ -8,13 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models.size_time import LOG, LOG2, NEAR_SIZE, NEAR_TIME, SIZE, TIME, N, SizeTime
+from advisor.models.size_clusters import APART, Cluster, chosen_clusters, clustered, parts_of, total_of
+from advisor.models.size_time import LOG, LOG2, SIZE, N, SizeTime
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CLUSTERS_MAX: Final = 4
-APART: Final = 0.05  # share of the squares of size that may be left within clusters: even sizes leave 1/16 within four
 REGULAR: Final = (
     0.10  # relative standard deviation of time up to which one time serves all: the total is then off by as much
 )
@@ -27,26 +26,28 @@ NOTCH: Final = (
 )
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)  # whiskers, box and line of the paper's Figs. 2 and 5
 VERDICTS: Final = ("regular", "input-dependent", "several behaviours", "contended", "irregular")
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Instances of like size: how many, their mean size, and what stands for all: the instance nearest to it, as the paper has
-    it, or the mean of the cell nearest to it, which no single measurement can spoil."""
-
-    count: int
-    size: float
-    representative_s: float
+MODELS: Final = (
+    "one_time", "support_points", "support_points refined", "clusters", "clusters refined", "rate_by_workers",
+)  # fmt: skip
+SIZED_MODELS: Final = MODELS[1:5]  # those that need sizes
+ASKED: Final = {
+    "one time": "one_time", "support points": "support_points refined", "clusters": "clusters refined",
+    "rate by workers": "rate_by_workers",
+}  # fmt: skip
+BELIEF: Final = 0.3  # of the standard deviation of log time, worth one instance: one or two say nothing of their spread
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rate size / time (1 / time where no sizes are known) of instances that ended while so many workers ran: quantiles."""
+    """Rate size / time (1 / time where no sizes are known) of instances that ended while so many workers ran: quantiles; how
+    many workers ran in the mean, and the root mean square of log(rate / median)."""
 
     workers_low: int
     workers_high: int
     count: int
     quantiles: tuple[float, ...]
+    workers: float
+    deviation: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class TypeReport:
         One of `VERDICTS`; ``irregular``: times vary, and neither sizes nor workers say why.
     model : str
         ``one time``, ``support points``, ``clusters`` or ``rate by workers``.
+    ask : str
+        The same by the name under which it is asked for, one of `MODELS`: the refined one of two.
     why : str
     """
 
@@ -92,6 +95,7 @@ class TypeReport:
     slowdown: float
     verdict: str
     model: str
+    ask: str
     why: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -104,104 +108,136 @@ class TypeReport:
 
 def report_of(learned: SizeTime) -> TypeReport:
     """Return what is known of a task type with one instance or more; cost O(cells^2)."""
-    count, total = int(learned.number("count")), learned.number("total")
-    sized, sized_total = int(learned.number("sized")), learned.number("sized_total")
-    guesses = {"first": learned.number("first"), "second": learned.number("second") if count > 1 else None}
+    count, total = learned.number("count"), learned.number("total")
+    sized, sized_total = learned.number("sized"), learned.number("sized_total")
+    guesses = {name: learned.number(name) for name in ("first", "second")}
     errors = {name: abs(1.0 - count * time / total) for name, time in guesses.items() if time}
     clusters: tuple[Cluster, ...] = ()
     if sized:
         errors["support_points"] = abs(1.0 - learned.number("predicted_printed") / sized_total)
         errors["refined_points"] = abs(1.0 - learned.number("predicted_refined") / sized_total)
-        errors["two_clusters"] = abs(1.0 - _total(clustered(learned.cells, 2, single=True)) / sized_total)
+        errors["two_clusters"] = abs(1.0 - total_of(clustered(learned.cells, 2), nearest=True) / sized_total)
         clusters, _ = chosen_clusters(learned.cells)
-        errors["clusters"] = abs(1.0 - _total(clusters) / sized_total)
+        errors["clusters"] = abs(1.0 - total_of(clusters) / sized_total)
     rates = rates_of(learned)
     slowdown, certain = _slowdown(rates, learned.share)
     mean = total / count
     deviation = float(np.sqrt(max(learned.number("log_squares") / count - (learned.number("logs") / count) ** 2, 0.0)))
     verdict, model, why = _judged(learned, deviation, clusters, slowdown if certain else 1.0, errors)
     return TypeReport(
-        count, sized, int(learned.number("rows")), total, mean, deviation, errors, int(learned.number("points")),
-        int(learned.number("knots")), clusters, rates, slowdown, verdict, model, why,
+        round(count), round(sized), int(learned.number("rows")), total, mean, deviation, errors, int(learned.number("points")),
+        int(learned.number("knots")), clusters, rates, slowdown, verdict, model, ASKED[model], why,
     )  # fmt: skip
 
 
-def predicted(learned: SizeTime, report: TypeReport, sizes: Floats) -> Floats:
-    """Return the times (n,) of instances of sizes (n,) by the model that the report names."""
-    if report.model == "support points":
-        return np.interp(sizes, *learned.knots)
-    if report.model == "clusters":
-        centres = np.array([each.size for each in report.clusters])
-        times = np.array([each.representative_s for each in report.clusters])
-        return times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
-    return np.full(len(sizes), report.mean_s)
+def predicted(
+    learned: SizeTime, report: TypeReport, sizes: Floats, model: str | None = None, workers: float | None = None
+) -> Floats:
+    """Return the times (n,) of instances of sizes (n,), 0 where none is known, while so many workers run a task.
 
-
-def clustered(cells: Floats, k: int, *, single: bool = False) -> tuple[Cluster, ...]:
-    """Return the best k clusters of size: k-means on the cells' means, exact in one dimension. Cost O(k c^2).
-
-    Against k-means on the instances themselves only the border may move, by less than a cell.
+    Time is f(size) c(workers), c by `slowness`. f is by ``one_time`` the mean time; by ``support_points`` interpolation
+    between those as printed or, ``refined``, between the knots, constant beyond the ends; by ``clusters`` the time of the
+    instance nearest to the centroid of the cluster with the nearest one or, ``refined``, the mean of the cell nearest to it;
+    by ``rate_by_workers`` size / rate, the rate being that of all instances together (1 / mean time where no sizes were sent).
 
     Parameters
     ----------
-    single : bool
-        One instance stands for a cluster, as the paper has it.
+    model : str, optional
+        One of `MODELS`; absent: the one that the report asks for. Those of `SIZED_MODELS` need instances with a size.
+    workers : float, optional
+        From 1; absent: as many as there were when instances ended.
     """
-    n, x = cells[N], cells[SIZE] / cells[N]
-    found: list[Cluster] = []
-    for first, last in _parts(n, x, min(k, len(x)))[0]:
-        part = slice(first, last)
-        centroid = float(cells[SIZE, part].sum() / n[part].sum())
-        nearest = first + int(np.abs((cells[NEAR_SIZE, part] if single else x[part]) - centroid).argmin())
-        time = cells[NEAR_TIME, nearest] if single else cells[TIME, nearest] / n[nearest]
-        found.append(Cluster(int(n[part].sum()), centroid, float(time)))
-    return tuple(found)
+    slow = slowness(report, workers)
+    match model or report.ask:
+        case "support_points":
+            return slow * np.interp(sizes, *learned.points)
+        case "support_points refined":
+            return slow * np.interp(sizes, *learned.knots)
+        case "clusters" | "clusters refined" as asked:
+            centres = np.array([each.size for each in report.clusters])
+            times = np.array(
+                [each.nearest_s if asked == "clusters" else each.representative_s for each in report.clusters]
+            )
+            return slow * times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
+        case "rate_by_workers" if report.sized:
+            seconds_a_size = learned.number("sized_total") / float(learned.cells[SIZE].sum())
+            return slow * np.where(sizes > 0.0, sizes * seconds_a_size, report.mean_s)
+        case _:
+            return np.full(len(sizes), slow * report.mean_s)
 
 
-def chosen_clusters(cells: Floats) -> tuple[tuple[Cluster, ...], bool]:
-    """Return the fewest clusters, up to four, that hold all but a little of the squares of size; whether there are such."""
-    n, x = cells[N], cells[SIZE] / cells[N]
-    whole = float((n * (x - np.average(x, weights=n)) ** 2).sum())
-    for k in range(1, CLUSTERS_MAX + 1):
-        if _parts(n, x, min(k, len(x)))[1] <= APART * whole:
-            return clustered(cells, k), True
-    return clustered(cells, CLUSTERS_MAX), False
+def slowness(report: TypeReport, workers: float | None) -> float:
+    """Return how many times as long an instance takes while so many workers run as in the mean of those seen.
+
+    By the median rates of the buckets of running workers, linear in logs between their means, constant beyond; 1 where nobody
+    knows how many run, or where the type is not contended.
+    """
+    if workers is None or report.verdict != "contended":
+        return 1.0
+    at, logs, weights, _ = _slowness_seen(report)
+    in_the_mean = float(np.average(np.exp(logs), weights=weights))
+    now: Floats = np.interp(np.log2(np.array([workers])), at, logs)
+    return float(np.exp(now[0])) / in_the_mean
 
 
-def _parts(n: Floats, x: Floats, k: int) -> tuple[list[tuple[int, int]], float]:
-    """Return how k parts of neighbours leave the least squares within, as (first, behind the last), and these squares."""
-    m = len(x)
-    x = x - x[0]
-    counts, sums, squares = (np.append(0.0, np.cumsum(each)) for each in (n, n * x, n * x * x))
-    weight = counts[None, :] - counts[:, None]
-    cost = (
-        squares[None, :] - squares[:, None] - (sums[None, :] - sums[:, None]) ** 2 / np.where(weight > 0.0, weight, 1.0)
+def _slowness_seen(report: TypeReport) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return by bucket log2 of the mean running workers, -log of the median rate, the count and the deviation."""
+    at: Floats = np.log2(np.array([each.workers for each in report.rates]))
+    medians, deviations = (
+        np.array(each) for each in zip(*((a.quantiles[2], a.deviation) for a in report.rates), strict=True)
     )
-    cost = np.where(weight > 0.0, np.maximum(cost, 0.0), np.inf)
-    best: Floats = cost[0].copy()
-    cuts: list[Ints] = []
-    for _ in range(k - 1):
-        through = best[:, None] + cost
-        cuts.append(through.argmin(axis=0))
-        best = through.min(axis=0)
-    last = m
-    parts: list[tuple[int, int]] = []
-    for cut in reversed(cuts):
-        parts.append((int(cut[last]), last))
-        last = int(cut[last])
-    return [(0, last), *reversed(parts)], float(best[m])
+    return at, -np.log(medians), np.array([each.count for each in report.rates], np.float64), deviations
+
+
+def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | None = None) -> tuple[float, float]:
+    """Return the mean and the standard deviation of log(time / predicted) over the instances that were seen.
+
+    Of models that need sizes over the cells, at their mean sizes, of the others over all instances; given the running
+    workers of a contended type, that of the rates while so many ran. `BELIEF` counts as one more instance.
+    """
+    if model in SIZED_MODELS or (model == "rate_by_workers" and report.sized):
+        cells = learned.cells
+        n, logs, squares, rows = cells[N], cells[LOG], cells[LOG2], learned.number("sized_rows")
+        expected = np.log(predicted(learned, report, cells[SIZE] / n, model))
+    else:
+        n, logs, squares = (np.array([learned.number(name)]) for name in ("count", "logs", "log_squares"))
+        rows, expected = learned.number("rows"), np.array([np.log(report.mean_s)])
+    total = float(n.sum())
+    mean = float((logs - n * expected).sum()) / total
+    variance = float((squares - 2.0 * expected * logs + n * expected**2).sum()) / total - mean**2
+    if workers is not None and report.verdict == "contended":
+        at, slow, weights, deviations = _slowness_seen(report)
+        mean -= float(np.average(slow, weights=weights)) - float(np.log(np.average(np.exp(slow), weights=weights)))
+        variance = float(np.interp(np.log2(np.array([workers])), at, deviations)[0]) ** 2
+    return mean, float(np.sqrt((max(variance, 0.0) * rows + BELIEF**2) / (rows + 1.0)))
 
 
 def rates_of(learned: SizeTime) -> tuple[Rates, ...]:
     """Return the quantiles of the rate by running workers, where enough instances ended."""
     values, counts = learned.rates
+    workers, width = learned.workers, learned.rate_width
     found: list[Rates] = []
     for bucket, row in enumerate(counts):
         total = float(row.sum())
         if total * learned.share >= BUCKET_LEAST:
-            places = np.searchsorted(np.cumsum(row), np.array(QUANTILES) * total)
-            quantiles = tuple(values[np.minimum(places, len(values) - 1)].tolist())
-            found.append(Rates(2**bucket, 2 ** (bucket + 1) - 1, int(total), quantiles))
+            reached = np.cumsum(row)
+            asked = np.array(QUANTILES) * total
+            places = np.minimum(np.searchsorted(reached, asked), len(values) - 1)
+            within = 0.5 - (reached[places] - asked) / np.where(row[places] > 0.0, row[places], 1.0)
+            quantiles: list[float] = (
+                values[places] * 2.0 ** (within * width)
+            ).tolist()  # cells are full evenly, in logs
+            square = float(np.average(np.log(values / quantiles[2]) ** 2, weights=row))
+            found.append(
+                Rates(
+                    2**bucket,
+                    2 ** (bucket + 1) - 1,
+                    round(total),
+                    tuple(quantiles),
+                    float(workers[bucket]),
+                    square**0.5,
+                )
+            )
     return tuple(found)
 
 
@@ -215,10 +251,6 @@ def _slowdown(rates: tuple[Rates, ...], share: float) -> tuple[float, bool]:
         NOTCH * np.log(each.quantiles[3] / each.quantiles[1]) / np.sqrt(each.count * share) for each in (few, many)
     ]
     return ratio, abs(float(np.log(ratio))) > sum(notches)
-
-
-def _total(clusters: tuple[Cluster, ...]) -> float:
-    return sum(each.count * each.representative_s for each in clusters)
 
 
 def _by_size(learned: SizeTime) -> float:
@@ -287,4 +319,4 @@ def _two_humps(learned: SizeTime) -> bool:
         return False
     n, x = n[used], np.log2(values[used])
     whole = float((n * (x - np.average(x, weights=n)) ** 2).sum())
-    return _parts(n, x, 2)[1] <= 2.0 * APART * whole
+    return parts_of(n, x, 2)[1] <= 2.0 * APART * whole

@@ -17,7 +17,7 @@ from advisor.profile import layout as at
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-TYPES_MAX: Final = 256  # with models, of one run: 17 KB each; programs have some ten
+TYPES_MAX: Final = 256  # with models, of one run: 18 KB each; programs have some ten
 PENDING_MAX: Final = 32_768  # ends gathered before they are learned, for what a call of numpy costs
 NS: Final = 1e-9
 LEARNED_ALL: Final = 1_024  # instances of a type that are handed on each; then one in two, in four … stands for as many
@@ -25,14 +25,16 @@ LEARNED_ALL: Final = 1_024  # instances of a type that are handed on each; then 
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """Instances that ended, as rows for a component model.
+    """Instances that ended, as rows to learn from.
 
     Attributes
     ----------
     types : int64 array (n,)
         Numbers of the strings that name their types.
     sizes, times : float64 arrays (n,)
-        Size, 1 where none was given; seconds.
+        Size, 0 where none was given; seconds.
+    running : int64 array (n,)
+        Workers that ran a task when the instance ended, its own among them.
     counts : int64 array (n,)
         Instances that each stands for.
     """
@@ -40,6 +42,7 @@ class Instances:
     types: Ints
     sizes: Floats
     times: Floats
+    running: Ints
     counts: Ints
 
     def __len__(self) -> int:
@@ -49,7 +52,7 @@ class Instances:
     def of(self, types: list[int]) -> Instances:
         """Return those of some types."""
         kept = np.isin(self.types, types)
-        return Instances(self.types[kept], self.sizes[kept], self.times[kept], self.counts[kept])
+        return Instances(self.types[kept], self.sizes[kept], self.times[kept], self.running[kept], self.counts[kept])
 
 
 class TaskTypes:
@@ -66,12 +69,13 @@ class TaskTypes:
         """Take rows of ended instances, see `layout`, and their sizes; 0: none was given."""
         if not len(ended):
             return
-        # A size that is no number above 0 is none.
-        known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 0.0)
-        times = np.maximum(ended[:, at.ENDED_NS], 1) * NS
         stands = ended[:, at.ENDED_STANDS].astype(np.float64)
-        self._pending.append((ended[:, at.ENDED_TYPE].copy(), known, times, ended[:, at.ENDED_RUNNING].copy(), stands))
-        self._waiting += len(ended)
+        self.gather(ended[:, at.ENDED_TYPE].copy(), *_columns(ended, sizes), stands)
+
+    def gather(self, types: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats) -> None:
+        """Take instances in columns (n,), as of `SizeTime.fold`; they are learned in this order, some time later."""
+        self._pending.append((types, sizes, times, running, stands))
+        self._waiting += len(types)
         if self._waiting >= PENDING_MAX:
             self.settle()
 
@@ -96,7 +100,7 @@ class TaskTypes:
         Which ones is decided by their count in the run: the same stream gives the same rows, however it is cut. One that the
         producer chose of many (`ENDED_STANDS`) stands for all of these.
         """
-        kinds = ended[:, at.ENDED_TYPE] if len(ended) else np.zeros(0, np.int64)
+        kinds = ended[:, at.ENDED_TYPE]
         taken = np.zeros(len(ended), np.bool_)
         stands = np.ones(len(ended), np.int64)
         for number, rows in _by_type(kinds):
@@ -107,11 +111,9 @@ class TaskTypes:
             places = before + np.arange(len(rows))
             stands[rows] = 2 ** np.maximum(np.log2(np.maximum(places / LEARNED_ALL, 1.0)).astype(np.int64), 0)
             taken[rows] = places % stands[rows] == 0
-        known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 1.0)
-        times = np.maximum(ended[:, at.ENDED_NS], 1) * NS if len(ended) else np.zeros(0)
-        if len(ended):
-            stands = np.minimum(stands * ended[:, at.ENDED_STANDS], limits.COUNT_MAX)
-        return Instances(kinds[taken], known[taken], times[taken], stands[taken])
+        stands = np.minimum(stands * ended[:, at.ENDED_STANDS], limits.COUNT_MAX)
+        sizes, times, running = _columns(ended, sizes)
+        return Instances(kinds[taken], sizes[taken], times[taken], running[taken], stands[taken])
 
     def reports(self, name: Callable[[int], str]) -> dict[str, TypeReport]:
         """Return what is known of each type, by its name, the one with most time first."""
@@ -143,10 +145,18 @@ class TaskTypes:
     def take(self, header: dict[str, Any], words: Floats) -> None:
         """Take back what `to_words` gave."""
         width = header.get("words", WORDS_BEFORE)
-        records, made = words.reshape(len(header["types"]), width), SizeTime if width == WORDS else SizeTime.upgraded
-        self.models = {int(number): made(records[row].copy()) for row, number in enumerate(header["types"])}
+        records = words.reshape(len(header["types"]), width)
+        self.models = {
+            int(number): SizeTime.upgraded(records[row].copy()) for row, number in enumerate(header["types"])
+        }
         self.ended = {int(number): int(count) for number, count in header["ended"]}
         self.beyond = int(header["beyond"])
+
+
+def _columns(ended: Ints, sizes: Floats) -> tuple[Floats, Floats, Ints]:
+    """Return sizes, 0 where one is no number above 0, seconds, and running workers of rows of ended instances."""
+    known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 0.0)
+    return known, np.maximum(ended[:, at.ENDED_NS], 1) * NS, ended[:, at.ENDED_RUNNING].copy()
 
 
 def _by_type(types: Ints) -> list[tuple[int, Ints]]:

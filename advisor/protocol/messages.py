@@ -355,6 +355,7 @@ METHODS: Mapping[str, Method] = {
             "dimensions": f.integer(1, limits.DIMENSIONS_MAX),
             "machine": f.name,
             "measure": f.one_of(TIME, *MEASURES),
+            "active_cores": f.number,
         },
         positional=3, rule=_one_length,
     ),

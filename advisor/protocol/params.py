@@ -125,6 +125,7 @@ class Predict:
     dimensions: int = 1
     machine: str | None = None
     measure: str = TIME
+    active_cores: float | None = None
 
     @property
     def asked(self) -> float | list[float] | list[list[float]]:

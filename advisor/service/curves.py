@@ -31,7 +31,6 @@ def asked(advisor: Advisor, params: Curves) -> Follower:
     UnknownComponent
         When it names a component that nobody knows, and does not watch: who watches may be early.
     """
-    advisor.flush()
     if not params.watch:
         for name in params.components or ():
             advisor.components.slot(name)

@@ -136,12 +136,12 @@ class HubCollector(Collector):
             yield GaugeMetricFamily(name, about, value=held[key])
 
     def _model_memory(self) -> Iterator[Metric]:
-        supports = self._hub.engine.advisor.components.learners
+        learners = self._hub.engine.advisor.components.learners
         yield GaugeMetricFamily(
-            "advisor_model_memory_bytes", "Bytes that support points may take", value=supports.memory_bytes
+            "advisor_model_memory_bytes", "Bytes that learners may take", value=learners.memory_bytes
         )
         yield GaugeMetricFamily(
-            "advisor_model_memory_used_bytes", "Bytes that support points take", value=supports.used_bytes
+            "advisor_model_memory_used_bytes", "Bytes that learners take", value=learners.used_bytes
         )
 
     def _ledger(self) -> Iterator[Metric]:

@@ -66,6 +66,7 @@ def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str,
         model=params.model,
         machine=params.machine,
         measure=params.measure,
+        active_cores=params.active_cores,
     ).as_dict()
 
 

@@ -7,7 +7,6 @@ import gc
 import logging
 import signal
 import socket
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

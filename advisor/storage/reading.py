@@ -105,8 +105,8 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         documents,
         journal=journal,
     )
-    # Slots of the tables of profiles and programs are no components.
-    others = ("profile-", "program-")
+    # Slots of the tables of profiles, programs and task types are no components.
+    others = ("profile-", "program-", "tasktype-")
     lost = {slot for table, slots in findings.slots.items() if not table.startswith(others) for slot in slots}
     damage = Damage(
         tuple(names[slot] for slot in sorted(lost) if slot in names), findings.producers, tuple(findings.parts)

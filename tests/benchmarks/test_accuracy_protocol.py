@@ -6,8 +6,10 @@ import itertools
 import math
 from pathlib import Path
 
+import accuracy_decisions as decisions
 import accuracy_peers as peers
 import accuracy_protocol as protocol
+import accuracy_report as report
 import numpy as np
 import pytest
 
@@ -185,6 +187,18 @@ def test_coverage_and_width_in_hindsight(tmp_path: Path) -> None:
     assert scores.width == [pytest.approx(25 / 45)]
 
 
+def test_rows_far_off_are_counted_and_told_of_all_rows_and_the_mean_beside_the_median(tmp_path: Path) -> None:
+    text = "".join(f"{name},{k},1,{t}\n" for name, t in (("a", 1), ("b", 10), ("c", 10)) for k in range(12))
+    table = table_of(tmp_path, "component,x,p,t\n" + text)
+    scores = protocol.judge(Told((3.5, None, None)), table, "prequential", 0)
+    assert scores.far == [7, 0, 0]
+    figures = report.figures([scores])
+    assert figures.far == pytest.approx(100 / 3)
+    assert (figures.error, figures.error_mean) == (pytest.approx(65.0), pytest.approx((250 + 65 + 65) / 3))
+    assert protocol.judge(Told((3.0, None, None)), table, "prequential", 0).far == [0, 0, 0]
+    assert protocol.judge(Told((None, None, None)), table, "prequential", 0).far == [7, 7, 7]
+
+
 def test_exact_answers_have_no_relative_width(tmp_path: Path) -> None:
     table = grid(tmp_path, [1, 2], [1, 2, 3, 4, 5])
     scores = protocol.scored(table, [(row, (t, t, t)) for row, t in enumerate(table.t.tolist())])
@@ -196,6 +210,93 @@ def test_exact_answers_have_no_relative_width(tmp_path: Path) -> None:
 def test_geometric_mean() -> None:
     assert protocol.geometric_mean([1.0, 4.0, 16.0]) == pytest.approx(4.0)
     assert math.isnan(protocol.geometric_mean([]))
+
+
+# -- decisions ------------------------------------------------------------------------------------------------------------
+
+
+class Curve:
+    """Predicts a time for each core count, whatever the predictor, and chooses what it is told to."""
+
+    def __init__(self, times: dict[float, float | None], chosen: int | None = None) -> None:
+        self.times = times
+        self.chosen = chosen
+        self.learned = 0
+        self.choices: list[tuple[float, int, int]] = []
+
+    def predict(self, component: str, x: float, p: float) -> protocol.Answer:
+        return self.times[p], None, None
+
+    def learn(self, component: str, x: float, p: float, t: float) -> None:
+        self.learned += 1
+
+    def choose(self, component: str, x: float, cores_max: int) -> int | None:
+        self.choices.append((x, cores_max, self.learned))
+        return self.chosen
+
+
+def measured(folder: Path) -> protocol.Table:
+    """Return twelve rows: x = 1 at 1, 4 and 8 cores with mean times 6, 3 and 4, and x = 2 at a single count."""
+    times = {1: (5, 7, 6), 4: (2, 4, 3), 8: (4, 4, 4)}
+    lines = [f"a,1,{p},{t}" for p, values in times.items() for t in values] + ["a,2,4,9"] * 3
+    return table_of(folder, "component,x,p,t\n" + "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("times", "regret"),
+    [
+        ({1: 3.0, 4: 2.0, 8: 2.5}, 0.0),
+        ({1: 3.0, 4: 2.0, 8: 1.9}, 1 / 3),
+        ({1: 1.0, 4: 1.0, 8: 1.0}, 1.0),  # the fewest cores of equals
+        ({1: None, 4: math.nan, 8: 9.0}, 1 / 3),
+        ({1: None, 4: None, 8: math.inf}, 1.0),  # no answer at all: the slowest
+    ],
+)
+def test_regret_of_the_best_predicted_count(tmp_path: Path, times: dict[float, float | None], regret: float) -> None:
+    found = decisions.judge_decisions(Curve(times), measured(tmp_path), 0)
+    assert found.regret[decisions.BEST] == [[pytest.approx(regret)], [], []]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "regret", "cores"),
+    [(1, 1.0, 1 / 4), (4, 0.0, 1), (5, 0.0, 1), (6, 1 / 3, 2), (2, 1.0, 1 / 4), (99, 1 / 3, 2), (None, 1.0, 1 / 4)],
+)
+def test_a_choice_is_judged_at_the_measured_count_nearest_by_ratio(
+    tmp_path: Path, chosen: int | None, regret: float, cores: float
+) -> None:
+    curve = Curve({1: 1.0, 4: 1.0, 8: 1.0}, chosen)
+    found = decisions.judge_decisions(curve, measured(tmp_path), 0)
+    assert curve.choices == [(1.0, 8, 10)]
+    assert found.regret[decisions.CHOOSE][0] == [pytest.approx(regret)]
+    (row,) = decisions.summed([found])[decisions.CHOOSE]
+    assert (row.median, row.mean) == (pytest.approx(100 * regret), pytest.approx(100 * regret))
+    assert (row.cores, row.components) == (pytest.approx(cores), 1)
+
+
+def test_each_stage_learns_only_its_rows_and_only_components_that_have_them(tmp_path: Path) -> None:
+    long = "".join(f"long,1,{1 + k % 2},{1 + k % 2}\n" for k in range(31))
+    short = "".join(f"short,1,{1 + k % 2},{1 + k % 2}\n" for k in range(29))
+    single = "".join(f"single,{k},2,1\n" for k in range(40))
+    table = table_of(tmp_path, "component,x,p,t\n" + long + short + single)
+    curve = Curve({1.0: 1.0, 2.0: 2.0}, 1)
+    found = decisions.judge_decisions(curve, table, 0)
+    assert [len(stage) for stage in found.regret[decisions.BEST]] == [2, 1, 0]
+    assert [learned for _, _, learned in curve.choices] == [10, 30, 40]
+    alone = table_of(tmp_path, "component,x,p,t\n" + single, "alone")
+    assert decisions.decidable(table)
+    assert not decisions.decidable(alone)
+
+
+def test_points_above_the_better_simple_learner(capsys: pytest.CaptureFixture[str]) -> None:
+    def row(median: float, mean: float) -> dict[str, list[decisions.Regret]]:
+        return {decisions.BEST: [decisions.Regret(median, mean, 1.0, 3)]}
+
+    decisions.print_decisions(
+        ["made"],
+        {("advisor", "made"): row(5, 6), ("log_quadratic", "made"): row(4, 9), ("nearest_cell", "made"): row(7, 8)},
+    )
+    last = capsys.readouterr().out.splitlines()[-1].split()
+    assert last == ["advisor", "+1.00", "-2.00"]
 
 
 # -- peers ----------------------------------------------------------------------------------------------------------------
@@ -270,6 +371,9 @@ def test_ours_learns_and_answers_with_an_interval() -> None:
     for x in (10.0, 20.0, 40.0, 80.0):
         for p in (1.0, 2.0, 4.0):
             learner.learn("a", x, p, x * (0.1 + 0.9 / p))
+    assert peers.Ours().choose("a", 30.0, 4) is None
+    assert isinstance(learner, peers.Ours)
+    assert learner.choose("a", 30.0, 4) in (3, 4)
     t, low, high = learner.predict("a", 30.0, 2.0)
     assert t is not None
     assert low is not None

@@ -34,6 +34,7 @@ def test_a_service_is_asked_for_its_runs(tmp_path: Path, capsys: pytest.CaptureF
         shown = call(*at, "--producer", "mine", "--picture", str(tmp_path / "p.svg"))  # with what waits
         assert "solve task (task)" in shown
         assert "14 tasks" in shown
+        assert "ask for" in shown
         assert (tmp_path / "p.svg").exists()
         (whole,) = json.loads(call(*at, "--producer", "mine", "--json"))["profiles"]
         assert whole["profile"]["measures"]["ends"] == 14

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.task_events import EventWriter, Kind
-from advisor.models.size_time import ABOVE, BELOW, CELLS, POINTS, WORDS, WORDS_BEFORE, SizeTime
+from advisor.models.size_time import ABOVE, BELOW, BUCKETS, CELLS, NEAR_SIZE, POINTS, WORDS, WORDS_BEFORE, SizeTime
 from advisor.models.type_verdict import VERDICTS, report_of
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
@@ -63,7 +63,79 @@ def test_cuts_do_not_matter(seed, cuts, spread, stands_most):
         plain = fresh()
         plain.fold(*columns[:3])
         assert plain.words.tobytes() == whole.words.tobytes()
-        assert SizeTime.upgraded(whole.words[:WORDS_BEFORE]).words.tobytes() == whole.words.tobytes()
+        for words in (WORDS_BEFORE, WORDS_BEFORE + 2):  # records of the versions before
+            upgraded = SizeTime.upgraded(whole.words[:words])
+            assert upgraded.words[:-BUCKETS].tobytes() == whole.words[:-BUCKETS].tobytes()
+            here = whole.workers > 0.0  # means of running workers are guessed within their buckets
+            assert ((upgraded.workers > 0.0) == here).all()
+            assert (np.abs(np.log2(upgraded.workers[here] / whole.workers[here])) < 1.0).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 200), st.sampled_from([0.0, 0.3, 3.0, 12.0]))
+def test_a_merge_of_parts_is_the_whole(seed, cut, spread):
+    """Counts are exact, sums to rounding, cells and rates those of the whole; the parts are read only."""
+    columns = instances(seed, 200, spread)
+    columns[0][cut:] *= 2.0 ** (seed % 7)  # the ranges of the parts differ
+    whole, first, second = fresh(), fresh(), fresh()
+    whole.fold(*columns)
+    first.fold(*(column[:cut] for column in columns))
+    second.fold(*(column[cut:] for column in columns))
+    before = second.words.tobytes()
+    first.merge(second)
+    assert second.words.tobytes() == before
+    for name in ("count", "rows", "sized", "sized_rows", "first", "second", "size_low", "size_high"):
+        assert first.number(name) == whole.number(name), name
+    for name in ("total", "logs", "log_squares", "sized_total"):
+        assert first.number(name) == pytest.approx(whole.number(name), rel=1e-12), name
+    assert first.part("rate_range").tolist() == whole.part("rate_range").tolist()
+    assert first.part("range").tolist() == whole.part("range").tolist()
+    assert first.rates[1].tolist() == whole.rates[1].tolist()
+    assert first.workers == pytest.approx(whole.workers)
+    np.testing.assert_allclose(first.cells[:5], whole.cells[:5], rtol=1e-12)
+    assert (np.isin(first.cells[NEAR_SIZE], columns[0])).all()
+    for sizes in (first.points[0], first.knots[0]):
+        assert (np.diff(sizes) > 0.0).all()
+    assert first.number("points") <= POINTS
+    report, of_whole = report_of(first), report_of(whole)
+    assert (report.verdict, report.clusters and len(report.clusters)) == (
+        of_whole.verdict, of_whole.clusters and len(of_whole.clusters),
+    )  # fmt: skip
+    first.fold(*columns)  # and it learns on
+    assert first.number("rows") == 400
+    assert np.isfinite(first.words).all()
+
+
+def test_merging_with_nothing_changes_nothing():
+    made, empty = fresh(), fresh()
+    made.fold(*instances(3, 100, 1.0))
+    before = made.words.tobytes()
+    made.merge(empty)
+    assert made.words.tobytes() == before
+    empty.merge(made)
+    assert empty.words.tobytes() == before
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 40))
+def test_what_is_kept_has_its_share_of_the_weight(seed, n, halvings):
+    keep = 0.5**halvings  # exact: which cell is nearest to a centroid is no matter of rounding
+    made = fresh()
+    made.fold(*instances(seed, n, 1.0))
+    report = report_of(made)
+    shares = {name: made.number(name) * keep for name in ("count", "total", "sized", "sized_total")}
+    made.forget(keep)
+    for name, expected in shares.items():
+        assert made.number(name) == pytest.approx(expected)
+    after = report_of(made)
+    assert after.mean_s == pytest.approx(report.mean_s)
+    assert after.deviation == pytest.approx(report.deviation, abs=1e-6)
+    assert [each.representative_s for each in after.clusters] == pytest.approx(
+        [each.representative_s for each in report.clusters]
+    )
+    made.fold(*instances(seed + 1, 100, 1.0))  # it learns on, and knots are made anew
+    assert np.isfinite(made.words).all()
+    assert made.number("refreeze_at") > made.number("sized_rows") or not made.number("sized_rows")
 
 
 def test_a_sample_tells_in_the_mean_what_all_instances_do():

@@ -139,6 +139,15 @@ def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None
     made.observe_run("law", transform="2^n", **run(5.0, 1))  # even its transformation is forgotten
 
 
+def test_a_refused_first_run_leaves_nothing_to_store() -> None:
+    engine = Engine()
+    with pytest.raises(InvalidValue):
+        engine.observe_run({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"})
+    assert engine.snapshot().empty
+    engine.observe_run({"program": "law", **run(100.0, 4)})
+    assert [pages.table for pages in engine.snapshot().tables] == ["program-0"]
+
+
 def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("law", "other"):

@@ -147,6 +147,24 @@ async def test_task_types_outlive_the_service(tmp_path: Path) -> None:
         assert before["merge"]["verdict"] == "input-dependent"
         found = await peer.call("predict", "merge", 2000.0, 1)
         assert found["elapsed_s"] == pytest.approx(2e-6, rel=0.05)
+        assert before["merge"]["ask"] == "support_points refined"
+        asked = {
+            "component": "merge",
+            "predictor": [2000.0, 8000.0],
+            "model": before["merge"]["ask"],
+            "active_cores": 3,
+        }
+        by_name = await peer.call("predict", asked)
+        assert by_name["elapsed_s"] == pytest.approx([2e-6, 4e-6], rel=0.05)
+        assert by_name["extrapolates"] == [0.0, 1.0]
+        assert (await peer.call("status", {}))["task_types"] == [{"task_type": "merge", "instances": 40, "sized": 40}]
+        await peer.call("observe", "row", 1.0, 1, 1.0)
+        await refused("not_enough_data", peer.call("predict", asked | {"component": "row"}))
+        await refused("unknown_component", peer.call("predict", asked | {"component": "nobody"}))
     async with running(tmp_path, state=state) as live:
         peer = await live.peer()
         assert (await peer.call("profile", {"producer": "p"}))["profile"]["types"] == before
+        assert await peer.call("predict", asked) == by_name
+        async with AsyncClient(str(tmp_path / "s")) as client:
+            again = await client.predict("merge", [2000.0, 8000.0], model=before["merge"]["ask"], active_cores=3)
+            assert list(again.elapsed_s) == by_name["elapsed_s"]

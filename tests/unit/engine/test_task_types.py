@@ -1,0 +1,452 @@
+"""Models of task types answer by name: equal to the offline computation on the same instances, over all runs, kept like any
+other state."""
+
+from __future__ import annotations
+
+import struct
+from copy import deepcopy
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import task_mixes
+from stored import Stored
+
+from advisor import Advisor
+from advisor.domain import limits
+from advisor.domain.task_events import EventWriter, Kind
+from advisor.engine.engine import Engine
+from advisor.engine.task_types import LAYOUT, TYPES_MAX, TaskTypeModels
+from advisor.errors import InvalidValue, NotEnoughData, StateDamaged, StateTooNew, UnknownComponent
+from advisor.models.size_time import ABOVE, BELOW
+from advisor.models.type_verdict import MODELS, SIZED_MODELS
+
+
+def taught(mix: task_mixes.Mix, name: str = "a", cuts: int = 1, into: Advisor | None = None) -> Advisor:
+    """Return an advisor that learned a mix in so many calls."""
+    made = into or Advisor()
+    for start, stop in pairwise(np.linspace(0, len(mix.sizes), cuts + 1).astype(int)):
+        made.observe_instances(
+            types=[name], index=np.zeros(stop - start, np.int64), elapsed_s=mix.times[start:stop],
+            size=mix.sizes[start:stop], active_cores=mix.running[start:stop],
+        )  # fmt: skip
+    return made
+
+
+def few_sizes(sizes: list[float], n: int = 600, power: float = 1.0) -> task_mixes.Mix:
+    """Return instances of few sizes, each in a cell of its own, with times that grow with a power and spread by 20 %."""
+    random = np.random.default_rng(11)
+    drawn = random.choice(sizes, n)
+    return task_mixes.Mix(drawn, 1e-9 * drawn**power * random.lognormal(0.0, 0.2, n), random.integers(1, 9, n))
+
+
+# -- equal to offline -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mix", [task_mixes.forces(3_000), task_mixes.merges(runs=2)], ids=["forces", "merges"])
+def test_support_points_as_printed_are_those_of_the_paper(mix: task_mixes.Mix) -> None:
+    points: dict[float, float] = {}
+    for size, time in zip(mix.sizes.tolist(), mix.times.tolist(), strict=True):
+        if not points or size < BELOW * min(points) or size > ABOVE * max(points):
+            points[size] = time
+    known = sorted(points)
+    asked = np.concatenate([np.geomspace(known[0] / 2, known[-1] * 2, 50), known])
+    offline = np.interp(asked, known, [points[each] for each in known])
+    advisor = taught(mix, cuts=7)
+    found = advisor.predict("a", predictor=asked, model="support_points")
+    np.testing.assert_allclose(found.elapsed_s, offline, rtol=1e-12)
+    assert found.model == "support_points"
+    one = advisor.predict("a", predictor=float(asked[3]), model="support_points")
+    assert isinstance(one.elapsed_s, float)
+    assert one.elapsed_s == found.elapsed_s[3]
+
+
+def test_refined_support_points_are_means_where_sizes_recur() -> None:
+    sizes = [100.0, 300.0, 1000.0, 2500.0]
+    mix = few_sizes(sizes, 999, 2.0)
+    advisor = taught(mix)
+    assert advisor.task_type("a").knots == len(sizes)
+    for size in sizes:
+        found = advisor.predict("a", predictor=size, model="support_points refined")
+        assert found.elapsed_s == pytest.approx(mix.times[mix.sizes == size].mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [[100.0, 120.0, 150.0, 4000.0, 5000.0], [10.0, 20000.0, 26000.0, 80000.0, 95000.0]])
+def test_clusters_are_those_of_k_means_with_the_instance_nearest_to_the_centroid(sizes: list[float]) -> None:
+    mix = few_sizes(sizes)
+    advisor = taught(mix, cuts=3)
+    k = len(advisor.task_type("a").clusters)
+    assert k == (2 if sizes[0] > 50.0 else 3)
+    offline = k_means(mix.sizes, k)
+    for members in offline:
+        centroid = mix.sizes[members].mean()
+        gaps = np.abs(mix.sizes[members] - centroid)
+        nearest = members[np.flatnonzero(gaps == gaps.min())[0]]  # the first of those equally near
+        mean = mix.times[mix.sizes == mix.sizes[nearest]].mean()
+        for size in np.unique(mix.sizes[members]):
+            assert advisor.predict("a", predictor=size, model="clusters").elapsed_s == mix.times[nearest]
+            found = advisor.predict("a", predictor=size, model="clusters refined").elapsed_s
+            assert found == pytest.approx(mean, rel=1e-12)
+
+
+def k_means(sizes: np.ndarray, k: int) -> list[np.ndarray]:
+    """Return the rows of each of the best k clusters: exact, by every border between the different sizes."""
+    different = np.unique(sizes)
+
+    def best(first: int, parts: int) -> tuple[float, list[int]]:
+        inside = [(sizes >= different[first]) & (sizes <= different[last]) for last in range(first, len(different))]
+        squares = [float(((sizes[rows] - sizes[rows].mean()) ** 2).sum()) for rows in inside]
+        if parts == 1:
+            return squares[-1], [len(different)]
+        found = []
+        for last in range(first, len(different) - parts + 1):
+            cost, rest = best(last + 1, parts - 1)
+            found.append((squares[last - first] + cost, [last + 1, *rest]))
+        return min(found)
+
+    edges = [0, *best(0, k)[1]]
+    return [np.flatnonzero(np.isin(sizes, different[a:b])) for a, b in pairwise(edges)]
+
+
+def test_one_time_is_the_mean() -> None:
+    mix = task_mixes.regular(500)
+    found = taught(mix, cuts=5).predict("a", predictor=[0.0, 1.0, 1e9], model="one_time")
+    np.testing.assert_allclose(found.elapsed_s, np.full(3, mix.times.mean()), rtol=1e-12)
+    assert found.observations == 500
+    assert found.extrapolates.tolist() == [0.0] * 3
+
+
+# -- running workers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sized", [True, False])
+@pytest.mark.parametrize("model", ["rate_by_workers", "one_time", "support_points refined", "clusters"])
+def test_a_contended_type_follows_its_rate_by_running_workers(model: str, sized: bool) -> None:
+    mix = task_mixes.contended()
+    if not sized:
+        mix = task_mixes.Mix(np.zeros(len(mix.sizes)), mix.times, mix.running)
+    advisor = taught(mix, cuts=4)
+    report = advisor.task_type("a")
+    assert (report.verdict, report.ask) == ("contended", "rate_by_workers")
+    if model in SIZED_MODELS and not sized:
+        with pytest.raises(NotEnoughData, match="size"):
+            advisor.predict("a", predictor=1e6, model=model)
+        return
+    size = 1e6 if sized else 0.0
+    # The instance that stands for a cluster is one measurement: its own running workers stay in it.
+    level = (
+        1.0 if model != "clusters" else advisor.predict("a", predictor=size, model=model).elapsed_s / mix.times.mean()
+    )
+    for workers in (1, 2, 4, 8):
+        found = advisor.predict("a", predictor=size, model=model, active_cores=workers)
+        there = mix.running == workers
+        offline = np.median(mix.times[there])
+        assert found.elapsed_s / level == pytest.approx(offline, rel=0.04)
+        if model == "rate_by_workers":
+            held = (found.low_s <= mix.times[there]) & (mix.times[there] <= found.high_s)
+            assert 0.84 < held.mean() < 0.97
+    rates = {each.workers_low: each.quantiles[2] for each in report.rates}
+    one, eight = (advisor.predict("a", predictor=size, model=model, active_cores=w).elapsed_s for w in (1, 8))
+    assert eight / one == pytest.approx(rates[1] / rates[8], rel=1e-9)
+    curve = [
+        advisor.predict("a", predictor=size, model=model, active_cores=w).elapsed_s for w in (1, 2, 3, 4, 5, 6, 7, 8)
+    ]
+    assert (np.diff(curve) > 0.0).all()
+    far = advisor.predict("a", predictor=size, model=model, active_cores=64)
+    assert far.elapsed_s == eight
+    assert far.extrapolates > 2.0
+    alone = advisor.predict("a", predictor=size, model=model)
+    assert any("active_cores" in note for note in alone.notes)
+    assert alone.high_s / alone.low_s > 1.5 * far.high_s / far.low_s  # what workers explain is not noise
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_running_workers_change_nothing_where_a_type_is_not_contended(model: str) -> None:
+    advisor = taught(task_mixes.forces(2_000))
+    alone = advisor.predict("a", predictor=5e6, model=model)
+    beside = advisor.predict("a", predictor=5e6, model=model, active_cores=8)
+    assert (alone.elapsed_s, alone.low_s, alone.high_s) == (beside.elapsed_s, beside.low_s, beside.high_s)
+    assert "active_cores changes nothing: the type is not contended" in beside.notes
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.99])
+@pytest.mark.parametrize("name", ["forces", "sorts", "contended"])
+def test_intervals_hold_their_share_of_fresh_instances(name: str, level: float) -> None:
+    make = getattr(task_mixes, name)
+    advisor, fresh = taught(make(seed=21)), make(seed=22)
+    model = advisor.task_type("a").ask
+    workers = np.unique(fresh.running) if name == "contended" else [1]
+    held = []
+    for each in workers:
+        rows = fresh.running == each if name == "contended" else np.ones(len(fresh.sizes), np.bool_)
+        active = float(each) if name == "contended" else None
+        found = advisor.predict("a", predictor=fresh.sizes[rows], model=model, active_cores=active, level=level)
+        held.append((found.low_s <= fresh.times[rows]) & (fresh.times[rows] <= found.high_s))
+    assert np.concatenate(held).mean() == pytest.approx(level, abs=0.07)
+
+
+# -- what stands around them ----------------------------------------------------------------------------------------------
+
+
+def test_the_report_says_what_to_ask_for_and_other_answers_say_so_too() -> None:
+    for mix, ask in (
+        (task_mixes.regular(), "one_time"),
+        (task_mixes.forces(2_000), "support_points refined"),
+        (task_mixes.sorts(runs=2), "clusters refined"),
+        (task_mixes.contended(), "rate_by_workers"),
+    ):
+        advisor = taught(mix)
+        report = advisor.task_type("a")
+        assert report.ask == ask == report.as_dict()["ask"]
+        assert not any("ask for" in note for note in advisor.predict("a", predictor=1e6, model=ask).notes)
+        other = "clusters" if ask != "clusters" else "one_time"
+        assert (
+            f"{report.verdict}: its instances ask for {ask}" in advisor.predict("a", predictor=1e6, model=other).notes
+        )
+
+
+def test_instances_also_teach_the_component() -> None:
+    mix = task_mixes.forces(500)
+    advisor = taught(mix)
+    (row,) = advisor.status()["components"]
+    assert (row["component"], row["rows"]) == ("a", 500)
+    assert advisor.status()["task_types"] == [{"task_type": "a", "instances": 500, "sized": 500}]
+    assert advisor.predict("a", predictor=1e7).elapsed_s == pytest.approx(
+        advisor.predict("a", predictor=1e7, model="support_points refined").elapsed_s, rel=0.1
+    )
+
+
+def test_a_bad_row_teaches_nothing_and_is_refused_alone() -> None:
+    advisor = Advisor()
+    times = [1.0, np.nan, -1.0, 2.0, 1e10, 3.0]
+    receipt = advisor.observe_instances(
+        types=["a", "b\n"],
+        index=[0, 0, 0, 0, 0, 1],
+        elapsed_s=times,
+        size=[np.nan, 1, 1, -5.0, 1, 1],
+        count=[2, 1, 1, 1, 1, 1],
+    )
+    assert (receipt.accepted, sum(receipt.refused.by_code.values())) == (2, 4)
+    assert advisor.status()["task_types"] == [{"task_type": "a", "instances": 3, "sized": 0}]
+    assert advisor.predict("a", model="one_time").elapsed_s == pytest.approx(4.0 / 3.0)
+    for bad in (np.nan, -1.0, np.inf, 2.0 * limits.CORES_MAX):
+        with pytest.raises(InvalidValue, match="active_cores"):
+            advisor.observe_instances(types=["a"], index=[0], elapsed_s=[1.0], active_cores=[bad])
+    with pytest.raises(InvalidValue, match="size"):
+        advisor.observe_instances(types=["a"], index=[0, 0], elapsed_s=[1.0, 1.0], size=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "field"),
+    [
+        ({"component": "nobody"}, UnknownComponent, None),
+        ({"component": "rows"}, NotEnoughData, "component"),
+        ({"cores": 2}, InvalidValue, "cores"),
+        ({"machine": "m"}, InvalidValue, "machine"),
+        ({"measure": "peak_bytes"}, InvalidValue, "measure"),
+        ({"predictor": -1.0}, InvalidValue, "predictor"),
+        ({"predictor": np.nan}, InvalidValue, "predictor"),
+        ({"active_cores": -1.0}, InvalidValue, "active_cores"),
+        ({"active_cores": "2"}, InvalidValue, "active_cores"),
+        ({"active_cores": True}, InvalidValue, "active_cores"),
+        ({"model": None, "active_cores": 2}, InvalidValue, "active_cores"),
+        ({"model": "mixture", "active_cores": 2}, InvalidValue, "active_cores"),
+        ({"level": 2.0}, InvalidValue, "level"),
+    ],
+)  # fmt: skip
+def test_wrong_questions_are_refused_with_words(asked: dict, error: type[Exception], field: str | None) -> None:
+    advisor = taught(few_sizes([10.0, 20.0]))
+    advisor.observe("rows", elapsed_s=1.0)
+    given = {"component": "a", "predictor": 10.0, "model": "support_points"} | asked
+    with pytest.raises(error) as caught:
+        advisor.predict(given.pop("component"), **given)
+    assert field is None or caught.value.field == field
+
+
+def test_few_instances_are_answered_with_wide_intervals() -> None:
+    advisor = Advisor()
+    advisor.observe_instances(types=["a"], index=[0], elapsed_s=[2.0], size=[8.0])
+    for model in MODELS:
+        found = advisor.predict("a", predictor=8.0, model=model)
+        assert found.elapsed_s == pytest.approx(2.0)
+        assert found.low_s < 1.6
+        assert found.high_s > 2.5
+    far = advisor.predict("a", predictor=[0.0, 4.0, 8.0, 32.0], model="support_points")
+    assert far.extrapolates.tolist() == [63.0, 1.0, 0.0, 2.0]
+
+
+def test_task_events_teach_with_the_workers_that_ran() -> None:
+    engine, truth = Engine(), {}
+    out, time = EventWriter(), 0
+    size = struct.unpack("<q", struct.pack("<d", 1000.0))[0]
+    for number in range(1, 401):
+        together = 1 + number % 2
+        if together == 2:  # another worker is busy before and after
+            out.add(time, Kind.BEGIN, instance=1000 + number, type="other", thread=1)
+        out.add(time + 1, Kind.BEGIN, instance=number, type="kernel")
+        out.add(time + 1, Kind.SIZE, instance=number, other=size)
+        ran = 1_000_000 * together + number
+        time += 1 + ran
+        out.add(time, Kind.END, instance=number)
+        truth.setdefault(together, []).append(ran * 1e-9)
+        time += 1
+        if together == 2:
+            out.add(time, Kind.END, instance=1000 + number, thread=1)
+    events = replace(out.batch(), ended=True)
+    answer = engine.events_batch("p", bytes(16), 1, events)
+    assert answer["accepted"] == len(events.records)
+    advisor = engine.advisor
+    (ran,) = engine.profiles.runs.values()
+    of_run, of_all = ran.profiler.types.reports(ran.profiler.name)["kernel"], advisor.task_type("kernel")
+    assert (of_run.errors, of_run.rates, of_run.why) == (of_all.errors, of_all.rates, of_all.why)
+    assert advisor.task_type("kernel").verdict == "contended"
+    for workers, times in truth.items():
+        found = advisor.predict("kernel", predictor=1000.0, model="rate_by_workers", active_cores=workers)
+        assert found.elapsed_s == pytest.approx(np.mean(times), rel=0.05)
+    assert engine.events_batch("p", bytes(16), 1, events)["replayed"]
+    assert advisor.task_type("kernel").count == 400
+
+
+# -- state ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
+    sizes = set()
+    advisor = Advisor()
+    for seed in range(4):
+        taught(task_mixes.forces(1_000, seed=seed), into=advisor)
+        sizes.add(advisor.task_types.bytes)
+        assert len(advisor.task_types.records()[0]) == advisor.task_types.bytes
+    assert len(sizes) == 1
+    assert sizes.pop() < 18_500
+    taught(task_mixes.contended(400), "b", into=advisor)
+    data = advisor.to_bytes()
+    again = Advisor.from_bytes(data)
+    assert again.to_bytes() == data
+    for name in ("a", "b"):
+        assert again.task_type(name) == advisor.task_type(name)
+    asked = {"predictor": 3e6, "model": "support_points", "active_cores": 4}
+    assert again.predict("a", **asked) == advisor.predict("a", **asked)
+    with pytest.raises(StateDamaged):
+        Advisor.from_bytes(data[:-1000] + data[-900:])
+
+
+@pytest.mark.parametrize("cuts", [1, 3, 50])
+def test_bytes_do_not_depend_on_cuts_nor_on_questions(cuts: int) -> None:
+    mix = task_mixes.contended(1_500)
+    whole, parts = taught(mix), Advisor()
+    for start, stop in pairwise(np.linspace(0, 1_500, cuts + 1).astype(int)):
+        part = task_mixes.Mix(*(column[start:stop] for column in (mix.sizes, mix.times, mix.running)))
+        taught(part, into=parts)
+        parts.predict("a", predictor=1e6, model="clusters", active_cores=2)
+    assert parts.task_types.records() == whole.task_types.records()
+
+
+def test_snapshots_hold_what_changed_and_restore_it() -> None:
+    engine, stored = Engine(), Stored()
+    for name in ("a", "b"):
+        taught(task_mixes.forces(300), name, into=engine.advisor)
+    first = engine.snapshot()
+    assert {pages.table for pages in first.tables if pages.table.startswith("task")} == {"tasktype-0", "tasktype-1"}
+    stored.commit(first)
+    assert Engine.restore(stored.snapshot()).advisor.to_bytes() == engine.advisor.to_bytes()
+    assert engine.snapshot().empty
+    engine.mark_changed(first)
+    assert {pages.table for pages in engine.snapshot().tables} >= {"tasktype-0", "tasktype-1"}
+    taught(task_mixes.Mix(np.array([2e6]), np.array([1e-3]), np.array([1])), "b", into=engine.advisor)
+    (pages,) = (pages for pages in engine.snapshot().tables if pages.table.startswith("task"))
+    assert pages.table == "tasktype-1"
+    assert sum(bin(int(bits)).count("1") for bits in pages.changed) < 20  # slots of 512 bytes, of 35
+    with pytest.raises(StateTooNew):
+        TaskTypeModels().put(type(pages)("tasktype-0", "tasktype-9", pages.pages, pages.words, pages.changed))
+
+
+def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
+    engine, stored = Engine(), Stored()
+    for name in ("a", "b"):
+        taught(task_mixes.forces(100), name, into=engine.advisor)
+    stored.commit(engine.snapshot())
+    engine.advisor.forget("a")
+    failed = engine.snapshot()
+    engine.mark_changed(failed)  # its commit failed
+    stored.commit(engine.snapshot())
+    restored = Engine.restore(stored.snapshot())
+    assert [each["task_type"] for each in restored.advisor.status()["task_types"]] == ["b"]
+    with pytest.raises(NotEnoughData):
+        restored.advisor.predict("a", model="one_time")
+    for each in (engine, restored):  # its place is taken again
+        taught(task_mixes.forces(50), "c", into=each.advisor)
+        mine = deepcopy(stored)
+        mine.commit(each.snapshot())
+        again = Engine.restore(mine.snapshot()).advisor
+        assert [each["task_type"] for each in again.status()["task_types"]] == ["b", "c"]
+        assert again.task_types.records() == each.advisor.task_types.records()
+
+
+def test_a_share_that_is_kept_weighs_less_against_what_comes() -> None:
+    slow, fast = task_mixes.regular(1_000), task_mixes.regular(1_000, seed=9)
+    fast = task_mixes.Mix(fast.sizes, fast.times / 4.0, fast.running)
+    advisor = taught(slow)
+    before = advisor.predict("a", model="one_time").elapsed_s
+    advisor.forget("a", 0.1)
+    assert advisor.predict("a", model="one_time").elapsed_s == pytest.approx(before)
+    taught(fast, into=advisor)
+    expected = (0.1 * slow.times.sum() + fast.times.sum()) / 1_100
+    assert advisor.predict("a", model="one_time").elapsed_s == pytest.approx(expected)
+    assert advisor.task_type("a").count == 1_100
+    advisor.forget("a", 1e-9)
+    taught(fast, into=advisor)
+    for model in MODELS:
+        if model not in ("support_points", "clusters"):  # single measurements stay as they are
+            assert advisor.predict("a", predictor=2e6, model=model).elapsed_s == pytest.approx(
+                fast.times.mean(), rel=0.05
+            )
+
+
+def test_merging_is_learning_both() -> None:
+    halves = [task_mixes.forces(1_500, seed=seed) for seed in (1, 2)]
+    mine, theirs = (taught(half) for half in halves)
+    taught(task_mixes.contended(300), "only there", into=theirs)
+    whole = taught(halves[1], into=taught(halves[0]))
+    mine.merge(theirs)
+    assert mine.status()["task_types"] == [
+        {"task_type": "a", "instances": 3_000, "sized": 3_000}, {"task_type": "only there", "instances": 300, "sized": 300}
+    ]  # fmt: skip
+    assert mine.task_type("only there") == theirs.task_type("only there")
+    asked = np.geomspace(1e6, 7e7, 40)
+    for model in MODELS:
+        a, b = (each.predict("a", predictor=asked, model=model).elapsed_s for each in (mine, whole))
+        np.testing.assert_allclose(a, b, rtol={"one_time": 1e-9, "rate_by_workers": 1e-9}.get(model, 0.15))
+    assert mine.task_types.bytes == 2 * whole.task_types.bytes
+
+
+def test_types_beyond_the_cap_are_counted_and_left_out() -> None:
+    advisor = Advisor()
+    names = [f"t{number}" for number in range(TYPES_MAX + 3)]
+    index = np.repeat(np.arange(len(names)), 2)
+    advisor.observe_instances(types=names, index=index, elapsed_s=np.ones(len(index)))
+    assert len(advisor.status()["task_types"]) == TYPES_MAX
+    assert advisor.status()["totals"]["instances_beyond"] == 6
+    with pytest.raises(NotEnoughData):
+        advisor.predict(names[-1], model="one_time")
+    assert advisor.predict(names[-1]).elapsed_s == pytest.approx(1.0, rel=0.05)
+    other = Advisor()
+    other.observe_instances(types=["new"], index=[0], elapsed_s=[1.0])
+    advisor.merge(other)
+    assert advisor.status()["totals"]["instances_beyond"] == 7
+    assert "new" not in advisor.task_types
+
+
+def test_a_damaged_record_is_left_out() -> None:
+    advisor = taught(few_sizes([10.0, 20.0]))
+    (record,) = advisor.task_types.records()
+    for bad in (
+        record[:-8],
+        b"\xff" * len(record),
+        record[:208] + b"\xff" * (len(record) - 208),
+        record[:208] + bytes(17688),
+    ):
+        with pytest.raises(ValueError, match=r"record|utf-8"):
+            TaskTypeModels().put_record(bad)
+    assert LAYOUT.startswith("tasktype-1-")

@@ -412,7 +412,9 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         level = checked_level(level)
         if machine is not None:
             machine = checked_name("machine", machine)
-        later = self._asking.choose_cores(component, predictor, cores_max, float(tolerance), level, machine, float(risk))
+        later = self._asking.choose_cores(
+            component, predictor, cores_max, float(tolerance), level, machine, float(risk)
+        )
         if free_now is None and wait_s is None:
             return later
         if isinstance(free_now, bool) or not isinstance(free_now, int) or not 0 <= free_now <= cores_max:
@@ -421,7 +423,9 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
         now = None
         if free_now:
-            now = self._asking.choose_cores(component, predictor, free_now, float(tolerance), level, machine, float(risk))
+            now = self._asking.choose_cores(
+                component, predictor, free_now, float(tolerance), level, machine, float(risk)
+            )
         return take_or_wait(now, later, float(wait_s), level)
 
     def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:

@@ -26,7 +26,10 @@ Floats = NDArray[np.float64]
 LEARNER = "learner"
 ALIASES = ("mixture", "smooth")  # earlier names of what the learner answers
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
-PINS = (ALIASES[0], TWO_STEP, *prediction.form_names(), ALIASES[1], *shapes.SHAPES, LEARNER, *(f"{TWO_STEP} degree {k}" for k in range(4)))  # fmt: skip
+PINS = (
+    ALIASES[0], TWO_STEP, *prediction.form_names(), ALIASES[1], *shapes.SHAPES, LEARNER,
+    *(f"{TWO_STEP} degree {k}" for k in range(4)),
+)  # fmt: skip
 LEARNED = frozenset((LEARNER, *ALIASES))
 
 

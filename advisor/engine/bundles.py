@@ -136,9 +136,7 @@ def tabulated(
     )  # fmt: skip
 
 
-def record_of(
-    asking: Asking, slot: int, name: str, rows: int, dimensions: int, level: float, cores_max: int
-) -> Record:
+def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, level: float, cores_max: int) -> Record:
     """Return the record of a component from what answers for it."""
     found = asking.answering(slot, None)
     if isinstance(found, Shaped):

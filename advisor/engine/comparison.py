@@ -83,7 +83,7 @@ def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Dif
         if solved is None:
             return Difference(name, None, None, None, False, 0, NO_CELLS)
         sides.append((advisor, solved))
-    (one, z_one, runs_one), (two, z_two, runs_two) = ((solved, *_cells(solved)) for _, solved in sides)
+    (z_one, runs_one), (z_two, runs_two) = (_cells(solved) for _, solved in sides)
     if z_one.shape[1] != z_two.shape[1]:
         return Difference(name, None, None, None, False, 0, "another number of predictors")
     low, high = np.maximum(z_one.min(0), z_two.min(0)), np.minimum(z_one.max(0), z_two.max(0))

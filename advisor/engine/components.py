@@ -244,8 +244,8 @@ class Components:
         count = np.ones(n) if rows.count is None else rows.count.astype(np.float64)
         machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
         changes = KERNELS.fold_rows(
-            self.table.records, slots, table.words, places, axes, rows.predictors(axes - 1), _own(rows.cores), _own(rows.elapsed_s),
-            count, _own(machine), self.timer_noise_s * self.timer_noise_s, *room, found, ratios,
+            self.table.records, slots, table.words, places, axes, rows.predictors(axes - 1), _own(rows.cores),
+            _own(rows.elapsed_s), count, _own(machine), self.timer_noise_s * self.timer_noise_s, *room, found, ratios,
         )  # fmt: skip
         self.table.changed[slots] = True
         table.changed[places[places != ABSENT]] = True

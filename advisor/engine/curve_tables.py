@@ -192,9 +192,8 @@ class CurveTables:
             d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])
             runs = found.table.floats("runs")[found.place][:count]
             # Cells of x = 0 stand below the least positive one.
-            where = np.where(
-                found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count] <= ZERO, 0.0, np.exp(points[:d, :count])
-            )
+            centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count]
+            where = np.where(centres <= ZERO, 0.0, np.exp(points[:d, :count]))
             places, inverse = np.unique(where.T, axis=0, return_inverse=True)
             share = np.bincount(inverse.reshape(-1), runs, len(places))
             return _Load(places, share / float(share.sum()))

@@ -23,7 +23,9 @@ Ints = NDArray[np.int64]
 
 MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 5,000 components with one predictor; their sums are not counted in it
 PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
-SOLUTIONS_KEPT = 256  # of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
+SOLUTIONS_KEPT = (
+    256  # of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
+)
 ONE_CELL = ("one setting seen: how time depends on predictor and cores is assumed",)
 ANY_MACHINE, OTHER_MACHINE = -1, 0  # whom a question is about: any of those seen, one that was not
 NORMAL = NormalDist()
@@ -187,7 +189,8 @@ class Learners:
         """Return the sums over all scored predictions of elapsed times. Cost O(records)."""
         tables = [table for name, table in self.tables.items() if name.count("-") == 1]
         found: dict[str, Any] = {
-            field: sum(int(table.count(field)[: table.size].sum()) for table in tables) for field in ("scores", "covered")
+            field: sum(int(table.count(field)[: table.size].sum()) for table in tables)
+            for field in ("scores", "covered")
         }
         for field in ("error", "bias"):
             found[field] = sum(float(table.column(field)[: table.size].sum()) for table in tables)

@@ -44,7 +44,9 @@ class Rows:
         """Return the first `dimensions` values (n, d) of the predictors."""
         if dimensions == 1 or self.further is None:
             return np.array(self.predictor, np.float64)[:, None]
-        return np.ascontiguousarray(np.concatenate([self.predictor[:, None], self.further[:, : dimensions - 1]], axis=1))
+        return np.ascontiguousarray(
+            np.concatenate([self.predictor[:, None], self.further[:, : dimensions - 1]], axis=1)
+        )
 
     def product(self) -> Floats:
         """Return the one predictor of the sums: the product, which is the work of most kernels."""

@@ -89,7 +89,9 @@ def predict(found: Shaped, x: Any, p: Any, level: float, runs: int) -> Predictio
     outside = (np.maximum(low - z, 0.0) + np.maximum(z - high, 0.0)).sum(axis=1) / LN2
     mean = found.shape(z)
     half = min(found.solved.reach_at(level)[0] * sqrt(found.variance), WIDTH_MAX)
-    columns = [np.clip(np.exp(np.clip(mean + d, -650.0, 650.0)), ELAPSED_MIN_S, ELAPSED_MAX_S) for d in (0, -half, half)]
+    columns = [
+        np.clip(np.exp(np.clip(mean + d, -650.0, 650.0)), ELAPSED_MIN_S, ELAPSED_MAX_S) for d in (0, -half, half)
+    ]
     value, least, most, beyond = (
         float(column[0]) if not shape else column.reshape(shape) for column in (*columns, outside)
     )

@@ -110,9 +110,7 @@ def _unlearned(asking: Asking, component: str, tried: tuple[Floats, Floats], lim
     for x, p in zip(*tried, strict=True):
         vector = float(x[0]) if len(x) == 1 else tuple(float(v) for v in x)
         elapsed = float(asking.predict(component, vector, float(p), LEVEL, None, None, "elapsed_s").elapsed_s)
-        answers.append(
-            Suggestion(vector, float(p), elapsed, elapsed * float(p), None, "no learner: any run teaches")
-        )
+        answers.append(Suggestion(vector, float(p), elapsed, elapsed * float(p), None, "no learner: any run teaches"))
     return sorted(answers, key=lambda s: s.cost_core_s)[:limit]
 
 

@@ -4,6 +4,10 @@ Every function is plain Python over numpy arrays and is compiled as it stands (`
 order of operations, the same bytes. A record is given as its words `r` (float64) and the same memory `n` (int64).
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
 from __future__ import annotations
 
 from math import floor, sqrt

@@ -7,6 +7,10 @@ outliers add up. Cells are added at the coarser lattice, each carried to its pla
 widths are then chosen anew.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
 from __future__ import annotations
 
 import numpy as np
@@ -61,7 +65,16 @@ FADED = _words(
     "cell_square",
 )  # fmt: skip
 KEPT = _words(
-    "rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "changed_at", "changed_by", "dimensions", "forgotten"
+    "rows",
+    "extra_runs",
+    "failed",
+    "unfinished",
+    "changes",
+    "outliers",
+    "changed_at",
+    "changed_by",
+    "dimensions",
+    "forgotten",
 )
 KEPT_IN_ORDER = np.sort(KEPT)
 ROWS, START, SOLVE_AT, UNSCORED, FORGOTTEN, DIMENSIONS, CHANGED_AT, CHANGED_BY = (

@@ -5,13 +5,17 @@ e = log2(t / m) of a row within the predictors and cores that the model m was so
 
     rise = max(0, rise + min(z, CLIP) - SLACK)        fall = max(0, fall + min(-z, CLIP) - SLACK)
 
-One that reaches `ALARM` is a change, at that very row. All of it is integers. A residual of more than a factor of two brings a change
-nearer by less, one beyond a factor of ten by `ALARM` / 32 at most: a burst of wild measurements is no change.
+One that reaches `ALARM` is a change, at that very row. All of it is integers. A residual of more than a factor of two brings
+a change nearer by less, one beyond a factor of ten by `ALARM` / 32 at most: a burst of wild measurements is no change.
 
 Centre and scale stand still between the solves of the weighting model and are estimated at each from the rows since the last,
 so a component is tested from its 32nd row on. At a change the old sums are carried to the new level and count as few rows.
 A row beyond `REACH` scales is learned at that bound.
 """
+
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
 
 from __future__ import annotations
 

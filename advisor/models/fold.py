@@ -5,6 +5,10 @@ added to the exact sums, and learned; then comes whatever its number makes due. 
 their order: cut a batch anywhere and the bytes are the same. Questions read what rows have left.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -41,8 +45,7 @@ from advisor.models.weighting import FEATURES, TRUST, W_COEFFICIENTS, judge_rows
 Floats = NDArray[np.float64]
 
 ROWS, EXTRA_RUNS, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
-    AT[name].start
-    for name in ("rows", "extra_runs", "start", "solve_at", "unscored", "error", "origin", "scale")
+    AT[name].start for name in ("rows", "extra_runs", "start", "solve_at", "unscored", "error", "origin", "scale")
 )
 X_LOW, X_HIGH, T_LOW, RATE, CENTRE = (
     AT[name].start for name in ("x_low", "x_high", "t_low", "drift_rate", "drift_centre")

@@ -4,6 +4,10 @@ A row is scored where its number says so, added to its cell, and at geometric nu
 of it depends on the component's own rows in their order and on nothing else: the fold is a strict left fold.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
 from __future__ import annotations
 
 from math import sqrt

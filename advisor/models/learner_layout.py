@@ -1,7 +1,7 @@
 """The learner's record of a component: what it keeps, and what it believes before it has seen a run.
 
-A run is a point z = (ln x_1, .., ln x_d, ln p) with its elapsed time t. Runs are kept as at most `CELLS` cells of a lattice over
-z: a cell has the *arithmetic* mean of its times, which is right under any noise of mean zero. Everything else of a record is
+A run is a point z = (ln x_1, .., ln x_d, ln p) with its elapsed time t. Runs are kept as at most `CELLS` cells of a lattice
+over z: a cell has the *arithmetic* mean of its times, which is right under any noise of mean zero. Everything else of a record is
 chosen from the cells at geometric counts of rows. All figures below are beliefs about run times in general; none is fitted to
 a data set.
 """
@@ -20,8 +20,8 @@ CELLS = 38  # a solution costs O(CELLS**3); 48 were no better on public tables, 
 LANES = 4  # settings of the covariance side by side: four doubles are one vector of the processor
 MACHINES_MAX = 8  # machines told apart, in three bits of a key; the last place stands for all further ones
 
-# The lattice: places of 2**(coarseness / STEPS - FINEST) in log2, 13 bits an axis: log2 from -60 to 60 fits. Five axes have 12 bits and
-# begin half as fine.
+# The lattice: places of 2**(coarseness / STEPS - FINEST) in log2, 13 bits an axis: log2 from -60 to 60 fits.
+# Five axes have 12 bits and begin half as fine.
 FINEST = 6  # 1 %: 47 and 48 cores are two places
 STEPS = 4  # of coarseness a doubling: whole doublings would leave a third of the cells empty
 KEY_BITS = 13
@@ -96,7 +96,12 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("seen_runs", 1, "f", 0),  # runs that the seen rows stand for: more than rows where these have counts
         ("relative", 1, "f", 0),  # s**2 of the noise; 0: not chosen yet
         ("absolute", 1, "f", 0),  # tau**2 of the noise, seconds squared
-        ("doubt", 1, "f", 1),  # what the mean's variance is multiplied by: how far cells are from what the others say of them
+        (
+            "doubt",
+            1,
+            "f",
+            1,
+        ),  # what the mean's variance is multiplied by: how far cells are from what the others say of them
         ("share", LANES, "f", 0),  # weights of the settings
         ("width", LANES, "f", 0),  # half-widths at LEVELS, in standard deviations
         ("least", AXES_MAX - 1, "f", np.inf),  # ln of the least positive value of each predictor
@@ -124,7 +129,9 @@ def _starts() -> dict[str, int]:
     return found
 
 
-AT = _starts()  # first word of each field, equal for all numbers of axes but for "slope", which is axes * CELLS behind "centre"
+AT = (
+    _starts()
+)  # first word of each field, equal for all numbers of axes but for "slope", which is axes * CELLS behind "centre"
 
 
 class LearnerTable(RecordTable):

@@ -12,6 +12,10 @@ of each lane) and `alpha` (K**-1 of the residuals). Sources: Rasmussen and Willi
 (leave one out); Wendland (1995).
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
 from __future__ import annotations
 
 from math import sqrt
@@ -119,7 +123,9 @@ def place_point(frame, points, j, axes):
         z = points[axis, j]
         span = frame[HIGHS + axis] - frame[LOWS + axis]
         points[first + axis, j] = SLOPE_SD * (z - frame[MIDDLES + axis])
-        points[bent + axis, j] = min(max(z, frame[LOWS + axis] - span), frame[HIGHS + axis] + span) - frame[MIDDLES + axis]
+        points[bent + axis, j] = (
+            min(max(z, frame[LOWS + axis] - span), frame[HIGHS + axis] + span) - frame[MIDDLES + axis]
+        )
     share = exp(-points[axes - 1, j])
     points[first + axes, j] = SERIAL_SD * ln(SERIAL_FEW + (1.0 - SERIAL_FEW) * share)
     points[first + axes + 1, j] = SERIAL_SD * ln(SERIAL_MANY + (1.0 - SERIAL_MANY) * share)
@@ -405,7 +411,6 @@ def summarise(frame, points, alpha, share):
     first, bent, further = features_at(axes), bent_at(axes), further_at(axes)
     for word in range(STRAIGHT, FRAME_WORDS):
         frame[word] = 0.0
-    runs = 0.0
     for cell in range(count):
         straight, squares, near, far = 0.0, 0.0, 0.0, 0.0
         for lane in range(LANES):

@@ -5,6 +5,10 @@ predictors seen and moves down only, scale is a power of two and grows only. Sin
 and a move, by the binomial rule, cancels nothing. Source: extended Amdahl model, sections 3.1 to 3.4; docs/decisions.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
 from __future__ import annotations
 
 from math import comb, frexp, ldexp
@@ -32,7 +36,9 @@ BINOMIAL = np.array([[float(comb(m, j)) for j in range(MOMENTS)] for m in range(
 # leaves u twelve bits of a double.
 BAND = -40
 SMALLEST = -60  # of a scale: predictors below 2**-60 count as 0
-MARGIN = 0.125  # origin moves this share of the scale below the predictor that moved it: a falling stream costs few moves
+MARGIN = (
+    0.125  # origin moves this share of the scale below the predictor that moved it: a falling stream costs few moves
+)
 CELLS_EXPONENT = 4  # 2**4 = CELLS
 CELL_SMALLEST = -64.0  # with it the cells reach 2**-60, below which predictors count as 0
 # 2**e at [e + POWER_ZERO]: a multiplication by it is exact, and costs a tenth of a call of ldexp.

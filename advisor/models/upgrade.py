@@ -1,7 +1,7 @@
 """Words that an older version wrote, in the layout of this one: fields keep their names, new ones begin empty.
 
-Support points of earlier versions held sums of log2 times in cells of the same kind; they become a learner's cells. Of a cell of
-mean y and variance v of ln t the arithmetic mean is taken for e**(y + v / 2), as of log-normal times, and its scatter from v;
+Support points of earlier versions held sums of log2 times in cells of the same kind; they become a learner's cells. Of a
+cell of mean y and variance v of ln t the arithmetic mean is taken for e**(y + v / 2), as of log-normal times, and its scatter from v;
 v is bounded, for the mean of wild times is a guess. Settings are chosen anew; intervals begin anew.
 """
 
@@ -124,4 +124,3 @@ def cells_of_points(words: NDArray[Any], there: NDArray[np.bool_], axes: int) ->
             table.column("seen_runs")[row] = max(float(whole[at["seen"].start]), 1.0)
             KERNELS.settle_one(table.words, row, axes, room.solution, room.scratch)
     return table.words[: len(words)].view(np.uint64)
-

@@ -15,6 +15,10 @@ models weighed counts as many runs as it was, and no more.
 No transcendental function and no matrix product stands here: the fold must give the same bytes however rows are batched.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
 from __future__ import annotations
 
 from math import frexp, ldexp, sqrt
@@ -42,8 +46,7 @@ ORIGIN, SCALE, GRAM, RIGHT, SQUARE, CELL_RUNS = (
     AT[name].start for name in ("origin", "scale", "gram", "right", "square", "cell_runs")
 )
 W_COEFFICIENTS, W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR, W_CORES = (
-    AT[name].start
-    for name in ("w_coefficients", "w_origin", "w_scale", "w_low", "w_high", "w_floor", "w_cores")
+    AT[name].start for name in ("w_coefficients", "w_origin", "w_scale", "w_low", "w_high", "w_floor", "w_cores")
 )
 # Of a model's words, from its first coefficient on.
 AT_ORIGIN, AT_SCALE, AT_LOW, AT_HIGH, AT_FLOOR, AT_CORES = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 
 # Tests answer by compiled kernels and refuse a call with types that no example has; the processes that they start do the same.
@@ -14,8 +13,6 @@ os.environ.setdefault("ADVISOR_KERNELS", "compiled" if find_spec("numba") else "
 
 import pytest
 from hypothesis import settings
-
-from advisor.models import fold, posterior
 
 # What a commit's tests say depends on the commit alone. `pytest --hypothesis-profile=search` draws new examples at each run.
 settings.register_profile("repeatable", derandomize=True)
@@ -27,13 +24,3 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Fill the cache of compiled kernels, once before any worker begins: the first time some 40 s, which no test waits for."""
     if not hasattr(session.config, "workerinput") and os.environ["ADVISOR_KERNELS"] == "compiled":
         subprocess.run([sys.executable, "-m", "advisor.kernels"], check=True)
-
-
-@pytest.fixture(autouse=True)
-def _in_numpy() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
-    """Each test begins with numpy; one that wants compiled folds or answers says so (tests/laws/test_compiled_fold.py)."""
-    for kernels in (fold.COMPILED, posterior.COMPILED):
-        kernels.clear()
-    yield
-    for kernels in (fold.COMPILED, posterior.COMPILED):
-        kernels.clear()

@@ -154,11 +154,11 @@ class Learners:
     def promote(self, slot: int, axes: int, kind: str) -> bool:
         """Give a component a record; False when the budget does not allow it."""
         table = self.table(axes, kind)
-        free = np.flatnonzero(table.count("component")[: table.size] < 0) if self._freed else ()
-        if not len(free) and self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
+        free: list[int] = np.flatnonzero(table.count("component")[: table.size] < 0).tolist() if self._freed else []
+        if not free and self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
             self.totals[f"{PROMOTIONS}_refused"] += 1
             return False
-        place = int(free[0]) if len(free) else table.size
+        place = free[0] if free else table.size
         table.grow(place + 1)
         table.count("component")[place] = slot
         table.changed[place] = True

@@ -16,19 +16,18 @@ import numpy as np
 
 from advisor.models.learner_layout import (
     AT,
-    AXES_MAX,
     CARRY_MAX,
     CELLS,
     FINEST,
     FREEDOM,
     KEPT_RUNS,
-    KEY_BITS,
     MACHINES_MAX,
     STEEPEST,
     STEPS,
     WINSOR,
     WINSOR_RUNS,
     ZERO,
+    key_bits,
 )  # fmt: skip
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 
@@ -66,14 +65,9 @@ def log_predictor(x):
     return ln(x) if x > 0.0 else ZERO
 
 
-def bits_of(axes):
-    """Return the bits of one axis in a key: with the machine's three they fit 63."""
-    return KEY_BITS if axes < AXES_MAX else KEY_BITS - 1
-
-
 def key_of(n, axes, z, machine):
     """Return the key of a point on a record's lattice: its machine's place, then so many bits an axis."""
-    key, bits = machine, bits_of(axes)
+    key, bits = machine, key_bits(axes)
     middle = 1 << (bits - 1)
     for axis in range(axes):
         place = 0
@@ -95,7 +89,7 @@ def nearest(r, n, axes, z, machine, reach):
     """Return the nearest cell, of the same machine and within `reach`, that the model knows; NOWHERE where there is none."""
     found, least = NOWHERE, reach * reach
     for cell in range(n[COUNT]):
-        if r[MODEL + cell] != r[MODEL + cell] or n[KEY + cell] >> (bits_of(axes) * axes) != machine:
+        if r[MODEL + cell] != r[MODEL + cell] or n[KEY + cell] >> (key_bits(axes) * axes) != machine:
             continue
         distance = 0.0
         for axis in range(axes):
@@ -223,7 +217,7 @@ def open_cell(r, n, axes, key, z, t, count, machine):
 
 def coarsen(r, n, axes):
     """Make the axis with the most places (of equals the first) coarser by a step, and merge the cells that become one."""
-    widest, most, bits = 0, 0, bits_of(axes)
+    widest, most, bits = 0, 0, key_bits(axes)
     places = (1 << bits) - 1
     for axis in range(axes):
         if n[COARSENESS + axis] == COARSEST:
@@ -252,7 +246,7 @@ def gather(r, n, axes):
     for cell in range(n[COUNT]):
         for axis in range(axes):
             z[axis] = r[CENTRE + axis * CELLS + cell]
-        key = key_of(n, axes, z, n[KEY + cell] >> (bits_of(axes) * axes))
+        key = key_of(n, axes, z, n[KEY + cell] >> (key_bits(axes) * axes))
         into = NOWHERE
         for before in range(kept):
             if n[KEY + before] == key:

@@ -29,7 +29,6 @@ from advisor.models.cells import (
     SEEN,
     SEEN_RUNS,
     WILD,
-    bits_of,
     coarsen,
     fade,
     gather,
@@ -39,7 +38,7 @@ from advisor.models.cells import (
 from advisor.models.drift import restart
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
 from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, WIDTH
-from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST
+from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST, key_bits
 from advisor.models.sums import SMALLEST, relocate
 from advisor.models.sums import coarsen as coarsen_sketch
 from advisor.models.weighting import solve_weighting
@@ -204,7 +203,7 @@ def merge_cells_of(learners, place, other, there, axes):
     gather(r, n, axes)
     for axis in range(axes - 1):
         r[LEAST + axis] = min(r[LEAST + axis], v[LEAST + axis])
-    shift = bits_of(axes) * axes
+    shift = key_bits(axes) * axes
     slopes = CENTRE + axes * CELLS
     z = np.empty(axes)
     for cell in range(m[COUNT]):

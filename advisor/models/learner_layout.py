@@ -1,9 +1,9 @@
 """The learner's record of a component: what it keeps, and what it believes before it has seen a run.
 
 A run is a point z = (ln x_1, .., ln x_d, ln p) with its elapsed time t. Runs are kept as at most `CELLS` cells of a lattice
-over z: a cell has the *arithmetic* mean of its times, which is right under any noise of mean zero. Everything else of a record is
-chosen from the cells at geometric counts of rows. All figures below are beliefs about run times in general; none is fitted to
-a data set.
+over z: a cell has the *arithmetic* mean of its times, which is right under any noise of mean zero. Everything else of a record
+is chosen from the cells at geometric counts of rows. All figures below are beliefs about run times in general; none is fitted
+to a data set.
 """
 
 from __future__ import annotations
@@ -79,6 +79,11 @@ FIRST_SCORED = 6
 
 KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shape to lean on, soon outweighed
 RUNS_LEAST = 1e-6  # cells that count less than this together are none
+
+
+def key_bits(axes: int) -> int:
+    """Return the bits of one axis in a key: with the machine's three they fit 63."""
+    return KEY_BITS if axes < AXES_MAX else KEY_BITS - 1
 
 
 def fields_of(axes: int) -> tuple[Field, ...]:

@@ -36,7 +36,6 @@ from advisor.models.cells import (
     SEEN,
     UNKNOWN,
     WILD,
-    bits_of,
     exp,
     freedom_of,
     ln,
@@ -75,6 +74,7 @@ from advisor.models.learner_layout import (
     WILD_ROUNDS,
     ZERO,
     ZERO_BELOW,
+    key_bits,
 )  # fmt: skip
 from advisor.models.learner_layout import (
     WILD as WILD_BEYOND,
@@ -283,7 +283,7 @@ def lay_out(r, n, axes, frame, points):
             rest -= slope * (points[axis, cell] - frame[MIDDLES + axis])
         points[further + LOG_TIME, cell] = y
         points[further + RESIDUAL, cell] = rest
-        machine = n[KEY + cell] >> (bits_of(axes) * axes)
+        machine = n[KEY + cell] >> (key_bits(axes) * axes)
         points[further + OWN_MACHINE, cell] = machine
         named = named or machine > 0
         level += rest / count
@@ -440,7 +440,7 @@ def count_machines(r, n, frame):
     for cell in range(count):
         total += r[RUNS + cell]
     for cell in range(count):
-        frame[EFFECTS + MACHINES_MAX + (n[KEY + cell] >> (bits_of(axes) * axes))] += r[RUNS + cell] / total
+        frame[EFFECTS + MACHINES_MAX + (n[KEY + cell] >> (key_bits(axes) * axes))] += r[RUNS + cell] / total
 
 
 def refresh(r, n, axes, solution, scratch):

@@ -18,7 +18,8 @@ class Table:
     """Words of `size` components. Fields are views: `table["gram"]` is (21, capacity), `table["rows"]` is (capacity,).
 
     `records` is (capacity, WORDS), as the fold wants it, `records_whole` the same memory as int64; `words` is the same memory
-    the other way round, (WORDS, capacity), as solvers of many components want it. Views are valid until the table grows. Cost of a component: WORDS * 8 bytes.
+    the other way round, (WORDS, capacity), as solvers of many components want it. Views are valid until the table grows. Cost
+    of a component: WORDS * 8 bytes.
     """
 
     __slots__ = ("_integers", "changed", "records", "records_whole", "size", "words")

@@ -1,8 +1,8 @@
 """Words that an older version wrote, in the layout of this one: fields keep their names, new ones begin empty.
 
-Support points of earlier versions held sums of log2 times in cells of the same kind; they become a learner's cells. Of a
-cell of mean y and variance v of ln t the arithmetic mean is taken for e**(y + v / 2), as of log-normal times, and its scatter from v;
-v is bounded, for the mean of wild times is a guess. Settings are chosen anew; intervals begin anew.
+Support points of earlier versions held sums of log2 times in cells of the same kind; they become a learner's cells. Of a cell
+of mean y and variance v of ln t the arithmetic mean is taken for e**(y + v / 2), as of log-normal times, and its scatter from
+v; v is bounded, for the mean of wild times is a guess. Settings are chosen anew; intervals begin anew.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models import weighting
-from advisor.models.cells import bits_of
 from advisor.models.fold import KERNELS, room_of
 from advisor.models.layout import AT, FIELDS, LAYOUT, WORDS, empty_record
-from advisor.models.learner_layout import AXES_MAX, CELLS, MACHINES_MAX, ZERO, LearnerTable
+from advisor.models.learner_layout import AXES_MAX, CELLS, MACHINES_MAX, ZERO, LearnerTable, key_bits
 from advisor.models.logarithm import LN2
 
 # Fields that a layout had not, of those in `FIELDS`; all others stood in the same order.
@@ -112,7 +111,7 @@ def cells_of_points(words: NDArray[Any], there: NDArray[np.bool_], axes: int) ->
             single.words[0] = single.empty_record()
             single.integers("machine")[0] = table.integers("machine")[row]
             single.count("machines")[0] = table.count("machines")[row]
-            single.count("cells")[0], single.integers("key")[0, 0] = 1, int(machines[cell]) << (bits_of(axes) * axes)
+            single.count("cells")[0], single.integers("key")[0, 0] = 1, int(machines[cell]) << (key_bits(axes) * axes)
             single.floats("runs")[0, 0], single.floats("mean")[0, 0] = runs[cell], times[cell]
             single.floats("scatter")[0, 0] = runs[cell] * times[cell] ** 2 * variance[cell]
             z = np.where(centres[:, cell] < ZERO_LOG2, ZERO, centres[:, cell] * LN2)

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from advisor.models.support import POINTS
 
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.models.layout import AT, FIELDS, INTEGERS, LAYOUT
-from advisor.models.support import POINTS
 
 HERE = Path(__file__).parent
 STREAM, ANSWERS = HERE / "stream.csv", HERE / "stream_answers.json"

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from advisor.engine.supports import ACCOUNTS
+from advisor.models.support import SupportTable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stored import Stored
@@ -24,11 +26,9 @@ from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
 from advisor.engine.components import SEPARATOR
-from advisor.engine.supports import ACCOUNTS
 from advisor.errors import NotEnoughData, UnknownComponent
 from advisor.models import counts, prediction
 from advisor.models.layout import FIELDS
-from advisor.models.support import SupportTable
 
 NAMES = ["alpha", "beta", "gamma"]
 BASE_MODELS = ("two_step", "joint degree 0", "joint degree 3", "proportional", "free degree 3")

@@ -8,16 +8,16 @@ import itertools
 
 import numpy as np
 import pytest
+from advisor.engine.supports import ACCOUNTS
+from advisor.models.support import SupportTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor
-from advisor.engine.supports import ACCOUNTS
 from advisor.errors import Mismatch, TooLarge
 from advisor.models import basis, fold, weighting
-from advisor.models.support import SupportTable
 from advisor.models.table import Table
 
 UNWEIGHTED = ("least_gram", "least_right", "least_square", "cell_sum", "cell_square", "top_sum")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from advisor.models.support import SupportTable
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -24,7 +25,6 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.journal import Entry, Limits
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
-from advisor.models.support import SupportTable
 
 NAMES = [f"c{i}" for i in range(70)]  # two pages
 PRODUCERS = [("one", bytes(16)), ("one", bytes([1] * 16)), ("two", bytes(16))]

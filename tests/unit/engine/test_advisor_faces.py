@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from advisor.engine.pending import PENDING_ROWS_MAX
+from advisor.engine.supports import ACCOUNTS
 
 from advisor.domain import limits
 from advisor.engine import Advisor
-from advisor.engine.pending import PENDING_ROWS_MAX
-from advisor.engine.supports import ACCOUNTS
 from advisor.errors import (
     CallerError,
     InvalidValue,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from advisor.engine.pending import PENDING_ROWS_MAX, Pending
 
 from advisor.domain.observations import Columns, bad_rows, bound_text
 from advisor.engine.advisor import Advisor
-from advisor.engine.pending import PENDING_ROWS_MAX, Pending
 from advisor.errors import InvalidValue
 
 

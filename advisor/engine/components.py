@@ -487,10 +487,11 @@ class Components:
         dimensions = self.table.integers("dimensions")
         for table, owners in self.learners.owners():
             # Of a component whose base words were lost, and of those of an older layout.
-            unknown = owners[dimensions[owners] == 0]
+            unknown = owners[(dimensions[owners] == 0) & (self.table.integers("rows")[owners] == 0)]
             dimensions[unknown] = table.axes - 1
             self.table.changed[unknown] = True
-        self.vectors = bool((self.table.integers("dimensions")[: len(self)] > 1).any())
+        self.vectors = bool((dimensions[: len(self)] > 1).any())
+        self.forgotten = bool((dimensions[: len(self)] == 0).any())
 
     def error(self) -> tuple[float, int]:
         """Return the mean of |t - m| / t over all scored rows and their number, m being the weighting model's prediction."""

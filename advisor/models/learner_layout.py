@@ -51,6 +51,7 @@ NOISE_ROUNDS = 8
 NUGGET = 1e-8  # of a variance of ln t: rounding
 
 WILD = 16.0  # squared leave-one-out errors beyond, in variances, are of wild cells
+WILD_RUNS = 2.0  # what so many runs agree on is no wild measurement, whatever their neighbours say
 WILD_CELLS = 5  # fewer cannot tell which of them is wild
 WILD_ROUNDS = 3
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows

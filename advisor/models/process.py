@@ -70,7 +70,7 @@ from advisor.models.learner_layout import (
     SERIAL_SHARES,
     SLOPE,
     SLOPE_SD,
-    WILD_CELLS,
+    WILD_CELLS, WILD_RUNS,
     WILD_ROUNDS,
     ZERO,
     ZERO_BELOW,
@@ -388,7 +388,8 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
         errors[0, cell] = error * error
         errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
         if r[WILD + cell] == 0.0:
-            worst = max(worst, errors[1, cell])
+            if r[RUNS + cell] < WILD_RUNS:
+                worst = max(worst, errors[1, cell])
             # Of a leave-one-out variance this share is the model's own, the rest noise: errors beyond the noise judge it.
             share = max(1.0 - points[noise, cell] * precision, 0.0)
             total += share * (errors[1, cell] - 1.0 + share)
@@ -398,6 +399,7 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
     for cell in range(count):
         before = r[WILD + cell]
         beyond = errors[1, cell] > WILD_BEYOND and (before > 0.0 or errors[1, cell] >= 0.5 * worst)
+        beyond = beyond and r[RUNS + cell] < WILD_RUNS
         after = errors[0, cell] if beyond else 0.0
         changed = changed or (after > 0.0) != (before > 0.0)
         points[noise, cell] += after - before

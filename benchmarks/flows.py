@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor import Advisor
+from advisor import Advisor, kernels
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.models.fold import use_compiled
 
 ROWS = 10_000
 BOXES = 20
@@ -111,7 +110,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{platform.platform()}, Python {platform.python_version()}, numpy {np.__version__}")
     if options.fast:
-        print("compiled folds" if use_compiled() else "the extra fast is not installed: numpy folds")
+        print("compiled kernels" if kernels.load_filled() else "kernels interpreted")
     folds(options.rounds)
     answers()
 

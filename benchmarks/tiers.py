@@ -19,9 +19,8 @@ from statistics import median
 
 import numpy as np
 
-from advisor import Advisor
+from advisor import Advisor, kernels
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.engine import use_compiled
 from advisor.protocol.rows import NameBook, columns_of_rows
 
 ROWS = 10_000
@@ -113,7 +112,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{platform.platform()}, Python {platform.python_version()}, numpy {np.__version__}")
     if options.fast:
-        print("compiled folds" if use_compiled() else "the extra fast is not installed: numpy folds")
+        print("compiled kernels" if kernels.load_filled() else "kernels interpreted")
     folds(options.components, options.rounds)
     predictions()
 

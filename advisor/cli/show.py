@@ -236,7 +236,7 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
         "memory", text_columns=3,
     )  # fmt: skip
     for entry in components:
-        model = "mixture" if entry.get("points") else str(entry.get("model") or "–")
+        model = "learner" if entry.get("cells") else str(entry.get("model") or "–")
         if entry.get("pinned"):
             model = f"{entry['pinned']} (pinned)"
         rows.add_row(

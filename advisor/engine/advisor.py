@@ -164,7 +164,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         check_kinds(count, ok=ok, running=running)
         plain = ok and not (further or travel or running) and machine is None and measures is None
         if plain and slot is not None and components.table.records_whole[slot, DIMENSIONS] == 1:
-            components.fold_one(slot, (x, cores), elapsed_s, count, ABSENT)
+            components.fold_one(slot, (float(x), float(cores)), float(elapsed_s), int(count), ABSENT)
             return
         components.fold(
             columns_of_row(

@@ -55,11 +55,11 @@ def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:
     measures = [m for m in MEASURE_SCALES if components.names[slot] + SEPARATOR + m in components.slot_of]
     record = components.learners.find(slot)
     if record is None:
-        return {"tier": "sums", "model_bytes": 0, "pinned": None, "measures": measures}
+        return {"tier": "base", "model_bytes": 0, "pinned": None, "measures": measures}
     table, place = record
     sums = {name: table.column(name)[place].item() for name in ("scores", "covered", "error", "bias")}
     return {
-        "tier": "learner", "model_bytes": table.words_a_record * 8, "cells": int(table.count("cells")[place]),
+        "tier": "rich", "model_bytes": table.words_a_record * 8, "cells": int(table.count("cells")[place]),
         "noise_relative": float(table.column("relative")[place]) ** 0.5,
         "noise_absolute_s": float(table.column("absolute")[place]) ** 0.5,
         "predictors": table.axes - 1, "machines": int(table.count("machines")[place]), "pinned": asking.pinned(slot),

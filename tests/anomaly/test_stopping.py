@@ -98,29 +98,3 @@ def test_a_service_that_cannot_start_says_why_and_fails(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "something else stands there" in done.stderr
     assert (tmp_path / "s").read_text() == "something else"
-
-
-def test_a_compiler_at_work_does_not_hold_a_service_that_stops(tmp_path: Path) -> None:
-    program = (
-        "import sys, threading; from advisor.service import server; "
-        "server.use_compiled = lambda: print('compiling', flush=True) or threading.Event().wait(); "
-        "from advisor.cli import main; main(sys.argv[1:])"
-    )
-    options = ("serve", "--socket", str(tmp_path / "s"), "--state", str(tmp_path / "state"))
-    with subprocess.Popen(
-        [sys.executable, "-c", program, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as service:
-        try:
-            assert service.stdout is not None
-            assert service.stdout.readline() == "compiling\n"
-            with connect(tmp_path) as peer:
-                rows = {"producer": "p", "sequence": 1, "rows": rows_of(10)}
-                peer.sendall(msgpack.packb([0, 1, "observe_rows", [rows]]))
-                assert peer.recv(2**16)
-                service.send_signal(signal.SIGTERM)
-            assert service.wait(PATIENCE_S) == 0
-            assert service.stderr is not None
-            assert '"stopped"' in service.stderr.read()
-        finally:
-            if service.poll() is None:
-                service.kill()

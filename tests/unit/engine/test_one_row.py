@@ -7,46 +7,52 @@ from typing import Any
 
 import numpy as np
 import pytest
-from advisor.engine.pending import PENDING_ROWS_MAX, Pending
 
 from advisor.domain.observations import Columns, bad_rows, bound_text
 from advisor.engine.advisor import Advisor
 from advisor.errors import InvalidValue
 
 
-def taken(*rows: dict[str, Any]) -> Columns:
-    """Return what `observe` leaves waiting."""
+def taken(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any]) -> list[Columns]:
+    """Return the columns that rows become, each its own; a plain row of a known component becomes none."""
+    found: list[Columns] = []
     advisor = Advisor()
+    monkeypatch.setattr(advisor.components, "fold", found.append)
     for row in rows:
         advisor.observe("a", **({"elapsed_s": 1.0} | row))
-    columns = advisor._pending.take()
-    assert columns is not None
-    return columns
+    return found
 
 
-def test_plain_rows_have_no_optional_columns() -> None:
-    batch = taken({}, {"predictor": 3}, {"predictor": [4]}, {"predictor": np.array([5.0])})
-    assert batch.predictor.tolist() == [1.0, 3.0, 4.0, 5.0]
-    assert batch.further is batch.machine is batch.count is batch.ok is batch.running is None
-    assert (batch.machines, batch.measures) == ((), {})
+def test_plain_rows_have_no_optional_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = taken(monkeypatch, {}, {"predictor": 3}, {"predictor": [4]}, {"predictor": np.array([5.0])})
+    assert [batch.predictor.tolist() for batch in batches] == [[1.0], [3.0], [4.0], [5.0]]
+    for batch in batches:
+        assert batch.further is batch.machine is batch.count is batch.ok is batch.running is None
+        assert (batch.machines, batch.measures) == ((), {})
 
 
-def test_points_machines_and_measures_reach_the_columns() -> None:
-    batch = taken(
+def test_points_machines_and_measures_reach_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three, four, five = taken(
+        monkeypatch,
         {"predictor": [1, 2, 3], "machine": "n", "dimensions": 3},
         {"predictor": (4, 5), "measures": {"energy_j": 2, "peak_bytes": None}},
         {"machine": "caf\u00e9", "measures": {"peak_bytes": 7, "energy_j": math.nan}},
         {"predictor": np.array([6, 7, 8, 9]), "machine": "cafe\u0301", "measures": {}},
-        {"machine": "n"},
+        {"machine": "n", "network": "net", "record": 7, "entered": True, "active_cores": 3},
     )
     nan = math.nan
-    assert not bad_rows(batch)
-    assert batch.predictor.tolist() == [1, 4, 1, 6, 1]
-    assert np.array_equal(batch.further, [[2, 3, nan], [5, nan, nan], [nan] * 3, [7, 8, 9], [nan] * 3], equal_nan=True)
-    assert (batch.machines, batch.machine.tolist()) == (("n", "caf\u00e9"), [0, -1, 1, 1, 0])
-    assert list(batch.measures) == ["peak_bytes", "energy_j"]
-    assert np.array_equal(batch.measures["peak_bytes"], [nan, nan, 7, nan, nan], equal_nan=True)
-    assert np.array_equal(batch.measures["energy_j"], [nan, 2, nan, nan, nan], equal_nan=True)
+    assert not any(bad_rows(batch) for batch in (one, two, three, four, five))
+    assert [batch.predictor.tolist() for batch in (one, two, four)] == [[1], [4], [6]]
+    assert np.array_equal(one.further, [[2, 3, nan]], equal_nan=True)
+    assert np.array_equal(four.further, [[7, 8, 9]], equal_nan=True)
+    assert (one.machines, one.machine.tolist()) == (("n",), [0])
+    assert three.machines == four.machines == ("caf\u00e9",)
+    assert two.machine is None
+    assert {name: values.tolist() for name, values in two.measures.items()} == {"energy_j": [2.0]}
+    assert {name: values.tolist() for name, values in three.measures.items()} == {"peak_bytes": [7.0]}
+    assert four.measures == {}
+    assert (five.networks, five.network.tolist(), five.record.tolist()) == (("net",), [0], [7])
+    assert (five.entered.tolist(), five.active_cores.tolist()) == ([True], [3.0])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,9 @@ def test_points_machines_and_measures_reach_the_columns() -> None:
         ({"measures": {"energy_j": [1.0]}}, "measures.energy_j", "[1.0]"),
     ],
 )
-def test_a_row_that_is_no_good_is_refused_and_nothing_waits(row: dict[str, Any], field: str, value: object) -> None:
+def test_a_row_that_is_no_good_is_refused_and_nothing_is_learned(
+    row: dict[str, Any], field: str, value: object
+) -> None:
     advisor = Advisor()
     with pytest.raises(InvalidValue) as caught:
         advisor.observe("a", elapsed_s=1.0, **row)
@@ -87,18 +95,10 @@ def test_a_row_that_is_no_good_is_refused_and_nothing_waits(row: dict[str, Any],
     told = caught.value.as_dict()["value"]
     assert told == value or (value is None and told != told)
     assert caught.value.bound
-    assert advisor._pending.take() is None
+    assert advisor.to_bytes() == Advisor().to_bytes()
 
 
 def test_a_bad_point_is_told_with_the_bound_of_a_predictor() -> None:
     with pytest.raises(InvalidValue) as caught:
         Advisor().observe("a", elapsed_s=1.0, predictor=[1, -1])
     assert caught.value.bound == bound_text("invalid_predictor")
-
-
-def test_it_is_time_to_fold_at_the_bound_and_taking_begins_anew() -> None:
-    pending = Pending()
-    full = [pending.add("a", 1.0, 1.0, 1.0, 1, True, False) for _ in range(PENDING_ROWS_MAX)]
-    assert full == [False] * (PENDING_ROWS_MAX - 1) + [True]
-    assert len(pending.take() or ()) == PENDING_ROWS_MAX
-    assert pending.take() is None

@@ -1,57 +1,48 @@
-"""A network, its curves and a request -> an allocation of cores, with reasons."""
+"""A network, its curves and a request -> an allocation of cores, with reasons: request, demand, judge, search, answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, Evidence
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
-from advisor.errors import ImpossibleTarget, InvalidValue
-from advisor.planning.asked.demand import TIE, Ints
-from advisor.planning.asked.requests import Request, demand_of
-from advisor.planning.asked.table_demand import AnyDemand, TableDemand
-from advisor.planning.asked.visits import Visits, visits_of
-from advisor.planning.closed_forms.latency import least_cores_for_latency, lowest_latency
-from advisor.planning.closed_forms.priced import least_cores_priced, lowest_latency_priced
-from advisor.planning.closed_forms.reasons import Outcome, reasons
-from advisor.planning.closed_forms.tables import MARGINAL_MAX, gap_of, knee, marginals, runners_up, utilizations
-from advisor.planning.closed_forms.throughput import best_period, least_cores, total_cores
-from advisor.planning.in_turns.asking import BETTER, is_scarce
-from advisor.planning.in_turns.planning import plan_either, plan_in_turns
-from advisor.planning.solving.explaining import answer
-from advisor.planning.solving.general import is_plain, solved
+from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
+from advisor.planning.answers import Solution, answer
+from advisor.planning.demand import TIE, AnyCurves, Demand, Places, demand_of, places_of
+from advisor.planning.groupings import Grouping, Partitions, counts_up_to, cycles, period_bound, shared_sizes_max
+from advisor.planning.judge import Model, Placed
+from advisor.planning.options import check_possible, options_of
+from advisor.planning.placing import SLACK, Machine, machine_of
+from advisor.planning.refusals import refused
+from advisor.planning.requests import CORES, COST, LATE, NEVER, OBJECTIVES, PERIOD, RATE, Ints, Request
+from advisor.planning.search import WORK_MAX, Key, Search, Turns, best_grouping, in_turns, search_own
+from advisor.planning.structure import Structure, structure_of
+from advisor.planning.thresholds import (
+    Shapes,
+    best_in_places,
+    best_period,
+    least_shapes,
+    lowest_sum,
+    shapes_in_places,
+    sizes_within,
+)
+from advisor.planning.visits import Visits, visits_of
 
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    keys: tuple[str, ...]
-    demand: AnyDemand
-    cores: int
-    target: float  # seconds: the period or the latency to reach; 0 where none is given
-    bounds: dict[str, float] = field(default_factory=dict[str, float])  # what the planner proved on its way
-
-    def impossible(self, row: int, target: str, best: float, because: str) -> ImpossibleTarget:
-        """Return the error: the component that forbids the target, and the best that can be reached."""
-        value = 1 / self.target if target == "throughput_per_s" else self.target
-        return ImpossibleTarget(
-            f"target {target} {value:.6g} is impossible: {because}",
-            field=self.keys[row], value=value, bound=best, hint="raise cores or maximum, or ask for less",
-        )  # fmt: skip
-
-
-Solution = tuple[Ints, Ints]
+TABLES_MAX = 30_000  # components times cores up to which plans are made on tables of all sizes
+SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
+GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
+DOUBLED = 2  # of the cores searched where as many are asked for as it takes
 
 
 def plan(
     network: Network,
-    curves: AmdahlCurves | TabulatedCurves,
+    curves: AnyCurves,
     request: Request,
     flow: Flow | None = None,
     evidence: Mapping[str, Evidence] | None = None,
@@ -72,11 +63,10 @@ def plan(
     Returns
     -------
     Allocation
-        ``throughput``: maximises min_c instances_c / (v_c T_c(cores_c)), v_c being the visits per record. ``latency``:
-        minimises sum_c v_c T_c(cores_c). ``fewest_cores``: minimises the cores that reach the target. Ties: fewest
-        cores, then lower latency, then text order. Optimal wherever each component has cores of its own; where there
-        are fewer cores than components they take turns in groups, optimal up to 10 components, else with the gap to
-        the bound in ``why``. A component without visits gets its minimum.
+        Ties: fewest cores, then lower latency, then text order. Components take turns on shared cores wherever that is
+        better, unless the request forbids it; of equals each has cores of its own. Exact for throughput (with turns up to
+        10 components) and for the latency of a lone record where nothing joins, else where all allocations are few enough
+        to be judged; `gap` is 0 there. A component without visits gets its minimum.
 
     Raises
     ------
@@ -84,175 +74,414 @@ def plan(
         When visits below a choice are needed and neither shares nor visits give them.
     ImpossibleTarget
         When no allocation reaches the target: proved, the component in ``field`` and the best reachable in ``bound``.
-    Unsupported
-        When a target for more than 10 components on fewer cores was neither reached nor proved impossible.
-    InvalidValue, TooLarge
+    TargetNotReached
+        When none was found that does, and none is proved impossible.
+    InvalidValue, TooLarge, Unsupported
         When the request does not fit the network.
 
     Notes
     -----
-    Cost O(n log(P) + n log(n)) for n components on P cores; with sharing see `best_grouping`. Source: design 4.6.
+    Cost O(n log(P) + n log(n)) for exact answers without turns; else that of the allocations judged. Source: design 4.6.
     """
-    visits = visits_of(network, request, flow)
-    known = dict(evidence or {})
-    if is_scarce(network, request):
-        return plan_in_turns(network, curves, request, visits, known)
-    if request.turns == BETTER:
-        return plan_either(network, curves, request, visits, known, _plan_apart)
-    return _plan_apart(network, curves, request, visits, known)
+    question = question_of(network, curves, request, visits_of(network, request, flow))
+    return answer(solved(question), dict(evidence or {}))
 
 
-def _plan_apart(
-    network: Network,
-    curves: AmdahlCurves | TabulatedCurves,
-    request: Request,
-    visits: Visits,
-    evidence: dict[str, Evidence],
-) -> Allocation:
-    """Return the best allocation with cores of one's own for each component."""
-    if not is_plain(network, curves, request, visits):
-        return answer(solved(network, curves, request, visits), evidence)
-    demand = demand_of(network, curves, visits.per_record, request)
-    cores = request.cores if request.cores is not None else limits.ALLOCATE_CORES_MAX * max(1, len(demand))
-    name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
-    target = 1 / value if name == "throughput_per_s" else value
-    problem = _Problem(network.keys, demand, cores, target)
-    if (needed := int(demand.low.sum())) > cores:
-        raise InvalidValue("minimum", needed, f"at most the {cores} cores given in sum")
-    return _answer(problem, request, PLANNERS[request.objective, name](problem), evidence)
+@dataclass(frozen=True)
+class Question:
+    """A request with all that it is about: what is solved."""
+
+    request: Request
+    visits: Visits
+    structure: Structure
+    demand: Demand
+    cores: int
+    machine: Machine
+    most: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note the most cores that any one component can use."""
+        widest = min(self.cores, int(self.demand.high.max()) * int(self.demand.most.max()), int(self.machine.sizes.max()))
+        object.__setattr__(self, "most", max(widest, int(self.demand.low.max())))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Of the network."""
+        return self.structure.network.keys
+
+    @cached_property
+    def model(self) -> Model:
+        """The judge."""
+        return Model(self.structure, self.demand, self.request)
+
+    @cached_property
+    def shares(self) -> bool:
+        """Whether components may take turns."""
+        n = len(self.demand)
+        return self.request.may_share(n, self.cores) and (n <= SHARED_COMPONENTS_MAX or self.cores < n)
+
+    @property
+    def least(self) -> int:
+        """The fewest cores with which each component has its own, but for rules."""
+        return int((self.demand.low * self.demand.fewest).sum())
+
+    @property
+    def tabled(self) -> bool:
+        """Whether plans are made on tables of sizes; else by closed forms."""
+        return not self.demand.plain or len(self.demand) * self.most <= TABLES_MAX
+
+    def places(self, most: int, *, by_stay: bool = False) -> Places:
+        """Return the best shapes on up to `most` cores.
+
+        Raises
+        ------
+        InvalidValue
+            When nothing is left for a component.
+        """
+        found = places_of(self.demand, min(most, self.most), by_stay=by_stay)
+        check_possible(self.keys, self.demand, np.isfinite(found.turn_s), most)
+        return found
+
+    def asking(self, **other: object) -> Question:
+        """Return the question with other options of its objective: nothing about demand or machine."""
+        request = replace(self.request, **other)  # type: ignore[arg-type]
+        return Question(request, self.visits, self.structure, self.demand, self.cores, self.machine)
 
 
-def _throughput(problem: _Problem) -> Solution:
-    period = best_period(problem.demand, problem.cores)
-    return least_cores(problem.demand, period * (1 + TIE), ties=True)
+def question_of(network: Network, curves: AnyCurves, request: Request, visits: Visits) -> Question:
+    """Return what is to be solved.
 
-
-def _latency(problem: _Problem) -> Solution:
-    demand = problem.demand
-    if isinstance(demand, TableDemand):
-        found, problem.bounds["latency_s"] = lowest_latency_priced(demand, problem.cores)
-        return _ones(found)
-    return _ones(lowest_latency(demand, problem.cores))
-
-
-def _cores_for_throughput(problem: _Problem) -> Solution:
-    demand = problem.demand
-    fastest = demand.seconds(demand.fastest(demand.high)) / demand.instances_max
-    worst = int(fastest.argmax())
-    if fastest[worst] > problem.target * (1 + TIE):
-        cores, instances = int(demand.high[worst]), int(demand.instances_max[worst])
-        raise problem.impossible(
-            worst, "throughput_per_s", float(1 / fastest[worst]),
-            f"{problem.keys[worst]} on {_most(cores)} takes {(fastest * demand.instances_max)[worst]:.6g} s a record"
-            f" and may have {_counted(instances, 'instance')}, so at most {1 / fastest[worst]:.6g} records/s",
+    Raises
+    ------
+    InvalidValue, TooLarge, ImpossibleTarget
+        When limits leave a component nothing, or one instance needs more memory than there is.
+    """
+    demand = demand_of(network, curves, request, visits)
+    cores = request.cores or limits.ALLOCATE_CORES_MAX
+    machine = machine_of(cores, request.nodes, request.memory_bytes)
+    low, key = int(demand.low.max()), network.keys[int(demand.low.argmax())]
+    if low > int(machine.sizes.max()):
+        raise InvalidValue(f"minimum.{key}", low, f"at most the {int(machine.sizes.max())} cores given")
+    peak, at = float(demand.peak_bytes.max()), int(demand.peak_bytes.argmax())
+    if peak > machine.memory_bytes * (1 + SLACK):
+        raise ImpossibleTarget(
+            f"one instance of {network.keys[at]} may need {peak:.6g} bytes; there are {machine.memory_bytes:.6g}",
+            field=network.keys[at], value=machine.memory_bytes, bound=peak,
+            hint="give a machine with more memory, or a smaller load",
         )  # fmt: skip
-    found = least_cores(demand, problem.target * (1 + TIE), ties=True)
-    needed = total_cores(*found)
-    if needed > problem.cores:
-        period = best_period(demand, problem.cores)
-        row = int((demand.period_s(*least_cores(demand, period * (1 + TIE)))).argmax())
-        raise problem.impossible(
-            row, "throughput_per_s", 1 / period,
-            f"it takes {needed} cores, {int((found[0] * found[1])[row])} of them for {problem.keys[row]};"
-            f" {problem.cores} cores reach {1 / period:.6g} records/s",
-        )  # fmt: skip
+    question = Question(request, visits, structure_of(network, visits), demand, cores, machine)
+    if request.turns == NEVER and cores < len(network.keys):
+        raise InvalidValue("cores", cores, f"at least {len(network.keys)}, one for each component",
+                           "let components take turns on them")  # fmt: skip
+    if not question.shares and question.least > cores:
+        raise InvalidValue("minimum", question.least, f"at most the {cores} cores given in sum")
+    return question
+
+
+def solved(question: Question) -> Solution:
+    """Return the best allocation; raises as `plan`."""
+    request = question.request
+    coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
+    coupled = coupled or request.measure == COST or OBJECTIVES[request.objective].front
+    if not coupled and request.for_latency:
+        coupled = bool(question.structure.joins) or request.quantile is not None or RATE in (request.target or {})
+        found = _searched(question) if coupled else _by_sums(question)
+    elif not coupled and not question.demand.contention.any():
+        found = _by_thresholds(question)
+    else:
+        found = _searched(question)
+    if found is None:
+        raise refused(question, solved)
     return found
 
 
-def _lowest(demand: AnyDemand, cores: int) -> Ints:
-    if isinstance(demand, TableDemand):
-        return lowest_latency_priced(demand, cores)[0]
-    return lowest_latency(demand, cores)
+# --- throughput: exact thresholds ---------------------------------------------------------------------------------------
 
 
-def _cores_for_latency(problem: _Problem) -> Solution:
-    demand = problem.demand
-    if isinstance(demand, TableDemand):
-        found = least_cores_priced(demand, problem.target)
-    else:
-        found = least_cores_for_latency(demand, problem.target)
-    if found is None:
-        floor = demand.seconds(demand.fastest(demand.high))
-        row = int(floor.argmax())
-        raise problem.impossible(
-            row, "latency_s", float(floor.sum()),
-            f"on the most cores allowed the components still take {floor.sum():.6g} s in sum,"
-            f" {floor[row]:.6g} s of it {problem.keys[row]}",
-        )  # fmt: skip
-    if found.sum() > problem.cores:
-        best = demand.seconds(_lowest(demand, problem.cores))
-        row = int(best.argmax())
-        raise problem.impossible(
-            row, "latency_s", float(best.sum()),
-            f"it takes {int(found.sum())} cores; {problem.cores} cores reach {best.sum():.6g} s,"
-            f" {best[row]:.6g} s of it {problem.keys[row]}",
-        )  # fmt: skip
-    return _ones(found)
+def _by_thresholds(question: Question) -> Solution | None:
+    """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
+    request, cores = question.request, question.cores
+    target = 1 / request.target[RATE] if request.target else 0.0
+    places = question.places(question.most) if question.tabled else None
+    own = None if question.least > cores else _own_shapes(question, places, target)
+    if own is not None and own[1].used > cores:
+        own = None
+    if not question.shares:
+        return None if own is None else _with_own(question, *own, 0.0, own[0])
+    if request.measure == CORES:
+        most = cores if own is None else own[1].used - 1
+        shared, proved = _fewest_shared(question, places, target, most)
+        if shared is None:
+            return None if own is None else _with_own(question, *own, 0.0 if proved else None, own[0])
+        return _with_groups(question, *shared, 0.0 if proved else None, own and own[0])
+    longest = np.inf if own is None else own[0]
+    table, found, proved = _best_shared(question, places, longest * (1 - TIE))
+    if found is None or table is None:
+        return None if own is None else _with_own(question, *own, 0.0 if proved else None, own[0])
+    return _with_groups(question, table, found, 0.0 if proved else None, own and own[0])
 
 
-# (objective, target) -> how it is planned.
-PLANNERS: Mapping[tuple[str, str], Callable[[_Problem], Solution]] = {
-    ("throughput", ""): _throughput,
-    ("latency", ""): _latency,
-    ("fewest_cores", "throughput_per_s"): _cores_for_throughput,
-    ("fewest_cores", "latency_s"): _cores_for_latency,
-}
+def _own_shapes(question: Question, places: Places | None, target_s: float) -> tuple[float, Shapes] | None:
+    """Return the period of cores of one's own and the fewest shapes for it, for the target where one is given."""
+    demand, cores = question.demand, question.cores
+    if places is not None:
+        if target_s:
+            sizes = sizes_within(places, target_s * (1 + TIE))
+            found = None if sizes is None else (target_s, sizes)
+        else:
+            found = best_in_places(places, cores)
+        return None if found is None else (found[0], shapes_in_places(demand, places, found[1], found[0]))
+    if not target_s:
+        period = best_period(demand, cores)
+        return period, least_shapes(demand, period * (1 + TIE), ties=True)
+    lowest = float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max())
+    return None if lowest > target_s * (1 + TIE) else (target_s, least_shapes(demand, target_s * (1 + TIE), ties=True))
 
 
-def _ones(cores: Ints) -> tuple[Ints, Ints]:
-    return cores, np.ones_like(cores)
+def _best_shared(
+    question: Question, places: Places | None, longest_s: float
+) -> tuple[Places | None, Grouping | None, bool]:
+    """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
+    n, exact = len(question.demand), shared_sizes_max(len(question.demand))
+    if exact:
+        most = min(question.most, exact)
+        table = places if places is not None and places.sizes[-1] <= exact else question.places(most)
+        return table, best_grouping(table, min(question.cores, exact), longest_s), question.most <= exact
+    if np.isfinite(longest_s) and not any(
+        _may_reach(question, longest_s, count) for count in counts_up_to(question.cores)[-1:]
+    ):
+        return None, None, not _may_reach(question, longest_s, question.cores)
+    table = places if places is not None else question.places(max(64, TABLES_MAX * 32 // n))
+    return table, best_grouping(table, question.cores, longest_s), False
 
 
-def _most(cores: int) -> str:
-    """Return how many cores one instance was given at most: the largest legal number is nobody's limit."""
-    return f"{cores} cores" if cores < limits.ALLOCATE_CORES_MAX else "as many cores as there may be"
+def _may_reach(question: Question, period_s: float, cores: int) -> bool:
+    """Return whether the work of turns within a period fits so many cores: not a proof that it does."""
+    demand = question.demand
+    if not demand.plain:
+        return True
+    with np.errstate(divide="ignore"):
+        seconds = np.where(demand.visits > 0, demand.most * period_s / demand.visits, np.inf)
+    return float(demand.work_s(demand.fewest_within(seconds)).sum()) <= period_s * cores * (1 + TIE)
 
 
-def _counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+def _fewest_shared(
+    question: Question, places: Places | None, target_s: float, most: int
+) -> tuple[tuple[Places, Grouping] | None, bool]:
+    """Return tables and the grouping of the fewest cores, at most so many, for a period; and whether fewer are impossible."""
+    n, exact = len(question.demand), shared_sizes_max(len(question.demand))
+    most = min(most, question.cores)
+    if most < int(question.demand.low.max()):
+        return None, True
+    if exact:
+        widest = min(most, exact, question.most)
+        table = places if places is not None and places.sizes[-1] >= widest else question.places(widest)
+        widest = min(widest, int(table.sizes[-1]))
+        subsets = Partitions(table, widest)
+        needed = subsets.needed(target_s * (1 + TIE))
+        return ((table, subsets.fewest(target_s)) if needed <= min(most, exact) else None), most <= exact
+    if most > SHARED_COMPONENTS_MAX * 8 and not _may_reach(question, target_s, most):
+        return None, True
+    table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
+    for count in counts_up_to(most):
+        if period_bound(table, count) <= target_s * (1 + TIE):
+            found = best_grouping(table, count)
+            if found is not None and float(cycles(table, found).max()) <= target_s * (1 + TIE):
+                return (table, found), False
+    return None, period_bound(table, most) > target_s * (1 + TIE)
 
 
-def _answer(problem: _Problem, request: Request, solution: Solution, evidence: Mapping[str, Evidence]) -> Allocation:
-    keys, demand = problem.keys, problem.demand
-    cores, instances = solution
-    used = total_cores(cores, instances)
-    periods = demand.period_s(cores, instances)
-    period = float(periods.max())
-    slowest = np.flatnonzero(periods >= period * (1 - TIE))
-    outcome = Outcome(keys, demand, request, solution, used, period, slowest)
-    return Allocation(
-        cores=dict(zip(keys, cores.tolist(), strict=True)),
-        instances=dict(zip(keys, instances.tolist(), strict=True)),
-        spare=0 if request.cores is None else request.cores - used,
-        throughput_per_s=1 / period,
-        latency_s=demand.latency_s(cores),
-        bottleneck=tuple(keys[row] for row in slowest),
-        why=reasons(outcome),
-        objective=request.objective,
-        utilization=utilizations(outcome),
-        active_cores=_active(outcome),
-        gap=_gap(outcome, problem),
-        knee=knee(outcome, _fewest_for_latency(demand)) if len(demand) <= MARGINAL_MAX else None,
-        marginal=marginals(outcome),
-        runner_up=runners_up(outcome),
-        evidence={key: evidence[key] for key in keys if key in evidence} if evidence else {},
-    )
+def _with_own(
+    question: Question, _period: float, shapes: Shapes, bound: float | None, own_s: float | None
+) -> Solution:
+    """Return the solution with cores of one's own."""
+    demand = question.demand
+    heaviest = 1 / shapes.instances
+    for row in demand.replicas:
+        heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
+    placed = Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
+                    np.array([shapes.used]))  # fmt: skip
+    return _solution(question, placed, bound, own_s)
 
 
-def _active(outcome: Outcome) -> float:
-    """Return the cores busy at a time, on average, at the highest throughput."""
-    return float((outcome.demand.seconds(outcome.cores) * outcome.cores).sum() / outcome.period_s)
+def _with_groups(
+    question: Question, places: Places, found: Grouping, bound: float | None, own_s: float | None
+) -> Solution:
+    """Return the solution in turns."""
+    return _solution(question, in_turns(question.model, places, [found]), bound, own_s)
 
 
-def _fewest_for_latency(demand: AnyDemand) -> Callable[[Any, float], Ints | None]:
-    return least_cores_priced if isinstance(demand, TableDemand) else least_cores_for_latency
+def _solution(question: Question, placed: Placed, gap: float | None, own_s: float | None) -> Solution:
+    model = question.model
+    return Solution(question, model, placed, model.judge(placed), gap, own_s, None)
 
 
-def _gap(outcome: Outcome, problem: _Problem) -> float | None:
-    """Return how far from the best the answer may be: 0 where closed forms are exact."""
-    demand = outcome.demand
-    if isinstance(demand, TableDemand) and outcome.for_latency:
-        if outcome.request.target:
+# --- the latency of a lone record: sums -----------------------------------------------------------------------------------
+
+
+def _by_sums(question: Question) -> Solution | None:
+    """Return the lowest latency of what only adds up, or the fewest cores for one; None where none reaches it.
+
+    Taking turns on one group of all cores no record is slower than anywhere else: that is proved best. Cores of one's own
+    are preferred where they do as well.
+    """
+    target = (question.request.target or {}).get(LATE, 0.0)
+    own = _own_sum(question, target) if question.least <= question.cores else None
+    if not question.shares:
+        return own
+    one = _one_group(question, target)
+    if one is None or own is None:
+        return own if one is None else one
+    mine, theirs = (float(some.placed.used[0]) if target else float(some.judged.latency_s[0]) for some in (own, one))
+    if mine <= theirs * (1 + TIE):
+        return own._replace(gap=0.0)
+    return one._replace(own_value=mine)
+
+
+def _own_sum(question: Question, target_s: float) -> Solution | None:
+    """Return the lowest sum with cores of one's own: near it where one group does at least as well anyway."""
+    demand, cores = question.demand, question.cores
+    if not demand.plain or (question.tabled and not question.shares):
+        return _searched(question, shared=False)
+    taken, bound = lowest_sum(demand, cores, target_s)
+    found = _with_own(question, 0.0, Shapes(taken, np.ones_like(taken)), None, None)
+    latency = float(found.judged.latency_s[0])
+    if target_s:
+        return found if latency <= target_s * (1 + TIE) and found.placed.used[0] <= cores else None
+    gap = latency / bound - 1 if bound > 0 else np.inf
+    return found._replace(gap=max(gap, 0.0) if gap <= GAP_MAX else None)
+
+
+def _one_group(question: Question, target_s: float) -> Solution | None:
+    """Return one group of every core that gains something, or of the fewest for a latency; None where it is not reached."""
+    demand, cores, n = question.demand, question.cores, len(question.demand)
+    if question.tabled:
+        places = question.places(question.most, by_stay=True)
+        stays = places.stay_s.sum(axis=0)
+        limit = target_s if target_s else float(stays[-1])
+        fits = stays <= limit * (1 + TIE)
+        if not fits.any():
             return None
-        return gap_of(demand.latency_s(outcome.cores), problem.bounds["latency_s"], of_throughput=False)
-    return 0.0
+        size = int(places.sizes[int(fits.argmax())])
+        return _with_groups(question, places, Grouping(np.zeros(n, np.int64), np.array([size])), 0.0, None)
+
+    def shapes(size: int) -> Ints:
+        return demand.fastest(np.full(n, size))
+
+    def latency(size: int) -> float:
+        return float((demand.visits * demand.seconds(shapes(size))).sum())
+
+    low, high = int(demand.low.max()) - 1, int(shapes(cores).max())
+    if target_s and latency(high) > target_s * (1 + TIE):
+        return None
+    while target_s and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if latency(middle) <= target_s * (1 + TIE) else (middle, high)
+    taken = shapes(high)
+    zero, ones = np.zeros((1, n), np.int64), np.ones((1, n))
+    placed = Placed(taken[None], ones.astype(np.int64), demand.seconds(taken)[None], ones, np.array([high]), zero, zero + high)
+    return _solution(question, placed, 0.0, None)
+
+
+# --- everything else: the search ------------------------------------------------------------------------------------------
+
+
+def _searched(question: Question, *, shared: bool = True) -> Solution | None:
+    """Return the best allocation that the search finds; None where none is feasible."""
+    if question.request.cores is not None:
+        return _searched_on(question, shared=shared)
+    cores = 4 * len(question.demand)
+    while True:
+        machine = machine_of(min(cores, question.cores), question.request.nodes, question.request.memory_bytes)
+        some = Question(question.request, question.visits, question.structure, question.demand,
+                        int(machine.sizes.sum()), machine)  # fmt: skip
+        found = _searched_on(some, shared=shared) if some.least <= some.cores else None
+        widest = int((question.demand.fastest(question.demand.high) * question.demand.most).clip(max=some.cores).sum())
+        if found is not None or cores >= question.cores or 2 * widest < cores:
+            return found
+        cores *= DOUBLED
+
+
+def _searched_on(question: Question, *, shared: bool) -> Solution | None:
+    request = question.request
+    search = Search(question.model, question.machine, question.cores, request.work_max or WORK_MAX,
+                    front=OBJECTIVES[request.objective].front)  # fmt: skip
+    own: tuple[Placed | None, Key] = None, search.key
+    if question.least <= question.cores:
+        try:
+            options = options_of(question.keys, request, question.demand, question.cores)
+            search_own(search, options)
+        except InvalidValue:
+            if not (shared and question.shares):
+                raise
+        own = search.best, search.key
+    capped = False
+    if shared and question.shares:
+        demand, capped = _one_at_a_time(question)
+        if demand is not None:
+            search.model = Model(question.structure, demand, request)
+            Turns(search, _most_shared(question)).run()
+            search.model = question.model
+        if own[0] is not None and own[1].score <= search.key.score + TIE * abs(search.key.score):
+            search.best, search.key = own
+    if search.best is None:
+        return None
+    exact = search.exact and not capped
+    found = Solution(question, search.model, search.best, search.model.judge(search.best), 0.0 if exact else None,
+                     own[1].score if own[0] is not None else None, search, capped)  # fmt: skip
+    return found if exact else found._replace(gap=_gap(question, found))
+
+
+def _most_shared(question: Question) -> int:
+    """Return the most cores on which groupings are searched: where each has its own core and more, turns gain little."""
+    return min(question.cores, max(2 * len(question.demand) + 8, 16))
+
+
+def _one_at_a_time(question: Question) -> tuple[Demand | None, bool]:
+    """Return the demand of turns: one instance where visits queue, as many as fit into memory; and whether memory caps them.
+
+    None where cores of one's own must do.
+
+    Raises
+    ------
+    Unsupported, ImpossibleTarget
+        When there are fewer cores than components, and instances are pinned where visits queue, or too large together.
+    """
+    demand, request, scarce = question.demand, question.request, question.cores < len(question.demand)
+    if request.arrival_per_s is not None:
+        pinned = np.flatnonzero(demand.fewest > 1)
+        if len(pinned) and not scarce:
+            return None, False
+        if len(pinned):
+            key = question.keys[int(pinned[0])]
+            raise Unsupported(
+                f"{key} is pinned to {demand.fewest[pinned[0]]} instances: queues for turns are planned with one of each",
+                field=f"pinned.{key}", value=int(demand.fewest[pinned[0]]), bound=1, hint="leave its instances open",
+            )  # fmt: skip
+        demand = replace(demand, most=np.ones_like(demand.most), replicas={})
+    total = question.machine.memory_bytes * len(question.machine.sizes) * (1 + SLACK)
+    needs = demand.peak_bytes * demand.fewest
+    if needs.sum() > total:
+        if not scarce:
+            return None, False
+        row = int(needs.argmax())
+        raise ImpossibleTarget(
+            f"the components need {needs.sum():.6g} bytes together, {needs[row]:.6g} of it {question.keys[row]}; there"
+            f" are {total:.6g}: whoever waits for a turn stays in memory",
+            field=question.keys[row], value=request.memory_bytes, bound=float(needs.sum()), hint="give more memory",
+        )  # fmt: skip
+    cap = top = int(demand.most.max())
+    while cap > 1 and float((demand.peak_bytes * np.clip(demand.most, demand.fewest, cap)).sum()) > total:
+        cap -= 1
+    most = np.maximum(np.minimum(demand.most, cap), demand.fewest)
+    return replace(demand, most=most), cap < top
+
+
+def _gap(question: Question, found: Solution) -> float | None:
+    """Return how far from the best an answer may be, where a bound proves that it is little: of a throughput only."""
+    request = question.request
+    if request.measure != PERIOD or len(question.demand) > SHARED_COMPONENTS_MAX:
+        return None
+    places = question.places(min(question.most, max(64, TABLES_MAX // len(question.demand))))
+    gap = 1 - period_bound(places, question.cores) / float(found.judged.period_s[0])
+    return max(gap, 0.0) if gap <= GAP_MAX and int(places.sizes[-1]) >= question.most else None

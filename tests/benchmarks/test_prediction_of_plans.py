@@ -14,9 +14,9 @@ from random_networks import Case, random_case
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning import Request
 from advisor.planning.asked.options import curves_for
-from advisor.planning.asked.visits import visits_of
-from advisor.planning.queues.streams import felt
-from advisor.planning.queues.structure import structure_of
+from advisor.planning.visits import visits_of
+from advisor.planning.streams import felt
+from advisor.planning.structure import structure_of
 
 
 def planned(case: Case, load: float) -> tuple[dict[str, int], float, float]:

@@ -204,11 +204,12 @@ def packed(places: Places, cores: int, longest_s: float) -> Grouping | None:
         if found is None:
             shortest = middle
         else:
-            best, longest = _relieved(places, found, cores), middle
-            longest = min(longest, float(cycles(places, best).max()))
-    if best is None and float(places.turn_s[:, last].sum()) < longest_s:
-        best = numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
-    return best
+            best, longest = found, min(middle, float(cycles(places, found).max()))
+    if best is not None:
+        return _relieved(places, best, cores)
+    if float(places.turn_s[:, last].sum()) < longest_s:
+        return numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
+    return None
 
 
 def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:

@@ -60,7 +60,7 @@ class Judged:
     period_s : (K,)
         Seconds between records that the network can sustain, contention included.
     latency_s, latency_variance : (K,)
-        Of one record in the network: without queueing, or with it where records arrive at a rate; infinite where the
+        Of one record in the network, the variance where a quantile is asked for: without queueing, or with it where records arrive at a rate; infinite where the
         rate is more than the network sustains.
     unloaded_s : (K,)
         Mean latency of a record alone.
@@ -129,9 +129,12 @@ class Model:
         cycle = together(placed.group, load * full)
         period = cycle.max(axis=1)
         steady = seconds**2 * self.demand.variation
-        unloaded, spread = through(
-            self.structure, seconds, steady, np.ones_like(placed.instances), places=_places(placed, seconds, None)
-        )
+        if self.structure.adds_up and self.request.quantile is None:
+            unloaded, spread = seconds @ visits, np.zeros(len(seconds))
+        else:
+            unloaded, spread = through(
+                self.structure, seconds, steady, np.ones_like(placed.instances), places=_places(placed, seconds, None)
+            )
         if arrival is None:
             rate = 1 / period[:, None]
             active = (rate * visits * full * placed.cores).sum(axis=1)

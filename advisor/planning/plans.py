@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import comb
 
 import numpy as np
 
@@ -14,14 +15,14 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import Solution, answer
-from advisor.planning.demand import TIE, AnyCurves, Demand, Places, demand_of, places_of
+from advisor.planning.demand import ALL_INSTANCES, TIE, AnyCurves, Demand, Places, demand_of, places_of
 from advisor.planning.groupings import Grouping, Partitions, counts_up_to, cycles, period_bound, shared_sizes_max
 from advisor.planning.judge import Model, Placed
 from advisor.planning.options import check_possible, options_of
 from advisor.planning.placing import SLACK, Machine, machine_of
 from advisor.planning.refusals import refused
 from advisor.planning.requests import CORES, COST, LATE, NEVER, OBJECTIVES, PERIOD, RATE, Ints, Request
-from advisor.planning.search import WORK_MAX, Key, Search, Turns, best_grouping, in_turns, search_own
+from advisor.planning.search import OWN_MAX, WORK_MAX, Key, Search, Turns, best_grouping, in_turns, search_own
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.thresholds import (
     Shapes,
@@ -36,6 +37,7 @@ from advisor.planning.visits import Visits, visits_of
 
 TABLES_MAX = 30_000  # components times cores up to which plans are made on tables of all sizes
 SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
+BOUND_STEP = 1e-3  # of a period, to which its bound is told
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes
 
@@ -128,7 +130,8 @@ class Question:
     @property
     def tabled(self) -> bool:
         """Whether plans are made on tables of sizes; else by closed forms."""
-        return not self.demand.plain or len(self.demand) * self.most <= TABLES_MAX
+        demand = self.demand
+        return not demand.plain or (len(demand) * self.most <= TABLES_MAX and int(demand.most.max()) <= ALL_INSTANCES)
 
     def places(self, most: int, *, by_stay: bool = False) -> Places:
         """Return the best shapes on up to `most` cores.
@@ -216,9 +219,29 @@ def _by_thresholds(question: Question) -> Solution | None:
         return _with_groups(question, *shared, 0.0 if proved else None, own and own[0])
     longest = np.inf if own is None else own[0]
     table, found, proved = _best_shared(question, places, longest * (1 - TIE))
-    if found is None or table is None:
-        return None if own is None else _with_own(question, *own, 0.0 if proved else None, own[0])
-    return _with_groups(question, table, found, 0.0 if proved else None, own and own[0])
+    if found is not None and table is not None:
+        gap = 0.0 if proved else _near(float(cycles(table, found).max()), period_bound(table, cores))
+        return _with_groups(question, table, found, gap, own and own[0])
+    if own is None:
+        return None
+    return _with_own(question, *own, 0.0 if proved else _near(own[0], _work_bound(question, own[0])), own[0])
+
+
+def _near(period_s: float, bound_s: float) -> float | None:
+    """Return the share of a throughput that a bound leaves open, where it is little."""
+    gap = 1 - bound_s / period_s
+    return max(gap, 0.0) if gap <= GAP_MAX else None
+
+
+def _work_bound(question: Question, period_s: float) -> float:
+    """Return a period that nothing beats, of the period reached with cores of one's own: by bisection over its work."""
+    short, long = period_s * (1 - 2 * GAP_MAX), period_s
+    if _may_reach(question, short, question.cores):
+        return 0.0
+    while long - short > BOUND_STEP * period_s:
+        middle = (short + long) / 2
+        short, long = (short, middle) if _may_reach(question, middle, question.cores) else (middle, long)
+    return short
 
 
 def _own_shapes(question: Question, places: Places | None, target_s: float) -> tuple[float, Shapes] | None:
@@ -341,7 +364,9 @@ def _by_sums(question: Question) -> Solution | None:
 def _own_sum(question: Question, target_s: float) -> Solution | None:
     """Return the lowest sum with cores of one's own: near it where one group does at least as well anyway."""
     demand, cores = question.demand, question.cores
-    if not demand.plain or (question.tabled and not question.shares):
+    free, n = cores - question.least, len(demand)
+    few = free < OWN_MAX and n < SHARED_COMPONENTS_MAX and comb(free + n, n) <= OWN_MAX
+    if not demand.plain or (few and not question.shares):
         return _searched(question, shared=False)
     taken, bound = lowest_sum(demand, cores, target_s)
     found = _with_own(question, 0.0, Shapes(taken, np.ones_like(taken)), None, None)

@@ -8,7 +8,7 @@ to P. So more cores are never worse, and the fewest cores for a target do not de
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import isfinite
 from typing import NamedTuple
@@ -41,7 +41,7 @@ CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
 KEPT = 64  # best allocations that are kept as runners-up
 WAY_ALL, WAY_RATIO = 24, 1.1  # numbers of cores at which exchanges are tried: all up to here, then so far apart
-ROUNDS_MAX = 12  # of exchanges on one number of cores
+ROUNDS_MAX = 4  # of exchanges on one number of cores
 HELD_MAX = 4  # times that turns are planned with the contention of the plan before
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 WORK_MAX = 100_000  # allocations judged by default: a few seconds at the most
@@ -412,7 +412,7 @@ class Turns:
                 return
             judged = self.search.model.judge(in_turns(self.search.model, self.places, [found]))
             slowed = (judged.seconds_s / judged.alone_s)[0]
-            places = Places(places.sizes, self.places.turn_s * slowed[:, None], *self.places[2:])
+            places = replace(self.places, turn_s=self.places.turn_s * slowed[:, None])
             again = best_grouping(places, cores)
             if again is None or (np.array_equal(again.group, found.group) and np.array_equal(again.sizes, found.sizes)):
                 return

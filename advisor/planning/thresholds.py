@@ -18,6 +18,7 @@ from advisor.planning.requests import Floats, Ints
 BRACKET = 1e-13
 # Thresholds left in the bracket, beside two a component, at which sorting them is cheaper than halving again.
 THRESHOLDS_FEW = 1024
+TINY = 1e-300  # a price of nothing at all
 PRICES_MAX = 60  # bisections of the price: the bracket falls to 1e-9
 
 
@@ -209,7 +210,7 @@ def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, fl
     least, most = float(gains[gains > 0].min(initial=1.0)) / float(top.max()) ** 2 / 2, 2 * float(gains.max(initial=1.0))
     price, bound = most, -np.inf
     for _ in range(PRICES_MAX):
-        price = (least * most) ** 0.5
+        price = max((least * most) ** 0.5, TINY)
         taken, value = _taken(demand, price)
         bound = max(bound, value - price * cores)
         if too_many(taken):
@@ -225,21 +226,26 @@ def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, fl
     if sum_s > 0:
         missing = float((demand.visits * demand.seconds(few)).sum()) - sum_s * (1 + TIE)
         count = min(count, int(np.searchsorted(np.cumsum(np.sort(gain)[::-1]), missing)) + 1)
+    count = min(count, int((gain > 0).sum()))
+    if count > 0:  # the bound is sharpest at the price of the last core given
+        last = float(np.partition(gain, len(gain) - count)[len(gain) - count])
+        bound = max(bound, _taken(demand, last)[1] - last * cores)
     return _with_largest(few, component, gain, count), max(bound, 0.0)
 
 
 def _taken(demand: Demand, price: float) -> tuple[Ints, float]:
-    """Return the whole cores taken at a price, and the least sum of seconds and prices over real ones."""
+    """Return the whole cores taken at a price, and the least sum of seconds and prices."""
     start = np.maximum(demand.knots, demand.low[:, None].astype(np.float64))
     end = np.minimum(np.append(demand.knots[1:], np.inf), demand.high[:, None])
     valid, visits = end >= start, demand.visits[:, None]
-    real = np.clip(np.sqrt(np.maximum(visits * demand.fall, 0.0) / price), start, np.maximum(end, start))
-    value = np.where(valid, visits * (demand.level + demand.fall / real) + price * real, np.inf)
-    rows, place = np.arange(len(demand)), value.argmin(axis=1)
-    lower = np.clip(np.floor(real[rows, place]).astype(np.int64), demand.low, demand.high)
-    upper = np.minimum(lower + 1, demand.high)
-    worth = [demand.visits * demand.seconds(some) + price * some for some in (lower, upper)]
-    return np.where(worth[1] < worth[0], upper, lower), float(value[rows, place].sum())
+    last = np.maximum(end, start)
+    real = np.clip(np.sqrt(np.maximum(visits * demand.fall, 0.0) / price), start, last)
+    some = np.stack([np.floor(real), np.minimum(np.floor(real) + 1, last)])
+    value = np.where(valid, visits * (demand.level + demand.fall / some) + price * some, np.inf)
+    each = value.min(axis=0)
+    rows, place = np.arange(len(demand)), each.argmin(axis=1)
+    side = value[:, rows, place].argmin(axis=0)
+    return some[side, rows, place].astype(np.int64), float(each[rows, place].sum())
 
 
 def _least_before(gain: Floats, component: Ints) -> Floats:
@@ -252,7 +258,6 @@ def _least_before(gain: Floats, component: Ints) -> Floats:
 
 def _with_largest(few: Ints, component: Ints, gain: Floats, count: int) -> Ints:
     """Return `few` with the `count` largest gains taken, equal ones in text order."""
-    count = min(count, int((gain > 0).sum()))
     if count <= 0:
         return few.copy()
     cut = float(np.partition(gain, len(gain) - count)[len(gain) - count])

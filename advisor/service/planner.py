@@ -17,7 +17,7 @@ from advisor.planning.fares import LEVEL
 from advisor.planning.stability import Look, Question
 from advisor.planning.together import about
 from advisor.service.answers import Answers, Kept, KeptTogether
-from advisor.service.explaining import explained, explained_together
+from advisor.service.explaining import explained, explained_together, runs_on
 from advisor.service.heavy import Curves, Heavy, Spec, Wanted
 from advisor.service.questions import is_small
 from advisor.service.tables import tables_of
@@ -173,7 +173,7 @@ class Planner:
         for key, component, model in zip(chosen, components, models, strict=True):
             mixture = self._advisor.mixture(component)
             low, high = model.p_range
-            cores = allocation["cores"][key]
+            cores = runs_on(allocation, key)
             found[key] = {
                 "model": model.name if mixture is None else mixture.name,
                 "observations": model.runs,

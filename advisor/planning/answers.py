@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from advisor.domain.answers import Allocation, Evidence, Reason
 from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged, Model, Placed
+from advisor.planning.questions import Question
 from advisor.planning.reasons import amount, beyond, first, plural, reason
 from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, SCARCE, Ints, limits_of, pins_of
 from advisor.planning.scores import cost_of, latency_of
 from advisor.planning.search import Search, nodes_of
 from advisor.planning.tables import KNEE_SHARE, front_of, knee_of, marginals_of, runners_up_of
 from advisor.planning.uncertain import target_probability
-
-if TYPE_CHECKING:
-    from advisor.planning.plans import Question
 
 WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 
@@ -79,6 +77,7 @@ def answer(found: Solution, evidence: Mapping[str, Evidence], *, brief: bool = F
     request, keys = question.request, question.keys
     queued = request.arrival_per_s is not None and bool(np.isfinite(judged.latency_s[0]))
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
+    slowest: list[int] = found.slowest.tolist()
     cores, instances = placed.cores[0].tolist(), placed.instances[0].tolist()
     groups = groups_of(keys, placed) if found.shared else ()
     alone = {key for _, some in groups if len(some) == 1 for key in some} if groups else set(keys)
@@ -94,7 +93,7 @@ def answer(found: Solution, evidence: Mapping[str, Evidence], *, brief: bool = F
         spare=found.spare,
         throughput_per_s=float(1 / judged.period_s[0]),
         latency_s=float(judged.unloaded_s[0]),
-        bottleneck=tuple(keys[row] for row in found.slowest.tolist()),
+        bottleneck=tuple(keys[row] for row in slowest),
         groups=groups,
         in_turn={key: count for key, count in zip(keys, cores, strict=True) if key not in alone},
         objective=request.objective,
@@ -187,7 +186,8 @@ def _next_core(found: Solution, whole: Allocation) -> Iterator[Reason]:
             yield reason("next_core_latency", rows[best].key, gains[best], seconds=amount(gains[best]),
                          gain=amount(100 * gains[best] / now))  # fmt: skip
         return
-    rate, slow, keys = whole.throughput_per_s, found.slowest.tolist(), found.question.keys
+    slow: list[int] = found.slowest.tolist()
+    rate, keys = whole.throughput_per_s, found.question.keys
     if len(slow) == 1 or found.search is not None:
         best = int(np.argmax([row.next_throughput_per_s or 0.0 for row in rows]))
         more, after, whom = 1, rows[best].next_throughput_per_s or 0.0, rows[best].key
@@ -223,8 +223,7 @@ def _limits(found: Solution, _: Allocation) -> Iterator[Reason]:
         fewer = demand.visits * demand.seconds(np.maximum(cores - 1, 1))
     gains = np.where((demand.last > cores) | (cores >= high), wider, 0.0) > 0
     if (high < demand.last).any():
-        place = np.searchsorted(demand.knots, cores, side="right") - 1
-        falls = demand.fall[np.arange(len(keys)), place] > 0
+        falls = demand.seconds(cores + 1) < demand.seconds(cores)
         at_end = deciding & ~pinned & (cores == high) & (instances == most) & falls
         for row, more in first(np.flatnonzero(at_end)):
             yield reason("maximum", keys[row], float(high[row]), cores=plural(int(high[row]), "core"), more=more)
@@ -237,8 +236,11 @@ def _limits(found: Solution, _: Allocation) -> Iterator[Reason]:
             yield reason("minimum", keys[row], float(low[row]), cores=plural(int(low[row]), "core"), more=more)
     unknown = deciding & (cores == demand.last) & (demand.last < np.minimum(high, question.cores))
     for row, more in first(np.flatnonzero(unknown)):
-        yield reason("curve_end", keys[row], float(demand.last[row]), cores=plural(int(demand.last[row]), "core"), more=more)
-    for row in [row for row in found.slowest.tolist() if row in demand.replicas and int(instances[row]) > 1][:1]:
+        yield reason(
+            "curve_end", keys[row], float(demand.last[row]), cores=plural(int(demand.last[row]), "core"), more=more
+        )
+    slowest: list[int] = found.slowest.tolist()
+    for row in [row for row in slowest if row in demand.replicas and int(instances[row]) > 1][:1]:
         share = demand.heaviest(row, int(instances[row]))
         yield reason("skew", keys[row], share, share=amount(100 * share))
 
@@ -246,7 +248,9 @@ def _limits(found: Solution, _: Allocation) -> Iterator[Reason]:
 def _nodes(found: Solution, whole: Allocation) -> Iterator[Reason]:
     if whole.placement is not None:
         sizes = found.question.machine.sizes
-        yield reason("nodes", None, float(len(sizes)), nodes=plural(len(sizes), "node"), cores=plural(int(sizes[0]), "core"))
+        yield reason(
+            "nodes", None, float(len(sizes)), nodes=plural(len(sizes), "node"), cores=plural(int(sizes[0]), "core")
+        )
 
 
 def _knee(found: Solution, whole: Allocation) -> Iterator[Reason]:
@@ -273,7 +277,9 @@ def _others(found: Solution, whole: Allocation) -> Iterator[Reason]:
     request = found.question.request
     for other in whole.runner_up[:1]:
         sure = "" if other.probability is None else f"; this one is better with probability {other.probability:.2f}"
-        figure = f"{amount(other.latency_s)} s" if request.for_latency else f"{amount(other.throughput_per_s)} records/s"
+        figure = (
+            f"{amount(other.latency_s)} s" if request.for_latency else f"{amount(other.throughput_per_s)} records/s"
+        )
         yield reason("runner_up", None, other.probability, cores=plural(other.used, "core"), figure=figure, sure=sure)
     if found.shared and found.own_value is not None:
         value = found.own_value

@@ -95,8 +95,8 @@ class Demand:
         return self.level[:, place] + self.fall[:, place] / counts
 
     def spread_at(self, cores: Ints) -> Floats:
-        """Return how uncertain T_c(cores_c) is, (n,), between knots linear in the count."""
-        return np.array([np.interp(count, self.knots, row) for count, row in zip(cores, self.spread, strict=True)])
+        """Return how uncertain T_c(cores_c) is, (n,): at the knot below."""
+        return self.spread[np.arange(len(self)), np.searchsorted(self.knots, cores, side="right") - 1]
 
     def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
         """Return the demand of some of the components, rules and replicas left out."""

@@ -120,7 +120,9 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
     placed = Placed(cores[None], instances[None], elapsed[None], heaviest[None], np.zeros(1, np.int64), *some)  # type: ignore[arg-type]
     found = Model(structure_of(network, visits), demand, request).judge(placed)
     seconds = visits.per_record * heaviest * found.seconds_s[0]
-    seconds *= float(found.period_s[0]) / float(together(placed.group, seconds[None]).max())  # at the highest throughput
+    seconds *= float(found.period_s[0]) / float(
+        together(placed.group, seconds[None]).max()
+    )  # at the highest throughput
     waits = np.where(np.isfinite(found.wait_s[0]), found.wait_s[0], 0.0)
     latency = visits.per_record * (found.seconds_s[0] + waits)
     return Fare(

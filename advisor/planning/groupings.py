@@ -24,6 +24,7 @@ CELLS_MAX = 500_000  # subsets times sizes of groups: some ten milliseconds; siz
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
 PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
 FITS = 12  # bisections for the period into which turns are packed: the bracket falls to a thousandth
+BALANCED_MAX = 100  # components up to which groups are balanced, too: for every number of them
 POLISHES = 60  # moves and exchanges that shorten the slowest cycle
 GAIN = 1e-9  # of a cycle: a smaller one is rounding
 BOUND_STEPS = 30  # bisections of the bound: sharp to a part in 10**8
@@ -193,20 +194,24 @@ def packed(places: Places, cores: int, longest_s: float) -> Grouping | None:
     """
     if len(places.turn_s) > PACKED_MAX:
         return None
-    best: Grouping | None = None
+    tight: Grouping | None = None
     last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
     shortest, longest = period_bound(places, cores), min(longest_s, float(places.turn_s[:, last].sum()) * (1 + GAIN))
     if shortest >= longest_s:
         return None
     for _ in range(FITS):
         middle = (shortest * longest) ** 0.5
-        found = _fit(places, cores, middle)
-        if found is None:
+        fitted = _fit(places, cores, middle)
+        if fitted is None:
             shortest = middle
         else:
-            best, longest = found, min(middle, float(cycles(places, found).max()))
-    if best is not None:
-        return _relieved(places, best, cores)
+            tight, longest = fitted, min(middle, float(cycles(places, fitted).max()))
+    found = [_relieved(places, tight, cores)] if tight is not None else []
+    if len(places.turn_s) <= BALANCED_MAX:
+        found += [_relieved(places, _balanced(places, cores, groups), cores) for groups in range(2, min(cores, 24) + 1)]
+    if found:
+        periods = [float(cycles(places, one).max()) for one in found]
+        return found[int(np.argmin(periods))] if min(periods) < longest_s else None
     if float(places.turn_s[:, last].sum()) < longest_s:
         return numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
     return None
@@ -228,7 +233,8 @@ def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:
     group, sizes, wide = np.zeros(len(width), np.int64), list[int](), list[tuple[float, int, int]]()
     narrow: list[tuple[float, int]] = []  # (seconds left, group) of the smallest size, sorted
     smallest = int(width.min())
-    for row in np.lexsort((-own, -width)).tolist():
+    order_: list[int] = np.lexsort((-own, -width)).tolist()
+    for row in order_:
         at, needs = int(width[row]), float(own[row])
         place = -1
         for order, (left, _, size) in enumerate(wide):  # a few: components that need more than the smallest size
@@ -256,6 +262,18 @@ def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:
     return numbered(group, np.array(sizes))
 
 
+def _balanced(places: Places, cores: int, groups: int) -> Grouping:
+    """Return so many groups of equal cores, each component in the one that is done first, the longest first."""
+    sizes = np.full(groups, cores // groups) + (np.arange(groups) < cores % groups)
+    widths = np.searchsorted(places.sizes, sizes, side="right") - 1
+    loads, group = np.zeros(groups), np.zeros(len(places.turn_s), np.int64)
+    for row in np.argsort(-places.turn_s[:, widths[-1]], kind="stable").tolist():
+        after = loads + places.turn_s[row, widths]
+        group[row] = int(after.argmin())
+        loads[group[row]] = after[group[row]]
+    return numbered(group, sizes)
+
+
 def _relieved(places: Places, found: Grouping, cores: int) -> Grouping:
     """Return the grouping after moves and exchanges that shorten the slowest cycle; spare cores go to the slowest group."""
     group, sizes = found.group.copy(), found.sizes.copy()
@@ -270,10 +288,27 @@ def _relieved(places: Places, found: Grouping, cores: int) -> Grouping:
                 sizes = wider
                 continue
         better = _exchanged(places, group, sizes, loads, slowest)
-        if better is None:
+        if better is not None:
+            group = better
+            continue
+        shifted = _shifted(places, group, sizes, slowest, enough)
+        if shifted is None:
             break
-        group = better
+        sizes = shifted
     return numbered(group, sizes)
+
+
+def _shifted(places: Places, group: Ints, sizes: Ints, slowest: int, enough: float) -> Ints | None:
+    """Return the sizes after a core has gone to the slowest group from the one that misses it least; None where worse."""
+    best: Ints | None = None
+    for giver in np.flatnonzero(sizes > 1).tolist():
+        if giver != slowest:
+            some = sizes.copy()
+            some[giver], some[slowest] = some[giver] - 1, some[slowest] + 1
+            period = float(cycles(places, Grouping(group, some)).max())
+            if period < enough:
+                best, enough = some, period
+    return best
 
 
 def _exchanged(places: Places, group: Ints, sizes: Ints, loads: Floats, slowest: int) -> Ints | None:

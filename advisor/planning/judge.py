@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.planning.demand import Demand, heaviest_share
-from advisor.planning.requests import Floats, Ints
 from advisor.planning.queueing import FULL, waiting
-from advisor.planning.requests import Request
+from advisor.planning.requests import Floats, Ints, Request
 from advisor.planning.streams import Felt, felt, windows_of
 from advisor.planning.structure import Seen, Structure, through
 from advisor.planning.successions import Succession, successions
@@ -60,7 +59,8 @@ class Judged:
     period_s : (K,)
         Seconds between records that the network can sustain, contention included.
     latency_s, latency_variance : (K,)
-        Of one record in the network, the variance where a quantile is asked for: without queueing, or with it where records arrive at a rate; infinite where the
+        Of one record in the network, the variance where a quantile is asked for: without queueing, or with it where
+        records arrive at a rate; infinite where the
         rate is more than the network sustains.
     unloaded_s : (K,)
         Mean latency of a record alone.
@@ -207,7 +207,9 @@ class Model:
             # Of its own cores a running instance is sure; its siblings are others. In its turn a component has all of its
             # instances run, and nobody of its group.
             siblings = np.where(
-                alone, each - np.minimum(flow * load * slowed, 1.0) * placed.cores, (placed.instances - 1) * placed.cores
+                alone,
+                each - np.minimum(flow * load * slowed, 1.0) * placed.cores,
+                (placed.instances - 1) * placed.cores,
             )
             others = np.maximum(each.sum(axis=1, keepdims=True) - together(placed.group, each), 0.0) + siblings
             new = seconds * (1 + self.demand.contention * np.maximum(others, 0.0))
@@ -262,7 +264,9 @@ def together(group: Ints | None, values: Floats) -> Floats:
     if group is None:
         return values
     rows, n = np.arange(len(values))[:, None], values.shape[1]
-    sums = np.bincount((rows * n + group).ravel(), weights=values.ravel(), minlength=len(values) * n)
+    sums: Floats = np.bincount((rows * n + group).ravel(), weights=values.ravel(), minlength=len(values) * n).astype(
+        float
+    )
     return sums.reshape(values.shape)[rows, group]
 
 

@@ -1,4 +1,4 @@
-"""What each component may be given where shapes are more than their turns: (cores per instance, instances), as padded tables."""
+"""What each component may be given where shapes are more than turns: (cores per instance, instances), as padded tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
 from advisor.planning.demand import Demand, numbers_of, sizes_of
-from advisor.planning.requests import Floats, Ints
 from advisor.planning.judge import Placed
-from advisor.planning.requests import Request, is_allowed
+from advisor.planning.requests import Floats, Ints, Request, is_allowed
 
 NOTHING = 2**40  # weight of a padded entry: no machine has it
 

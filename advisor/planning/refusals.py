@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +10,11 @@ from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE
+from advisor.planning.questions import Question
 from advisor.planning.reasons import plural
 from advisor.planning.requests import LATENCY, RATE
 from advisor.planning.scores import latency_of
 from advisor.planning.structure import through
-
-if TYPE_CHECKING:
-    from advisor.planning.plans import Question
 
 HINT = "raise cores, maximum or instances_max, or ask for less"
 BARE = {RATE: "throughput", LATENCY: "latency"}  # the objective without a target whose best says what is possible
@@ -74,7 +71,9 @@ def _too_slow(question: Question, best: Solution, asked: float) -> AdvisorError:
     if not proved and request.quantile is None:
         bound = _lone_bound(question)
         proved = asked < bound * (1 - 1e-9)
-    text = f"{_on(question, best)} {'the best of all allocations' if best.gap == 0.0 else 'each component at its fastest'}"
+    text = (
+        f"{_on(question, best)} {'the best of all allocations' if best.gap == 0.0 else 'each component at its fastest'}"
+    )
     if proved:
         return ImpossibleTarget(
             f"target latency_s {asked:.6g} is impossible: {text} takes {bound:.6g} s, {stay[row]:.6g} s of it"
@@ -124,4 +123,3 @@ def _unplaced(question: Question) -> AdvisorError:
         field=question.keys[row], value=question.request.nodes, bound=question.cores,
         hint="larger nodes, more memory, or smaller minima",
     )  # fmt: skip
-

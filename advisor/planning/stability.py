@@ -22,10 +22,10 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
 from advisor.planning.demand import TIE
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, Floats, Request
-from advisor.planning.visits import visits_of
 from advisor.planning.fares import Fare, Price, Standing, cheaper, company, fare_of, faster, reaches, sooner
 from advisor.planning.plans import plan
+from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, Floats, Request
+from advisor.planning.visits import visits_of
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
+from advisor.planning.extremes import TINY, Held, in_order, latest, overtaken
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.routing import mean_depth
 from advisor.planning.visits import Visits
-from advisor.planning.extremes import TINY, Held, in_order, latest, overtaken
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +165,10 @@ def through(
             ratio = structure.ratios[row]
             found = ratio * mean[:, row], ratio * variance[:, row]
             overtakes = (instances[:, row] > 1).astype(np.float64)
-        elif index in structure.joins:
-            found = _joined(structure, index, children, [shared[child] for child in node.children])
-        elif node.kind == SERIES:
-            found = sum((m for m, _ in children), zero), sum((v for _, v in children), zero)
-        elif node.kind == CHOICE:
-            found = _mixture(structure.shares(index), children)
-            overtakes = np.ones(parts)
-        elif node.kind in (REPLICATION, FEEDBACK):
-            found, overtakes = _repeated(structure, index, children[0]), np.ones(parts)
         else:
-            found = children[0] if children else (zero, zero)
+            found = _of_parts(structure, index, children, [shared[child] for child in node.children], zero)
+            if node.kind in (CHOICE, REPLICATION, FEEDBACK) and index not in structure.joins:
+                overtakes = np.ones(parts)
         if meets and places is not None:
             asked.append(_asked(structure, index, places, [asked[child] for child in node.children]))
             if index in structure.joins:
@@ -191,6 +184,20 @@ def through(
     _note_passes(seen, structure, moments, parts // 2 if halves else parts)
     whole, spread = moments[-1]
     return (whole[: parts // 2], spread[: parts // 2]) if halves else (whole, spread)
+
+
+def _of_parts(structure: Structure, index: int, children: list[Moments], common: list[Floats], zero: Floats) -> Moments:
+    """Return the time of a record in a node from those in its parts."""
+    kind = structure.network.nodes[index].kind
+    if index in structure.joins:
+        return _joined(structure, index, children, common)
+    if kind == SERIES:
+        return sum((m for m, _ in children), zero), sum((v for _, v in children), zero)
+    if kind == CHOICE:
+        return _mixture(structure.shares(index), children)
+    if kind in (REPLICATION, FEEDBACK):
+        return _repeated(structure, index, children[0])
+    return children[0] if children else (zero, zero)
 
 
 Asked = tuple[Floats, Floats]  # of each group, (K, n) each: work of a record, and the longest wait for a turn

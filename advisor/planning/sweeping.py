@@ -15,7 +15,8 @@ from advisor.errors import InvalidValue, TooLarge
 from advisor.planning.answers import Solution, answer
 from advisor.planning.demand import AnyCurves
 from advisor.planning.judge import Placed
-from advisor.planning.plans import plan, question_of
+from advisor.planning.plans import plan
+from advisor.planning.questions import question_of
 from advisor.planning.requests import NEVER, Request, by_key, whole
 from advisor.planning.search import nodes_of
 from advisor.planning.visits import visits_of
@@ -78,7 +79,11 @@ def evaluate(
         raise InvalidValue("cores", used, f"at most the {asked.cores} cores given in sum")
     question = question_of(network, curves, asked, visits_of(network, asked, flow))
     heaviest = [question.demand.heaviest(row, int(n)) for row, n in enumerate(shape[1])]
-    placed = Placed(shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used]))
+    placed = Placed(
+        shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used])
+    )
     if nodes_of(question.model, question.machine, placed, 0) is None:
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
-    return answer(Solution(question, question.model, placed, question.model.judge(placed), None, None, None), {}, brief=True)
+    return answer(
+        Solution(question, question.model, placed, question.model.judge(placed), None, None, None), {}, brief=True
+    )

@@ -31,15 +31,23 @@ def adds_up(found: Solution) -> bool:
     return alone and model.structure.adds_up
 
 
-def with_cores(found: Solution, cores: Ints, instances: Ints | None = None) -> Placed:
-    """Return allocations of other cores, (K, n), as the judge takes them."""
-    demand: Demand = found.question.demand
-    many = np.broadcast_to(found.placed.instances if instances is None else instances, cores.shape)
+def with_cores(found: Solution, cores: Ints) -> Placed:
+    """Return allocations of other cores, (K, n), with the answer's instances."""
+    demand = found.question.demand
     seconds = np.stack([demand.seconds(row) for row in cores])
-    heaviest = 1 / many
-    for row in demand.replicas:
-        heaviest[:, row] = [demand.heaviest(row, int(number)) for number in many[:, row]]
-    return Placed(cores, many, seconds, heaviest, (cores * many).sum(axis=1))
+    many = np.repeat(found.placed.instances, len(cores), axis=0)
+    return Placed(
+        cores, many, seconds, np.repeat(found.placed.heaviest, len(cores), axis=0), (cores * many).sum(axis=1)
+    )
+
+
+def figures(found: Solution, placed: Placed) -> tuple[Floats, Floats]:
+    """Return period and latency of allocations with cores of one's own, (K,) each: as the judge has them."""
+    if adds_up(found):
+        stays = found.question.demand.visits * placed.seconds_s
+        return (stays * placed.heaviest).max(axis=1), stays.sum(axis=1)
+    judged = found.model.judge(placed)
+    return judged.period_s, latency_of(found.question.request, judged)
 
 
 def marginals_of(found: Solution) -> tuple[Marginal, ...]:
@@ -63,9 +71,10 @@ def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
     """Return the next count of each component in one direction that its limits and rules allow, else its own."""
     after = np.clip(cores + step, demand.low, demand.high)
     for row, rule in demand.rules.items():
-        counts = np.arange(cores[row] + step, demand.high[row] + 1 if step > 0 else demand.low[row] - 1, step)
-        legal = counts[is_allowed(rule, counts)]
-        after[row] = legal[0] if len(legal) else cores[row]
+        stop = int(demand.high[row]) + 1 if step > 0 else int(demand.low[row]) - 1
+        counts = np.arange(int(cores[row]) + step, stop, step)
+        legal: list[int] = counts[is_allowed(rule, counts)].tolist()
+        after[row] = legal[0] if legal else cores[row]
     return after
 
 
@@ -96,28 +105,29 @@ def knee_of(found: Solution) -> Knee | None:
     if request.target or request.measure in (CORES, COST) or len(question.demand) > TOLD_MAX:
         return None
     if found.search is not None:
-        limit = float(found.search.key.score) / KNEE_SHARE
-        reached = [(used, one) for used, (value, one) in found.search.by_used.items() if value <= limit * (1 + TIE)]
-        if not reached:
-            return None
-        judged = found.model.judge(min(reached, key=lambda pair: pair[0])[1])
-        used = min(reached, key=lambda pair: pair[0])[0]
-        return Knee(used, KNEE_SHARE, float(1 / judged.period_s[0]), float(latency_of(request, judged)[0]))
-    demand, cores = question.demand, found.placed.cores[0]
-    if request.for_latency:
-        cores = np.minimum(lowest_sum(demand, found.used, float(found.judged.latency_s[0]) / KNEE_SHARE)[0], cores)
-        judged = found.model.judge(with_cores(found, cores[None]))
-        if float(judged.latency_s[0]) > float(found.judged.latency_s[0]) / KNEE_SHARE * (1 + TIE):
-            return None
+        limit = float(found.search.key.score) / KNEE_SHARE * (1 + TIE)
+        reached = [used for used, (value, _) in found.search.by_used.items() if value <= limit]
+        some = found.search.by_used[min(reached)][1] if reached else None
     else:
-        share = found.placed.heaviest[0]
-        with np.errstate(divide="ignore"):
-            limit = np.where(demand.visits > 0, found.judged.period_s[0] / KNEE_SHARE / (demand.visits * share), np.inf)
-        fewer = demand.fewest_within(limit)
-        cores = np.where(demand.rules.get(0) is None, np.minimum(fewer, cores), cores) if not demand.rules else cores
-        judged = found.model.judge(with_cores(found, cores[None]))
-    used = int((cores * found.placed.instances[0]).sum())
-    return Knee(used, KNEE_SHARE, float(1 / judged.period_s[0]), float(judged.latency_s[0]))
+        some = _by_formula(found)
+    if some is None:
+        return None
+    period, latency = figures(found, some)
+    return Knee(int(some.used[0]), KNEE_SHARE, float(1 / period[0]), float(latency[0]))
+
+
+def _by_formula(found: Solution) -> Placed | None:
+    """Return the knee of maxima and sums."""
+    demand, cores, judged = found.question.demand, found.placed.cores[0], found.judged
+    if found.question.request.for_latency:
+        limit = float(judged.latency_s[0]) / KNEE_SHARE
+        fewer = np.minimum(lowest_sum(demand, found.used, limit)[0], cores)
+        placed = with_cores(found, fewer[None])
+        return placed if float(figures(found, placed)[1][0]) <= limit * (1 + TIE) else None
+    load = demand.visits * found.placed.heaviest[0]
+    with np.errstate(divide="ignore"):
+        fewer = demand.fewest_within(np.where(load > 0, judged.period_s[0] / KNEE_SHARE / load, np.inf))
+    return with_cores(found, (cores if demand.rules else np.minimum(fewer, cores))[None])
 
 
 def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
@@ -130,14 +140,12 @@ def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
         some = [one for _, one in found.search.kept if one.group is None and not _equal(one, found.placed)]
     else:
         some = _neighbours(found)
-    keys, told = question.keys, list[RunnerUp]()
-    for one in some[:RUNNERS_UP]:
-        judged = found.model.judge(one)
-        told.append(RunnerUp(
-            dict(zip(keys, one.cores[0].tolist(), strict=True)), dict(zip(keys, one.instances[0].tolist(), strict=True)),
-            int(one.used[0]), float(1 / judged.period_s[0]), float(latency_of(question.request, judged)[0]),
-            None if question.request.target else better_than(found, one),
-        ))  # fmt: skip
+    some, keys, told = some[:RUNNERS_UP], question.keys, list[RunnerUp]()
+    sure = [None] * len(some) if question.request.target else better_than(found, some)
+    for one, chance in zip(some, sure, strict=True):
+        period, latency = figures(found, one)
+        cores, many = (dict(zip(keys, part[0].tolist(), strict=True)) for part in (one.cores, one.instances))
+        told.append(RunnerUp(cores, many, int(one.used[0]), float(1 / period[0]), float(latency[0]), chance))
     return tuple(told)
 
 

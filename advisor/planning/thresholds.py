@@ -207,7 +207,10 @@ def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, fl
         return top, float((demand.visits * demand.seconds(top)).sum())
     few, many = low, top
     gains = demand.visits[:, None] * np.maximum(demand.fall, 0.0)
-    least, most = float(gains[gains > 0].min(initial=1.0)) / float(top.max()) ** 2 / 2, 2 * float(gains.max(initial=1.0))
+    least, most = (
+        float(gains[gains > 0].min(initial=1.0)) / float(top.max()) ** 2 / 2,
+        2 * float(gains.max(initial=1.0)),
+    )
     price, bound = most, -np.inf
     for _ in range(PRICES_MAX):
         price = max((least * most) ** 0.5, TINY)
@@ -253,7 +256,8 @@ def _least_before(gain: Floats, component: Ints) -> Floats:
     if not ((np.diff(gain) > 0) & (component[1:] == component[:-1])).any():
         return gain
     span = float(np.abs(gain).max(initial=0.0)) * 4 + 1.0  # runs are made to fall one after another
-    return np.minimum.accumulate(gain - component * span) + component * span
+    fallen: Floats = np.minimum.accumulate(gain - component * span)
+    return fallen + component * span
 
 
 def _with_largest(few: Ints, component: Ints, gain: Floats, count: int) -> Ints:

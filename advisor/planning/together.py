@@ -12,12 +12,25 @@ from advisor.domain.answers import Allocation, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
-from advisor.planning.requests import CORES, COST, NEVER, OBJECTIVES, PERIOD, Ints, allowed_of, limits_of, number, pins_of, scales_of, whole
-from advisor.planning.visits import visits_of
-from advisor.planning.reasons import amount, plural, reason
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
 from advisor.planning.plans import plan
+from advisor.planning.reasons import amount, plural, reason
+from advisor.planning.requests import (
+    CORES,
+    COST,
+    NEVER,
+    OBJECTIVES,
+    PERIOD,
+    Ints,
+    allowed_of,
+    limits_of,
+    number,
+    pins_of,
+    scales_of,
+    whole,
+)
 from advisor.planning.sweeping import EVALUATED, evaluate
+from advisor.planning.visits import visits_of
 
 SHARED = tuple(name for name, one in OBJECTIVES.items() if not one.front and one.measure != COST)  # of several networks
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
@@ -140,7 +153,9 @@ def _check_targets(shares: Sequence[Share], objective: str) -> None:
                         value=share.request.nodes, hint="ask for the highest throughput",
                     )  # fmt: skip
             elif share.request.target is not None:
-                raise InvalidValue("target", share.request.target, f"absent for {objective}", "ask for the fewest cores")
+                raise InvalidValue(
+                    "target", share.request.target, f"absent for {objective}", "ask for the fewest cores"
+                )
 
 
 def _fewest(shares: Sequence[Share], least: Sequence[int], total: int) -> Together:

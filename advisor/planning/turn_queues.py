@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.planning.queueing import FULL
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.successions import Succession
-from advisor.planning.queueing import FULL
 
 ROUNDS = 60  # of x: a visit that follows a visit that follows …; more than passes that are told apart
 SETTLED = 1e-10  # relative change of the waits at which they are solved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.planning.demand import TIE
-from advisor.planning.judge import Placed, together
+from advisor.planning.judge import Placed
 from advisor.planning.requests import RATE, Floats
 from advisor.planning.scores import driven, latency_of
 
@@ -36,18 +37,20 @@ def normals(columns: int) -> Floats:
     return np.interp(uniform, grid, normal)
 
 
-def better_than(found: Solution, other: Placed) -> float | None:
-    """Return the probability that the answer is better than another allocation; None without uncertainty.
+def better_than(found: Solution, others: Sequence[Placed]) -> list[float | None]:
+    """Return the probability that the answer is better than each of other allocations; None without uncertainty.
 
     Each curve is its expectation times exp(s_c z_c), z_c standard normal, one for all its counts and independent between
-    components; s_c comes from the upper bound at its level. Both allocations are judged on the same draws; equal ones
-    count half.
+    components; s_c comes from the upper bound at its level. All are judged on the same draws; equal ones count half.
     """
-    if not found.question.demand.spread.any():
-        return None
-    mine, theirs = (_sampled(found, one) for one in (found.placed, other))
-    clear = mine < theirs * (1 - TIE), theirs < mine * (1 - TIE)
-    return float(0.5 + 0.5 * (clear[0].mean() - clear[1].mean()))
+    if not others or not found.question.demand.spread.any():
+        return [None] * len(others)
+    mine = _sampled(found, found.placed)
+    told: list[float | None] = []
+    for one in others:
+        theirs = _sampled(found, one)
+        told.append(float(0.5 + 0.5 * ((mine < theirs * (1 - TIE)).mean() - (theirs < mine * (1 - TIE)).mean())))
+    return told
 
 
 def target_probability(found: Solution) -> float | None:
@@ -59,19 +62,25 @@ def target_probability(found: Solution) -> float | None:
     return float((_sampled(found, found.placed, of_target=True) <= limit * (1 + TIE)).mean())
 
 
+@lru_cache(64)
+def _deviations(level: float) -> float:
+    """Return how many standard deviations an upper bound lies above its curve."""
+    return max(NormalDist().inv_cdf(max(level, 0.5 + 1e-6)), 1e-3)
+
+
 def _sampled(found: Solution, placed: Placed, *, of_target: bool = False) -> Floats:
     """Return what is minimised, or what the target is about, of one allocation for all draws, (SAMPLES,)."""
     demand, request, model = found.question.demand, found.question.request, found.model
-    unit = max(NormalDist().inv_cdf(max(request.level or LEVEL, 0.5 + 1e-6)), 1e-3)
+    unit = _deviations(request.level or LEVEL)
     spread = demand.spread_at(placed.cores[0])
     # Planned with the upper bound, the expectation lies so far below.
     shift = 0.0 if request.level is None else spread
     seconds = placed.seconds_s[0] * np.exp(spread * normals(len(demand)) / unit - shift)
+    for_latency = request.for_latency and (not of_target or RATE not in (request.target or {}))
+    if not for_latency and request.weights is None and not model.contended and placed.group is None:
+        return (demand.visits * placed.heaviest[0] * seconds).max(axis=1)
     wide = (None if part is None else np.broadcast_to(part, (SAMPLES, *part.shape[1:])) for part in placed)
     some = Placed(*wide)._replace(seconds_s=seconds)  # type: ignore[arg-type]
-    for_latency = request.for_latency and (not of_target or RATE not in (request.target or {}))
-    if not for_latency and request.weights is None and not model.contended:
-        return together(some.group, demand.visits * some.heaviest * seconds).max(axis=1)
     judged = model.judge(some)
     if of_target:
         return latency_of(request, judged) if for_latency else judged.period_s

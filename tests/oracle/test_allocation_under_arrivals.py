@@ -37,7 +37,9 @@ def drawn(seed: int, *, boxes: int = 4) -> tuple[Network, TabulatedCurves, dict[
     instances = int(rng.choice([1, 1, 3]))
     cores = n + int(rng.integers(1, 4 if instances > 1 else 7))
     numbers = case.numbers()
-    top = plan(network, curves, Request(cores=cores, instances_max=instances, turns="never", **numbers)).throughput_per_s
+    top = plan(
+        network, curves, Request(cores=cores, instances_max=instances, turns="never", **numbers)
+    ).throughput_per_s
     asked = {
         "arrival_per_s": float(rng.choice([0.2, 0.5, 0.8, 0.95])) * top, "instances_max": instances,
         "arrival_variation": float(rng.choice([1.0, 1.0, 0.1, 4.0])), **numbers,

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor import planning
 from advisor.domain.answers import Allocation, Evidence
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes, series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, MissingShares, TooLarge, Unsupported
-from advisor import planning
 from advisor.planning import Share, evaluate, plan, plan_together, sentences, sweep
 
 COUNTS = [1, 2, 4, 8]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor import planning
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import Network, series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, MissingShares, TargetNotReached, TooLarge
 from advisor.network import parse
-from advisor import planning
 from advisor.planning import plan
 
 CHOICE = parse("a .. (b | c) .. d")

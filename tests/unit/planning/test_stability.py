@@ -180,7 +180,10 @@ def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
 
 
 def test_a_cost_that_needs_more_cores_is_repaid_by_what_they_earn() -> None:
-    network, request = parse("a .. b"), Request(cores=16, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 20.0})
+    network, request = (
+        parse("a .. b"),
+        Request(cores=16, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 20.0}),
+    )
     tight = Standing({"a": 3, "b": 1}, {"a": 1, "b": 1})
     look = reconsider(network, curves(6.0, 2.0), request, Question(tight, None, CostOfChange(flat_s=6.0), Policy(), 1))
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 12, "b": 4})

@@ -12,10 +12,10 @@ from advisor.domain.networks import network_from_nodes, series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, Unsupported
 from advisor.network import parse
 from advisor.planning import Request, plan, sentences
-from advisor.planning.visits import visits_of
-from advisor.planning.turn_queues import waits
-from advisor.planning.successions import Succession, successions
 from advisor.planning.structure import structure_of
+from advisor.planning.successions import Succession, successions
+from advisor.planning.turn_queues import waits
+from advisor.planning.visits import visits_of
 
 COUNTS = np.array([1, 2, 4, 8])
 NET = series("a", "b", "c", "d")

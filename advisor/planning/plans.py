@@ -12,16 +12,16 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import Solution, answer
-from advisor.planning.demand import TIE, AnyCurves, Demand
+from advisor.planning.demand import AnyCurves, Demand
 from advisor.planning.exact import by_sums, by_thresholds, near
 from advisor.planning.groupings import period_bound
-from advisor.planning.judge import Model, Placed
+from advisor.planning.judge import Model
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, TABLES_MAX, Question, question_of
 from advisor.planning.refusals import refused
 from advisor.planning.requests import COST, OBJECTIVES, PERIOD, RATE, Request
-from advisor.planning.search import WORK_MAX, Key, Search, search_own
+from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
 from advisor.planning.visits import visits_of
 
@@ -109,33 +109,32 @@ def _searched(question: Question, *, shared: bool = True) -> Solution | None:
 
 
 def _searched_on(question: Question, *, shared: bool) -> Solution | None:
-    request = question.request
-    search = Search(question.model, question.machine, question.cores, request.work_max or WORK_MAX,
-                    front=OBJECTIVES[request.objective].front)  # fmt: skip
-    own: tuple[Placed | None, Key] = None, search.key
+    """Return the better of what is found with cores of one's own and in turns, each looked for apart; of equals the former."""
+    request, front = question.request, OBJECTIVES[question.request.objective].front
+    work = request.work_max or WORK_MAX
+    own = Search(question.model, question.machine, question.cores, work, front=front)
+    shared, capped = shared and question.shares, False
     if question.least <= question.cores:
         try:
-            options = options_of(question.keys, request, question.demand, question.cores)
-            search_own(search, options)
+            search_own(own, options_of(question.keys, request, question.demand, question.cores))
         except InvalidValue:
-            if not (shared and question.shares):
+            if not shared:
                 raise
-        own = search.best, search.key
-    capped = False
-    if shared and question.shares:
+    found = own
+    if shared:
         demand, capped = _one_at_a_time(question)
         if demand is not None:
-            search.model = Model(question.structure, demand, request)
-            Turns(search, _most_shared(question)).run()
-            search.model = question.model
-        if own[0] is not None and own[1].score <= search.key.score + TIE * abs(search.key.score):
-            search.best, search.key = own
-    if search.best is None:
+            turns = Search(
+                Model(question.structure, demand, request), question.machine, question.cores, work, front=front
+            )
+            Turns(turns, _most_shared(question)).run()
+            found = joined(own, turns)
+    if found.best is None:
         return None
-    exact = search.exact and not capped
-    found = Solution(question, search.model, search.best, search.model.judge(search.best), 0.0 if exact else None,
-                     own[1].score if own[0] is not None else None, search, capped)  # fmt: skip
-    return found if exact else found._replace(gap=_gap(question, found))
+    exact = found.exact and not capped
+    solution = Solution(question, question.model, found.best, question.model.judge(found.best), 0.0 if exact else None,
+                        own.key.score if own.best is not None else None, found, capped)  # fmt: skip
+    return solution if exact else solution._replace(gap=_gap(question, solution))
 
 
 def _most_shared(question: Question) -> int:

@@ -60,6 +60,8 @@ class Search:
         The best allocation so far, one row.
     kept : list of (key, allocation)
         The best that were judged, the best of all among them.
+    lead, lead_key
+        The allocation from which the way goes on: the best by what leads it, target or not.
     by_used : dict
         Cores taken -> the best score on so many with cores of one's own, where nothing but their number limits them.
     points : list
@@ -80,6 +82,13 @@ class Search:
     by_used: dict[int, tuple[float, Placed]] = field(default_factory=dict[int, tuple[float, Placed]])
     front: bool = False
     exact: bool = True
+    lead: Placed | None = None
+    lead_key: Key = WORST
+
+    @property
+    def measure(self) -> str:
+        """What leads the way: towards a target the figure that it names."""
+        return LATENCY if self.model.request.for_latency else PERIOD
 
     @property
     def out_of_work(self) -> bool:
@@ -99,7 +108,9 @@ class Search:
         values = score(self.model.request, judged, placed.used)
         self._note(values, placed)
         latency = judged.latency_s if self.model.request.for_latency else judged.unloaded_s
-        better = False
+        request, better = self.model.request, False
+        if request.target:
+            self._lead(driven(request, judged, placed.used, self.measure), placed, latency)
         for row in _ranking(values, placed, latency):
             key = Key(float(values[row]), float(placed.used[row]), float(latency[row]))
             ahead = key.before(self.key)
@@ -110,7 +121,19 @@ class Search:
                 self._keep(key, one)
                 if ahead:
                     self.best, self.key, better = one, key, True
+        if not request.target:
+            self.lead, self.lead_key = self.best, self.key
         return better
+
+    def _lead(self, figures: Floats, placed: Placed, latency: Floats) -> None:
+        """Note the best by what leads the way to a target."""
+        for row in _ranking(figures, placed, latency):
+            key = Key(float(figures[row]), float(placed.used[row]), float(latency[row]))
+            if not key.before(self.lead_key):
+                return
+            if self.placeable(placed, row):
+                self.lead, self.lead_key = placed.of(row), key
+                return
 
     def _note(self, values: Floats, placed: Placed) -> None:
         """Note the best on each number of cores."""
@@ -134,6 +157,17 @@ class Search:
     def placeable(self, placed: Placed, row: int) -> bool:
         """Return whether an allocation can be put on the machine's nodes."""
         return self.machine.free or nodes_of(self.model, self.machine, placed, row) is not None
+
+
+def joined(own: Search, turns: Search) -> Search:
+    """Return what two searches found together: turns only where they are better."""
+    ahead = turns.key.score < own.key.score - TIE * abs(own.key.score) if own.best is not None else True
+    first = turns if ahead else own
+    return Search(
+        own.model, own.machine, own.cores, own.work_max, steps=own.steps + turns.steps, best=first.best, key=first.key,
+        kept=own.kept, points=own.points + turns.points, by_used=own.by_used, front=own.front,
+        exact=own.exact and turns.exact,
+    )  # fmt: skip
 
 
 def nodes_of(model: Model, machine: Machine, placed: Placed, row: int) -> list[list[int]] | None:
@@ -207,8 +241,8 @@ def search_own(search: Search, options: Options) -> None:
             search.offer(options.pick(every[first : first + CHUNK]))
         if search.cores <= widest or widest >= _widest(options):
             return
-        if search.best is not None and search.best.group is None:
-            start = _indices(options, search.best)
+        if search.lead is not None:
+            start = _indices(options, search.lead)
     search.exact = False
     for measure in _measures(search):
         _own_way(search, options, start, measure)

@@ -144,7 +144,7 @@ class Turns:
         search = self.search
         seen: set[bytes] = set()
         for _ in range(ROUNDS_MAX):
-            best = search.best
+            best = search.lead
             if best is None or best.group is None or best.widths is None or search.steps >= self.budget:
                 return
             group = best.group[0]
@@ -157,7 +157,11 @@ class Turns:
                     seen.add(mark)
                     near.append(some)
             near = near[: max(self.budget - search.steps, 0)]
-            if not near or not self.offer(near):
+            before = search.lead_key
+            if not near:
+                return
+            self.offer(near)
+            if not search.lead_key.before(before):
                 return
 
 

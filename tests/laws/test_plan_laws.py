@@ -70,7 +70,7 @@ def value(answer: Allocation | None, objective: str) -> float:
 
 
 @given(networks(), st.sampled_from(["throughput", "latency"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_more_cores_are_never_worse_and_the_fewest_do_not_depend_on_the_machine(case: Any, objective: str) -> None:
     network, curves, given_ = case
     answers = [answered(network, curves, cores=cores, objective=objective, **given_) for cores in CORES]
@@ -98,7 +98,7 @@ def test_more_cores_are_never_worse_and_the_fewest_do_not_depend_on_the_machine(
 
 
 @given(networks(), st.integers(2, 8), st.sampled_from([0.4, 0.8]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_under_arrivals_more_cores_are_never_worse(case: Any, cores: int, load: float) -> None:
     network, curves, given_ = case
     base = answered(network, curves, cores=cores, **given_)
@@ -114,7 +114,7 @@ def test_under_arrivals_more_cores_are_never_worse(case: Any, cores: int, load: 
 
 
 @given(networks(), st.integers(2, 12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_lowest_latency_at_a_throughput_keeps_it_and_an_answer_forgets_earlier_questions(
     case: Any, cores: int
 ) -> None:

@@ -20,14 +20,14 @@ from advisor.errors import AdvisorError
 from advisor.planning import Request, plan
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
-CORES = range(1, 15)
+CORES = range(1, 11)
 
 
 @st.composite
 def networks(draw: st.DrawFn) -> tuple[Network, AmdahlCurves | TabulatedCurves, dict[str, Any]]:
-    """A network of 2 to 5 boxes, its curves, convex or not, and some constraint."""
+    """A network of 2 to 4 boxes, its curves, convex or not, and some constraint."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n = draw(st.integers(2, 5))
+    n = draw(st.integers(2, 4))
     nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"c{row}"} for row in range(n)]
     roots = list(range(n))
     while len(roots) > 1:

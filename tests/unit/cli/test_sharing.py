@@ -182,7 +182,7 @@ def test_each_of_several_networks_has_a_target_of_its_own(
 
 
 def test_a_watch_has_one_allocation(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
-    for objective, said in (("pareto", "objective"), ("cost", "weight is None, must be given for cost")):
+    for objective, said in (("cost", "weight is None, must be given for cost"),):
         status, _, err = run(capsys, "watch", files[0], "--cores", 9, "--objective", objective, "--socket", "nowhere")
         assert status == 2
         assert said in err

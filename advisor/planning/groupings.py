@@ -209,12 +209,9 @@ def packed(places: Places, cores: int, longest_s: float) -> Grouping | None:
     found = [_relieved(places, tight, cores)] if tight is not None else []
     if len(places.turn_s) <= BALANCED_MAX:
         found += [_relieved(places, _balanced(places, cores, groups), cores) for groups in range(2, min(cores, 24) + 1)]
-    if found:
-        periods = [float(cycles(places, one).max()) for one in found]
-        return found[int(np.argmin(periods))] if min(periods) < longest_s else None
-    if float(places.turn_s[:, last].sum()) < longest_s:
-        return numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
-    return None
+    found.append(numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]]))
+    periods = [float(cycles(places, one).max()) for one in found]
+    return found[int(np.argmin(periods))] if min(periods) < longest_s else None
 
 
 def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:

@@ -166,7 +166,7 @@ async def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         other = await live.peer()
         await refused("invalid", other.call("watch", {"watch": watch}))  # somebody else's
         await refused("invalid", peer.call("watch", {"watch": watch, "took_s": 1.0}))
-        assert (await peer.call("status", {}))["service"]["watching"]["watches"] == 1  # none of the refused
+        assert (await peer.call("status", {}))["service"]["watching"]["watches"] == 2  # none of the refused
 
 
 async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path) -> None:

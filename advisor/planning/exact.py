@@ -11,7 +11,7 @@ from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE, Places
 from advisor.planning.groupings import Grouping, Partitions, counts_up_to, cycles, period_bound, shared_sizes_max
 from advisor.planning.judge import Placed
-from advisor.planning.questions import SHARED_COMPONENTS_MAX, TABLES_MAX, Question
+from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX
 from advisor.planning.sharing import best_grouping, in_turns
@@ -25,6 +25,7 @@ from advisor.planning.thresholds import (
     sizes_within,
 )
 
+PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
 BOUND_STEP = 1e-3  # of a period, to which its bound is told
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 
@@ -101,12 +102,17 @@ def _best_shared(
         most = min(question.most, exact)
         table = places if places is not None and places.sizes[-1] <= exact else question.places(most)
         return table, best_grouping(table, min(question.cores, exact), longest_s), question.most <= exact
-    if np.isfinite(longest_s) and not any(
-        _may_reach(question, longest_s, count) for count in counts_up_to(question.cores)[-1:]
-    ):
+    cores = _most_shared(question)
+    if np.isfinite(longest_s) and not _may_reach(question, longest_s, counts_up_to(cores)[-1]):
         return None, None, not _may_reach(question, longest_s, question.cores)
     table = places if places is not None else question.places(max(64, TABLES_MAX * 32 // n))
-    return table, best_grouping(table, question.cores, longest_s), False
+    return table, best_grouping(table, cores, longest_s), False
+
+
+def _most_shared(question: Question) -> int:
+    """Return the most cores on which many components are packed: of very many only fewer than they are, for speed."""
+    n = len(question.demand)
+    return question.cores if n <= PACKED_ON_ALL else min(question.cores, n - 1)
 
 
 def _may_reach(question: Question, period_s: float, cores: int) -> bool:
@@ -134,8 +140,9 @@ def _fewest_shared(
         subsets = Partitions(table, widest)
         needed = subsets.needed(target_s * (1 + TIE))
         return ((table, subsets.fewest(target_s)) if needed <= min(most, exact) else None), most <= exact
-    if most > SHARED_COMPONENTS_MAX * 8 and not _may_reach(question, target_s, most):
+    if not _may_reach(question, target_s, most):
         return None, True
+    most = min(most, _most_shared(question))
     table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
     for count in counts_up_to(most):
         if period_bound(table, count) <= target_s * (1 + TIE):
@@ -194,7 +201,7 @@ def _own_sum(question: Question, target_s: float, searched: Callable[[Question],
     """Return the lowest sum with cores of one's own: near it where one group does at least as well anyway."""
     demand, cores = question.demand, question.cores
     free, n = cores - question.least, len(demand)
-    few = free < OWN_MAX and n < SHARED_COMPONENTS_MAX and comb(free + n, n) <= OWN_MAX
+    few = free < OWN_MAX and n < OWN_MAX // 100 and comb(free + n, n) <= OWN_MAX
     if not demand.plain or (few and not question.shares):
         return searched(question)
     taken, bound = lowest_sum(demand, cores, target_s)

@@ -208,7 +208,8 @@ def packed(places: Places, cores: int, longest_s: float) -> Grouping | None:
             tight, longest = fitted, min(middle, float(cycles(places, fitted).max()))
     found = [_relieved(places, tight, cores)] if tight is not None else []
     if len(places.turn_s) <= BALANCED_MAX:
-        found += [_relieved(places, _balanced(places, cores, groups), cores) for groups in range(2, min(cores, 24) + 1)]
+        balanced = (_balanced(places, cores, groups) for groups in range(2, min(cores, ALL_COUNTS // 2) + 1))
+        found += [_relieved(places, one, cores) for one in balanced if np.isfinite(cycles(places, one)).all()]
     found.append(numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]]))
     periods = [float(cycles(places, one).max()) for one in found]
     return found[int(np.argmin(periods))] if min(periods) < longest_s else None

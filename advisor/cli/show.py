@@ -122,6 +122,8 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
             rows.add_row(*cells, ", ".join(filter(None, (turn, "bottleneck" if key in found.bottleneck else ""))))
     _print(rows)
     used = found.cores_used
+    for count, keys in found.groups:
+        _say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
     of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
     _say(f"{_rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
     _notes(reason.text for reason in found.why)

@@ -12,12 +12,11 @@ from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE
 from advisor.planning.questions import Question
 from advisor.planning.reasons import plural
-from advisor.planning.requests import LATENCY, RATE
+from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.scores import latency_of
 from advisor.planning.structure import through
 
 HINT = "raise cores, maximum or instances_max, or ask for less"
-BARE = {RATE: "throughput", LATENCY: "latency"}  # the objective without a target whose best says what is possible
 
 
 def refused(question: Question, solved: Callable[[Question], Solution]) -> AdvisorError:
@@ -26,7 +25,7 @@ def refused(question: Question, solved: Callable[[Question], Solution]) -> Advis
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
     if name and name != RATE:
         try:
-            best = solved(question.asking(objective=BARE[LATENCY], target=None, weights=None, cores=question.cores))
+            best = solved(question.asking(objective=BARE[LATE], target=None, weights=None, cores=question.cores))
         except ImpossibleTarget as error:
             return error  # the arrivals, or the machine
         return _too_slow(question, best, value)

@@ -42,6 +42,8 @@ OBJECTIVES: Mapping[str, Objective] = {
     "pareto": Objective(PERIOD, (), False, "cores, throughput and latency at once", front=True),
     "cost": Objective(COST, (), False, "the lowest cost"),
 }
+# What a target names -> the objective without a target whose best says what is possible.
+BARE: Mapping[str, str] = {RATE: "throughput", LATE: "latency"}
 # Of the objective `cost`, per unit: of a core for a second, of a record's second in the network; a record's worth.
 WEIGHTS = ("core_s", "latency_s", "record")
 # Of a target: wider than ELAPSED_MIN_S and ELAPSED_MAX_S with any visits and instances, and far from overflow.

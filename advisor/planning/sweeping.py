@@ -17,12 +17,12 @@ from advisor.planning.demand import AnyCurves
 from advisor.planning.judge import Placed
 from advisor.planning.plans import plan
 from advisor.planning.questions import question_of
-from advisor.planning.requests import NEVER, Request, by_key, whole
+from advisor.planning.requests import BARE, NEVER, RATE, Request, by_key, whole
 from advisor.planning.search import nodes_of
 from advisor.planning.visits import visits_of
 
 SWEEP_MAX = 4096  # numbers of cores of one sweep
-EVALUATED = "throughput"  # the objective of an allocation that is only judged: nothing is left to choose
+EVALUATED = BARE[RATE]  # the objective of an allocation that is only judged: nothing is left to choose
 
 
 def sweep(

@@ -14,6 +14,7 @@ AdvisorError
 │   ├── NetworkSyntax      a network text that does not read, with line and column
 │   ├── MissingShares      a choice or component whose visits nobody gave
 │   ├── ImpossibleTarget   a target that no allocation meets, with the component that forbids it
+│   ├── TargetNotReached   a target that no allocation found meets; none is proved impossible
 │   ├── SequenceGap        a numbered batch that is not the next one
 │   ├── Unauthorized       no token, or a wrong one
 │   └── Mismatch           two states that cannot be put together
@@ -208,6 +209,12 @@ class ImpossibleTarget(CallerError):
     """A target that no allocation meets; `field` is the component and `bound` the best it can do."""
 
     code = "impossible"
+
+
+class TargetNotReached(CallerError):
+    """A target that no allocation found meets, though none is proved impossible; `bound` is what the best found reaches."""
+
+    code = "not_reached"
 
 
 class SequenceGap(CallerError):

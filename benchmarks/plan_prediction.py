@@ -77,7 +77,7 @@ class Exact:
 
     def allocate(self, **request: Any) -> Allocation:
         """Answer as `Advisor.allocate` does."""
-        return plan(self._case.network, self._curves, Request(**request))
+        return plan(self._case.network, self._curves, Request(**{"turns": "never", **request}))
 
 
 class Learned:
@@ -91,7 +91,7 @@ class Learned:
 
     def allocate(self, **request: Any) -> Allocation:
         """Answer as `Advisor.allocate` does."""
-        return plan(self._case.network, self._curves, Request(**request))
+        return plan(self._case.network, self._curves, Request(**{"turns": "never", **request}))
 
 
 def measured(case: Case, boxes: Mapping[str, Box], seed: int, load_per_s: float, precision: float) -> Outcome:

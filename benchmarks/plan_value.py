@@ -72,7 +72,7 @@ def judge(seed: int, machine: int, records: int) -> Value:
     """Return the value of one network on a machine of so many cores; without records, by the slowest box's rate only."""
     case = random_case(seed, cores=machine)
     learned = Learned(case, seed)
-    answer = learned.allocate(cores=case.cores, **routing(case))
+    answer = learned.allocate(cores=case.cores, turns="never", **routing(case))
     settings: dict[str, Cores] = {
         ADVISOR: dict(answer.cores),
         POSSIBLE: best_possible(case),
@@ -129,7 +129,7 @@ def _sized(case: Case, learned: Learned, rate_per_s: float) -> dict[str, tuple[i
         try:
             target = {"throughput_per_s": rate_per_s}
             asked = {"objective": "fewest_cores", "target": target, "cores": case.cores} | options | routing(case)
-            note(name, dict(learned.allocate(**asked).cores), 1, settled=True)
+            note(name, dict(learned.allocate(turns="never", **asked).cores), 1, settled=True)
         except AdvisorError:
             found[name] = (0, 0, 0.0, False)
     for name, options in AUTOSCALERS.items():

@@ -93,7 +93,7 @@ def planned(function: Any) -> Any:
         click.option("--arrival", "arrival_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
                      help="Records that enter per second."),
         click.option("--turns", type=click.Choice(TURNS),
-                     help="Take turns on shared cores: never, where cores are scarce (default), or wherever it is better."),
+                     help="Take turns on shared cores: never, where cores are scarce, or wherever it is better (default)."),
         click.option("--quantile", type=float, help="Of the latency, e.g. 0.95, for its mean."),
         click.option("--level", type=float, help="Plan for the upper bound of each curve at this level."),
         click.option("--deadline", "deadline_s", type=float, help="Seconds for the plan: then the best so far, with its gap."),

@@ -114,11 +114,14 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
         return
     replicated = any(n > 1 for n in found.instances.values())
     rows = table("component", "cores", *(["instances"] if replicated else []), "")
-    for key, count in found.cores.items():
-        cells = [escape(key), str(count), *([str(found.instances[key])] if replicated else [])]
-        rows.add_row(*cells, "bottleneck" if key in found.bottleneck else "")
+    for cores_, keys in found.groups or ((count, (key,)) for key, count in found.cores.items()):
+        for place, key in enumerate(keys):
+            given = str(found.cores.get(key, cores_)) if place == 0 else '"'
+            cells = [escape(key), given, *([str(found.instances[key])] if replicated else [])]
+            turn = "in turns" if len(keys) > 1 else ""
+            rows.add_row(*cells, ", ".join(filter(None, (turn, "bottleneck" if key in found.bottleneck else ""))))
     _print(rows)
-    used = sum(count for count, _ in found.groups) or sum(n * found.instances[key] for key, n in found.cores.items())
+    used = found.cores_used
     for count, keys in found.groups:
         _say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
     of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
@@ -132,12 +135,13 @@ def sweep(
     objective: str, found: Sequence[tuple[int, Allocation]], knee: int, plot: Any, *, as_json: bool
 ) -> None:  # fmt: skip
     """Show allocations by cores, the knee among them."""
-    used = [sum(n * each.instances[key] for key, n in each.cores.items()) for _, each in found]
+    used = [each.cores_used for _, each in found]
     if as_json:
         points = [
             {
                 "cores": cores, "spare": each.spare, "throughput_per_s": each.throughput_per_s,
                 "latency_s": each.latency_s, "bottleneck": list(each.bottleneck), "allocation": dict(each.cores),
+                "groups": each.as_dict()["groups"],
             }
             for cores, each in found
         ]  # fmt: skip

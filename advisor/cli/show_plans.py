@@ -56,9 +56,10 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
     rows = show.table("network", "component", "cores", *(["instances"] if replicated else []), "", text_columns=2)
     for part in found.networks:
         plan = part.allocation
-        for place, (key, count) in enumerate(plan.cores.items()):
+        for place, (key, count) in enumerate(plan.runs_on.items()):
             many = [str(plan.instances[key])] if replicated else []
-            mark = "bottleneck" if key in plan.bottleneck else ""
+            turn = "" if key in plan.cores else "in turns"
+            mark = ", ".join(filter(None, (turn, "bottleneck" if key in plan.bottleneck else "")))
             rows.add_row(escape(part.name) if place == 0 else "", escape(key), str(count), *many, mark)
     _print(rows)
     rows = show.table("network", "weight", "priority", "cores", "records/s beside the others", "at most", "latency")

@@ -11,9 +11,6 @@ import click
 from advisor.cli import options, show, show_plans
 from advisor.cli.allocating import asked_for, network_text, planned
 from advisor.cli.source import connected
-from advisor.errors import InvalidValue
-
-UNWATCHED = ("pareto",)  # objectives without a single best allocation that stays
 
 
 @click.command("watch", cls=options.Command)
@@ -38,11 +35,6 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
 
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
-    if given["objective"] in UNWATCHED:
-        hint = "advisor allocate answers it once"
-        raise InvalidValue(
-            "objective", given["objective"], "throughput, latency, fewest_cores or cost for a watch", hint
-        )
     text = network_text(network)
     request = asked_for(given)
     request.pop("deadline_s", None)

@@ -158,6 +158,7 @@ def read_allocation(result: Any) -> Allocation:
     if answer.get("placement") is not None:
         answer["placement"] = {key: tuple(nodes) for key, nodes in answer["placement"].items()}
     answer["evidence"] = {key: _part(Evidence, each) for key, each in answer.get("evidence", {}).items()}
+    answer.pop("cores_used", None)  # told by the value itself
     return Allocation(**answer)
 
 

@@ -138,7 +138,7 @@ def _allocations(client: Planned, early: Shares | None) -> list[Shares]:
 
 
 def _advised(client: Planned, goal: str, label: str) -> Shares:
-    cores = client.allocate(NETWORK, cores=CORES, objective=goal).cores
+    cores = client.allocate(NETWORK, cores=CORES, objective=goal).runs_on
     return _judged(label, [cores[component.name] for component in PIPELINE])
 
 

@@ -202,7 +202,7 @@ class RunnerUp:
 class FrontPoint:
     """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss.
 
-    `groups` are as in `Allocation`: empty where each component has its own cores.
+    `cores` and `groups` are as in `Allocation`: those of components that share are in their groups only.
     """
 
     used: int
@@ -240,14 +240,17 @@ class Allocation:
     Attributes
     ----------
     cores : mapping
-        Key (box name, ``name#k`` where it recurs) to whole cores per instance.
+        Key (box name, ``name#k`` where it recurs) to whole cores per instance, of the components that have cores of their
+        own: times instances they never sum to more than `cores_used`.
     instances : mapping
-        Key to instances; cores are per instance.
+        Key to instances, every key.
     spare : int
         Cores of the request that the answer leaves free.
     groups : tuple of (cores, keys)
-        Where components share cores (fewer cores than components, or where the request permits it): the cores of each
-        group and who takes turns on them, every key in one of them; empty when each component has its own.
+        Where components share cores: the cores of each group and who takes turns on them, every key in one of them; they
+        sum to `cores_used`. Empty when each component has its own.
+    in_turn : mapping
+        Key to the cores that one instance runs on in its turn, of the components that share: not cores of its own.
     throughput_per_s, latency_s : float
         Records per second, and seconds a record spends in the network, without queueing.
     bottleneck : tuple of str
@@ -305,13 +308,19 @@ class Allocation:
     cost_per_s: float | None = None
     evidence: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     id: str = ""
+    in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
-    def used(self) -> int:
-        """Cores taken: those of the groups where components share."""
+    def cores_used(self) -> int:
+        """Cores taken: those of the groups, each once, where components share."""
         if self.groups:
             return sum(cores for cores, _ in self.groups)
         return sum(count * self.instances[key] for key, count in self.cores.items())
+
+    @property
+    def runs_on(self) -> dict[str, int]:
+        """Cores that an instance of each component runs on, its own or in its turn: not to be summed."""
+        return {key: self.cores[key] if key in self.cores else self.in_turn[key] for key in self.instances}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
@@ -330,12 +339,14 @@ class Allocation:
             "front": [point.as_dict() for point in self.front],
             "cost_per_s": self.cost_per_s,
             "evidence": {key: known.as_dict() for key, known in self.evidence.items()},
+            "in_turn": dict(self.in_turn),
             "id": self.id or None,
         }
         return self._plain() | {key: value for key, value in found.items() if not _absent(value)}
 
     def _plain(self) -> dict[str, Any]:
         return {
+            "cores_used": self.cores_used,
             "cores": dict(self.cores),
             "instances": dict(self.instances),
             "spare": self.spare,

@@ -42,7 +42,7 @@ class AmdahlCurves:
 
 @dataclass(frozen=True, slots=True)
 class TabulatedCurves:
-    """Curves T_c(p) of n components at whole core counts, between them linear in log T over log p. They may rise.
+    """Curves T_c(p) of n components at whole core counts, between them linear in 1/p, as Amdahl's is. They may rise.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class TabulatedCurves:
         return cls(np.asarray(cores, np.int64), seconds, upper, *wide)
 
     def at(self, cores: ArrayLike, *, upper: bool = False) -> NDArray[np.float64]:
-        """Return T_c(p) for whole counts p, shape (n, k) for `cores` (k,): log-log linear between the counts.
+        """Return T_c(p) for counts p, shape (n, k) for `cores` (k,): linear in 1/p between the counts.
 
         Beyond the last count the curve stays at its last value: nobody measured what more cores do. Cost O(n k).
         """
@@ -120,9 +120,8 @@ class TabulatedCurves:
         after = np.minimum(place + 1, len(self.cores) - 1)
         left, right = self.cores[place].astype(np.float64), self.cores[after].astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(right > left, np.log(wanted / left) / np.log(right / left), 0.0)
+            share = np.where(right > left, (1 / left - 1 / wanted) / (1 / left - 1 / right), 0.0)
         share = np.clip(share, 0.0, 1.0)
-        logs = np.log(table)
-        between = np.exp(logs[:, place] * (1 - share) + logs[:, after] * share)
+        between = table[:, place] * (1 - share) + table[:, after] * share
         exact = np.where(share <= 0.0, table[:, place], table[:, after])
         return np.where((share > 0.0) & (share < 1.0), between, exact)

@@ -36,8 +36,7 @@ class Part:
     @property
     def used(self) -> int:
         """Cores that it has."""
-        instances = self.allocation.instances
-        return sum(cores * instances[key] for key, cores in self.allocation.cores.items())
+        return self.allocation.cores_used
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire: that of its allocation, with name, weight, priority and what is guaranteed."""

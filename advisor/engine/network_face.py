@@ -57,7 +57,8 @@ class NetworkFace:
         cores : int
             Cores to give out; for ``fewest_cores`` an upper bound, or None for as many as it takes.
         objective : str
-            ``throughput``, ``latency`` or ``fewest_cores``; the last with `target`.
+            ``throughput``, ``latency`` (of a lone record; with `target` ``{"throughput_per_s": x}`` the lowest at which so many
+            get through), ``fewest_cores`` with `target`, ``pareto`` or ``cost``.
         components : mapping, optional
             Box name to the component that it runs, where the names differ.
         load : mapping, optional
@@ -66,9 +67,16 @@ class NetworkFace:
             `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level` and more: see
             `advisor.planning.Request`.
 
+        Returns
+        -------
+        Allocation
+            Components take turns on shared cores where that is better, unless `turns` is ``"never"``: `groups` then has each
+            group's cores once, and `cores` only those of components that share with nobody.
+
         Raises
         ------
-        NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge
+        NetworkSyntax, MissingShares, ImpossibleTarget, TargetNotReached, UnknownComponent, NotEnoughData, InvalidValue
+        TooLarge
         """
         from advisor.planning import Request, plan  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
 

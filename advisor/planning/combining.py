@@ -16,9 +16,9 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.errors import InvalidValue
-from advisor.planning.asked.options import counts_of
-from advisor.planning.asked.requests import Request, allowed_of, by_key, limits_of
-from advisor.planning.asked.visits import visits_of
+from advisor.planning.demand import AnyCurves, sizes_of
+from advisor.planning.requests import NEVER, Request, allowed_of, by_key, limits_of
+from advisor.planning.visits import visits_of
 
 AS_GIVEN = ("minimum", "maximum", "scale", "pinned")  # by key, handed on as they are
 # Options with an entry a node -> which nodes of a network these are.
@@ -46,7 +46,7 @@ class Share:
     """
 
     network: Network
-    curves: AmdahlCurves | TabulatedCurves
+    curves: AnyCurves
     request: Request
     weight: float = 1.0
     priority: int = 0
@@ -117,7 +117,7 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Netwo
     first = shares[0].request
     rates = [share.request.arrival_per_s for share in shares]
     request = Request(
-        cores=cores, objective=objective,
+        cores=cores, objective=objective, turns=NEVER,
         arrival_per_s=None if rates[0] is None else sum(float(rate or 0.0) for rate in rates),
         # Of streams put together, as of many (Whitt 1983, asymptotic method).
         arrival_variation=sum(
@@ -153,7 +153,7 @@ def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:
     knots = [share.curves.cores for share in shares if isinstance(share.curves, TabulatedCurves)]
     rows = sum(len(share.curves) for share in shares)
     if len(ends) < len(shares):
-        knots.append(counts_of(cores, rows, np.zeros(0, np.int64))[0])
+        knots.append(sizes_of(cores, rows))
     grid = np.unique(np.concatenate(knots))
     parts: list[tuple[Any, ...]] = []
     for share in shares:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, cast
 
@@ -22,15 +22,13 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
-from advisor.planning.asked.demand import Floats, Ints
-from advisor.planning.asked.options import curves_for, heaviest_share
-from advisor.planning.asked.requests import Request, scales_of, whole, within
-from advisor.planning.asked.visits import Visits
-from advisor.planning.in_turns.figures import Load, Places, arrivals_of, judged
-from advisor.planning.in_turns.successions import NOTHING, successions
-from advisor.planning.queues.model import Model
-from advisor.planning.queues.structure import structure_of
-from advisor.planning.solving.objectives import latency_of, quantile_of
+from advisor.planning.demand import demand_of, heaviest_share
+from advisor.planning.judge import Model, Placed, together
+from advisor.planning.requests import RATE, Floats, Ints, Request, whole, within
+from advisor.planning.scores import latency_of
+from advisor.planning.structure import structure_of
+from advisor.planning.uncertain import normals
+from advisor.planning.visits import Visits
 
 Bools = NDArray[np.bool_]
 
@@ -59,7 +57,7 @@ class Standing:
     @classmethod
     def of(cls, allocation: Allocation) -> Standing:
         """Return the standing of a runtime that does what it was told."""
-        return cls(allocation.cores, allocation.instances, tuple(keys for _, keys in allocation.groups))
+        return cls(allocation.runs_on, allocation.instances, tuple(keys for _, keys in allocation.groups))
 
     def rows_of_groups(self, keys: Sequence[str]) -> Ints | None:
         """Return the number of each key's group, (n,), or None where each has its own cores."""
@@ -106,74 +104,43 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
 
     Where components share cores, by the sums of their turns. Cost O(n log m + nodes).
     """
-    keys = network.keys
+    keys, request = network.keys, replace(request, level=None)
     cores = np.array([standing.cores[key] for key in keys], np.float64)
     instances = np.array([standing.instances[key] for key in keys], np.int64)
-    elapsed, common, shape = _known(curves, request, cores)
-    elapsed = elapsed * scales_of(network, request)
+    demand = demand_of(network, curves, request, visits)
+    elapsed = demand.seconds(cores)
     heaviest = 1.0 / instances
     for row, replicas in visits.replicas.items():
         heaviest[row] = heaviest_share(replicas, int(instances[row]))[0]
-    work = visits.per_record * elapsed
-    parts = (common, shape, cores, instances)
-    if standing.groups:
-        group, used = _turns_of(keys, standing, cores, instances)
-        structure, arrivals = structure_of(network, visits), arrivals_of(request)
-        after = NOTHING if arrivals is None else successions(structure)
-        load = Load(
-            structure,
-            elapsed,
-            heaviest,
-            curves.variation,
-            curves.contention,
-            arrivals,
-            after,
-            request.quantile is not None,
-        )
-        figures = judged(load, Places(group, cores, instances))
-        latency = visits.per_record * (elapsed + np.where(np.isfinite(figures.waits_s), figures.waits_s, 0.0))
-        total = figures.latency_s
-        if request.quantile is not None and math.isfinite(total):
-            level = request.quantile
-            total = float(quantile_of(np.array([total]), np.array([figures.latency_variance]), level)[0])
-        return Fare(figures.turns_s, latency, *parts, group, used, total, float(work.sum()))
-    model = Model(structure_of(network, visits), curves_for(network, curves, request, 1), request)
-    found = model.judge_shapes(cast("Ints", cores[None]), instances[None], elapsed[None], heaviest[None])
+    group = standing.rows_of_groups(keys)
+    used = cores * instances
+    if group is not None:
+        used = np.array([used[group == number].max() for number in range(int(group.max()) + 1)])
+    some = (None if group is None else group[None],) * 2
+    placed = Placed(cores[None], instances[None], elapsed[None], heaviest[None], np.zeros(1, np.int64), *some)  # type: ignore[arg-type]
+    found = Model(structure_of(network, visits), demand, request).judge(placed)
     seconds = visits.per_record * heaviest * found.seconds_s[0]
-    latency = visits.per_record * (found.seconds_s[0] + found.wait_s[0])
-    # At the arrival rate less is busy than at the highest throughput, which the period is about.
-    seconds *= float(found.period_s[0]) / float(seconds.max())
-    used = round(float((cores * instances).sum()))
-    total = float(latency_of(request, found)[0])
-    return Fare(seconds, latency, *parts, np.arange(len(keys)), used, total, float(work.sum()))
+    seconds *= float(found.period_s[0]) / float(
+        together(placed.group, seconds[None]).max()
+    )  # at the highest throughput
+    waits = np.where(np.isfinite(found.wait_s[0]), found.wait_s[0], 0.0)
+    latency = visits.per_record * (found.seconds_s[0] + waits)
+    return Fare(
+        seconds, latency, *_errors(curves, request, cores), cores, instances, np.arange(len(keys)) if group is None else group,
+        round(float(used.sum())), float(latency_of(request, found)[0]), float((visits.per_record * elapsed).sum()),
+    )  # fmt: skip
 
 
-def _known(curves: TabulatedCurves, request: Request, cores: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return T_c(p_c), and the relative standard errors of its level and of its shape, (n,) each."""
-    elapsed, upper = at_cores(curves, cores)
+def _errors(curves: TabulatedCurves, request: Request, cores: Floats) -> tuple[Floats, Floats]:
+    """Return the relative standard errors of the level and of the shape of T_c(p_c), (n,) each."""
+    counts, place = np.unique(cores, return_inverse=True)
+    rows = np.arange(len(cores))
+    elapsed, upper = curves.at(counts)[rows, place], curves.at(counts, upper=True)[rows, place]
     z = normal_quantile(request.level or LEVEL)
     everywhere = np.log(np.maximum(curves.upper_s / curves.elapsed_s, 1.0)).min(axis=1) / z
     here = np.log(np.maximum(upper / elapsed, 1.0)) / z
     beyond = np.sqrt(np.maximum(np.square(here) - np.square(everywhere), 0.0))
-    return elapsed, np.minimum(everywhere, SPREAD_MAX), np.clip(beyond, SPREAD_MIN, SPREAD_MAX)
-
-
-def _turns_of(keys: Sequence[str], standing: Standing, cores: Floats, instances: Ints) -> tuple[Ints, int]:
-    """Return the group of each component, and the cores of all groups."""
-    place = {key: row for row, key in enumerate(keys)}
-    group, used = np.zeros(len(keys), np.int64), 0.0
-    for order, members in enumerate(standing.groups):
-        rows = [place[key] for key in members]
-        group[rows] = order
-        used += float((cores[rows] * instances[rows]).max())
-    return group, round(used)
-
-
-def at_cores(curves: TabulatedCurves, cores: Floats) -> tuple[Floats, Floats]:
-    """Return T_c(p_c) and its upper bound, each (n,), for one count of cores (n,) a component. Cost O(n d), d counts."""
-    counts, place = np.unique(cores, return_inverse=True)
-    rows = np.arange(len(cores))
-    return curves.at(counts)[rows, place], curves.at(counts, upper=True)[rows, place]
+    return np.minimum(everywhere, SPREAD_MAX), np.clip(beyond, SPREAD_MIN, SPREAD_MAX)
 
 
 def normal_quantile(level: float) -> float:
@@ -344,7 +311,7 @@ def sooner(now: Fare, then: Fare) -> float:
 
 def reaches(fare: Fare, name: str, bound: float) -> float:
     """Return the probability that an allocation reaches its target."""
-    if name == "throughput_per_s":
+    if name == RATE:
         (mean, sd), _, _, _ = _groups(fare, fare)
         return float(np.exp(_log_below(np.array([math.log(bound)]), mean, sd).sum()))
     if not math.isfinite(fare.latency_s):
@@ -362,3 +329,62 @@ def company(fare: Fare) -> Ints:
     first = np.full(int(fare.group.max()) + 1, len(fare.group), np.int64)
     np.minimum.at(first, fare.group, np.arange(len(fare.group)))
     return first[fare.group]
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Of a core for a second, of a record's second in the network, and a record's worth.
+
+    Per second an allocation costs core_s cores + latency_s X L - record X, X being the arrivals or the highest throughput.
+    """
+
+    core_s: float
+    latency_s: float
+    record: float
+    arrival_per_s: float | None
+
+    @classmethod
+    def of_request(cls, request: Request) -> Price:
+        """Return the prices of a request for the lowest cost."""
+        weights = request.weights or {}
+        core, late, worth = (float(weights.get(name, 0.0)) for name in ("core_s", "latency_s", "record"))
+        return cls(core, late, worth, request.arrival_per_s)
+
+    def of(self, fare: Fare, sign: float = -1.0) -> float:
+        """Return the cost per second; infinite where records arrive faster than they leave."""
+        rate = 1.0 / fare.period_s if self.arrival_per_s is None else self.arrival_per_s
+        if not math.isfinite(fare.latency_s):
+            return math.inf
+        return self.core_s * fare.used + self.latency_s * rate * fare.latency_s + sign * self.record * rate
+
+    def turnover(self, fare: Fare) -> float:
+        """Return all that flows per second, costs and worth: what a saving is a share of, even where the cost is 0."""
+        return max(self.of(fare, 1.0), 1e-300)
+
+    def drawn(self, fare: Fare, errors: Floats) -> Floats:
+        """Return the cost for drawn log errors of the components' times, (K, n)."""
+        factors = np.exp(errors)
+        period = together(np.broadcast_to(fare.group, factors.shape), fare.seconds * factors).max(axis=1)
+        rate = 1.0 / period if self.arrival_per_s is None else np.full(len(period), self.arrival_per_s)
+        # What waits goes with the times, in proportion: without arrivals nothing does.
+        latency = fare.latency_s * (factors @ fare.latency) / max(float(fare.latency.sum()), 1e-300)
+        return np.asarray(self.core_s * fare.used + (self.latency_s * latency - self.record) * rate, np.float64)
+
+
+def cheaper(now: Fare, then: Fare, price: Price) -> float:
+    """Return the probability that `then` costs less than `now`: a difference of costs, taken as normal.
+
+    Its deviation comes from drawn errors of the curves: a component's level is common to both, its shape where both give it
+    the same cores. Cost O(n) a draw.
+    """
+    if not math.isfinite(price.of(then)):
+        return 0.0
+    if not math.isfinite(price.of(now)):
+        return 1.0
+    level, here, there = np.split(normals(3 * len(now.cores)), 3, axis=1)
+    there = np.where((now.cores == then.cores) & (now.instances == then.instances), here, there)
+    saved = price.drawn(now, level * now.common + here * now.shape) - price.drawn(
+        then, level * then.common + there * then.shape
+    )
+    certain, deviation = price.of(now) - price.of(then), float(saved.std())
+    return float(normal_below(np.array([certain / deviation]))[0]) if deviation > 0.0 else float(certain > 0.0)

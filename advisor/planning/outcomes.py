@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.asked.demand import Floats, Ints
 from advisor.planning.fares import normal_below
+from advisor.planning.requests import LATENCY, OBJECTIVES, Floats, Ints
 
 RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did
 OUTCOME_RISK = 0.05  # of saying wrongly that a change paid, or did not: said once, and nothing is moved for it
@@ -46,10 +46,10 @@ def outcome(
     Which components decide: for the period those that can be the slowest, for the latency all. Paid: what was measured is below
     the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - OUTCOME_RISK.
     """
-    if group is not None and objective != "latency":
+    if group is not None and OBJECTIVES[objective].measure != LATENCY:
         seconds, spread, runs = _together(seconds, spread, runs, group)
     log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
-    if objective == "latency":
+    if OBJECTIVES[objective].measure == LATENCY:
         deciding = seconds > 0
         measured = float(seconds.sum())
         error = math.sqrt(float(np.square(seconds * sd).sum())) / max(measured, 1e-300)
@@ -65,7 +65,7 @@ def outcome(
     if OUTCOME_RISK < chance < 1.0 - OUTCOME_RISK:
         return None
     paid = chance > 0.5
-    noun = "latency" if objective == "latency" else "time a record"
+    noun = "latency" if OBJECTIVES[objective].measure == LATENCY else "time a record"
     text = (
         f"the change {'paid' if paid else 'did not pay'}: without it the {noun} would be {before:.4g} s; {promised:.4g} s were"
         f" promised, {measured:.4g} s were measured"

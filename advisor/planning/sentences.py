@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.domain.answers import Allocation, Marginal
-from advisor.planning.closed_forms.reasons import amount, plural
+from advisor.planning.reasons import amount, plural
+from advisor.planning.requests import OBJECTIVES
 
 SHOWN = 8  # components, rows and points that are told one by one
-GOALS = {
-    "throughput": "the highest throughput", "latency": "the lowest latency", "fewest_cores": "the fewest cores",
-    "pareto": "cores, throughput and latency at once", "cost": "the lowest cost",
-}  # fmt: skip
 
 
 def sentences(allocation: Allocation) -> list[str]:
     """Return what an allocation says and why, one sentence a line: the answer, its figures, its reasons. Cost O(n)."""
     found = [_headline(allocation), _figures(allocation)]
     if allocation.groups:
-        groups = [f"{plural(cores, 'core')} for {', '.join(keys[:SHOWN])}" for cores, keys in allocation.groups[:SHOWN]]
-        found.append(f"Components take turns: {'; '.join(groups)}{_more(len(allocation.groups))}.")
+        groups = [f"{plural(cores, 'core')} for {', '.join(keys[:SHOWN])}{_more(len(keys))}"
+                  for cores, keys in allocation.groups[:SHOWN]]  # fmt: skip
+        found.insert(0, f"Components take turns: {'; '.join(groups)}{_more(len(allocation.groups))}.")
     found += [reason.text + "." for reason in allocation.why]  # as they are: many begin with a name
     rows = [row for row in allocation.marginal if _matters(allocation, row)]
     found += [_marginal(allocation, row) for row in rows[:SHOWN]]
@@ -41,9 +39,13 @@ def sentences(allocation: Allocation) -> list[str]:
 
 
 def _headline(allocation: Allocation) -> str:
-    used = allocation.used
-    goal = GOALS.get(allocation.objective, allocation.objective)
-    return f"For {goal}, {plural(used, 'core')}: {_shapes(allocation.cores, allocation.instances)}."
+    known = OBJECTIVES.get(allocation.objective)
+    goal = allocation.objective if known is None else known.goal
+    return f"For {goal}, {plural(allocation.cores_used, 'core')}{_given(allocation.cores, allocation.instances)}."
+
+
+def _given(cores: Mapping[str, int], many: Mapping[str, int]) -> str:
+    return f": {_shapes(cores, many)}" if cores else ""
 
 
 def _shapes(cores: Mapping[str, int], many: Mapping[str, int]) -> str:

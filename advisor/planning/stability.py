@@ -20,13 +20,12 @@ from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
-from advisor.errors import ImpossibleTarget, Unsupported
-from advisor.planning.asked.demand import TIE, Floats
-from advisor.planning.asked.requests import Request
-from advisor.planning.asked.visits import visits_of
-from advisor.planning.fares import Fare, Standing, company, fare_of, faster, reaches, sooner
+from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
+from advisor.planning.demand import TIE
+from advisor.planning.fares import Fare, Price, Standing, cheaper, company, fare_of, faster, reaches, sooner
 from advisor.planning.plans import plan
-from advisor.planning.prices import Price, cheaper
+from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, Floats, Request
+from advisor.planning.visits import visits_of
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred
@@ -172,11 +171,12 @@ def judge(
     changed = changes(keys, now, then)
     cost_s = cost.expected_s(changed)
     risk = risk_at(look, policy)
-    if objective == "fewest_cores" and target:
+    measure = OBJECTIVES[objective].measure
+    if measure == CORES and target:
         gain, probability, break_even = _fewer(now, then, cost_s, target, cautious_used)
-    elif objective == "cost" and price is not None:
+    elif measure == COST and price is not None:
         gain, probability, break_even = _cheaper(now, then, cost_s, price)
-    elif objective == "latency":
+    elif measure == LATENCY:
         saved = now.latency_s - then.latency_s if math.isfinite(then.latency_s) else 0.0
         gain, probability = saved / now.latency_s if math.isfinite(saved) else 1.0, sooner(now, then)
         # Records that come while all stands still wait for half of it on average; each later one gains `saved`.
@@ -252,10 +252,10 @@ def _fewer(
 ) -> tuple[float, float, float]:
     """Return gain, probability and break-even of reaching a target again, or of reaching it with fewer cores."""
     ((name, value),) = target.items()
-    bound = 1.0 / value if name == "throughput_per_s" else value
-    has = now.period_s if name == "throughput_per_s" else now.latency_s
+    bound = 1.0 / value if name == RATE else value
+    has = now.period_s if name == RATE else now.latency_s
     if has > bound * (1.0 + TIE):
-        would = then.period_s if name == "throughput_per_s" else then.latency_s
+        would = then.period_s if name == RATE else then.latency_s
         missed = 1.0 - reaches(now, name, bound)
         return has / max(would, bound) - 1.0, missed, 0.0
     saved = now.used - then.used
@@ -322,7 +322,7 @@ def reconsider(
     def fares(standing: Standing) -> Fare:
         return fare_of(network, curves, request, visits, standing)
 
-    price = Price.of_request(request) if request.objective == "cost" else None
+    price = Price.of_request(request) if request.measure == COST else None
     then = fares(Standing.of(best))
     values = {"best": _figures(then, price)}
     if question.actual is not None:
@@ -334,8 +334,8 @@ def reconsider(
     now = fares(question.standing)
     values["present"] = _figures(now, price)
     cautious = None
-    if request.objective == "fewest_cores" and (sure := _sure(network, curves, request, flow)) is not None:
-        cautious = sure.used
+    if request.measure == CORES and (sure := _sure(network, curves, request, flow)) is not None:
+        cautious = sure.cores_used
 
     def judged(of: Fare, against: Fare, policy: Policy) -> Verdict:
         return judge(
@@ -388,5 +388,5 @@ def _sure(network: Network, curves: TabulatedCurves, request: Request, flow: Flo
     """Return what is best when every curve is at its upper bound; None where the target is then out of reach."""
     try:
         return plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
-    except (ImpossibleTarget, Unsupported):
+    except (ImpossibleTarget, TargetNotReached, Unsupported):
         return None

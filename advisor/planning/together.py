@@ -12,15 +12,27 @@ from advisor.domain.answers import Allocation, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
-from advisor.planning.asked.demand import Ints
-from advisor.planning.asked.requests import allowed_of, limits_of, number, pins_of, scales_of, whole
-from advisor.planning.asked.visits import visits_of
-from advisor.planning.closed_forms.reasons import amount, plural
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
 from advisor.planning.plans import plan
-from advisor.planning.sweeping import evaluate, sweep
+from advisor.planning.reasons import amount, plural, reason
+from advisor.planning.requests import (
+    CORES,
+    COST,
+    NEVER,
+    OBJECTIVES,
+    PERIOD,
+    Ints,
+    allowed_of,
+    limits_of,
+    number,
+    pins_of,
+    scales_of,
+    whole,
+)
+from advisor.planning.sweeping import EVALUATED, evaluate
+from advisor.planning.visits import visits_of
 
-OBJECTIVES = ("throughput", "latency", "fewest_cores")
+SHARED = tuple(name for name, one in OBJECTIVES.items() if not one.front and one.measure != COST)  # of several networks
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
 NAMES_TOLD = 8  # networks named in one reason
@@ -87,19 +99,22 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     each network once for each that falls out of their sharing.
     """
     total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
-    if objective not in OBJECTIVES:
-        raise InvalidValue("objective", objective, " or ".join(OBJECTIVES), "of several networks")
+    if objective not in SHARED:
+        raise InvalidValue("objective", objective, " or ".join(SHARED), "of several networks")
     shares, least = _checked(shares)
     _check_targets(shares, objective)
     if sum(least) > total:
         raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
-    if objective == "fewest_cores":
+    if OBJECTIVES[objective].measure == CORES:
         return _fewest(shares, least, total)
     found: dict[str, Part] = {}
     left, gaps, groups = total, list[float | None](), list[_Group]()
     for priority in sorted({share.priority for share in shares}, reverse=True):
         kept = sum(least[order] for order, share in enumerate(shares) if share.priority < priority)
-        group = _planned([share for share in shares if share.priority == priority], left - kept, objective)
+        mine = [share for share in shares if share.priority == priority]
+        if len(shares) == 1:
+            return _only(mine[0], total, objective)
+        group = _planned(mine, left - kept, objective)
         groups.append(group)
         gaps.append(group.whole.gap)
         for share, weight in zip(group.shares, weights_of(group.shares), strict=True):
@@ -116,11 +131,20 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     )  # fmt: skip
 
 
+def _only(share: Share, cores: int, objective: str) -> Together:
+    """Return the allocation of the machine to one network alone: its components may take turns."""
+    found = plan(share.network, share.curves, replace(share.request, cores=cores, objective=objective), share.flow)
+    weight = share.request.arrival_per_s or share.weight
+    part = Part(share.name, weight, share.priority, found.throughput_per_s, replace(found, spare=0, gap=None))
+    told = tuple(some for some in found.why if some.code in ("bottleneck", "spare"))
+    return Together((part,), found.spare, found.gap, tuple((share.name, key) for key in found.bottleneck), told)
+
+
 def _check_targets(shares: Sequence[Share], objective: str) -> None:
     """Raise InvalidValue unless all networks have targets, or none, as the objective wants it."""
     for place, share in enumerate(shares):
         with about(place, share.name):
-            if objective == "fewest_cores":
+            if OBJECTIVES[objective].measure == CORES:
                 if share.request.objective != objective:
                     raise InvalidValue("target", None, "given for each network: throughput_per_s or latency_s")
                 if share.request.nodes is not None or share.request.memory_bytes is not None:
@@ -129,8 +153,9 @@ def _check_targets(shares: Sequence[Share], objective: str) -> None:
                         value=share.request.nodes, hint="ask for the highest throughput",
                     )  # fmt: skip
             elif share.request.target is not None:
-                hint = 'targets go with objective "fewest_cores"'
-                raise InvalidValue("target", share.request.target, f"absent for {objective}", hint)
+                raise InvalidValue(
+                    "target", share.request.target, f"absent for {objective}", "ask for the fewest cores"
+                )
 
 
 def _fewest(shares: Sequence[Share], least: Sequence[int], total: int) -> Together:
@@ -142,22 +167,21 @@ def _fewest(shares: Sequence[Share], least: Sequence[int], total: int) -> Togeth
         share = shares[place]
         kept -= least[place]
         with about(place, share.name):
-            asked = replace(share.request, cores=left - kept, turns="never")
+            asked = replace(share.request, cores=left - kept, turns=NEVER)
             found = plan(share.network, share.curves, asked, share.flow)
-        left -= found.used
+        left -= found.cores_used
         gaps.append(found.gap)
         alone = replace(found, spare=0)
         weight = share.request.arrival_per_s or share.weight
         parts[share.name] = Part(share.name, weight, share.priority, found.throughput_per_s, alone)
     known = [gap for gap in gaps if gap is not None]
     takes = {share.name: parts[share.name].used for share in shares[:NAMES_TOLD]}
-    why = [Reason("target", name, float(n), f"{name} takes {plural(n, 'core')}") for name, n in takes.items()]
+    why = [reason("network_takes", name, float(n), cores=plural(n, "core")) for name, n in takes.items()]
     if len(shares) > 1 and any(_contended(share) for share in shares):
-        text = "each network is planned as if it were alone: that they slow each other down is not in these figures"
-        why.append(Reason("contention", None, None, text))
+        why.append(reason("network_alone"))
     if left > 0:
-        text = f"{left} of {plural(total, 'core')} stay free: the targets are reached without them"
-        why.append(Reason("spare", None, float(left), text))
+        because = "the targets are reached without them"
+        why.append(reason("spare", None, float(left), spare=left, cores=plural(total, "core"), because=because))
     return Together(
         tuple(parts[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
         tuple((share.name, key) for share in shares for key in parts[share.name].allocation.bottleneck[:1]), tuple(why),
@@ -247,7 +271,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     found = plan(*combined(shares, cores, objective))
     group = _Group(shares, found.cores, found.instances, found)
     request = shares[0].request
-    if objective == "throughput" and len(shares) > 1 and not (request.nodes or request.memory_bytes):
+    if OBJECTIVES[objective].measure == PERIOD and len(shares) > 1 and not (request.nodes or request.memory_bytes):
         return _filled(group, cores)
     return group
 
@@ -263,7 +287,7 @@ def _filled(group: _Group, cores: int) -> _Group:
             got = got.taking(share, found)
     if got is group:
         return group
-    judged = evaluate(*combined(group.shares, cores, "throughput"), got.cores, got.instances)
+    judged = evaluate(*combined(group.shares, cores, EVALUATED), got.cores, got.instances)
     return replace(got, whole=replace(judged, gap=group.whole.gap, why=group.whole.why))
 
 
@@ -288,7 +312,7 @@ def _risen(group: _Group, cores: int) -> _Group:
         sharing = stays
         if not sharing:
             break
-        found = plan(*combined(sharing, sum(got.used(share) for share in sharing) + spare, "throughput"))
+        found = plan(*combined(sharing, sum(got.used(share) for share in sharing) + spare, EVALUATED))
         reached = found.throughput_per_s / sum(weights[share.name] for share in sharing)
         if reached > level * (1 + STEP):
             level = reached
@@ -298,21 +322,18 @@ def _risen(group: _Group, cores: int) -> _Group:
 
 def _alone_on(share: Share, cores: int) -> tuple[Allocation, int]:
     """Return the allocation of a network that had so many cores for itself, and how many of them it takes."""
-    asked = replace(share.request, cores=cores, objective="throughput", arrival_per_s=None, quantile=None)
-    found = sweep(share.network, share.curves, asked, [cores], share.flow)[0]
+    asked = replace(share.request, cores=cores, objective=EVALUATED, arrival_per_s=None, quantile=None, turns=NEVER)
+    found = plan(share.network, share.curves, asked, share.flow)
     return found, cores - found.spare
 
 
 def _alone(share: Share, group: _Group) -> Allocation:
     """Return what a network does alone on its cores; where its instances lie is as it is with the others."""
-    asked = replace(share.request, cores=group.used(share), objective="throughput", nodes=None, memory_bytes=None)
+    asked = replace(share.request, cores=group.used(share), objective=EVALUATED, nodes=None, memory_bytes=None)
     given = own(share, group.cores), own(share, group.instances)
     judged = evaluate(share.network, share.curves, asked, *given, share.flow)
     placement = None if group.whole.placement is None else own(share, group.whole.placement)
-    # To judge it all of it was pinned, and nothing was left to search: neither was asked for.
-    why = tuple(
-        reason for reason in judged.why if reason.code != "pinned" or reason.component in (share.request.pinned or {})
-    )
+    why = tuple(some for some in judged.why if some.code != "gap")
     return replace(judged, objective=group.whole.objective, placement=placement, why=why, gap=None, steps=0)
 
 
@@ -331,9 +352,9 @@ def _reasons(groups: Sequence[_Group], parts: Mapping[str, Part], spare: int, co
         rates = [f"{share.name} {amount(parts[share.name].guaranteed_per_s)}" for share in group.shares[:NAMES_TOLD]]
         more = ", …" if len(group.shares) > NAMES_TOLD else ""
         for key in group.whole.bottleneck[:1]:
-            text = f"{key} bounds what the networks{of_all} reach together, in records/s: {', '.join(rates)}{more}"
-            yield Reason("bottleneck", key, parts[_split(group, key)[0]].guaranteed_per_s, text)
-        yield from (reason for reason in group.whole.why if reason.code in TOLD)
+            value = parts[_split(group, key)[0]].guaranteed_per_s
+            yield reason("networks_bound", key, value, of_all=of_all, rates=f"{', '.join(rates)}{more}")
+        yield from (some for some in group.whole.why if some.code in TOLD)
     if spare > 0:
-        text = f"{spare} of {plural(cores, 'core')} stay free: no network gains from them"
-        yield Reason("spare", None, float(spare), text)
+        because = "no network gains from them"
+        yield reason("spare", None, float(spare), spare=spare, cores=plural(cores, "core"), because=because)

@@ -69,7 +69,7 @@ def _sentences(kept: Kept) -> Iterator[str]:
     allocation, request = kept.allocation, kept.request
     cores = request.get("cores")
     on = "as many cores as it takes" if cores is None else f"{cores:,} cores"
-    n = len(allocation["cores"])
+    n = len(allocation["instances"])
     yield (
         f"Answer {kept.id} of {_when(kept.at)}: {request.get('objective', 'throughput')} of a network of"
         f" {_several(n, 'component')} on {on}."
@@ -106,7 +106,16 @@ def _given(allocation: Mapping[str, Any]) -> str:
         shown.append(f"{key} {cores}" if instances == 1 else f"{key} {instances} x {cores}")
     more = len(allocation["cores"]) - len(shown)
     tail = f", and {more:,} more" if more else ""
+    shared = [f"{group['cores']} in turns for {', '.join(group['components'][:COMPONENTS_SAID])}"
+              for group in allocation.get("groups", ()) if len(group["components"]) > 1]  # fmt: skip
+    shown = [*shared[:COMPONENTS_SAID], *shown]
     return f"Cores: {', '.join(shown)}{tail}; {_several(allocation['spare'], 'core')} to spare."
+
+
+def runs_on(allocation: Mapping[str, Any], key: str) -> int:
+    """Return the cores that an instance of a component runs on, its own or in its turn."""
+    own: Mapping[str, int] = allocation["cores"]
+    return own[key] if key in own else allocation["in_turn"][key]
 
 
 def _gap(allocation: Mapping[str, Any]) -> Iterator[str]:
@@ -149,7 +158,7 @@ def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
     if few:
         yield f"On few runs: {', '.join(few[:COMPONENTS_SAID])}{', …' if len(few) > COMPONENTS_SAID else ''}."
     beyond = [
-        f"{key} on {allocation['cores'][key]} cores (seen {entry['cores_range'][0]:g} to {entry['cores_range'][1]:g})"
+        f"{key} on {runs_on(allocation, key)} cores (seen {entry['cores_range'][0]:g} to {entry['cores_range'][1]:g})"
         for key, entry in known.items()
         if entry["extrapolates"] > 0
     ]

@@ -8,20 +8,23 @@ from math import log2
 from typing import Any, NamedTuple
 
 from advisor.domain import limits
+from advisor.domain.answers import Evidence
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.sharing import Asked
 from advisor.errors import AdvisorError, InvalidValue
 from advisor.planning.fares import LEVEL
+from advisor.planning.reasons import beyond
 from advisor.planning.stability import Look, Question
 from advisor.planning.together import about
 from advisor.service.answers import Answers, Kept, KeptTogether
-from advisor.service.explaining import explained, explained_together
+from advisor.service.explaining import explained, explained_together, runs_on
 from advisor.service.heavy import Curves, Heavy, Spec, Wanted
 from advisor.service.questions import is_small
 from advisor.service.tables import tables_of
 
+BEYOND = "extrapolates"  # code of the reasons that are added where the evidence is known
 ADDED = ("id", "evidence")  # to what the planner answers
 EVIDENCE_MAX = 64  # components of an answer of which is told what their curves rest on, those that bound it first
 
@@ -78,6 +81,7 @@ class Planner:
         if steps is not None:
             request = {**request, "work_max": steps}  # with which a replay ends where the deadline ended this
         allocation["evidence"] = self._evidence(shape, request, allocation)
+        _say_what_is_beyond(allocation)
         allocation["id"] = self.answers.keep(network, request, curves, allocation)
         return allocation
 
@@ -114,6 +118,7 @@ class Planner:
             wanted = [one._replace(request={**one.request, "work_max": steps}) for one in wanted]
         for shape, request, part in zip(shapes, requests, found["networks"], strict=True):
             part["evidence"] = self._evidence(shape, request, part, EVIDENCE_MAX // len(shapes))
+            _say_what_is_beyond(part)
         found["id"] = self.answers.keep_together(wanted, of_all["cores"], objective, found)
         return found
 
@@ -173,7 +178,7 @@ class Planner:
         for key, component, model in zip(chosen, components, models, strict=True):
             learner = self._advisor.learner(component)
             low, high = model.p_range
-            cores = allocation["cores"][key]
+            cores = runs_on(allocation, key)
             found[key] = {
                 "model": model.name if learner is None else "learner",
                 "observations": model.runs,
@@ -183,9 +188,19 @@ class Planner:
         return found
 
 
+def _say_what_is_beyond(allocation: dict[str, Any]) -> None:
+    """Add to the reasons which curves lie beyond what was seen: it is said where it is read."""
+    known = {
+        key: Evidence(each["model"], each["observations"], each["extrapolates"])
+        for key, each in allocation["evidence"].items()
+    }
+    allocation["why"] = [*allocation["why"], *(some.as_dict() for some in beyond(known))]
+
+
 def _bare(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer as the planner gives it."""
     found = {key: value for key, value in answer.items() if key not in ADDED}
+    found["why"] = [some for some in answer["why"] if some["code"] != BEYOND]
     if "networks" in found:
         found["networks"] = [_bare(part) for part in found["networks"]]
     return found

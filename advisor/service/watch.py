@@ -82,7 +82,7 @@ class Watch:
         """Return whether rows on the cores that were advised say that the advice was applied, where nobody does."""
         if self.advised is None or actual is None or self.shadow:
             return False
-        return all(abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in self.advised.cores.items())
+        return all(abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in self.advised.runs_on.items())
 
     def apply(self, standing: Standing, took_s: float | None = None) -> None:
         """Take in that the runtime has changed to `standing`, within `took_s` seconds where that is known."""

@@ -25,7 +25,6 @@ from advisor.errors import (
     TooLarge,
     Unavailable,
     UnknownComponent,
-    Unsupported,
 )
 from advisor.planning.fares import Standing
 from advisor.planning.outcomes import Outcome
@@ -44,7 +43,6 @@ WATCHES_CONNECTION_MAX = 16  # of one connection: as many as it may have subscri
 LOOK_COUNTED_S = 1.0  # of a look: a longer one has waited for others, or for a worker process to start
 LOOK_SHARE = 0.1  # of the time that looks of one watch may take: after one of a second the next comes 9 seconds later
 PUSH_EVERY_S = 0.01  # between two pushes of one watch
-WATCHABLE = ("throughput", "latency", "fewest_cores", "cost")
 
 
 class Watching:
@@ -95,11 +93,6 @@ class Watching:
         NetworkSyntax, InvalidValue, TooLarge, Unsupported, ImpossibleTarget, MissingShares, Unavailable, WorkFailed
         """
         network, request = questions.allocation_asked(self._advisor, params)
-        if request.get("objective", "throughput") not in WATCHABLE:
-            raise Unsupported(
-                "only single allocations are watched", field="objective", value=request["objective"],
-                bound=" or ".join(WATCHABLE), hint="ask for the front with allocate",
-            )  # fmt: skip
         read = await self._planner.read(network)
         self._refuse_too_many(owner)
         names = request.get("components", {})

@@ -25,7 +25,7 @@ from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, Share, Together, plan, plan_together
-from advisor.planning.asked.requests import WORK_MAX
+from advisor.planning.search import WORK_MAX
 from advisor.planning.stability import Question, reconsider
 from advisor.planning.together import about
 
@@ -193,7 +193,7 @@ def _anytime(
         now = clock()
         left = deadline_s - (now - began)
         affordable = int(steps * left / max(now - last, CLOCK_LEAST_S) * MARGIN)
-        if not getattr(found, "gap", None) or steps >= most or affordable <= steps:
+        if getattr(found, "gap", None) == 0 or steps >= most or affordable <= steps:
             return found, steps
         steps = min(most, GROWTH * steps, affordable)
 

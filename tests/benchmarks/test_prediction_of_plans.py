@@ -13,10 +13,9 @@ from random_networks import Case, random_case
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning import Request
-from advisor.planning.asked.options import curves_for
-from advisor.planning.asked.visits import visits_of
-from advisor.planning.queues.streams import felt
-from advisor.planning.queues.structure import structure_of
+from advisor.planning.streams import felt
+from advisor.planning.structure import structure_of
+from advisor.planning.visits import visits_of
 
 
 def planned(case: Case, load: float) -> tuple[dict[str, int], float, float]:
@@ -52,11 +51,10 @@ def test_no_queue_feels_less_than_what_bounds_take_for_granted(seed: int) -> Non
     visits = visits_of(case.network, request)
     seconds = rng.uniform(0.1, 0.95, (4, len(keys))) / np.maximum(visits.per_record, 1e-9)
     table = TabulatedCurves.of([1], seconds[0][:, None], variation=variation)
-    curves = curves_for(case.network, table, request, 1)
     structure = structure_of(case.network, visits)
     ones = np.ones(seconds.shape, np.int64)
     for entering in (0.2, 1.0, 4.0):
-        found = felt(structure, seconds, curves.variation, ones, 1.0, entering)
+        found = felt(structure, seconds, table.variation, ones, 1.0, entering)
         assert (found.streams >= min(1.0, entering, float(variation.min())) - 1e-9).all()
         assert ((found.again >= 0) & (found.again < 1)).all()
         assert ((found.common >= 0) & (found.common <= 1)).all()

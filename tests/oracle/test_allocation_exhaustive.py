@@ -47,7 +47,8 @@ class Case:
             "maximum": dict(zip(self.keys, self.high, strict=True)),
             "instances_max": dict(zip(self.keys, self.instances, strict=True)),
         }
-        return plan(self.network, curves, Request(**{"cores": self.cores, **given, **request}))
+        own = {"turns": "never"} if self.cores >= len(self.keys) else {}
+        return plan(self.network, curves, Request(**{"cores": self.cores, **own, **given, **request}))
 
     def seconds(self, row: int, cores: int) -> Fraction:
         work = Fraction(self.serial[row]) + Fraction(self.parallel[row]) / cores
@@ -116,14 +117,13 @@ def cases(seed: int, *, instances: int = 1) -> Iterator[Case]:
 
 
 def used(answer: Any) -> int:
-    if answer.groups:
-        return sum(cores for cores, _ in answer.groups)
-    return sum(answer.cores[key] * answer.instances[key] for key in answer.cores)
+    assert sum(answer.cores[key] * answer.instances[key] for key in answer.cores) <= answer.cores_used
+    return answer.cores_used
 
 
 def check_own(case: Case, answer: Any) -> list[tuple[int, int]]:
     """The answer is a legal allocation, and its figures are those of the formulas."""
-    allocation = [(answer.cores[key], answer.instances[key]) for key in case.keys]
+    allocation = [(answer.runs_on[key], answer.instances[key]) for key in case.keys]
     for row, shape in enumerate(allocation):
         assert shape in case.shapes(row, taken(allocation))
     assert answer.groups == ()
@@ -256,11 +256,11 @@ def check_shared(case: Case, answer: Any) -> None:
     assert sorted(key for _, keys in answer.groups for key in keys) == sorted(case.keys)
     cycles = []
     for size, keys in answer.groups:
-        assert all(answer.cores[key] * answer.instances[key] <= size for key in keys)
+        assert all(answer.runs_on[key] * answer.instances[key] <= size for key in keys)
         rows = [case.keys.index(key) for key in keys]
-        assert all(case.low[row] <= answer.cores[case.keys[row]] <= case.high[row] for row in rows)
+        assert all(case.low[row] <= answer.runs_on[case.keys[row]] <= case.high[row] for row in rows)
         cycles.append(
-            sum(case.seconds(row, answer.cores[case.keys[row]]) / answer.instances[case.keys[row]] for row in rows)
+            sum(case.seconds(row, answer.runs_on[case.keys[row]]) / answer.instances[case.keys[row]] for row in rows)
         )
     assert answer.throughput_per_s == pytest.approx(float(1 / max(cycles)), rel=1e-9)
     assert used(answer) <= case.cores

@@ -11,9 +11,9 @@ import pytest
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.planning import Request, evaluate
-from advisor.planning.queues.extremes import latest, overtaken
-from advisor.planning.queues.queueing import erlang_c, waiting
-from advisor.planning.solving.objectives import quantile_of
+from advisor.planning.extremes import latest, overtaken
+from advisor.planning.queueing import erlang_c, waiting
+from advisor.planning.scores import quantile_of
 
 RECORDS = 60_000
 

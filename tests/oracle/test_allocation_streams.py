@@ -12,11 +12,11 @@ import pytest
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.planning import Request, evaluate
-from advisor.planning.asked.visits import visits_of
-from advisor.planning.queues.extremes import in_order, overtaken
-from advisor.planning.queues.returns import busiest_of, returning
-from advisor.planning.queues.streams import kept_of, renewal
-from advisor.planning.queues.structure import Seen, structure_of
+from advisor.planning.extremes import in_order, overtaken
+from advisor.planning.returns import busiest_of, returning
+from advisor.planning.streams import kept_of, renewal
+from advisor.planning.structure import Seen, structure_of
+from advisor.planning.visits import visits_of
 
 RECORDS = 400_000
 

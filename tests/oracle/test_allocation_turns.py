@@ -103,21 +103,22 @@ def draw(rng: np.random.Generator, n: int, cores: int, *, rules: bool = True) ->
 
 
 def used(answer: Any) -> int:
-    return sum(cores for cores, _ in answer.groups) or sum(n * answer.instances[key] for key, n in answer.cores.items())
+    assert sum(n * answer.instances[key] for key, n in answer.cores.items()) <= answer.cores_used
+    return answer.cores_used
 
 
 def check(case: Case, answer: Any) -> None:
     """The answer can be carried out, and its figures are those of the formulas."""
-    groups = answer.groups or [(answer.cores[key] * answer.instances[key], (key,)) for key in case.keys]
+    groups = answer.groups or [(answer.runs_on[key] * answer.instances[key], (key,)) for key in case.keys]
     assert sorted(key for _, keys in groups for key in keys) == case.keys
     cycles = []
     for size, keys in groups:
         rows = [case.keys.index(key) for key in keys]
         for row, key in zip(rows, keys, strict=True):
-            assert (answer.cores[key], answer.instances[key]) in case.shapes(row, size), case
+            assert (answer.runs_on[key], answer.instances[key]) in case.shapes(row, size), case
         cycles.append(
             sum(
-                case.visits[row] * case.seconds[row, answer.cores[key] - 1] / answer.instances[key]
+                case.visits[row] * case.seconds[row, answer.runs_on[key] - 1] / answer.instances[key]
                 for row, key in zip(rows, keys, strict=True)
             )
         )

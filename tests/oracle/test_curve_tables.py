@@ -154,7 +154,7 @@ def test_a_plan_by_tables_is_worth_more_than_one_by_amdahl_where_curves_rise() -
             components=names, index=index, predictor=x, cores=p,
             elapsed_s=truth(index, x, p) * np.exp(rng.normal(0, 0.05, 3 * n)),
         )  # fmt: skip
-        network, request = parse("a .. b .. c"), Request(cores=60, objective="latency")
+        network, request = parse("a .. b .. c"), Request(cores=60, objective="latency", turns="never")
         latency = []
         for curves in (advisor.tables_of(names, cores_max=60), advisor.curves_of(names)):
             given = plan(network, curves, request).cores

@@ -10,8 +10,8 @@ import pytest
 from advisor.domain.curves import TabulatedCurves
 from advisor.network import parse
 from advisor.planning import Request, plan
-from advisor.planning.asked.visits import visits_of
 from advisor.planning.fares import Fare, Standing, fare_of, faster, normal_below, reaches, sooner
+from advisor.planning.visits import visits_of
 
 DRAWS = 100_000
 

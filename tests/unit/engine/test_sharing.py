@@ -52,7 +52,8 @@ def best_of_all_splits(shares: list[Share], cores: int) -> list[float]:
         [
             0.0 if count < len(share.network.keys)
             else plan(share.network, share.curves, Request(
-                cores=count, maximum=share.request.maximum, instances_max=share.request.instances_max)).throughput_per_s
+                cores=count, turns="never", maximum=share.request.maximum,
+                instances_max=share.request.instances_max)).throughput_per_s
             / share.weight
             for count in range(cores + 1)
         ]
@@ -78,7 +79,7 @@ def test_the_least_by_weight_is_the_largest_of_all_splits(seed: int) -> None:
         assert own == pytest.approx(best, rel=1e-9)
     assert sum(part.used for part in found.networks) + found.spare == cores
     for part, share in zip(found.networks, shares, strict=True):  # what is spare is of no use to anybody
-        more = Request(cores=part.used + found.spare, maximum=share.request.maximum,
+        more = Request(cores=part.used + found.spare, turns="never", maximum=share.request.maximum,
                        instances_max=share.request.instances_max)  # fmt: skip
         alone = plan(share.network, share.curves, more).throughput_per_s
         assert alone <= part.allocation.throughput_per_s * (1 + 1e-9)
@@ -239,7 +240,9 @@ def test_what_is_wrong_of_the_machine_is_named(advisor: Advisor, more: dict[str,
 def test_the_fewest_cores_for_the_target_of_each(advisor: Advisor) -> None:
     rates = {"a .. b": 0.8, "c": 0.5}
     wanted = [
-        advisor.allocate(text, cores=30, objective="fewest_cores", target={"throughput_per_s": rate}).used
+        advisor.allocate(
+            text, cores=30, objective="fewest_cores", turns="never", target={"throughput_per_s": rate}
+        ).cores_used
         for text, rate in rates.items()
     ]
     networks = [

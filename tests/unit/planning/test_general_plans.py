@@ -7,14 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor import planning
 from advisor.domain.answers import Allocation, Evidence
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes, series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, MissingShares, TooLarge, Unsupported
-from advisor.planning import Request, Share, evaluate, plan, plan_together, sentences, sweep, wait_or_take
+from advisor.planning import Share, evaluate, plan, plan_together, sentences, sweep
 
 COUNTS = [1, 2, 4, 8]
+
+
+def Request(**given: Any) -> planning.Request:  # noqa: N802
+    """Ask with turns where cores are fewer than components only: what cores of one's own promise is looked at here."""
+    return planning.Request(**{"turns": "scarce", **given})
 
 
 def wrapped(kind: str, **extra: Any) -> Network:
@@ -374,14 +380,3 @@ class TestManyMachines:
         assert first.guaranteed_per_s[1] == pytest.approx(alone.throughput_per_s)
         with pytest.raises(InvalidValue):
             plan_together([Share(self.NET, self.CURVES, Request(cores=1))], 1)
-
-    def test_wait_or_take(self) -> None:
-        taken = wait_or_take([8, 4, 3, 2], 1, 3, 2.0)
-        assert (taken.wait, taken.cores, taken.finish_s, taken.break_even_s) == (True, 4, 4.0, 6.0)
-        assert not wait_or_take([8, 4, 3, 2], 1, 3, 6.0).wait
-        # Where the curve rises again neither side takes all it has.
-        rising = wait_or_take([8, 4, 6, 9], 3, 5, 0.0)
-        assert (rising.wait, rising.cores, rising.break_even_s) == (False, 2, 0.0)
-        for given in (([], 1, 1, 0.0), ([1.0], 0, 1, 0.0), ([1.0, -1.0], 1, 1, 0.0), ([1.0], 1, 1, -1.0)):
-            with pytest.raises(InvalidValue):
-                wait_or_take(*given)

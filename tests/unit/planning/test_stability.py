@@ -160,7 +160,7 @@ def test_a_change_is_judged_by_what_was_measured(measured: float, paid: bool) ->
 
 def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
     network = parse("a .. b")
-    request = Request(cores=40, objective="cost", weights={"core_s": 1.0, "record": 7.0})
+    request = Request(cores=40, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 7.0})
     roomy = Standing({"a": 24, "b": 16}, {"a": 1, "b": 1})  # 4 records a second: 40 - 28 = 12 per second
     question = Question(roomy, None, CostOfChange(flat_s=3.0), Policy(), 1)
     look = reconsider(network, curves(6.0, 2.0), request, question)
@@ -180,7 +180,10 @@ def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
 
 
 def test_a_cost_that_needs_more_cores_is_repaid_by_what_they_earn() -> None:
-    network, request = parse("a .. b"), Request(cores=16, objective="cost", weights={"core_s": 1.0, "record": 20.0})
+    network, request = (
+        parse("a .. b"),
+        Request(cores=16, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 20.0}),
+    )
     tight = Standing({"a": 3, "b": 1}, {"a": 1, "b": 1})
     look = reconsider(network, curves(6.0, 2.0), request, Question(tight, None, CostOfChange(flat_s=6.0), Policy(), 1))
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 12, "b": 4})

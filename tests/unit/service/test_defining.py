@@ -111,7 +111,7 @@ async def test_both_clients_and_rows_as_columns(tmp_path: Path) -> None:
             with SyncClient(address) as client:
                 assert client.define_network(TEXT, id=2)["id"] == 2
                 assert client.flow(1) == flow
-                assert set(client.allocate(1, cores=8).cores) == set(names)
+                assert set(client.allocate(1, cores=8).runs_on) == set(names)
                 with pytest.raises(UnknownNetwork):
                     client.flow(5)
 

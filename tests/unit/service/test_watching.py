@@ -121,7 +121,7 @@ async def test_a_cost_is_watched_and_turns_are_where_they_are_permitted(tmp_path
         assert answer["verdict"] == "worth"
         assert answer["present"]["cost_per_s"] > 24 - answer["present"]["turnover_per_s"]
         assert answer["best"]["cost_per_s"] < answer["present"]["cost_per_s"]
-        assert answer["allocation"]["cores"] == {"a": 1, "b": 1, "c": 1}
+        assert answer["allocation"]["cores_used"] <= 3
         shared = await peer.call("watch", {"network": TEXT, "cores": 4, "turns": "better"})
         assert shared["allocation"]["groups"]
         again = await peer.call(
@@ -158,7 +158,7 @@ async def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
             ask | {"change_cost_s": {"d": 1.0}}, ask | {"change_cost_s": -1.0}, {"watch": 99},
         ):  # fmt: skip
             await refused("invalid", peer.call("watch", wrong))
-        await refused("unsupported", peer.call("watch", ask | {"objective": "pareto"}))
+        assert (await peer.call("watch", ask | {"objective": "pareto"}))["allocation"]["front"]
         await refused(
             "impossible", peer.call("watch", ask | {"objective": "fewest_cores", "target": {"latency_s": 1e-9}})
         )
@@ -166,7 +166,7 @@ async def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         other = await live.peer()
         await refused("invalid", other.call("watch", {"watch": watch}))  # somebody else's
         await refused("invalid", peer.call("watch", {"watch": watch, "took_s": 1.0}))
-        assert (await peer.call("status", {}))["service"]["watching"]["watches"] == 1  # none of the refused
+        assert (await peer.call("status", {}))["service"]["watching"]["watches"] == 2  # none of the refused
 
 
 async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ async def test_the_best_within_a_deadline_is_replayed_too(tmp_path: Path) -> Non
         peer, _ = await taught(live)
         ask = {"network": TEXT, "cores": 64, "objective": "latency", "arrival_per_s": 0.1, "instances_max": 4}
         plan = await peer.call("allocate", ask | {"deadline_s": 0.05})
-        assert plan["gap"] is None or 0 <= plan["gap"] < 1
+        assert 0 <= plan.get("gap", 0) <= 0.05
         assert (await peer.call("explain", {"id": plan["id"], "replay": True}))["replayed"]["same"]
 
 
@@ -249,9 +249,9 @@ async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> 
         async with running(tmp_path, state=state) as live:
             await client.observe_rows(runtime.rows(150))
             await client.flush()
-            watch = await client.watch(TEXT, 24)
+            watch = await client.watch(TEXT, 24, turns="scarce")
             assert watch.allocation is not None
-            has = dict(watch.allocation.cores)
+            has = watch.allocation.runs_on
             assert watch.number == 1
             del live
         runtime.slow = 2.0
@@ -265,7 +265,7 @@ async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> 
             assert advice is not None
             assert advice.kind == "advice"
             assert advice.allocation is not None
-            assert advice.allocation.cores["b"] > has["b"]
+            assert advice.allocation.runs_on["b"] > has["b"]
             await watch.close()
             while (advice := await watch.next(0.0)) is not None:  # what came before the close
                 assert advice.watch == watch.number

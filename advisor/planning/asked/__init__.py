@@ -1,1 +1,0 @@
-"""What a caller asks, as checked values and arrays."""

@@ -1,1 +1,0 @@
-"""Own cores by closed forms and prices, or turns where cores are fewer than components."""

@@ -1,0 +1,312 @@
+"""What the components of a network ask of the cores: the one demand on which plans are made.
+
+Every curve is made of pieces T_c(p) = level + fall / p between counts: one piece where it is Amdahl's, one between two
+neighbouring counts of a table. So seconds, and the fewest cores for some seconds, are closed forms on either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heapreplace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain import limits
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import Network
+from advisor.errors import InvalidValue
+from advisor.planning.requests import Floats, Ints, Request, allowed_of, is_allowed, limits_of, pins_of, scales_of
+from advisor.planning.visits import Visits
+
+AnyCurves = AmdahlCurves | TabulatedCurves
+
+# Relative differences below this are rounding: the planner treats them as ties, so that a last bit buys no core.
+TIE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a request asks of the curves of n components.
+
+    Attributes
+    ----------
+    visits : float64 array (n,)
+        v_c, per record that enters the network.
+    knots : float64 array (m,)
+        Counts at which pieces begin, from 1.
+    level, fall : float64 arrays (n, m)
+        T_c(p) = level + fall / p seconds a visit from each knot to the next: what is planned with, the upper bound where
+        a level was asked for.
+    low, high : int64 arrays (n,)
+        Fewest and most cores of one instance: limits and pins, and what the curve knows.
+    fewest, most : int64 arrays (n,)
+        Instances.
+    rules : mapping
+        Row -> rule of `allowed_of`.
+    replicas : mapping
+        Row -> shares of the records of the replicas of splits around it, heaviest first.
+    variation, contention, peak_bytes : float64 arrays (n,)
+        As in `TabulatedCurves`.
+    spread : float64 array (n, m)
+        log(upper / expected) at the knots: how uncertain the curve is.
+    last : int64 array (n,)
+        Counts beyond were not measured.
+    """
+
+    visits: Floats
+    knots: Floats
+    level: Floats
+    fall: Floats
+    low: Ints
+    high: Ints
+    fewest: Ints
+    most: Ints
+    rules: Mapping[int, tuple[str, object]]
+    replicas: Mapping[int, Sequence[float]]
+    variation: Floats
+    contention: Floats
+    peak_bytes: Floats
+    spread: Floats
+    last: Ints
+
+    def __len__(self) -> int:
+        return len(self.visits)
+
+    @property
+    def single(self) -> bool:
+        """True when no component may have a second instance."""
+        return bool(self.most.max() == 1)
+
+    @property
+    def plain(self) -> bool:
+        """True when nothing but fewest and most cores and most instances limits the shapes."""
+        return not self.rules and bool(self.fewest.max() == 1) and (self.single or not self.replicas)
+
+    def seconds(self, cores: Ints | Floats) -> Floats:
+        """Return T_c(cores_c), shape (n,). Cost O(n log m)."""
+        rows, place = np.arange(len(self)), np.searchsorted(self.knots, cores, side="right") - 1
+        return self.level[rows, place] + self.fall[rows, place] / cores
+
+    def at(self, counts: Ints) -> Floats:
+        """Return T_c(p) for all of some counts p, (n, k)."""
+        place = np.searchsorted(self.knots, counts, side="right") - 1
+        return self.level[:, place] + self.fall[:, place] / counts
+
+    def spread_at(self, cores: Ints) -> Floats:
+        """Return how uncertain T_c(cores_c) is, (n,): at the knot below."""
+        return self.spread[np.arange(len(self)), np.searchsorted(self.knots, cores, side="right") - 1]
+
+    def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
+        """Return the demand of some of the components, rules and replicas left out."""
+        arrays = ("visits", "level", "fall", "low", "high", "fewest", "most")
+        return replace(self, rules={}, replicas={}, **{name: getattr(self, name)[chosen] for name in arrays})
+
+    def heaviest(self, row: int, instances: int) -> float:
+        """Return the share of a component's records that its busiest instance serves: more than an equal one under splits."""
+        return heaviest_share(self.replicas[row], instances)[0] if row in self.replicas else 1 / instances
+
+    def _inner(self) -> Floats:
+        """Return T_c at the knots, infinite outside [low_c, high_c], (n, m)."""
+        outside = (self.knots < self.low[:, None]) | (self.knots > self.high[:, None])
+        return np.where(outside, np.inf, self.level + self.fall / self.knots)
+
+    def fastest(self, sizes: Ints) -> Ints:
+        """Return the cores up to sizes_c, within the limits, on which each component is fastest: fewest of equals."""
+        end = np.clip(sizes, self.low, self.high)
+        inner = np.where(self.knots > end[:, None], np.inf, self._inner())
+        place = inner.argmin(axis=1)
+        best, cores = inner[np.arange(len(self)), place], self.knots[place].astype(np.int64)
+        for edge in (end, self.low):
+            seconds = self.seconds(edge)
+            better = (seconds < best) | ((seconds == best) & (edge < cores))
+            best, cores = np.where(better, seconds, best), np.where(better, edge, cores)
+        return cores
+
+    def fewest_within(self, seconds: Floats) -> Ints:
+        """Return the fewest cores in [low_c, high_c] with T_c <= seconds_c, exact but for rounding; else high_c."""
+        rows = np.arange(len(self))
+        fits = self._inner() <= seconds[:, None]
+        at_knot = fits.any(axis=1)
+        after = np.where(at_knot, fits.argmax(axis=1), np.searchsorted(self.knots, self.high, side="left"))
+        after = np.minimum(after, len(self.knots) - 1)
+        # Where no knot fits, the piece that the highest count lies in may fall so far.
+        before = np.where(at_knot, np.maximum(after - 1, 0), np.searchsorted(self.knots, self.high, side="right") - 1)
+        level, fall = self.level[rows, before], self.fall[rows, before]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            guess = np.ceil(fall / (seconds - level))
+        last = np.where(at_knot, self.knots[after], self.high)
+        falls = (fall > 0) & (seconds > level) & np.isfinite(guess)
+        cores = np.clip(np.where(falls, np.clip(guess, self.knots[before], last), last), self.low, self.high)
+        cores = cores.astype(np.int64)
+        # The guess may be one off: up while it does not fit, then down while one fewer does.
+        cores = cores + ((self.seconds(cores) > seconds) & (cores < last))
+        fewer = np.maximum(cores - 1, self.low)
+        cores = np.where((fewer < cores) & (self.seconds(fewer) <= seconds), fewer, cores)
+        return np.where(self.seconds(self.low) <= seconds, self.low, cores)
+
+    def work_s(self, narrowest: Ints) -> Floats:
+        """Return core-seconds of one record, at least, on `narrowest` cores or more: p T(p) is least at ends of pieces."""
+        start = np.clip(narrowest, self.low, self.high)
+        inner = np.where(self.knots < start[:, None], np.inf, self._inner())
+        ends = np.minimum(start * self.seconds(start), self.high * self.seconds(self.high))
+        return self.visits * np.minimum(ends, (self.knots * inner).min(axis=1))
+
+
+def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, list[float]]:
+    """Return the heaviest instance's share, and all instances' shares, when replicas are dealt longest first.
+
+    All records of one replica (one tag value) go to one instance; more instances than replicas are of no use. Cost
+    O(replicas log instances).
+    """
+    loads = [0.0] * instances
+    heapify(loads)
+    for share in replicas:
+        heapreplace(loads, loads[0] + share)
+    return max(loads), sorted(loads, reverse=True)
+
+
+def demand_of(network: Network, curves: AnyCurves, request: Request, visits: Visits) -> Demand:
+    """Return the demand that a request makes on the curves, one curve a key. Cost O(n m).
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+        When limits name no key of the network, are no whole numbers, or exclude each other.
+    """
+    n = len(network.keys)
+    if len(curves) != n:
+        raise InvalidValue("curves", len(curves), f"one curve a key, {n}")
+    scale = scales_of(network, request)[:, None]
+    low, high, most = limits_of(network, request)
+    if isinstance(curves, AmdahlCurves):
+        zero, last = np.zeros(n), np.full(n, limits.ALLOCATE_CORES_MAX, np.int64)
+        knots, level, fall = np.ones(1), curves.serial_s[:, None] * scale, curves.parallel_s[:, None] * scale
+        spread, rest = np.zeros((n, 1)), (zero, zero, zero)
+    else:
+        knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
+        table = scale * (curves.elapsed_s if request.level is None else np.maximum(curves.upper_s, curves.elapsed_s))
+        level, fall = _pieces(knots, table)
+        spread = np.log(np.maximum(curves.upper_s / curves.elapsed_s, 1.0))
+        rest = curves.variation, curves.contention, curves.peak_bytes
+        high = np.maximum(np.minimum(high, last), low)
+    fewest = np.ones(n, np.int64)
+    for row, (cores, instances) in pins_of(network, request).items():
+        if cores is not None:
+            if not low[row] <= cores <= high[row]:
+                raise InvalidValue(f"minimum.{network.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
+                                   "no count is left for it")  # fmt: skip
+            low[row] = high[row] = cores
+        if instances is not None:
+            fewest[row] = most[row] = instances
+    rules = allowed_of(network, request)
+    replicas = {row: some for row, some in visits.replicas.items() if most[row] > 1}
+    for row, shares in replicas.items():
+        most[row] = max(min(int(most[row]), len(shares)), int(fewest[row]))
+    return Demand(visits.per_record, knots, level, fall, low, high, fewest, most, rules, replicas, *rest, spread, last)
+
+
+def _pieces(knots: Floats, table: Floats) -> tuple[Floats, Floats]:
+    """Return level and fall of the pieces through neighbouring counts; the last one is level for ever."""
+    level, fall = table.copy(), np.zeros_like(table)
+    step = np.diff(knots)
+    fall[:, :-1] = (table[:, :-1] - table[:, 1:]) * (knots[:-1] * knots[1:] / step)
+    level[:, :-1] = (table[:, 1:] * knots[1:] - table[:, :-1] * knots[:-1]) / step
+    return level, fall
+
+
+# --- places: the best shape on at most so many cores -------------------------------------------------------------------
+
+CELLS_MAX = 2_000_000  # components times sizes of a table: 16 MB an array; beyond, sizes are thinned
+ALL_SIZES, THINNED = 64, 1.04  # sizes up to here are never thinned, and the ratio of neighbouring ones beyond
+ALL_INSTANCES = 32  # the same of numbers of instances
+
+
+def sizes_of(most: int, components: int, extra: Sequence[int] = ()) -> Ints:
+    """Return the sizes to consider up to `most`: all of them while tables stay small, else ever wider apart."""
+    if most * components <= CELLS_MAX:
+        return np.arange(1, most + 1)
+    return np.unique([*_spaced(most, ALL_SIZES), *(size for size in extra if size <= most)]).astype(np.int64)
+
+
+def numbers_of(fewest: int, most: int) -> list[int]:
+    """Return the numbers of instances to consider: all while few, then ever wider apart."""
+    return [number for number in _spaced(most, ALL_INSTANCES) if number >= fewest]
+
+
+def _spaced(most: int, all_to: int) -> list[int]:
+    found, last = list(range(1, min(most, all_to) + 1)), float(all_to)
+    while found[-1] < most:
+        last *= THINNED
+        found.append(min(int(last), most))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The best shape of each component on at most so many cores, its own or a group's for the time of its turn.
+
+    Attributes
+    ----------
+    sizes : int64 array (M,)
+    turn_s : float64 array (n, M)
+        v_c T_c(p) times the share of the busiest instance: the shortest on at most so many cores; infinite where no
+        shape fits, and never rising.
+    stay_s : float64 array (n, M)
+        v_c T_c(p) of that shape: what it adds to a record's latency.
+    cores, instances : int64 arrays (n, M)
+        The shape.
+    single : int64 array (n, M)
+        The count of at most so many cores on which one instance is fastest.
+    """
+
+    sizes: Ints
+    turn_s: Floats
+    stay_s: Floats
+    cores: Ints
+    instances: Ints
+    single: Ints
+
+    def at(self, sizes: Ints) -> tuple[Floats, Floats, Ints, Ints]:
+        """Return turns, stays, cores and instances on `sizes_c` cores, (n,) each, or (K, n) for sizes (K, n)."""
+        rows, place = np.arange(len(self.turn_s)), np.searchsorted(self.sizes, sizes, side="right") - 1
+        return self.turn_s[rows, place], self.stay_s[rows, place], self.cores[rows, place], self.instances[rows, place]
+
+    @property
+    def least(self) -> Ints:
+        """The fewest cores that each component may have, (n,)."""
+        return self.sizes[np.isfinite(self.turn_s).argmax(axis=1)]
+
+
+def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
+    """Return the best shapes on 1 .. `most` cores: of equal turns the shortest stay, then the fewest cores; `by_stay` swaps.
+
+    Cost O(n M), with instances that many times.
+    """
+    sizes = sizes_of(most, len(demand), [*map(int, demand.knots), *demand.low.tolist(), *demand.high.tolist()])
+    alone = demand.at(sizes)
+    alone[(sizes < demand.low[:, None]) | (sizes > demand.high[:, None])] = np.inf
+    for row, rule in demand.rules.items():
+        alone[row, ~is_allowed(rule, sizes)] = np.inf
+    fresh = alone < np.minimum.accumulate(np.column_stack([np.full(len(demand), np.inf), alone[:, :-1]]), axis=1)
+    best = np.maximum.accumulate(np.where(fresh, np.arange(len(sizes)), 0), axis=1)
+    shortest = np.take_along_axis(alone, best, axis=1)
+    with np.errstate(invalid="ignore"):
+        stay = np.where(np.isfinite(shortest), demand.visits[:, None] * shortest, np.inf)
+    if demand.single:
+        return Places(sizes, stay, stay, sizes[best], np.ones_like(best), sizes[best])
+    found = [np.full(stay.shape, np.inf), np.full(stay.shape, np.inf), sizes[best], np.ones_like(best)]
+    for number in numbers_of(1, min(int(demand.most.max()), most)):
+        rows = np.flatnonzero((demand.fewest <= number) & (number <= demand.most))
+        place = np.searchsorted(sizes, sizes // number, side="right") - 1
+        share = np.array([demand.heaviest(row, number) for row in rows.tolist()])[:, None]
+        stays = np.where(place >= 0, stay[rows][:, place], np.inf)
+        some = stays * share, stays, sizes[best[rows][:, place]], number
+        one, two = (1, 0) if by_stay else (0, 1)
+        with np.errstate(invalid="ignore"):
+            first, second = found[one][rows], found[two][rows]
+            better = (some[one] < first * (1 - TIE)) | ((some[one] <= first * (1 + TIE)) & (some[two] < second))
+        for table, new in zip(found, some, strict=True):
+            table[rows] = np.where(better, new, table[rows])
+    return Places(sizes, *found, sizes[best])  # type: ignore[arg-type]

@@ -1,0 +1,246 @@
+"""What closed forms answer: throughput by thresholds, alone and in turns, and sums of times, each with its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import comb
+
+import numpy as np
+
+from advisor.planning.answers import Solution
+from advisor.planning.demand import TIE, Places
+from advisor.planning.groupings import Grouping, Partitions, counts_up_to, cycles, period_bound, shared_sizes_max
+from advisor.planning.judge import Placed
+from advisor.planning.questions import TABLES_MAX, Question
+from advisor.planning.requests import CORES, LATE, RATE, Ints
+from advisor.planning.search import OWN_MAX
+from advisor.planning.sharing import best_grouping, in_turns
+from advisor.planning.thresholds import (
+    Shapes,
+    best_in_places,
+    best_period,
+    least_shapes,
+    lowest_sum,
+    shapes_in_places,
+    sizes_within,
+)
+
+PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
+BOUND_STEP = 1e-3  # of a period, to which its bound is told
+GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
+
+
+# --- throughput: exact thresholds ---------------------------------------------------------------------------------------
+
+
+def by_thresholds(question: Question) -> Solution | None:
+    """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
+    request, cores = question.request, question.cores
+    target = 1 / request.target[RATE] if request.target else 0.0
+    places = question.places(question.most) if question.tabled else None
+    own = None if question.least > cores else _own_shapes(question, places, target)
+    if own is not None and own[1].used > cores:
+        own = None
+    if not question.shares:
+        return None if own is None else _with_own(question, *own, 0.0, own[0])
+    if request.measure == CORES:
+        most = cores if own is None else own[1].used - 1
+        shared, proved = _fewest_shared(question, places, target, most)
+        if shared is None:
+            return None if own is None else _with_own(question, *own, 0.0 if proved else None, own[0])
+        return _with_groups(question, *shared, 0.0 if proved else None, own and own[0])
+    longest = np.inf if own is None else own[0]
+    table, found, proved = _best_shared(question, places, longest * (1 - TIE))
+    if found is not None and table is not None:
+        gap = 0.0 if proved else near(float(cycles(table, found).max()), period_bound(table, cores))
+        return _with_groups(question, table, found, gap, own and own[0])
+    if own is None:
+        return None
+    return _with_own(question, *own, 0.0 if proved else near(own[0], _work_bound(question, own[0])), own[0])
+
+
+def near(period_s: float, bound_s: float) -> float | None:
+    """Return the share of a throughput that a bound leaves open, where it is little."""
+    gap = 1 - bound_s / period_s
+    return max(gap, 0.0) if gap <= GAP_MAX else None
+
+
+def _work_bound(question: Question, period_s: float) -> float:
+    """Return a period that nothing beats, of the period reached with cores of one's own: by bisection over its work."""
+    short, long = period_s * (1 - 2 * GAP_MAX), period_s
+    if _may_reach(question, short, question.cores):
+        return 0.0
+    while long - short > BOUND_STEP * period_s:
+        middle = (short + long) / 2
+        short, long = (short, middle) if _may_reach(question, middle, question.cores) else (middle, long)
+    return short
+
+
+def _own_shapes(question: Question, places: Places | None, target_s: float) -> tuple[float, Shapes] | None:
+    """Return the period of cores of one's own and the fewest shapes for it, for the target where one is given."""
+    demand, cores = question.demand, question.cores
+    if places is not None:
+        if target_s:
+            sizes = sizes_within(places, target_s * (1 + TIE))
+            found = None if sizes is None else (target_s, sizes)
+        else:
+            found = best_in_places(places, cores)
+        return None if found is None else (found[0], shapes_in_places(demand, places, found[1], found[0]))
+    if not target_s:
+        period = best_period(demand, cores)
+        return period, least_shapes(demand, period * (1 + TIE), ties=True)
+    lowest = float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max())
+    return None if lowest > target_s * (1 + TIE) else (target_s, least_shapes(demand, target_s * (1 + TIE), ties=True))
+
+
+def _best_shared(
+    question: Question, places: Places | None, longest_s: float
+) -> tuple[Places | None, Grouping | None, bool]:
+    """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
+    n, exact = len(question.demand), shared_sizes_max(len(question.demand))
+    if exact:
+        most = min(question.most, exact)
+        table = places if places is not None and places.sizes[-1] <= exact else question.places(most)
+        return table, best_grouping(table, min(question.cores, exact), longest_s), question.most <= exact
+    cores = _most_shared(question)
+    if np.isfinite(longest_s) and not _may_reach(question, longest_s, counts_up_to(cores)[-1]):
+        return None, None, not _may_reach(question, longest_s, question.cores)
+    table = places if places is not None else question.places(max(64, TABLES_MAX * 32 // n))
+    return table, best_grouping(table, cores, longest_s), False
+
+
+def _most_shared(question: Question) -> int:
+    """Return the most cores on which many components are packed: of very many only fewer than they are, for speed."""
+    n = len(question.demand)
+    return question.cores if n <= PACKED_ON_ALL else min(question.cores, n - 1)
+
+
+def _may_reach(question: Question, period_s: float, cores: int) -> bool:
+    """Return whether the work of turns within a period fits so many cores: not a proof that it does."""
+    demand = question.demand
+    if not demand.plain:
+        return True
+    with np.errstate(divide="ignore"):
+        seconds = np.where(demand.visits > 0, demand.most * period_s / demand.visits, np.inf)
+    return float(demand.work_s(demand.fewest_within(seconds)).sum()) <= period_s * cores * (1 + TIE)
+
+
+def _fewest_shared(
+    question: Question, places: Places | None, target_s: float, most: int
+) -> tuple[tuple[Places, Grouping] | None, bool]:
+    """Return tables and the grouping of the fewest cores, at most so many, for a period; and whether fewer are impossible."""
+    n, exact = len(question.demand), shared_sizes_max(len(question.demand))
+    most = min(most, question.cores)
+    if most < int(question.demand.low.max()):
+        return None, True
+    if exact:
+        widest = min(most, exact, question.most)
+        table = places if places is not None and places.sizes[-1] >= widest else question.places(widest)
+        widest = min(widest, int(table.sizes[-1]))
+        subsets = Partitions(table, widest)
+        needed = subsets.needed(target_s * (1 + TIE))
+        return ((table, subsets.fewest(target_s)) if needed <= min(most, exact) else None), most <= exact
+    if not _may_reach(question, target_s, most):
+        return None, True
+    most = min(most, _most_shared(question))
+    table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
+    for count in counts_up_to(most):
+        if period_bound(table, count) <= target_s * (1 + TIE):
+            found = best_grouping(table, count)
+            if found is not None and float(cycles(table, found).max()) <= target_s * (1 + TIE):
+                return (table, found), False
+    return None, period_bound(table, most) > target_s * (1 + TIE)
+
+
+def _with_own(question: Question, _period: float, shapes: Shapes, bound: float | None, own_s: float | None) -> Solution:
+    """Return the solution with cores of one's own."""
+    demand = question.demand
+    heaviest = 1 / shapes.instances
+    for row in demand.replicas:
+        heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
+    placed = Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
+                    np.array([shapes.used]))  # fmt: skip
+    return _solution(question, placed, bound, own_s)
+
+
+def _with_groups(
+    question: Question, places: Places, found: Grouping, bound: float | None, own_s: float | None
+) -> Solution:
+    """Return the solution in turns."""
+    return _solution(question, in_turns(question.model, places, [found]), bound, own_s)
+
+
+def _solution(question: Question, placed: Placed, gap: float | None, own_s: float | None) -> Solution:
+    model = question.model
+    return Solution(question, model, placed, model.judge(placed), gap, own_s, None)
+
+
+# --- the latency of a lone record: sums -----------------------------------------------------------------------------------
+
+
+def by_sums(question: Question, searched: Callable[[Question], Solution | None]) -> Solution | None:
+    """Return the lowest latency of what only adds up, or the fewest cores for one; None where none reaches it.
+
+    Taking turns on one group of all cores no record is slower than anywhere else: that is proved best. Cores of one's own
+    are preferred where they do as well.
+    """
+    target = (question.request.target or {}).get(LATE, 0.0)
+    own = _own_sum(question, target, searched) if question.least <= question.cores else None
+    if not question.shares:
+        return own
+    one = _one_group(question, target)
+    if one is None or own is None:
+        return own if one is None else one
+    mine, theirs = (float(some.placed.used[0]) if target else float(some.judged.latency_s[0]) for some in (own, one))
+    if mine <= theirs * (1 + TIE):
+        return own._replace(gap=0.0)
+    return one._replace(own_value=mine)
+
+
+def _own_sum(question: Question, target_s: float, searched: Callable[[Question], Solution | None]) -> Solution | None:
+    """Return the lowest sum with cores of one's own: near it where one group does at least as well anyway."""
+    demand, cores = question.demand, question.cores
+    free, n = cores - question.least, len(demand)
+    few = free < OWN_MAX and n < OWN_MAX // 100 and comb(free + n, n) <= OWN_MAX
+    if not demand.plain or (few and not question.shares):
+        return searched(question)
+    taken, bound = lowest_sum(demand, cores, target_s)
+    found = _with_own(question, 0.0, Shapes(taken, np.ones_like(taken)), None, None)
+    latency = float(found.judged.latency_s[0])
+    if target_s:
+        return found if latency <= target_s * (1 + TIE) and found.placed.used[0] <= cores else None
+    gap = latency / bound - 1 if bound > 0 else np.inf
+    return found._replace(gap=max(gap, 0.0) if gap <= GAP_MAX else None)
+
+
+def _one_group(question: Question, target_s: float) -> Solution | None:
+    """Return one group of every core that gains something, or of the fewest for a latency; None where it is not reached."""
+    demand, cores, n = question.demand, question.cores, len(question.demand)
+    if question.tabled:
+        places = question.places(question.most, by_stay=True)
+        stays = places.stay_s.sum(axis=0)
+        limit = target_s if target_s else float(stays[-1])
+        fits = stays <= limit * (1 + TIE)
+        if not fits.any():
+            return None
+        size = int(places.sizes[int(fits.argmax())])
+        return _with_groups(question, places, Grouping(np.zeros(n, np.int64), np.array([size])), 0.0, None)
+
+    def shapes(size: int) -> Ints:
+        return demand.fastest(np.full(n, size))
+
+    def latency(size: int) -> float:
+        return float((demand.visits * demand.seconds(shapes(size))).sum())
+
+    low, high = int(demand.low.max()) - 1, int(shapes(cores).max())
+    if target_s and latency(high) > target_s * (1 + TIE):
+        return None
+    while target_s and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if latency(middle) <= target_s * (1 + TIE) else (middle, high)
+    taken = shapes(high)
+    zero, ones = np.zeros((1, n), np.int64), np.ones((1, n))
+    placed = Placed(
+        taken[None], ones.astype(np.int64), demand.seconds(taken)[None], ones, np.array([high]), zero, zero + high
+    )
+    return _solution(question, placed, 0.0, None)

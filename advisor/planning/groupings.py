@@ -1,0 +1,371 @@
+"""Components that take turns on the cores of a group: the shortest period, exactly for few, well packed for many.
+
+A group of m cores serves its components one after the other; while one runs it has all m cores, on its best shape of at
+most m. The group's cycle is the sum of the turns of a record, and the slowest cycle is the period of the network.
+
+Of few components all partitions are looked at, by dynamic programming over subsets. Many are packed into periods, on
+numbers of cores from a fixed list: whoever has more cores has tried all that whoever has fewer did.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.planning.demand import TIE, Places
+from advisor.planning.requests import Floats, Ints
+
+EXACT_COMPONENTS = 10  # 3**10 / 2 pairs of subsets: three milliseconds a pass, some ten passes
+CELLS_MAX = 500_000  # subsets times sizes of groups: some ten milliseconds; sizes beyond are not shared
+ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
+PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
+FITS = 12  # bisections for the period into which turns are packed: the bracket falls to a thousandth
+BALANCED_MAX = 100  # components up to which groups are balanced, too: for every number of them
+POLISHES = 60  # moves and exchanges that shorten the slowest cycle
+GAIN = 1e-9  # of a cycle: a smaller one is rounding
+BOUND_STEPS = 30  # bisections of the bound: sharp to a part in 10**8
+
+
+class Grouping(NamedTuple):
+    """Who shares which cores: the group of each component, numbered by their first components, and the cores of each."""
+
+    group: Ints
+    sizes: Ints
+
+    @property
+    def used(self) -> int:
+        """Cores taken."""
+        return int(self.sizes.sum())
+
+    @property
+    def widths(self) -> Ints:
+        """Cores of each component's group, (n,)."""
+        return self.sizes[self.group]
+
+
+def numbered(group: Ints, sizes: Ints) -> Grouping:
+    """Return a grouping with its groups numbered in text order, empty ones left out. Cost O(n log n)."""
+    numbers, first, compact = np.unique(group, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return Grouping(rank[compact].astype(np.int64), sizes[numbers[order]].astype(np.int64))
+
+
+def cycles(places: Places, found: Grouping) -> Floats:
+    """Return the seconds of all turns of each group for one record."""
+    turns = places.at(found.widths)[0]
+    return np.bincount(found.group, weights=turns, minlength=len(found.sizes)).astype(np.float64, copy=False)
+
+
+def period_bound(places: Places, cores: int) -> float:
+    """Return a period that no grouping on `cores` cores beats.
+
+    A turn within the period needs so many cores at least, and then works cores times seconds; all that must fit. Cost
+    O(n M) a step.
+    """
+    work = places.sizes * places.turn_s
+    least = np.minimum.accumulate(work[:, ::-1], axis=1)[:, ::-1]  # on so many cores or more
+    rows = np.arange(len(work))
+
+    def fits(period_s: float) -> bool:
+        first = (places.turn_s <= period_s * (1 + TIE)).argmax(axis=1)
+        return float(least[rows, first].sum()) <= period_s * cores * (1 + TIE)
+
+    last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
+    shortest = max(float(least[:, 0].sum()) / cores, float(places.turn_s[:, last].max()))
+    if fits(shortest):
+        return shortest
+    longest = float(places.turn_s[:, last].sum())
+    for _ in range(BOUND_STEPS):
+        middle = (shortest * longest) ** 0.5
+        shortest, longest = (shortest, middle) if fits(middle) else (middle, longest)
+    return shortest
+
+
+# --- few components: every partition ------------------------------------------------------------------------------------
+
+
+def shared_sizes_max(components: int) -> int:
+    """Return the most cores on which every partition of so many components is looked at; 0 for too many components."""
+    return CELLS_MAX >> components if components <= EXACT_COMPONENTS else 0
+
+
+class Partitions:
+    """Every subset of few components, as a bit mask, with its cycle on 1 .. `cores` cores."""
+
+    def __init__(self, places: Places, cores: int) -> None:
+        self.n, self.cores = len(places.turn_s), cores
+        self.cycle_s = _sums(places.turn_s[:, :cores])
+        self._stay_s = places.stay_s[:, :cores]
+
+    def best_period(self, cores: int, longest_s: float) -> float:
+        """Return the shortest period on at most so many cores where it is below `longest_s`, else that: bisection."""
+        single = self.cycle_s[1 << np.arange(self.n)]
+        work = float((single * np.arange(1, self.cores + 1)).min(axis=1).sum())
+        least = max(work / cores, float(single[:, cores - 1].max())) * (1 - TIE)
+        longest = min(longest_s, float(self.cycle_s[-1, cores - 1]) * (1 + TIE))
+        values = np.unique(self.cycle_s[(self.cycle_s >= least) & (self.cycle_s < longest)]).tolist()
+        low, high = -1, len(values)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.needed(values[middle]) <= cores else (middle, high)
+        return values[high] if high < len(values) else longest_s
+
+    def needed(self, period_s: float) -> int:
+        """Return the fewest cores that sustain the period; more than there are where none do."""
+        sizes = self._sizes(period_s)
+        fewest = [0] * len(sizes)
+        for subset, groups, rests in _pairs(self.n):
+            fewest[subset] = min(sizes[group] + fewest[rest] for group, rest in zip(groups, rests, strict=True))
+        return fewest[-1]
+
+    def fewest(self, period_s: float) -> Grouping:
+        """Return the partition that sustains the period on the fewest cores, then with the shortest stays."""
+        sizes = self._sizes(period_s * (1 + TIE))
+        stay_s = _sums(self._stay_s)
+        place = np.minimum(sizes, self.cores) - 1
+        stays = stay_s[np.arange(len(sizes)), place].tolist()
+        best: list[tuple[int, float, int]] = [(0, 0.0, 0)] * len(sizes)
+        for subset, groups, rests in _pairs(self.n):
+            best[subset] = min(
+                (sizes[group] + best[rest][0], stays[group] + best[rest][1], group)
+                for group, rest in zip(groups, rests, strict=True)
+            )
+        rest, group, found = len(sizes) - 1, np.zeros(self.n, np.int64), list[int]()
+        while rest:
+            part = best[rest][2]
+            group[[row for row in range(self.n) if part >> row & 1]] = len(found)
+            found.append(sizes[part])
+            rest ^= part
+        return numbered(group, np.array(found))
+
+    def _sizes(self, period_s: float) -> list[int]:
+        """Return the fewest cores of each subset as one group; more than there are where none suffice."""
+        fits = self.cycle_s <= period_s
+        return np.where(fits[:, -1], fits.argmax(axis=1) + 1, self.cores + 1).tolist()
+
+
+def _sums(values: Floats) -> Floats:
+    """Return the sums over all subsets of rows: (n, m) -> (2**n, m)."""
+    table = np.zeros((1 << len(values), values.shape[1]))
+    for row, value in enumerate(values):
+        table[1 << row : 2 << row] = table[: 1 << row] + value
+    return table
+
+
+@lru_cache(EXACT_COMPONENTS)
+def _pairs(n: int) -> tuple[tuple[int, list[int], list[int]], ...]:
+    """Return, for each subset of n components, the groups with its first component, and what they leave of it."""
+    found: list[tuple[int, list[int], list[int]]] = []
+    for subset in range(1, 1 << n):
+        first = subset & -subset
+        others, groups = subset ^ first, list[int]()
+        part = others
+        while True:
+            groups.append(part | first)
+            if not part:
+                break
+            part = (part - 1) & others
+        found.append((subset, groups, [subset ^ group for group in groups]))
+    return tuple(found)
+
+
+# --- many components: packed --------------------------------------------------------------------------------------------
+
+
+def counts_up_to(cores: int) -> list[int]:
+    """Return the numbers of cores that many components are packed on, the same ones for every machine; least first."""
+    found, last = list(range(1, min(cores, ALL_COUNTS) + 1)), float(ALL_COUNTS)
+    while int(last * RATIO) <= cores:
+        last *= RATIO
+        found.append(int(last))
+    return found
+
+
+def packed(places: Places, cores: int, longest_s: float) -> Grouping | None:
+    """Return a grouping on at most `cores` cores whose period is below `longest_s`, as short as was found, or None.
+
+    Turns are packed into ever shorter periods, then the slowest group is relieved. Cost O(n log n) a period.
+    """
+    if len(places.turn_s) > PACKED_MAX:
+        return None
+    tight: Grouping | None = None
+    last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
+    shortest, longest = period_bound(places, cores), min(longest_s, float(places.turn_s[:, last].sum()) * (1 + GAIN))
+    if shortest >= longest_s:
+        return None
+    for _ in range(FITS):
+        middle = (shortest * longest) ** 0.5
+        fitted = _fit(places, cores, middle)
+        if fitted is None:
+            shortest = middle
+        else:
+            tight, longest = fitted, min(middle, float(cycles(places, fitted).max()))
+    found = [_relieved(places, tight, cores)] if tight is not None else []
+    if len(places.turn_s) <= BALANCED_MAX:
+        balanced = (_balanced(places, cores, groups) for groups in range(2, min(cores, ALL_COUNTS // 2) + 1))
+        found += [_relieved(places, one, cores) for one in balanced if np.isfinite(cycles(places, one)).all()]
+    found.append(numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]]))
+    periods = [float(cycles(places, one).max()) for one in found]
+    return found[int(np.argmin(periods))] if min(periods) < longest_s else None
+
+
+def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:
+    """Return a grouping whose cycles fit the period, or None when they take more cores than there are.
+
+    Widest first, then longest: each component goes where the least time is left after it, into the groups that are open,
+    else into one of its own.
+    """
+    fits = places.turn_s <= period_s
+    if not fits[:, -1].all():
+        return None
+    width = fits.argmax(axis=1)  # places of sizes
+    rows = np.arange(len(width))
+    turns: list[list[float]] = places.turn_s.tolist() if len(np.unique(width)) > 1 else []
+    own, spare = places.turn_s[rows, width], cores
+    group, sizes, wide = np.zeros(len(width), np.int64), list[int](), list[tuple[float, int, int]]()
+    narrow: list[tuple[float, int]] = []  # (seconds left, group) of the smallest size, sorted
+    smallest = int(width.min())
+    order_: list[int] = np.lexsort((-own, -width)).tolist()
+    for row in order_:
+        at, needs = int(width[row]), float(own[row])
+        place = -1
+        for order, (left, _, size) in enumerate(wide):  # a few: components that need more than the smallest size
+            rest = left - turns[row][size]
+            if rest >= 0 and (place < 0 or rest < wide[place][0] - turns[row][wide[place][2]]):
+                place = order
+        if place >= 0:
+            left, number, size = wide[place]
+            group[row], wide[place] = number, (left - turns[row][size], number, size)
+            continue
+        spot = bisect.bisect_left(narrow, (needs, -1)) if at == smallest else len(narrow)
+        if spot < len(narrow):
+            left, number = narrow.pop(spot)
+        else:
+            left, number = period_s, len(sizes)
+            sizes.append(int(places.sizes[at]))
+            spare -= sizes[-1]
+            if spare < 0:
+                return None
+        group[row] = number
+        if at == smallest:
+            bisect.insort(narrow, (left - needs, number))
+        else:
+            wide.append((left - needs, number, at))
+    return numbered(group, np.array(sizes))
+
+
+def _balanced(places: Places, cores: int, groups: int) -> Grouping:
+    """Return so many groups of equal cores, each component in the one that is done first, the longest first."""
+    sizes = np.full(groups, cores // groups) + (np.arange(groups) < cores % groups)
+    widths = np.searchsorted(places.sizes, sizes, side="right") - 1
+    loads, group = np.zeros(groups), np.zeros(len(places.turn_s), np.int64)
+    for row in np.argsort(-places.turn_s[:, widths[-1]], kind="stable").tolist():
+        after = loads + places.turn_s[row, widths]
+        group[row] = int(after.argmin())
+        loads[group[row]] = after[group[row]]
+    return numbered(group, sizes)
+
+
+def _relieved(places: Places, found: Grouping, cores: int) -> Grouping:
+    """Return the grouping after moves and exchanges that shorten the slowest cycle; spare cores go to the slowest group."""
+    group, sizes = found.group.copy(), found.sizes.copy()
+    for _ in range(POLISHES):
+        loads = cycles(places, Grouping(group, sizes))
+        slowest = int(loads.argmax())
+        enough = float(loads[slowest]) * (1 - GAIN)
+        if int(sizes.sum()) < cores:
+            wider = sizes.copy()
+            wider[slowest] += 1
+            if cycles(places, Grouping(group, wider))[slowest] < enough:
+                sizes = wider
+                continue
+        better = _exchanged(places, group, sizes, loads, slowest)
+        if better is not None:
+            group = better
+            continue
+        shifted = _shifted(places, group, sizes, slowest, enough)
+        if shifted is None:
+            break
+        sizes = shifted
+    return numbered(group, sizes)
+
+
+def _shifted(places: Places, group: Ints, sizes: Ints, slowest: int, enough: float) -> Ints | None:
+    """Return the sizes after a core has gone to the slowest group from the one that misses it least; None where worse."""
+    best: Ints | None = None
+    for giver in np.flatnonzero(sizes > 1).tolist():
+        if giver != slowest:
+            some = sizes.copy()
+            some[giver], some[slowest] = some[giver] - 1, some[slowest] + 1
+            period = float(cycles(places, Grouping(group, some)).max())
+            if period < enough:
+                best, enough = some, period
+    return best
+
+
+def _exchanged(places: Places, group: Ints, sizes: Ints, loads: Floats, slowest: int) -> Ints | None:
+    """Return the groups after the move, or else the exchange, that relieves the slowest group most; None without."""
+    members, others = np.flatnonzero(group == slowest), np.flatnonzero(group != slowest)
+    if len(members) < 2 or not len(others):
+        return None
+    enough, moved = loads[slowest] * (1 - GAIN), group.copy()
+    kinds, kind = np.unique(np.searchsorted(places.sizes, sizes, side="right") - 1, return_inverse=True)
+    elsewhere = places.turn_s[np.ix_(members, kinds)][:, kind]
+    here = loads[slowest] - elsewhere[:, slowest]
+    after = np.maximum(here[:, None], loads + elsewhere)
+    after[:, slowest] = np.inf
+    member, target = divmod(int(after.argmin()), len(sizes))
+    if after[member, target] < enough:
+        moved[members[member]] = target
+        return moved
+    theirs = group[others]
+    own = places.at(sizes[group])[0]
+    coming = places.turn_s[others, kinds[kind[slowest]]]
+    after = np.maximum(here[:, None] + coming, loads[theirs] - own[others] + elsewhere[:, theirs])
+    member, other = divmod(int(after.argmin()), len(others))
+    if after[member, other] >= enough:
+        return None
+    moved[members[member]], moved[others[other]] = theirs[other], slowest
+    return moved
+
+
+# --- all groupings, one by one ------------------------------------------------------------------------------------------
+
+
+def how_many(n: int, cores: int) -> float:
+    """Return how many groupings there are on at most so many cores: partitions (Stirling) times sizes that fit."""
+    if n > EXACT_COMPONENTS:
+        return np.inf
+    ways, total, choose = [1] + [0] * n, 0.0, 1.0
+    for _ in range(n):
+        ways = [0] + [k * ways[k] + ways[k - 1] for k in range(1, n + 1)]
+    for k in range(1, min(n, cores) + 1):
+        choose *= (cores - k + 1) / k
+        total += ways[k] * choose
+    return total
+
+
+def all_groupings(n: int, cores: int) -> Iterator[Grouping]:
+    """Give every grouping of n components on at most so many cores: partitions as labels, each new one the next number."""
+    labels: list[list[int]] = [[0]]
+    for _ in range(n - 1):
+        labels = [[*some, new] for some in labels for new in range(min(max(some) + 2, cores))]
+    for some in labels:
+        group = np.array(some, np.int64)
+        for sizes in _compositions(max(some) + 1, cores):
+            yield Grouping(group, np.array(sizes, np.int64))
+
+
+def _compositions(parts: int, cores: int) -> Iterator[list[int]]:
+    """Give all ways to give at least one core to each part, at most `cores` in all."""
+    if parts == 1:
+        yield from ([size] for size in range(1, cores + 1))
+        return
+    for size in range(1, cores - parts + 2):
+        yield from ([size, *rest] for rest in _compositions(parts - 1, cores - size))

@@ -1,0 +1,130 @@
+"""What each component may be given where shapes are more than turns: (cores per instance, instances), as padded tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.errors import InvalidValue
+from advisor.planning.demand import Demand, numbers_of, sizes_of
+from advisor.planning.judge import Placed
+from advisor.planning.requests import Floats, Ints, Request, is_allowed
+
+NOTHING = 2**40  # weight of a padded entry: no machine has it
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Shapes by component, by weight then time; each array (n, shapes), padded with the weight NOTHING.
+
+    `heaviest` is the share of a component's records that its busiest instance serves: 1/instances, more under splits.
+    """
+
+    cores: Ints
+    instances: Ints
+    weight: Ints
+    seconds_s: Floats
+    heaviest: Floats
+    number: Ints
+
+    def pick(self, chosen: Ints) -> Placed:
+        """Return the shapes chosen in K allocations with cores of one's own, (K, n)."""
+        rows = np.arange(len(self.number))
+        return Placed(self.cores[rows, chosen], self.instances[rows, chosen], self.seconds_s[rows, chosen],
+                      self.heaviest[rows, chosen], self.weight[rows, chosen].sum(axis=1))  # fmt: skip
+
+    def used(self, chosen: Ints) -> int:
+        """Return the cores of one allocation."""
+        return int(self.weight[np.arange(len(self.number)), chosen].sum())
+
+
+def options_of(keys: tuple[str, ...], request: Request, demand: Demand, most: int) -> Options:
+    """Return the shapes that limits, rules and pins leave, without those that another beats in every respect.
+
+    Parameters
+    ----------
+    most : int
+        Cores of the machine: no component gets more than what the least of the others leaves.
+
+    Raises
+    ------
+    InvalidValue
+        When nothing is left for a component, or the least of all is more than `most`.
+    """
+    widest = min(most, request.nodes or most, int(demand.high.max()))
+    counts = sizes_of(widest, len(demand), [*map(int, demand.knots), *demand.low.tolist(), *demand.high.tolist()])
+    possible = (counts >= demand.low[:, None]) & (counts <= demand.high[:, None])
+    for row, rule in demand.rules.items():
+        possible[row] &= is_allowed(rule, counts)
+    check_possible(keys, demand, possible, widest)
+    least = counts[possible.argmax(axis=1)] * demand.fewest
+    if int(least.sum()) > most:
+        raise InvalidValue("minimum", int(least.sum()), f"at most the {most} cores given in sum")
+    seconds, spare = demand.at(counts), most - int(least.sum())
+    tables = [
+        _shapes(demand, row, request, counts[possible[row]], seconds[row, possible[row]], int(least[row]) + spare)
+        for row in range(len(keys))
+    ]
+    width = max(len(table[0]) for table in tables)
+    fills = (1, 1, NOTHING, np.inf, 1.0)
+    padded = [np.full((len(tables), width), fill, np.asarray(tables[0][part]).dtype) for part, fill in enumerate(fills)]
+    for row, table in enumerate(tables):
+        for part, values in enumerate(table):
+            padded[part][row, : len(values)] = values
+    cores, instances, weight, times, heaviest = padded
+    return Options(cores, instances, weight, times, heaviest, np.array([len(table[0]) for table in tables]))  # type: ignore[arg-type]
+
+
+def check_possible(keys: tuple[str, ...], demand: Demand, possible: NDArray[np.bool_], most: int) -> None:
+    """Raise InvalidValue where no count of at most `most` cores is left for a component, (n, counts)."""
+    some = possible.any(axis=1)
+    if not some.all():
+        row = int(some.argmin())
+        ruled = row in demand.rules
+        bound = f"a count from {demand.low[row]} to {min(int(demand.high[row]), most)}"
+        raise InvalidValue(
+            f"allowed.{keys[row]}" if ruled else f"minimum.{keys[row]}", int(demand.low[row]),
+            bound + (" that is allowed" if ruled else ""), "no count is left for it",
+        )  # fmt: skip
+
+
+def _shapes(
+    demand: Demand, row: int, request: Request, counts: Ints, seconds: Floats, most: int
+) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    fewest = int(demand.fewest[row])
+    numbers = numbers_of(fewest, max(min(int(demand.most[row]), most // int(counts[0])), fewest))
+    cores, instances = (some.ravel() for some in np.meshgrid(counts, numbers, indexing="ij"))
+    heaviest = np.tile([demand.heaviest(row, number) for number in numbers], len(counts))
+    within = cores * instances <= most
+    shapes = (cores[within], instances[within], (cores * instances)[within], np.repeat(seconds, len(numbers))[within],
+              heaviest[within])  # fmt: skip
+    order = np.lexsort((shapes[1], shapes[3], shapes[2]))
+    shapes = tuple(part[order] for part in shapes)
+    if len(numbers) == 1:  # of equal or more cores only the faster are of use
+        kept = np.concatenate([[True], shapes[3][1:] < np.minimum.accumulate(shapes[3])[:-1]])
+    else:
+        kept = _undominated(shapes, demand.contention[row] > 0, request)
+    return tuple(part[kept] for part in shapes)  # type: ignore[return-value]
+
+
+def _undominated(shapes: tuple[Ints | Floats, ...], contended: bool, request: Request) -> NDArray[np.bool_]:
+    """Return which shapes no other beats: in cores, time, load and what else counts here. Cost O(shapes^2)."""
+    cores, instances, weight, seconds, heaviest = shapes
+    criteria = [weight, seconds, seconds * heaviest]
+    if contended:
+        criteria.append(seconds * cores)  # core-seconds: what it takes from the others
+    if request.memory_bytes is not None:
+        criteria.append(instances)
+    if request.nodes is not None:
+        criteria += [cores, instances]
+    if request.arrival_per_s is not None:
+        criteria.append(-instances)  # more of them queue less
+    table = np.stack([np.asarray(one, np.float64) for one in criteria])
+    kept = np.ones(table.shape[1], np.bool_)
+    for place in range(table.shape[1]):
+        # In order of weight: whoever beats it stands before it, or is equal to it in all and stands before it.
+        before = table[:, :place][:, kept[:place]]
+        kept[place] = not (before <= table[:, place : place + 1]).all(axis=0).any()
+    return kept

@@ -1,1 +1,0 @@
-"""How records wait: streams, queues, joins, order; what an allocation gives."""

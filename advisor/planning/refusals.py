@@ -1,0 +1,124 @@
+"""What is said where no allocation reaches what is asked for: impossible where that is proved, else the best found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
+from advisor.planning.answers import Solution
+from advisor.planning.demand import TIE
+from advisor.planning.questions import Question
+from advisor.planning.reasons import plural
+from advisor.planning.requests import BARE, LATE, RATE
+from advisor.planning.scores import latency_of
+from advisor.planning.structure import through
+
+HINT = "raise cores, maximum or instances_max, or ask for less"
+
+
+def refused(question: Question, solved: Callable[[Question], Solution]) -> AdvisorError:
+    """Return the error for a question that nothing found answers, with the best for its target and who forbids more."""
+    request = question.request
+    name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
+    if name and name != RATE:
+        try:
+            best = solved(question.asking(objective=BARE[LATE], target=None, weights=None, cores=question.cores))
+        except ImpossibleTarget as error:
+            return error  # the arrivals, or the machine
+        return _too_slow(question, best, value)
+    asked = value or request.arrival_per_s or 0.0
+    bare = {"target": None, "weights": None, "arrival_per_s": None, "quantile": None, "cores": question.cores}
+    if not asked or (request.objective == BARE[RATE] and not request.arrival_per_s):
+        return _unplaced(question)
+    return _too_few(question, solved(question.asking(objective=BARE[RATE], **bare)), name, asked)
+
+
+def _too_few(question: Question, best: Solution, name: str, asked: float) -> AdvisorError:
+    """Return the error of a throughput, or of arrivals, that is not reached."""
+    row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])
+    bound = _rate_bound(question) if best.gap != 0.0 else most
+    what = f"target {name} {asked:.6g}" if name else f"arrivals of {asked:.6g} records/s"
+    on = _on(question, best)
+    if most >= asked * (1 - TIE):  # the throughput is there: it is something else that is not
+        return TargetNotReached(
+            f"{what} and what else is asked for were not found together: {most:.6g} records/s are reached alone",
+            field="target", value=asked, bound=most, hint=HINT,
+        )  # fmt: skip
+    if best.gap == 0.0 or asked > bound * (1 + 1e-9):
+        proof = "the best of all allocations reaches" if best.gap == 0.0 else "their work allows no more than"
+        where = _slowest_words(question, best, row)
+        return ImpossibleTarget(
+            f"{what} {'is' if name else 'are'} impossible: {on} {proof} {bound:.6g} records/s; {where}",
+            field=question.keys[row], value=asked, bound=bound, hint=HINT,
+        )  # fmt: skip
+    return TargetNotReached(
+        f"{what} {'is' if name else 'are'} not found: {on} the best found reaches {most:.6g} records/s, and no more than"
+        f" {bound:.6g} is possible", field="target", value=asked, bound=most, hint=HINT,
+    )  # fmt: skip
+
+
+def _too_slow(question: Question, best: Solution, asked: float) -> AdvisorError:
+    """Return the error of a latency that is not reached."""
+    request, judged = question.request, best.judged
+    least = float(latency_of(request, judged)[0])
+    stay = question.demand.visits * (judged.seconds_s[0] + judged.wait_s[0])
+    row = int(stay.argmax())
+    proved, bound = best.gap == 0.0, least
+    if not proved and request.quantile is None:
+        bound = _lone_bound(question)
+        proved = asked < bound * (1 - 1e-9)
+    text = (
+        f"{_on(question, best)} {'the best of all allocations' if best.gap == 0.0 else 'each component at its fastest'}"
+    )
+    if proved:
+        return ImpossibleTarget(
+            f"target latency_s {asked:.6g} is impossible: {text} takes {bound:.6g} s, {stay[row]:.6g} s of it"
+            f" {question.keys[row]}", field=question.keys[row], value=asked, bound=bound, hint=HINT,
+        )  # fmt: skip
+    return TargetNotReached(
+        f"target latency_s {asked:.6g} is not found: {_on(question, best)} the best found takes {least:.6g} s",
+        field="target", value=asked, bound=least, hint=HINT,
+    )  # fmt: skip
+
+
+def _on(question: Question, best: Solution) -> str:
+    if question.request.cores is None:
+        return "on as many cores as there may be"
+    return f"{'in turns ' if best.shared else ''}on {plural(question.cores, 'core')}"
+
+
+def _slowest_words(question: Question, best: Solution, row: int) -> str:
+    key, cores, many = question.keys[row], int(best.placed.cores[0, row]), int(best.placed.instances[0, row])
+    if best.shared:
+        return f"{key} is in the slowest group"
+    most = plural(cores, "core") if cores < limits.ALLOCATE_CORES_MAX else "as many cores as there may be"
+    return f"{key} forbids more, with {plural(many, 'instance')} on {most}"
+
+
+def _rate_bound(question: Question) -> float:
+    """Return a throughput that no allocation beats: by the work of a record, and by each component alone."""
+    demand = question.demand
+    fastest = demand.fastest(np.full(len(demand), question.cores))
+    alone = float((demand.visits * demand.seconds(fastest) / demand.most).max())
+    return 1 / max(alone, float(demand.work_s(demand.low).sum()) / question.cores)
+
+
+def _lone_bound(question: Question) -> float:
+    """Return a latency that no allocation undercuts: of a lone record, each component at its fastest."""
+    demand = question.demand
+    seconds = demand.seconds(demand.fastest(np.full(len(demand), question.cores)))[None]
+    mean, _ = through(question.structure, seconds, seconds**2 * demand.variation, np.ones(seconds.shape, np.int64))
+    return float(mean[0])
+
+
+def _unplaced(question: Question) -> AdvisorError:
+    """Return the error where nothing can be placed on the machine."""
+    row = int(question.demand.low.argmax())
+    return ImpossibleTarget(
+        "no allocation can be placed on the machine: the nodes, the memory and the minima exclude each other",
+        field=question.keys[row], value=question.request.nodes, bound=question.cores,
+        hint="larger nodes, more memory, or smaller minima",
+    )  # fmt: skip

@@ -1,0 +1,374 @@
+"""What a caller asks of a plan, and its validation."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain import limits
+from advisor.domain.networks import Network
+from advisor.errors import InvalidValue, TooLarge
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PERIOD, LATENCY, CORES, COST = "period", "latency", "cores", "cost"  # what an objective minimises
+RATE, LATE = "throughput_per_s", "latency_s"  # what a target names
+
+
+class Objective(NamedTuple):
+    """What an objective minimises, the targets that it takes, whether it needs one, and its goal in words.
+
+    With `front` the answer holds all allocations that are best in some respect.
+    """
+
+    measure: str
+    targets: tuple[str, ...]
+    needs_target: bool
+    goal: str
+    front: bool = False
+
+
+OBJECTIVES: Mapping[str, Objective] = {
+    "throughput": Objective(PERIOD, (), False, "the highest throughput"),
+    "latency": Objective(LATENCY, (RATE,), False, "the lowest latency"),
+    "fewest_cores": Objective(CORES, (RATE, LATE), True, "the fewest cores"),
+    "pareto": Objective(PERIOD, (), False, "cores, throughput and latency at once", front=True),
+    "cost": Objective(COST, (), False, "the lowest cost"),
+}
+# What a target names -> the objective without a target whose best says what is possible.
+BARE: Mapping[str, str] = {RATE: "throughput", LATE: "latency"}
+# Of the objective `cost`, per unit: of a core for a second, of a record's second in the network; a record's worth.
+WEIGHTS = ("core_s", "latency_s", "record")
+# Of a target: wider than ELAPSED_MIN_S and ELAPSED_MAX_S with any visits and instances, and far from overflow.
+TARGET_MIN, TARGET_MAX = 1e-30, 1e30
+VISITS_MAX = 1e9  # visits of one record at one component: with ELAPSED_MAX_S far below the overflow of a double
+
+
+WEIGHT_MAX = 1e12  # of a cost: with rates below 1e9/s and 2**20 cores far below the overflow of a double
+SCALE_MIN, SCALE_MAX = 1e-6, 1e6  # of a what-if: a component a million times faster or slower is another one
+ARRIVAL_VARIATION_MAX = 1e4  # squared coefficient of variation between arrivals: burstier is no stationary stream
+QUANTILE_MAX = 0.9999  # of the latency: beyond, the tail of a fit by two moments tells nothing
+ALLOWED_MAX = 4096  # counts listed for one component
+WORK_MAX = 10**9  # steps of a search: hours
+RULES = ("powers_of_two", "multiples_of")
+# Whether components may take turns on shared cores: not at all, where there are fewer cores than components, or wherever
+# that does better than a core of one's own for each.
+NEVER, SCARCE, BETTER = "never", "scarce", "better"
+TURNS = (NEVER, SCARCE, BETTER)
+
+BOOLEANS = (bool, np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to plan for.
+
+    Attributes
+    ----------
+    cores : int or None
+        Whole cores to hand out, 1 to 2**20. None is allowed where the cores are what is sought: as many as it takes.
+    objective : str
+        A key of `OBJECTIVES`.
+    target : mapping, optional
+        ``{"throughput_per_s": x}`` or ``{"latency_s": y}`` where the fewest cores are sought; with the lowest latency the
+        throughput that must remain: a lone record's is often lowest where all take turns, and few records a second then
+        get through.
+    visits : mapping, optional
+        Key -> visits per record that enters the network; overrides what structure and shares give.
+    shares : sequence of sequences, optional
+        One list a choice, in text order: the share of each branch. They are normalised to the sum 1.
+    depths : sequence, optional
+        One entry a replication, in text order: the mean number of replicas that a record passes, or the shares of
+        records that pass 0, 1, 2, … (normalised to the sum 1).
+    fan_outs : sequence, optional
+        One entry a split: the number of its replicas, or their shares of the records. Needed only where a box inside
+        may have several instances: records of one replica all go to one instance.
+    returns : sequence, optional
+        One entry a feedback: the probability that a record which leaves returns, below 1.
+    minimum, maximum : mapping, optional
+        Key -> cores of one instance, at least and at most; 1 and 2**20 by default.
+    instances_max : int or mapping
+        Instances of every component, or by key; 1 by default.
+    allowed : mapping, sequence or str, optional
+        Counts that one instance may have, by key or for all: a list, ``"powers_of_two"`` or ``{"multiples_of": k}``.
+    pinned : mapping, optional
+        Key -> cores, or ``{"cores": p, "instances": n}``: decided already.
+    nodes : int, optional
+        Cores of one node of the machine: an instance does not straddle nodes. The last node has what is left of `cores`.
+    memory_bytes : float, optional
+        Memory of a node, or of the machine where no `nodes` are given; instances need their curve's ``peak_bytes``.
+    arrival_per_s : float, optional
+        Records that enter per second: latencies then include queueing, and the throughput is judged against it.
+    arrival_variation : float
+        Squared coefficient of variation of the time between arrivals: 1 for a Poisson stream.
+    quantile : float, optional
+        Of the latency, e.g. 0.95: what ``latency`` then minimises and a ``latency_s`` target bounds, for the mean.
+    weights : mapping, optional
+        For ``cost``: any of ``core_s``, ``latency_s`` (of one record), and the worth of a ``record``, per unit.
+    scale : mapping, optional
+        What if: key -> factor on its time; 0.5 is a component twice as fast.
+    level : float, optional
+        Plan for the upper bound of each curve, which its maker chose at this level; absent: for the expectation.
+    work_max : int, optional
+        Steps that the search may take: the best so far is then answered with its gap to the bound.
+    turns : str
+        Whether components may take turns on shared cores: ``better``, wherever that does better than cores of one's own,
+        so that more cores are never worse; ``scarce``, only where there are fewer cores than components; ``never``.
+    load : optional
+        Carried for whoever makes the curves; it means nothing to the planner.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+        When a value is outside its domain, whatever the network.
+    """
+
+    cores: int | None = None
+    objective: str = "throughput"
+    target: Mapping[str, float] | None = None
+    visits: Mapping[str, float] | None = None
+    shares: Sequence[Sequence[float]] | None = None
+    minimum: Mapping[str, int] | None = None
+    maximum: Mapping[str, int] | None = None
+    instances_max: int | Mapping[str, int] = 1
+    load: Any = None
+    level: float | None = None
+    depths: Sequence[float | Sequence[float] | None] | None = None
+    fan_outs: Sequence[int | Sequence[float] | None] | None = None
+    returns: Sequence[float | None] | None = None
+    allowed: Mapping[str, Any] | Sequence[int] | str | None = None
+    pinned: Mapping[str, int | Mapping[str, int]] | None = None
+    nodes: int | None = None
+    memory_bytes: float | None = None
+    arrival_per_s: float | None = None
+    arrival_variation: float = 1.0
+    quantile: float | None = None
+    weights: Mapping[str, float] | None = None
+    scale: Mapping[str, float] | None = None
+    work_max: int | None = None
+    turns: str = "better"
+
+    def __post_init__(self) -> None:
+        if self.objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
+            raise InvalidValue("objective", self.objective, f"one of {', '.join(OBJECTIVES)}")
+        if self.turns not in TURNS:
+            raise InvalidValue("turns", self.turns, f"one of {', '.join(TURNS)}")
+        if self.cores is not None:
+            object.__setattr__(self, "cores", whole("cores", self.cores, limits.ALLOCATE_CORES_MAX))
+        elif self.measure != CORES:
+            raise InvalidValue("cores", None, f"given: {self.objective} is planned for a number of cores")
+        self._check_target()
+        if self.level is not None:
+            within("level", self.level, limits.LEVEL_MIN, limits.LEVEL_MAX)
+        if self.nodes is not None:
+            object.__setattr__(self, "nodes", whole("nodes", self.nodes, limits.ALLOCATE_CORES_MAX))
+        if self.work_max is not None:
+            object.__setattr__(self, "work_max", whole("work_max", self.work_max, WORK_MAX))
+        if self.memory_bytes is not None:
+            within("memory_bytes", self.memory_bytes, 1.0, limits.MEASURES["peak_bytes"][1] * limits.CORES_MAX)
+        if self.arrival_per_s is not None:
+            within("arrival_per_s", self.arrival_per_s, TARGET_MIN, TARGET_MAX)
+        within("arrival_variation", self.arrival_variation, 0.0, ARRIVAL_VARIATION_MAX)
+        if self.quantile is not None:
+            within("quantile", self.quantile, limits.LEVEL_MIN, QUANTILE_MAX)
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        given: object = self.weights
+        if self.measure != COST:
+            if given is not None:
+                raise InvalidValue("weights", given, f"absent for {self.objective}", "weights go with a cost")
+            return
+        if not isinstance(given, Mapping) or not given:
+            raise InvalidValue("weights", given, f"a map with some of {', '.join(WEIGHTS)}")
+        for name, value in cast("Mapping[Any, Any]", given).items():
+            if name not in WEIGHTS:
+                raise InvalidValue("weights", name, f"a map with some of {', '.join(WEIGHTS)}")
+            within(f"weights.{name}", value, 0.0, WEIGHT_MAX)
+
+    @property
+    def measure(self) -> str:
+        """What the objective minimises: `PERIOD`, `LATENCY`, `CORES` or `COST`."""
+        return OBJECTIVES[self.objective].measure
+
+    @property
+    def for_latency(self) -> bool:
+        """Whether latency is what is planned for."""
+        return self.measure == LATENCY or LATE in (self.target or {})
+
+    def may_share(self, components: int, cores: int) -> bool:
+        """Return whether so many components may take turns on so many cores."""
+        return self.turns == BETTER or (self.turns == SCARCE and cores < components)
+
+    def may_have_instances(self, key: str) -> bool:
+        """Return whether a key may have a second instance."""
+        pin = self.pinned.get(key) if isinstance(self.pinned, Mapping) else None
+        if isinstance(pin, Mapping) and "instances" in pin:
+            return pin["instances"] != 1
+        most = self.instances_max
+        return most.get(key, 1) != 1 if isinstance(most, Mapping) else most != 1
+
+    def _check_target(self) -> None:
+        _, targets, needed, _, _ = OBJECTIVES[self.objective]
+        given: object = self.target
+        if given is None and not needed:
+            return
+        if not targets:
+            raise InvalidValue("target", given, f"absent for {self.objective}", "ask for the fewest cores")
+        wanted = f"a map with one of {', '.join(targets)}"
+        if not isinstance(given, Mapping) or len(cast("Mapping[Any, Any]", given)) != 1:
+            raise InvalidValue("target", given, wanted)
+        for name, value in cast("Mapping[Any, Any]", given).items():
+            if name not in targets:
+                raise InvalidValue("target", name, wanted)
+            if not TARGET_MIN <= number(f"target.{name}", value) <= TARGET_MAX:
+                raise InvalidValue(f"target.{name}", value, f"a number from {TARGET_MIN:g} to {TARGET_MAX:g}")
+
+
+def whole(field: str, value: object, most: int) -> int:
+    """Return a whole number from 1 to `most`, or raise InvalidValue or TooLarge."""
+    bound = f"a whole number from 1 to {most}"
+    try:
+        # Both booleans have an index; neither is a number of cores.
+        checked = None if isinstance(value, BOOLEANS) else operator.index(cast("Any", value))
+    except TypeError:
+        checked = None
+    if checked is None:
+        raise InvalidValue(field, cast("object", value), bound)
+    if checked < 1:
+        raise InvalidValue(field, checked, bound)
+    if checked > most:
+        raise TooLarge(field, checked, most)
+    return checked
+
+
+def number(field: str, value: object) -> float:
+    """Return a finite number that is not negative, or raise InvalidValue."""
+    bound = "a finite number, not negative"
+    if isinstance(value, BOOLEANS) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidValue(field, cast("object", value), bound)
+    try:
+        checked = float(cast("float", value))
+    except OverflowError:
+        checked = math.inf
+    if not math.isfinite(checked) or checked < 0:
+        raise InvalidValue(field, checked, bound)
+    return checked
+
+
+def within(field: str, value: object, least: float, most: float) -> float:
+    """Return a finite number from `least` to `most`, or raise InvalidValue."""
+    checked = number(field, value)
+    if not least <= checked <= most:
+        raise InvalidValue(field, checked, f"a number from {least:g} to {most:g}")
+    return checked
+
+
+def by_key(field: str, given: object, network: Network) -> dict[int, tuple[str, object]]:
+    """Return position -> (field of the entry, value) of a mapping by key; an unknown key is refused by name."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidValue(field, given, "a map by key of the network")
+    position = {key: index for index, key in enumerate(network.keys)}
+    found: dict[int, tuple[str, object]] = {}
+    for key, value in cast("Mapping[Any, object]", given).items():
+        if key not in position:
+            some = ", ".join(network.keys[:8]) + (", …" if len(network.keys) > 8 else "")
+            raise InvalidValue(field, key, f"a key of the network: {some}")
+        found[position[key]] = (f"{field}.{key}", value)
+    return found
+
+
+def scales_of(network: Network, request: Request) -> Floats:
+    """Return the factor on each component's time, shape (n,)."""
+    scales = np.ones(len(network.keys))
+    for row, (name, value) in by_key("scale", request.scale, network).items():
+        scales[row] = within(name, value, SCALE_MIN, SCALE_MAX)
+    return scales
+
+
+def limits_of(network: Network, request: Request) -> tuple[Ints, Ints, Ints]:
+    """Return fewest and most cores of one instance, and the most instances, each (n,)."""
+    low = _limits("minimum", request.minimum, network, 1)
+    high = _limits("maximum", request.maximum, network, limits.ALLOCATE_CORES_MAX)
+    if (low > high).any():
+        row = int(np.argmax(low > high))
+        raise InvalidValue(f"minimum.{network.keys[row]}", int(low[row]), f"at most its maximum, {high[row]}")
+    instances = request.instances_max
+    if isinstance(instances, Mapping):
+        instances_max = _limits("instances_max", instances, network, 1, limits.INSTANCES_MAX)
+    else:
+        instances_max = np.full(len(network.keys), whole("instances_max", instances, limits.INSTANCES_MAX), np.int64)
+    return low, high, instances_max
+
+
+def pins_of(network: Network, request: Request) -> dict[int, tuple[int | None, int | None]]:
+    """Return row -> (cores, instances) of the pinned components; None where one of them is left open."""
+    found: dict[int, tuple[int | None, int | None]] = {}
+    for row, (name, value) in by_key("pinned", request.pinned, network).items():
+        if not isinstance(value, Mapping):
+            found[row] = whole(name, value, limits.ALLOCATE_CORES_MAX), None
+            continue
+        given = cast("Mapping[Any, object]", value)
+        for part in given:
+            if part not in ("cores", "instances"):
+                raise InvalidValue(name, part, "a map with cores, instances or both")
+        cores, instances = given.get("cores"), given.get("instances")
+        found[row] = (
+            None if cores is None else whole(f"{name}.cores", cores, limits.ALLOCATE_CORES_MAX),
+            None if instances is None else whole(f"{name}.instances", instances, limits.INSTANCES_MAX),
+        )
+    return found
+
+
+def allowed_of(network: Network, request: Request) -> dict[int, tuple[str, object]]:
+    """Return row -> (rule, its argument): ``list`` and the counts, ``powers_of_two``, or ``multiples_of`` and k."""
+    given: object = request.allowed
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and set(cast("Mapping[Any, Any]", given)) != {"multiples_of"}:
+        return {row: _rule(name, value) for row, (name, value) in by_key("allowed", given, network).items()}
+    rule = _rule("allowed", given)
+    return dict.fromkeys(range(len(network.keys)), rule)
+
+
+def _rule(field: str, value: object) -> tuple[str, object]:
+    if value == "powers_of_two":
+        return "powers_of_two", None
+    if isinstance(value, Mapping):
+        given = cast("Mapping[Any, object]", value)
+        if set(given) == {"multiples_of"}:
+            return "multiples_of", whole(f"{field}.multiples_of", given["multiples_of"], limits.ALLOCATE_CORES_MAX)
+    if isinstance(value, (list, tuple)):
+        counts = cast("Sequence[object]", value)
+        if 1 <= len(counts) <= ALLOWED_MAX:
+            found = {whole(f"{field}[{order}]", one, limits.ALLOCATE_CORES_MAX) for order, one in enumerate(counts)}
+            return "list", np.array(sorted(found), np.int64)
+    raise InvalidValue(
+        field, cast("object", value), f'a list of 1 to {ALLOWED_MAX} counts, "powers_of_two" or {{"multiples_of": k}}'
+    )
+
+
+def is_allowed(rule: tuple[str, object], counts: Ints) -> NDArray[np.bool_]:
+    """Return which counts a rule of `allowed_of` allows."""
+    name, argument = rule
+    if name == "powers_of_two":
+        return (counts & (counts - 1)) == 0
+    if name == "multiples_of":
+        return counts % cast("int", argument) == 0
+    return np.isin(counts, cast("Ints", argument))
+
+
+def _limits(field: str, given: object, network: Network, default: int, most: int = limits.ALLOCATE_CORES_MAX) -> Ints:
+    values = np.full(len(network.keys), default, np.int64)
+    for row, (name, value) in by_key(field, given, network).items():
+        values[row] = whole(name, value, most)
+    return values

@@ -1,0 +1,347 @@
+"""The search: allocations are judged and the best is kept, all of them where they are few, else along a way of rising cores.
+
+The way is the same for every machine: it begins where enumeration ends, gives cores where they gain most by the judge,
+exchanges shapes of one and of two components, and (`sharing`) joins and parts groups. A machine of P cores sees it up
+to P. So more cores are never worse, and the fewest cores for a target do not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.planning.demand import TIE
+from advisor.planning.judge import Judged, Model, Placed
+from advisor.planning.moves import best_moves, filled, first_stable, linearised
+from advisor.planning.options import Options
+from advisor.planning.placing import Machine, place
+from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, Floats, Ints
+from advisor.planning.scores import driven, score
+
+OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
+CHUNK = 8_192  # allocations judged at once: a few MB
+CELLS_MAX = 4_000_000  # allocations times components judged at once
+KEPT = 64  # best allocations that are kept as runners-up
+WAY_ALL, WAY_RATIO = 24, 1.1  # numbers of cores at which exchanges are tried: all up to here, then so far apart
+ROUNDS_MAX = 4  # of exchanges on one number of cores
+WORK_MAX = 100_000  # allocations judged by default: a few seconds at the most
+
+
+class Key(NamedTuple):
+    """What allocations are compared by: score, then fewest cores, then latency."""
+
+    score: float
+    used: float
+    latency_s: float
+
+    def before(self, other: Key) -> bool:
+        """Return whether it is better: differences below TIE are ties."""
+        for a, b in zip(self, other, strict=True):
+            if a == b or (isfinite(a) and isfinite(b) and abs(a - b) <= TIE * max(abs(a), abs(b))):
+                continue
+            return a < b
+        return False
+
+
+WORST = Key(np.inf, np.inf, np.inf)
+
+
+@dataclass(slots=True)
+class Search:
+    """A search's givens, its counted steps, and what it has found.
+
+    Attributes
+    ----------
+    best, key
+        The best allocation so far, one row.
+    kept : list of (key, allocation)
+        The best that were judged, the best of all among them.
+    lead, lead_key
+        The allocation from which the way goes on: the best by what leads it, target or not.
+    by_used : dict
+        Cores taken -> the best score on so many with cores of one's own, where nothing but their number limits them.
+    points : list
+        With a front asked for: cores, period, latency and the allocation of all that were judged.
+    exact : bool
+        All allocations that the request permits were judged.
+    """
+
+    model: Model
+    machine: Machine
+    cores: int
+    work_max: int
+    steps: int = 0
+    best: Placed | None = None
+    key: Key = WORST
+    kept: list[tuple[Key, Placed]] = field(default_factory=list[tuple[Key, Placed]])
+    points: list[tuple[Placed, Judged]] = field(default_factory=list[tuple[Placed, Judged]])
+    by_used: dict[int, tuple[float, Placed]] = field(default_factory=dict[int, tuple[float, Placed]])
+    front: bool = False
+    exact: bool = True
+    lead: Placed | None = None
+    lead_key: Key = WORST
+
+    @property
+    def measure(self) -> str:
+        """What leads the way: towards a target the figure that it names."""
+        return LATENCY if self.model.request.for_latency else PERIOD
+
+    @property
+    def out_of_work(self) -> bool:
+        """True when the steps allowed are taken."""
+        return self.steps >= self.work_max
+
+    def offer(self, placed: Placed) -> bool:
+        """Judge allocations and keep the best that can be placed; return whether it is better than before."""
+        fits = placed.used <= self.cores
+        placed = placed if fits.all() else placed.taken(np.flatnonzero(fits))
+        if not len(placed.used):
+            return False
+        judged = self.model.judge(placed)
+        self.steps += len(placed.used)
+        if self.front:
+            self.points.append((placed, judged))
+        values = score(self.model.request, judged, placed.used)
+        self._note(values, placed)
+        latency = judged.latency_s if self.model.request.for_latency else judged.unloaded_s
+        request, better = self.model.request, False
+        if request.target:
+            self._lead(driven(request, judged, placed.used, self.measure), placed, latency)
+        for row in _ranking(values, placed, latency):
+            key = Key(float(values[row]), float(placed.used[row]), float(latency[row]))
+            ahead = key.before(self.key)
+            if not isfinite(key.score) or not (ahead or len(self.kept) < KEPT or key.before(self.kept[-1][0])):
+                break
+            if self.placeable(placed, row):
+                one = placed.of(row)
+                self._keep(key, one)
+                if ahead:
+                    self.best, self.key, better = one, key, True
+        if not request.target:
+            self.lead, self.lead_key = self.best, self.key
+        return better
+
+    def _lead(self, figures: Floats, placed: Placed, latency: Floats) -> None:
+        """Note the best by what leads the way to a target."""
+        for row in _ranking(figures, placed, latency):
+            key = Key(float(figures[row]), float(placed.used[row]), float(latency[row]))
+            if not key.before(self.lead_key):
+                return
+            if self.placeable(placed, row):
+                self.lead, self.lead_key = placed.of(row), key
+                return
+
+    def _note(self, values: Floats, placed: Placed) -> None:
+        """Note the best on each number of cores."""
+        if placed.group is not None or not self.machine.free:
+            return
+        order = np.argsort(values, kind="stable")
+        counts, firsts = np.unique(placed.used[order], return_index=True)
+        for count, row in zip(counts.tolist(), order[firsts].tolist(), strict=True):
+            if count not in self.by_used or values[row] < self.by_used[count][0]:
+                self.by_used[count] = float(values[row]), placed.of(row)
+
+    def _keep(self, key: Key, one: Placed) -> None:
+        """Keep an allocation among the best, in order."""
+        place_ = len(self.kept)
+        while place_ and key.before(self.kept[place_ - 1][0]):
+            place_ -= 1
+        if not any(_same(one, other) for _, other in self.kept[max(place_ - 8, 0) :]):
+            self.kept.insert(place_, (key, one))
+            del self.kept[KEPT:]
+
+    def placeable(self, placed: Placed, row: int) -> bool:
+        """Return whether an allocation can be put on the machine's nodes."""
+        return self.machine.free or nodes_of(self.model, self.machine, placed, row) is not None
+
+
+def joined(own: Search, turns: Search) -> Search:
+    """Return what two searches found together: turns only where they are better."""
+    ahead = turns.key.score < own.key.score - TIE * abs(own.key.score) if own.best is not None else True
+    first = turns if ahead else own
+    return Search(
+        own.model, own.machine, own.cores, own.work_max, steps=own.steps + turns.steps, best=first.best, key=first.key,
+        kept=own.kept, points=own.points + turns.points, by_used=own.by_used, front=own.front,
+        exact=own.exact and turns.exact,
+    )  # fmt: skip
+
+
+def nodes_of(model: Model, machine: Machine, placed: Placed, row: int) -> list[list[int]] | None:
+    """Return the nodes of each component's instances, or None where they do not fit.
+
+    A group lies on one node, with the memory of all its instances: whoever waits for a turn stays in memory.
+    """
+    cores, instances, peaks = placed.cores[row], placed.instances[row], model.demand.peak_bytes
+    if placed.group is None:
+        return place(machine, cores, instances, peaks)
+    group = placed.group[row]
+    count = int(group.max()) + 1
+    needs = np.bincount(group, weights=peaks * instances, minlength=count)
+    widths = np.zeros(count, np.int64)
+    np.maximum.at(widths, group, _widths(placed, row))
+    found = place(machine, widths, np.ones(count, np.int64), needs.astype(np.float64))
+    return None if found is None else [found[number] * int(many) for number, many in zip(group, instances, strict=True)]
+
+
+def _widths(placed: Placed, row: int) -> Ints:
+    """Return the cores of each component's group, as `in_turns` noted them."""
+    assert placed.widths is not None
+    return placed.widths[row]
+
+
+def _same(one: Placed, other: Placed) -> bool:
+    return all(
+        (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
+        for a, b in ((one.cores, other.cores), (one.instances, other.instances), (one.group, other.group),
+                     (one.widths, other.widths))
+    )  # fmt: skip
+
+
+def _ranking(values: Floats, placed: Placed, latency: Floats) -> Iterator[int]:
+    """Give allocations from the best on: score, then fewest cores, then lower latency, then text order."""
+    order = np.argsort(values, kind="stable")
+    start = 0
+    while start < len(order):
+        edge, stop = values[order[start]], start + 1
+        if np.isfinite(edge):
+            stop = start + int(np.searchsorted(values[order[start:]], edge + TIE * abs(edge), side="right"))
+        tied = order[start:stop]
+        if len(tied) > 1:
+            least = float(latency[tied].min())
+            rounded = np.zeros(len(tied))
+            if np.isfinite(least) and least > 0:
+                rounded = np.round(latency[tied] / least / TIE / 4)  # equal but for rounding: the text decides
+            texts = [-placed.cores[tied][:, row] for row in range(placed.cores.shape[1] - 1, -1, -1)]
+            tied = tied[np.lexsort((*texts, rounded, placed.used[tied]))]
+        yield from tied.tolist()
+        start = stop
+
+
+def way_counts(first: int, last: int) -> list[int]:
+    """Return the numbers of cores from `first` to `last` at which exchanges are tried: the same for every machine."""
+    found, at = list[int](), 1.0
+    while at <= last:
+        if at >= first:
+            found.append(int(at))
+        at = at + 1 if at < WAY_ALL else max(float(int(at * WAY_RATIO)), at + 1)
+    return found
+
+
+def search_own(search: Search, options: Options) -> None:
+    """Offer allocations with cores of one's own for each component: all up to where they are few, then along the way."""
+    widest = _few_up_to(options, min(search.cores, int(_widest(options))), min(OWN_MAX, search.work_max - search.steps))
+    start: Ints | None = None
+    if widest:
+        every = _enumerated(options, widest)
+        for first in range(0, len(every), CHUNK):
+            search.offer(options.pick(every[first : first + CHUNK]))
+        if search.cores <= widest or widest >= _widest(options):
+            return
+        if search.lead is not None:
+            start = _indices(options, search.lead)
+    search.exact = False
+    for measure in _measures(search):
+        _own_way(search, options, start, measure)
+
+
+def _measures(search: Search) -> list[str]:
+    """Return what ways are led by: a front is looked for from both ends."""
+    request = search.model.request
+    if search.front or request.measure == COST:
+        return [PERIOD, LATENCY]
+    return [LATENCY if request.for_latency else PERIOD]
+
+
+def _widest(options: Options) -> int:
+    """Return the cores on which each component has its largest shape."""
+    rows = np.arange(len(options.number))
+    return int(options.weight[rows, options.number - 1].sum())
+
+
+def _few_up_to(options: Options, cores: int, most: int) -> int:
+    """Return the most cores, at most `cores`, on which there are at most so many allocations; 0 where none.
+
+    Cost O(shapes P).
+    """
+    least = int(options.weight[:, 0].sum())
+    if least > cores or (float(np.log2(options.number).sum()) > 60 and cores - least > 40):
+        return 0
+    ways = np.zeros(cores - least + 1)
+    ways[0] = 1.0
+    for row, number in enumerate(options.number.tolist()):
+        new = np.zeros_like(ways)
+        for extra in (options.weight[row, :number] - options.weight[row, 0]).tolist():
+            if extra >= len(ways):
+                break
+            new[extra:] += ways[: len(ways) - extra]
+        ways = new
+    few = np.flatnonzero(np.cumsum(ways) <= most)
+    return least + int(few[-1]) if len(few) else 0
+
+
+def _enumerated(options: Options, cores: int) -> Ints:
+    """Return all allocations on at most `cores` cores, (K, n) of shapes. Cost O(K n)."""
+    rest = int(options.weight[:, 0].sum())
+    chosen, used = np.zeros((1, 0), np.int64), np.zeros(1, np.int64)
+    for row, number in enumerate(options.number.tolist()):
+        rest -= int(options.weight[row, 0])
+        total = used[:, None] + options.weight[row, :number][None, :]
+        some, shape = np.nonzero(total + rest <= cores)
+        chosen = np.concatenate([chosen[some], shape[:, None]], axis=1)
+        used = total[some, shape]
+    return chosen
+
+
+def _indices(options: Options, placed: Placed) -> Ints:
+    """Return the options that an allocation has chosen, (n,)."""
+    same = (options.cores == placed.cores[0][:, None]) & (options.instances == placed.instances[0][:, None])
+    return same.argmax(axis=1)
+
+
+def _own_way(search: Search, options: Options, start: Ints | None, measure: str) -> None:
+    """Follow the way of rising cores from an allocation, or from the least that keeps up with the arrivals."""
+    model = search.model
+    chosen = first_stable(model, options) if start is None else start
+    if chosen is None:
+        return
+    here = options.used(chosen)
+    if here > search.cores:
+        return
+    search.offer(options.pick(chosen[None]))
+    chosen = _exchanged(search, options, chosen, here, measure)
+    limit = min(search.cores, _widest(options))
+    for count in [*way_counts(here + 1, limit), limit + 1]:
+        if search.out_of_work or (model.request.measure == CORES and search.best is not None):
+            return
+        some = filled(model, options, chosen, min(count, limit), measure)
+        if len(some):
+            size = max(1, min(CHUNK, CELLS_MAX // len(chosen)))
+            for first in range(0, len(some), size):
+                search.offer(options.pick(some[first : first + size]))
+            chosen = some[-1]
+        if count <= limit:
+            chosen = _exchanged(search, options, chosen, count, measure)
+
+
+def _exchanged(search: Search, options: Options, chosen: Ints, cores: int, measure: str) -> Ints:
+    """Return an allocation improved by exchanges on at most `cores` cores: those first that promise most."""
+    model, request = search.model, search.model.request
+    placed = options.pick(chosen[None])
+    now = float(driven(request, model.judge(placed), placed.used, measure)[0])
+    for _ in range(ROUNDS_MAX):
+        values, takers = linearised(model, options, chosen, measure)
+        moves = best_moves(options, values, chosen, cores, takers)
+        if not len(moves) or search.out_of_work:
+            break
+        placed = options.pick(moves)
+        figures = driven(request, model.judge(placed), placed.used, measure)
+        search.offer(placed)
+        best = int(figures.argmin())
+        if not figures[best] < now - TIE * abs(now) or not search.placeable(placed, best):
+            break
+        chosen, now = moves[best], float(figures[best])
+    return chosen

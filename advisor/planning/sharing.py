@@ -1,0 +1,247 @@
+"""Turns on shared cores as moves of the search: groupings, all of them where they are few, else along the way.
+
+On each number of cores the search begins with one group of all and with the grouping of the shortest period, and joins
+and parts groups, moves components and cores between them, by the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from advisor.planning.demand import TIE, Places, places_of
+from advisor.planning.groupings import (
+    Grouping,
+    Partitions,
+    all_groupings,
+    counts_up_to,
+    cycles,
+    how_many,
+    numbered,
+    packed,
+    period_bound,
+    shared_sizes_max,
+)
+from advisor.planning.judge import Model, Placed
+from advisor.planning.requests import CORES, Ints
+from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
+
+SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
+HELD_MAX = 4  # times that turns are planned with the contention of the plan before
+WIDTHS_MAX = 60  # components up to which each is tried in each group
+SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
+
+
+def in_turns(model: Model, places: Places, found: list[Grouping]) -> Placed:
+    """Return groupings as the judge takes them, one row each."""
+    widths = np.stack([some.widths for some in found])
+    rows = np.arange(len(model.demand))
+    at = np.searchsorted(places.sizes, widths, side="right") - 1
+    turns, stays = places.turn_s[rows, at], places.stay_s[rows, at]
+    cores, instances = places.cores[rows, at], places.instances[rows, at]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heaviest = np.where(stays > 0, turns / stays, 1 / instances)
+        seconds = np.where(model.demand.visits > 0, stays / model.demand.visits, 1.0)
+    idle = np.flatnonzero(model.demand.visits == 0)
+    if len(idle):
+        seconds[:, idle] = model.demand.at(np.arange(1, int(cores.max()) + 1))[idle[None, :], cores[:, idle] - 1]
+    used = np.array([some.used for some in found], np.int64)
+    return Placed(cores, instances, seconds, heaviest, used, np.stack([some.group for some in found]), widths)
+
+
+class Turns:
+    """The search for groupings of one question."""
+
+    def __init__(self, search: Search, most: int) -> None:
+        """Make the tables of turns on up to `most` cores: on one node of the machine at most."""
+        self.search, model = search, search.model
+        self.most = most
+        self.n = len(model.demand)
+        widest = int(search.machine.sizes.max())
+        self.places = places_of(model.demand, min(most, widest), by_stay=model.request.for_latency)
+        self.widest = min(most, widest)
+        self.least = int(self.places.least.max())
+        self.budget = min(search.work_max, search.steps + max(SHARED_WORK // self.n, 2_000))
+
+    def run(self) -> None:
+        """Offer groupings: all up to where they are few, then along the way."""
+        search, counts = self.search, range(self.least, self.most + 1)
+        few = max((count for count in counts if how_many(self.n, count) <= min(SHARED_MAX, search.work_max)), default=0)
+        if few:
+            for some in _in_chunks(all_groupings(self.n, few)):
+                self.offer(some)
+            if few >= search.cores:
+                return
+        search.exact = False
+        for count in [at for at in self._counts() if at > few]:
+            if search.out_of_work or search.steps >= self.budget:
+                return
+            for seeds in self._seeds(count):
+                self.offer(seeds)
+            self._descend(count)
+            if search.model.request.measure == CORES and search.best is not None:
+                return
+
+    def offer(self, some: list[Grouping]) -> bool:
+        """Judge groupings in which every component fits."""
+        possible = [one for one in some if int(one.sizes.max()) <= self.widest and self._fits(one)]
+        return bool(possible) and self.search.offer(in_turns(self.search.model, self.places, possible))
+
+    def _fits(self, some: Grouping) -> bool:
+        return bool(np.isfinite(self.places.at(some.widths)[0]).all())
+
+    def _counts(self) -> list[int]:
+        """Return the numbers of cores that are looked at; few of them where each takes long."""
+        found = [count for count in counts_up_to(self.most) if count >= self.least]
+        step = 1 if self.n <= WIDTHS_MAX else 8
+        return found[::step]
+
+    def _seeds(self, cores: int) -> Iterator[list[Grouping]]:
+        """Give the groupings to begin with: one group, that of the shortest period, and those slowed as that one is."""
+        one = min(cores, self.widest)
+        yield [numbered(np.zeros(self.n, np.int64), np.array([one]))]
+        if not self.search.machine.free:
+            yield self._dealt(cores)
+        found, places = best_grouping(self.places, cores), self.places
+        for _ in range(HELD_MAX if self.search.model.contended else 1):
+            if found is None:
+                return
+            yield [found]
+            if not self.search.model.contended:
+                return
+            judged = self.search.model.judge(in_turns(self.search.model, self.places, [found]))
+            slowed = (judged.seconds_s / judged.alone_s)[0]
+            places = replace(self.places, turn_s=self.places.turn_s * slowed[:, None])
+            again = best_grouping(places, cores)
+            if again is None or (np.array_equal(again.group, found.group) and np.array_equal(again.sizes, found.sizes)):
+                return
+            found = again
+
+    def _dealt(self, cores: int) -> list[Grouping]:
+        """Return one group on each of the first nodes, components dealt by memory, then by their turns."""
+        machine, peaks = self.search.machine, self.search.model.demand.peak_bytes
+        found: list[Grouping] = []
+        for nodes in range(1, len(machine.sizes) + 1):
+            some = machine.sizes[:nodes]
+            sizes = np.minimum(some, np.maximum(cores - np.cumsum(some) + some, 0))
+            if int(sizes.min()) < 1:
+                break
+            turns = self.places.at(np.full(self.n, int(sizes.max())))[0]
+            loads, memory, group = np.zeros(nodes), np.zeros(nodes), np.zeros(self.n, np.int64)
+            for row in np.lexsort((-turns, -peaks)).tolist():
+                full = memory + peaks[row] > machine.memory_bytes * (1 + TIE)
+                group[row] = int(np.where(full, np.inf, loads / sizes).argmin())
+                loads[group[row]] += turns[row]
+                memory[group[row]] += peaks[row]
+            found.append(numbered(group, sizes))
+        return found
+
+    def _descend(self, cores: int) -> None:
+        """Improve the best grouping by moves on at most `cores` cores, as long as one helps."""
+        search = self.search
+        seen: set[bytes] = set()
+        for _ in range(ROUNDS_MAX):
+            best = search.lead
+            if best is None or best.group is None or best.widths is None or search.steps >= self.budget:
+                return
+            group = best.group[0]
+            sizes = np.zeros(int(group.max()) + 1, np.int64)
+            np.maximum.at(sizes, group, best.widths[0])
+            near: list[Grouping] = []
+            for some in _near(Grouping(group, sizes), cores):
+                mark = some.group.tobytes() + some.sizes.tobytes()
+                if mark not in seen:
+                    seen.add(mark)
+                    near.append(some)
+            near = near[: max(self.budget - search.steps, 0)]
+            before = search.lead_key
+            if not near:
+                return
+            self.offer(near)
+            if not search.lead_key.before(before):
+                return
+
+
+def best_grouping(places: Places, cores: int, longest_s: float = np.inf) -> Grouping | None:
+    """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found."""
+    exact = min(cores, shared_sizes_max(len(places.turn_s)), int(places.sizes[-1]))
+    if exact:
+        subsets = Partitions(places, exact)
+        period = subsets.best_period(exact, longest_s)
+        return subsets.fewest(period) if period < longest_s else None
+    best: Grouping | None = None
+    for count in counts_up_to(cores)[::-1]:
+        if period_bound(places, count) >= longest_s * (1 - TIE):
+            break  # fewer cores do no better
+        found = packed(places, count, longest_s)
+        if found is not None:
+            best, longest_s = found, float(cycles(places, found).max())
+    return best
+
+
+def _in_chunks(some: Iterable[Grouping]) -> Iterator[list[Grouping]]:
+    chunk: list[Grouping] = []
+    for one in some:
+        chunk.append(one)
+        if len(chunk) == CHUNK // 8:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _near(found: Grouping, cores: int) -> Iterator[Grouping]:
+    """Give the groupings next to one: cores moved, components moved, groups put together, cores left or taken."""
+    group, sizes = found
+    k, spare = len(sizes), cores - found.used
+    for taker in range(k):
+        for step in _steps(spare):
+            yield Grouping(group, _changed(sizes, {taker: step}))
+        for step in _steps(int(sizes[taker]) - 1):
+            yield Grouping(group, _changed(sizes, {taker: -step}))
+        for giver in range(k):
+            if giver != taker:
+                for step in _steps(int(sizes[giver]) - 1):
+                    yield Grouping(group, _changed(sizes, {taker: step, giver: -step}))
+    for one, other in combinations(range(k), 2):
+        both = np.where(group == other, one, group)
+        yield numbered(both, _changed(sizes, {one: int(sizes[other])}))
+        if sizes[other] > 1 or sizes[one] > 1:
+            yield numbered(both, np.maximum(_changed(sizes, {one: max(0, int(sizes[other] - sizes[one]))}), 1))
+    if len(group) <= WIDTHS_MAX:
+        yield from _moved(found, spare)
+
+
+def _moved(found: Grouping, spare: int) -> Iterator[Grouping]:
+    """Give the groupings in which one component is elsewhere: in another group, or in one of its own."""
+    group, sizes = found
+    k = len(sizes)
+    for row in range(len(group)):
+        for target in range(k):
+            if target != group[row]:
+                moved = group.copy()
+                moved[row] = target
+                yield numbered(moved, sizes)
+        mine = int(sizes[group[row]])
+        if (group == group[row]).sum() > 1:
+            moved = group.copy()
+            moved[row] = k
+            if spare:
+                yield numbered(moved, np.append(sizes, spare))
+            for step in _steps(mine - 1):
+                yield numbered(moved, np.append(_changed(sizes, {int(group[row]): -step}), step))
+
+
+def _steps(most: int) -> list[int]:
+    """Return numbers of cores to move: one, and halves of what there is."""
+    return sorted({step for step in (1, most // 4, most // 2, most) if 1 <= step <= most})
+
+
+def _changed(sizes: Ints, by: dict[int, int]) -> Ints:
+    new = sizes.copy()
+    for place_, change in by.items():
+        new[place_] += change
+    return new

@@ -1,1 +1,0 @@
-"""Any curves and constraints: tables of shapes, bounds, programs, exchanges."""

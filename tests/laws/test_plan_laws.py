@@ -1,0 +1,133 @@
+"""Laws of plans at default options, over random networks, objectives and constraints: more cores are never worse.
+
+The fewest cores for a target are the least number on which it is reached, whatever the machine; nobody who sums what an
+answer gives exceeds the machine; an answer does not depend on earlier questions.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes
+from advisor.errors import AdvisorError
+from advisor.planning import Request, plan
+
+COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
+CORES = range(1, 11)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[Network, AmdahlCurves | TabulatedCurves, dict[str, Any]]:
+    """A network of 2 to 4 boxes, its curves, convex or not, and some constraint."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.integers(2, 4))
+    nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"c{row}"} for row in range(n)]
+    roots = list(range(n))
+    while len(roots) > 1:
+        parts = [roots.pop(0) for _ in range(min(len(roots), int(rng.integers(2, 4))))]
+        nodes.append({"kind": draw(st.sampled_from([SERIES, SERIES, CHOICE, JOIN])), "children": parts})
+        if rng.random() < 0.2:
+            nodes.append({"kind": FEEDBACK, "children": [len(nodes) - 1]})
+        roots.append(len(nodes) - 1)
+    network = network_from_nodes(nodes)
+    given: dict[str, Any] = {
+        "shares": [rng.dirichlet(np.ones(len(network.nodes[index].children))).tolist() for index in network.choices],
+        "returns": [0.3 for _ in network.feedbacks],
+    }
+    given |= draw(
+        st.sampled_from(
+            [{}, {}, {"instances_max": 2}, {"allowed": "powers_of_two"}, {"maximum": {"c0": 2}}, {"turns": "never"}]
+        )
+    )
+    serial, work = rng.random(n) * 0.4, rng.lognormal(0, 1, n)
+    if draw(st.booleans()):
+        return network, AmdahlCurves(work * serial, work * (1 - serial)), given
+    seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / COUNTS)
+    seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
+    contention = 0.05 if draw(st.integers(0, 3)) == 0 else 0.0
+    return network, TabulatedCurves.of(COUNTS, seconds, variation=0.3, contention=contention), given
+
+
+def answered(network: Network, curves: Any, **asked: Any) -> Allocation | None:
+    try:
+        return plan(network, curves, Request(**asked))
+    except AdvisorError:
+        return None
+
+
+def value(answer: Allocation | None, objective: str) -> float:
+    """What grows with the cores."""
+    if answer is None:
+        return 0.0
+    return answer.throughput_per_s if objective == "throughput" else 1 / answer.latency_s
+
+
+@given(networks(), st.sampled_from(["throughput", "latency"]))
+@settings(max_examples=30, deadline=None)
+def test_more_cores_are_never_worse_and_the_fewest_do_not_depend_on_the_machine(case: Any, objective: str) -> None:
+    network, curves, given_ = case
+    answers = [answered(network, curves, cores=cores, objective=objective, **given_) for cores in CORES]
+    values = [value(answer, objective) for answer in answers]
+    assert all(few <= many * (1 + 1e-9) for few, many in pairwise(values)), values
+    for cores, answer in zip(CORES, answers, strict=True):
+        if answer is not None:
+            own = sum(count * answer.instances[key] for key, count in answer.cores.items())
+            assert own <= answer.cores_used <= cores
+            if answer.groups:
+                assert sum(size for size, _ in answer.groups) == answer.cores_used
+                assert sorted(key for _, keys in answer.groups for key in keys) == sorted(network.keys)
+    reached = values[len(values) // 2] * (1 - 1e-9)
+    if reached <= 0:
+        return
+    target = {"throughput_per_s": reached} if objective == "throughput" else {"latency_s": 1 / reached}
+    least = next(cores for cores, some in zip(CORES, values, strict=True) if some >= reached)
+    for cores in (least - 1, least, least + 3, CORES[-1], None):
+        found = (
+            answered(network, curves, cores=cores, objective="fewest_cores", target=target, **given_)
+            if cores != 0
+            else None
+        )
+        assert (None if found is None else found.cores_used) == (least if cores is None or cores >= least else None)
+
+
+@given(networks(), st.integers(2, 8), st.sampled_from([0.4, 0.8]))
+@settings(max_examples=15, deadline=None)
+def test_under_arrivals_more_cores_are_never_worse(case: Any, cores: int, load: float) -> None:
+    network, curves, given_ = case
+    base = answered(network, curves, cores=cores, **given_)
+    if base is None:
+        return
+    rate = load * base.throughput_per_s
+    answers = [
+        answered(network, curves, cores=count, objective="latency", arrival_per_s=rate, **given_)
+        for count in range(cores, cores + 4)
+    ]
+    latencies = [np.inf if one is None or one.latency_queued_s is None else one.latency_queued_s for one in answers]
+    assert all(many <= few * (1 + 1e-9) for few, many in pairwise(latencies)), latencies
+
+
+@given(networks(), st.integers(2, 12))
+@settings(max_examples=15, deadline=None)
+def test_the_lowest_latency_at_a_throughput_keeps_it_and_an_answer_forgets_earlier_questions(
+    case: Any, cores: int
+) -> None:
+    network, curves, given_ = case
+    first = answered(network, curves, cores=cores, **given_)
+    if first is None:
+        return
+    target = {"throughput_per_s": 0.7 * first.throughput_per_s}
+    lowest = answered(network, curves, cores=cores, objective="latency", target=target, **given_)
+    assert lowest is not None
+    assert lowest.throughput_per_s >= target["throughput_per_s"] * (1 - 1e-9)
+    assert lowest.latency_s <= first.latency_s * (1 + 1e-9)
+    free = answered(network, curves, cores=cores, objective="latency", **given_)
+    assert free is not None
+    assert free.latency_s <= lowest.latency_s * (1 + 1e-9)
+    assert answered(network, curves, cores=cores, **given_) == first

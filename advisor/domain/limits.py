@@ -40,6 +40,8 @@ NAME_IDS_MAX = 200_000  # names one connection may number: twice the components
 UNANSWERED_MAX = 1_024  # requests of one connection whose answer is not yet sent; then its reading stops
 STATUS_PAGE_MAX = 1_000  # components of one status answer, each solved for it: its text stays below half a megabyte
 
+TASK_TYPES_MAX = 256  # with models, of one run or of all: 18 KB each; programs have some ten
+
 # Runs of whole programs.
 PROGRAMS_MAX = 256  # programs whose runs are learned, at 47 KB each
 PROGRAM_SIZE_MAX = (

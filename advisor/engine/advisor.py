@@ -197,6 +197,9 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         """Learn a batch of checked shape; its rows are refused one by one."""
         return self.components.fold(columns)
 
+    def flush(self) -> None:
+        """Do nothing: rows are learned when they are observed. A client's `flush` waits; code may have either."""
+
     def forget(self, component: str, keep: float = 0.0) -> dict[str, Any]:
         """Keep only the share `keep` of what was learned of a component; at 0 it begins anew. Exact counts never go back.
 

@@ -6,7 +6,7 @@ half way between the knots are further than `ERROR_GOAL` from the straight line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +93,7 @@ def _worst(lattice: _Lattice, rows: Ints, columns: Ints, *, x_axis: bool) -> tup
 
 
 def tabulated(
-    evaluate: Evaluate, log_low: float, log_high: float, cores_max: int, *, values: bool
+    evaluate: Evaluate, log_low: float, log_high: float, cores_max: int, *, values: bool, edges: Sequence[float] = ()
 ) -> tuple[float, float, Floats, Floats, float, float]:
     """Return (first knot, step, core knots, tables (3, nx, np), error of times, of widths), all in log2.
 
@@ -106,14 +106,17 @@ def tabulated(
         The last core knot.
     values : bool
         Times must be met, too; else only widths, which need no more than the coarsest knots.
+    edges : sequence of float
+        Counts of cores at which a curve may bend, the ends of what was seen: they are knots.
     """
     low, high = np.floor(log_low) - BEYOND_BELOW, np.ceil(log_high) + BEYOND_ABOVE
     per = FINEST
     while (high - low) * per > SPAN_STEPS and per > 1:
         per //= 2
     x_at = low + np.arange(int((high - low) * per) + 1) / per
-    cores = core_counts(cores_max, PER_DOUBLING)
-    levels = [np.searchsorted(cores, core_counts(cores_max, per_doubling)) for per_doubling in COLUMNS]
+    ends = [round(edge) for edge in edges if 1 <= round(edge) <= cores_max]
+    cores = np.union1d(core_counts(cores_max, PER_DOUBLING), ends).astype(np.int64)
+    levels = [np.searchsorted(cores, np.union1d(core_counts(cores_max, count), ends)) for count in COLUMNS]
     lattice = _Lattice(2.0**x_at, cores.astype(np.float64), np.full((3, len(x_at), len(cores)), np.nan), evaluate)
     x_step = per
     rows = np.arange(0, len(x_at), x_step)
@@ -169,7 +172,9 @@ def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, 
 
     logs = [max(value, zero) for value in logs]
     is_grid = isinstance(found, Solved)
-    first, step, knots, tables, error, width_error = tabulated(evaluate, logs[0], logs[1], cores_max, values=is_grid)
+    first, step, knots, tables, error, width_error = tabulated(
+        evaluate, logs[0], logs[1], cores_max, values=is_grid, edges=p_range if is_grid else ()
+    )
     _, nx, count = tables.shape
     head[:3] = GRID if is_grid else FORM, nx, count
     head[AT["x_low"] : AT["p_high"] + 1] = *x_range, *p_range

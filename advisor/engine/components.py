@@ -174,15 +174,23 @@ class Components:
             fresh, first = np.unique(slots[bare], return_index=True)
             dimensions[fresh] = widths(columns, bare[first])
             for slot in fresh.tolist():
-                self._fit_record(slot)
+                self._fit_records(slot)
             self.vectors = self.vectors or bool((dimensions[fresh] > 1).any())
 
-    def _fit_record(self, slot: int) -> None:
-        """Take away a forgotten component's record where its predictors are now another number."""
-        record = self.learners.find(slot)
-        if record is not None and record[0].axes != 1 + self.dimensions(slot):
-            self.learners.free(slot)
-            self.learners.promote(slot, 1 + self.dimensions(slot), self.kind(slot))
+    def _with_measures(self, slot: int) -> list[int]:
+        """Return the slots of a component and of its measures."""
+        return [slot, *(s for m in MEASURE_SCALES if (s := self.measure_slot(slot, m)) is not None)]
+
+    def _fit_records(self, slot: int) -> None:
+        """Give the measures of a forgotten component its new number of predictors; records of another number are taken away."""
+        dimensions = self.table.integers("dimensions")
+        for one in self._with_measures(slot):
+            dimensions[one] = dimensions[slot]
+            self.table.changed[one] = True
+            record = self.learners.find(one)
+            if record is not None and record[0].axes != 1 + self.dimensions(one):
+                self.learners.free(one)
+                self.learners.promote(one, 1 + self.dimensions(one), self.kind(one))
 
     def _wrong_dimensions(self, columns: Columns, slots: Ints, good: Bools | None) -> Bools:
         """Return the rows (n,) with another number of predictors than their component's first accepted row had."""
@@ -229,7 +237,7 @@ class Components:
 
     def fold_rows(self, rows: Rows, kind: str = "") -> None:
         """Fold rows in their order into the sums and the records of their components. Cost O(n)."""
-        axes = 1 + self.table.integers("dimensions")[rows.slots] if self.vectors else None
+        axes = 1 + np.maximum(self.table.integers("dimensions")[rows.slots], 1) if self.vectors else None
         for width in (2,) if axes is None else np.unique(axes).tolist():
             part = rows if axes is None or (axes == width).all() else rows.take(axes == width)
             self._fold_alike(part, int(width), kind)
@@ -414,16 +422,17 @@ class Components:
         if isinstance(keep, bool) or not isinstance(keep, (int, float)) or not 0.0 <= keep < 1.0:
             raise InvalidValue("keep", keep, "a share from 0 (forget all) to below 1")
         slot = self.slot(component)
-        own = [slot, *(self.slot_of[key] for m in MEASURE_SCALES if (key := component + SEPARATOR + m) in self.slot_of)]
+        own = self._with_measures(slot)
+        bare = keep * counts.evidence(self.table, slot) < EVIDENCE_LEAST  # its measures then go with it
         for one in own:
-            left = float(keep) if keep * counts.evidence(self.table, one) >= EVIDENCE_LEAST else 0.0
+            left = 0.0 if bare or keep * counts.evidence(self.table, one) < EVIDENCE_LEAST else float(keep)
             KERNELS.forget_sums(self.table.records, one, left)
             self.table.changed[one] = True
             self.learners.forget(one, left)
             self.contentions.forget(one, left)
-            if left == 0.0:  # the next row may have another number of predictors
-                self.table.integers("dimensions")[one] = 0
-                self.forgotten = True
+        if bare:  # the next row may have another number of predictors
+            self.table.integers("dimensions")[own] = 0
+            self.forgotten = True
         self.totals["forgets"] += 1
         self.events.append(
             Event("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")
@@ -440,12 +449,17 @@ class Components:
         """
         slots = self.add_names(other.names)
         if len(slots):
+            dimensions = self.table.integers("dimensions")
+            bare = slots[dimensions[slots] == 0]
             self._merge_sums(slots, other.table)
+            for slot in bare[dimensions[bare] > 0].tolist():
+                self._fit_records(slot)
             kinds = [other.kind(i) for i in range(len(other.names))]
             self.contentions.merge(slots, other.contentions)
             axes = 1 + np.maximum(self.table.integers("dimensions")[slots], 1)
             self.learners.merge(slots, other.learners, kinds, axes)
             self.vectors = self.vectors or other.vectors
+            self.forgotten = self.forgotten or other.forgotten
         self.flows.merge(other.flows)
         # Records made here count here, whatever they were there.
         self.totals.update({k: n for k, n in other.totals.items() if not k.startswith(PROMOTIONS)})

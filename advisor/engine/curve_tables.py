@@ -24,6 +24,7 @@ from advisor.engine.shaped import Shaped
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models import prediction, process, sketch
+from advisor.models.cells import PITCHES
 from advisor.models.fold import KERNELS
 from advisor.models.learner_layout import CELLS, ZERO
 from advisor.models.prediction import SD_MAX, Model
@@ -38,6 +39,7 @@ ALL_COUNTS, PER_DOUBLING = (
 )  # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
 NODES = 6  # predictors of the load at which speedups are asked for
 LOG_LEAST = 1e-9  # of two times: closer ones are one
+WITHIN_MAX = 2.0  # variance of log time inside a cell: beyond, its mean is a guess about the tail
 LOG_LEAST_S, LOG_MOST_S = -20.7, 20.7  # ln of the legal times
 NORMAL = NormalDist()
 TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
@@ -68,10 +70,11 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """Predictors (n, d) and their shares (n,)."""
+    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
 
     predictors: Floats
     share: Floats
+    inside: Floats | None = None
 
 
 class CurveTables:
@@ -196,7 +199,7 @@ class CurveTables:
             where = np.where(centres <= ZERO, 0.0, np.exp(points[:d, :count]))
             places, inverse = np.unique(where.T, axis=0, return_inverse=True)
             share = np.bincount(inverse.reshape(-1), runs, len(places))
-            return _Load(places, share / float(share.sum()))
+            return _Load(places, share / float(share.sum()), _inside(found, d))
         x, share = sketch.points(self._components.table.gather(np.array([slot], np.int64)))
         x, inverse = np.unique(x[share > 0], return_inverse=True)
         return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)).astype(np.float64))
@@ -214,6 +217,13 @@ class CurveTables:
         name = self._components.names[slot]
         high = [self._asking.predict(name, x, cores, level, None, None, PEAK).high_s for cores in seen.tolist()]
         return float(np.max(high))
+
+
+def _inside(found: Solved, dimensions: int) -> Floats:
+    """Return the sd (d,) of the logs of predictors inside cells, spread evenly over their width; 0 where cells are points."""
+    coarseness = found.table.integers("coarseness")[found.place][:dimensions]
+    begun = found.table.empty_record().view(np.int64)[found.table.at["coarseness"]][:dimensions]
+    return np.where(coarseness > begun, 1.0 / PITCHES[coarseness] / 12.0**0.5, 0.0)
 
 
 def contention_of(components: Components, slot: int) -> float:
@@ -245,12 +255,21 @@ def _of_learner(
         )  # fmt: skip
         return np.exp(np.clip(out[:, 0], LOG_LEAST_S, LOG_MOST_S)), np.sqrt(out[:, 1])
 
-    single, _ = at(load.predictors, np.ones(len(load.share)), spread=False)
+    ones = np.ones(len(load.share))
+    single, _ = at(load.predictors, ones, spread=False)
+    if load.inside is not None:
+        # What lies about a centre, evenly in the logs, takes exp(v / 2) times as long on the mean, v = sum (slope sd)^2.
+        within = np.zeros(len(ones))
+        for axis in np.flatnonzero(load.inside).tolist():
+            aside = load.predictors.copy()
+            aside[:, axis] *= np.exp(load.inside[axis])
+            within += np.square(np.log(at(aside, ones, spread=False)[0] / single))
+        single = single * np.exp(0.5 * np.minimum(within, WITHIN_MAX))
     work = single * load.share
     nodes, weights = _nodes(single, work)
     m = len(counts)
     times, more = at(np.repeat(load.predictors[nodes], m, axis=0), np.tile(counts, len(nodes)), spread=reach > 0.0)
-    ratios = np.log(times.reshape(-1, m) / single[nodes, None])
+    ratios = np.log(times.reshape(-1, m) / times.reshape(-1, m)[:, :1])
     shares = work[:, None] * np.exp(weights @ ratios)
     upper = (shares * np.exp(np.minimum(reach * (weights @ more.reshape(-1, m)), SD_MAX))).sum(axis=0)
     elapsed = shares.sum(axis=0)

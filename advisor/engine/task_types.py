@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ from advisor.engine.snapshot import TablePages
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models.size_time import WORDS, SizeTime
 from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predicted, report_of, spread
-from advisor.profile.task_types import TYPES_MAX, TaskTypes
+
+if TYPE_CHECKING:
+    from advisor.profile.task_types import TaskTypes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,15 +40,24 @@ SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is told
 
 
 class TaskTypeModels:
-    """Records by name of the task type, at most `TYPES_MAX`: later types are left out."""
+    """Records by name of the task type, at most `limits.TASK_TYPES_MAX`: later types are left out."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}  # of each name, the number of its record and of its table
-        self._types = TaskTypes()
+        self._made: TaskTypes | None = None
         self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
         self._paged = Paged("tasktype", LAYOUT)
 
     # -- learning ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _types(self) -> TaskTypes:
+        """The records, made at the first instance: few advisors learn any, and profiles need not be loaded for the others."""
+        if self._made is None:
+            from advisor.profile.task_types import TaskTypes  # noqa: PLC0415
+
+            self._made = TaskTypes()
+        return self._made
 
     def fold(
         self, names: Sequence[str], index: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats
@@ -59,7 +70,7 @@ class TaskTypeModels:
         number_of = np.full(len(names), -1, np.int64)
         for place in map(int, present[np.argsort(first)]):
             number = self.numbers.get(names[place])
-            if number is None and len(self.numbers) < TYPES_MAX:
+            if number is None and len(self.numbers) < limits.TASK_TYPES_MAX:
                 number = self._new(names[place])
             if number is not None:
                 number_of[place] = number
@@ -77,7 +88,7 @@ class TaskTypeModels:
         beyond = 0
         for name, theirs in sorted(other.numbers.items()):
             added = other._types.models[theirs]
-            if name not in self.numbers and len(self.numbers) >= TYPES_MAX:
+            if name not in self.numbers and len(self.numbers) >= limits.TASK_TYPES_MAX:
                 beyond += int(added.number("rows"))
                 continue
             number = self.numbers.get(name)

@@ -5,7 +5,7 @@ e = log2(t / m) of a row within the predictors and cores that the model m was so
 
     rise = max(0, rise + min(z, CLIP) - SLACK)        fall = max(0, fall + min(-z, CLIP) - SLACK)
 
-One that reaches `ALARM` is a change, at that very row. All of it is integers. A residual of more than a factor of two brings
+One that reaches `ALARM` is a change, at that very row. All of it is integers. A residual of more than a factor of four brings
 a change nearer by less, one beyond a factor of ten by `ALARM` / 32 at most: a burst of wild measurements is no change.
 
 Centre and scale stand still between the solves of the weighting model and are estimated at each from the rows since the last,
@@ -43,6 +43,7 @@ SCALE_MIN = (
 INFLATION = 1.0  # of the scale, by 1 / sqrt(rows): about twice its standard error
 # A young model's own level is worth this many rows: E[t / m] = 1 at each solve, so that E[e] is about -(ln 2 / 2) scale**2.
 PRIOR_ROWS = 64.0
+CELL_PRIOR_ROWS = 8.0  # of a learner's cells: a cell of one run is at its level, not at its mean
 HALF_LN2 = 0.34657359027997264
 SPREAD_MAX = 1.0  # the scale up to which that expansion is used
 
@@ -62,7 +63,7 @@ RISE_BITS, FALL_BITS, CAUTION_BITS = 48, 32, 28  # of the levels' word; below th
 LEVEL_MASK, REST_MASK, CAUTION_MASK, SCORED_MASK = (1 << 16) - 1, (1 << 32) - 1, (1 << 4) - 1, (1 << 28) - 1
 
 # Wild measurements come in bursts: the further off, the more rows must agree. In log2 of a residual.
-QUICK_RESIDUAL, PATIENT_RESIDUAL = 1.0, 3.3
+QUICK_RESIDUAL, PATIENT_RESIDUAL = 2.0, 3.3
 PATIENT_STEP = ALARM // 32  # 32 rows beyond a factor of ten are a change, 20 are none
 
 ROWS, START, SOLVE_AT, FORGOTTEN, T_LOW, W_FLOOR, W_COEFFICIENTS = (
@@ -129,8 +130,8 @@ def quick(n):
     return n[CHANGES] > 0 and rows - at < max(rows >> 1, QUICK_ROWS)
 
 
-def settle(w, n, grown):
-    """Estimate the centre and scale of residuals, see `drift.settle`."""
+def settle(w, n, grown, prior_rows):
+    """Estimate the centre and scale of residuals since the last solve; the expected centre is worth `prior_rows`."""
     scored = n[LEVELS] & SCORED_MASK
     caution = n[LEVELS] >> CAUTION_BITS & CAUTION_MASK
     if scored >= ROWS_MIN:
@@ -141,7 +142,7 @@ def settle(w, n, grown):
         caution = max(caution - (0 if quick(n) else 1), 0)
         spread = unit * sqrt(max(square - mean * mean, 0.0) * (many / (many - 1.0)))
         spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(many)) * (1.0 + CAUTION_STEP * caution)
-        share = many / (many + PRIOR_ROWS)
+        share = many / (many + prior_rows)
         bounded = min(spread, SPREAD_MAX)
         w[CENTRE] = share * (w[CENTRE] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
         w[RATE] = UNIT / spread

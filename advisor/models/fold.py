@@ -21,7 +21,18 @@ from advisor import kernels
 from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
 from advisor.models.cells import SEEN, SEEN_RUNS, UNKNOWN, carry_level, expected, log_predictor, place_of_machine
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
-from advisor.models.drift import CHANGED, REACH, WITHIN, bound_of, carry, change, restart, test_row
+from advisor.models.drift import (
+    CELL_PRIOR_ROWS,
+    CHANGED,
+    PRIOR_ROWS,
+    REACH,
+    WITHIN,
+    bound_of,
+    carry,
+    change,
+    restart,
+    test_row,
+)
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS
 from advisor.models.learner import answer, learn
 from advisor.models.learner_layout import AXES_MAX, BENDS, CELLS, FAR, LANES, NEAR, LearnerTable
@@ -133,7 +144,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         if has:
             move_level(r, m, ratio)
     if n[ROWS] == n[SOLVE_AT]:
-        solve_weighting(w, n, noise)
+        solve_weighting(w, n, noise, CELL_PRIOR_ROWS if has else PRIOR_ROWS)
     return ratio
 
 
@@ -183,13 +194,6 @@ def carry_one(base, slot, learners, place, factor):
     if place != ABSENT:
         r = learners[place]
         move_level(r, r.view(np.int64), log2_of(factor))
-
-
-def solve_slots(base, slots, noise):
-    """Solve the weighting models of slots that are old enough, and set when they are solved next."""
-    for i in range(len(slots)):
-        w = base[slots[i]]
-        solve_weighting(w, w.view(np.int64), noise)
 
 
 def refresh_one(learners, place, axes, solution, scratch):
@@ -316,7 +320,6 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     batch = (base, whole, records, whole, 2, np.zeros((1, 1)), some, some, some, whole, 1e-12)
     yield "fold_rows", (*batch, solution, scratch, point, out, whole, some)
     yield "carry_one", (base, 0, records, 0, 1.0)
-    yield "solve_slots", (base, whole, 1e-12)
     yield "refresh_one", (records, 0, 2, solution, scratch)
     yield "settle_one", (records, 0, 2, solution, scratch)
     yield "predict_points", (records, 0, 2, np.zeros((1, 1)), some, -1, True, solution, scratch, point, rows)
@@ -335,7 +338,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
 KERNELS = kernels.Source(
     __name__,
     (
-        fold_one, fold_rows, carry_one, solve_slots, refresh_one, settle_one, answer_one, answer_points, predict_points,
+        fold_one, fold_rows, carry_one, refresh_one, settle_one, answer_one, answer_points, predict_points,
         cross_covariance, judge_rows, merge_sums, merge_cells_of, forget_sums, forget_cells,
     ),
     _examples,

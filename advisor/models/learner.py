@@ -157,7 +157,8 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
     doubt = r[DOUBT]
     if outside > 0.0:  # what cells and scores inside have shown is no promise
         doubt, reach = 1.0, max(reach, beyond)
-    time, spread = exp(mean), spread_of(r, out[1] * doubt, reach, beyond)
+    time = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)  # exp rounds
+    spread = spread_of(r, out[1] * doubt, reach, beyond)
     out[0] = time
     out[1] = min(max(down(time, spread, r[ABSOLUTE], reach), ELAPSED_MIN_S), time)
     out[2] = max(min(up(time, spread, r[ABSOLUTE], reach), ELAPSED_MAX_S), longest)

@@ -64,7 +64,7 @@ CARRY_MAX = 5.0  # of ln t, by one carry
 # Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes.
 RISE_IN_PREDICTOR = 3.0
 RISE_IN_CORES = 0.5  # above the counts seen; below them time falls as 1/p at most
-BEYOND = 0.7  # of ln t, above the longest and below the shortest cell
+BEYOND = 0.7  # of ln t, above the longest cell
 
 # Interval: half-widths, in standard deviations, tracked at these levels. A little wider than a normal's at first.
 LEVELS = np.array([0.5, 0.8, 0.9, 0.99])

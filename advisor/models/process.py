@@ -70,8 +70,9 @@ from advisor.models.learner_layout import (
     SERIAL_SHARES,
     SLOPE,
     SLOPE_SD,
-    WILD_CELLS, WILD_RUNS,
+    WILD_CELLS,
     WILD_ROUNDS,
+    WILD_RUNS,
     ZERO,
     ZERO_BELOW,
     key_bits,
@@ -399,8 +400,7 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
     for cell in range(count):
         before = r[WILD + cell]
         beyond = errors[1, cell] > WILD_BEYOND and (before > 0.0 or errors[1, cell] >= 0.5 * worst)
-        beyond = beyond and r[RUNS + cell] < WILD_RUNS
-        after = errors[0, cell] if beyond else 0.0
+        after = errors[0, cell] if beyond and r[RUNS + cell] < WILD_RUNS else 0.0
         changed = changed or (after > 0.0) != (before > 0.0)
         points[noise, cell] += after - before
         r[WILD + cell] = after
@@ -670,28 +670,32 @@ def stand_at(frame, points, z, axes, column):
 def predict(frame, points, root, alpha, share, scratch, z, machine, want_variance, out):
     """Fill `out` with the mean of ln t at z and its variance (0 where it is not wanted).
 
-    Inside what was seen the mean is kept within `BEYOND` of the cells'; outside it is at most that at the nearest seen point,
-    changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`. It is never raised.
+    Inside what was seen the mean is at most `BEYOND` above the longest cell's; outside at most that at the nearest point seen,
+    changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`. It is never raised: so it has no step where the seen ends.
     """
     axes = int(frame[AXES])
     rows, lanes = scratch[0], scratch[2][0]
-    allowed, outside = 0.0, False
     stand_at(frame, points, z, axes, CELLS)
-    for axis in range(axes):
-        step = points[axis, CELLS] - min(max(points[axis, CELLS], frame[LOWS + axis]), frame[HIGHS + axis])
-        outside = outside or step != 0.0
-        if axis < axes - 1:
-            allowed += max(RISE_IN_PREDICTOR * step, 0.0)
-        else:
-            allowed += max(RISE_IN_CORES * step, -step)
     mean = mean_at(frame, points, rows, machine)
     out[1] = variance_at(frame, points, root, alpha, share, rows, lanes, machine) if want_variance else 0.0
-    low, high = frame[LOWEST] - BEYOND, frame[HIGHEST] + BEYOND
-    if not outside:
-        out[0] = min(max(mean, low), high)
-        return
-    for axis in range(axes):
-        points[axis, CELLS] = min(max(points[axis, CELLS], frame[LOWS + axis]), frame[HIGHS + axis])
-    place_point(frame, points, CELLS, axes)
-    edge = mean_at(frame, points, rows, machine)
-    out[0] = min(mean, min(max(edge, low), high) + allowed)
+    high = frame[HIGHEST] + BEYOND
+    bound = mean
+    last = axes - 1
+    more = points[last, CELLS] - min(max(points[last, CELLS], frame[LOWS + last]), frame[HIGHS + last])
+    if more != 0.0:  # first at the nearest cores seen
+        points[last, CELLS] -= more
+        place_point(frame, points, CELLS, axes)
+        bound = mean_at(frame, points, rows, machine)
+    allowed, outside = 0.0, False
+    for axis in range(last):
+        step = points[axis, CELLS] - min(max(points[axis, CELLS], frame[LOWS + axis]), frame[HIGHS + axis])
+        points[axis, CELLS] -= step
+        outside = outside or step != 0.0
+        allowed += max(RISE_IN_PREDICTOR * step, 0.0)
+    if outside:  # then at the nearest predictors
+        place_point(frame, points, CELLS, axes)
+        edge = mean_at(frame, points, rows, machine)
+        bound = min(bound, min(edge, high) + allowed)
+    else:
+        bound = min(bound, high)
+    out[0] = bound if more == 0.0 else min(mean, bound + max(RISE_IN_CORES * more, -more))

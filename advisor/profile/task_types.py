@@ -17,7 +17,7 @@ from advisor.profile import layout as at
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-TYPES_MAX: Final = 256  # with models, of one run: 18 KB each; programs have some ten
+TYPES_MAX: Final = limits.TASK_TYPES_MAX
 PENDING_MAX: Final = 32_768  # ends gathered before they are learned, for what a call of numpy costs
 NS: Final = 1e-9
 LEARNED_ALL: Final = 1_024  # instances of a type that are handed on each; then one in two, in four … stands for as many

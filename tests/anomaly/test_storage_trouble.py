@@ -154,7 +154,7 @@ async def test_a_locked_state_refuses_the_second_service_with_words(tmp_path: Pa
         await (await live.peer()).call("status", {})
 
 
-@pytest.mark.parametrize("table", ["base", "support-2"])
+@pytest.mark.parametrize("table", ["base", "learner-2"])
 async def test_a_damaged_state_names_its_components_and_starts_without_them_when_told(
     tmp_path: Path, table: str
 ) -> None:

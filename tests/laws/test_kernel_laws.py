@@ -19,7 +19,9 @@ from task_program import Program, recursive
 from advisor import kernels
 from advisor.domain.task_events import TaskEvents
 from advisor.domain.task_graphs import task_graph
+from advisor.engine import Advisor
 from advisor.kernels.__main__ import import_all
+from advisor.models.fold import KERNELS
 from advisor.profile.profiler import Profiler
 from advisor.simulation import simulate
 from advisor.simulation.stealing import Costs, run_stealing
@@ -67,7 +69,62 @@ def stolen() -> Any:
     return [(run.work_s, run.delay_s, run.no_work_s, run.steals, run.elapsed_s) for run in runs]
 
 
+def rows_of(rng: np.random.Generator, n: int, predictors: int) -> dict[str, Any]:
+    """Return rows of one component that becomes four times slower, some of them wild, on machines, with counts."""
+    x, p = 10.0 ** rng.uniform(0.0, 4.0, (n, predictors)), rng.choice([0.5, 1.0, 4.0, 47.0], n)
+    x[rng.random(n) < 0.1, 0] = 0.0
+    t = (1e-3 + 1e-5 * x.sum(axis=1)) * (0.1 + 0.9 / p) * rng.lognormal(0.0, 0.1, n)
+    t *= np.where(np.arange(n) < 2 * n // 3, 1.0, 4.0) * np.where(rng.random(n) < 0.03, 1e4, 1.0)
+    machine = [None if i < 0 else f"m{i}" for i in rng.integers(-1, 9, n).tolist()]  # more than are told apart
+    return {
+        "components": ["c"], "index": np.zeros(n, np.int64), "predictor": x[:, 0] if predictors == 1 else x, "cores": p,
+        "elapsed_s": t, "count": rng.integers(1, 5, n), "machine": machine,
+    }  # fmt: skip
+
+
+def asked(advisor: Advisor, predictors: int) -> list[Any]:
+    """Return what an advisor answers of its component: points, curves, machines, suggestions, contention."""
+    x = np.array([0.0, 3.0, 200.0, 1e7])
+    at = x if predictors == 1 else np.stack([x] * predictors, axis=1)
+    answers = [
+        advisor.predict("c", predictor=where, cores=3.0, machine=machine, level=0.8)
+        for machine in (None, "m1", "never seen")
+        for where in (at, at[2])
+    ]
+    found: list[Any] = [(each.elapsed_s, each.low_s, each.high_s, each.extrapolates) for each in answers]
+    found.append(advisor.choose_cores("c", predictor=at[2], cores_max=64).cores)
+    found += [(s.predictor, s.cores) for s in advisor.suggest("c", predictor=at[2], cores=4, limit=2)]
+    return [*found, advisor.contention("c").kappa, advisor.to_bytes()]
+
+
+def taught() -> Any:
+    """Components of one and two predictors that learn by batches and rows, are asked, merged and forgotten."""
+    found: list[Any] = []
+    for predictors in (1, 2):
+        rng = np.random.default_rng(predictors)
+        one, other = Advisor(), Advisor()
+        one.observe_columns(**rows_of(rng, 120, predictors))
+        other.observe_columns(**rows_of(rng, 40, predictors))
+        for i in range(6):
+            one.observe("c", predictor=[2.0 + i, 3.0][:predictors], cores=2, elapsed_s=1e-2 * (1 + i))
+        if predictors == 1:  # contention is found, and what was learned before is carried
+            rows = rows_of(rng, 40, 1)
+            busy = rng.integers(0, 9, 40)
+            rows["elapsed_s"] *= 1.0 + 0.5 * busy
+            other.observe_columns(**rows, active_cores=rows["cores"] + busy)
+        found += [asked(one, predictors), asked(other, predictors)]
+        one.merge(other)
+        found.append(asked(one, predictors))
+        for keep in (0.3, 0.0):
+            one.forget("c", keep)
+            found.append(one.to_bytes())
+        one.observe_columns(**rows_of(rng, 10, predictors))
+        found.append(asked(one, predictors))
+    return found
+
+
 STREAMS: dict[str, Callable[[], Any]] = {
+    "advisor.models.fold": taught,
     "advisor.profile.kernels": profiled,
     "advisor.simulation.loops": analysed,
     "advisor.simulation.stealing": stolen,
@@ -81,6 +138,23 @@ def ours() -> dict[str, kernels.Source]:
 @pytest.mark.parametrize("module", STREAMS)
 def test_the_same_bytes_interpreted_and_compiled(module):
     both_ways(STREAMS[module], ours()[module])
+
+
+def test_the_stream_of_the_learner_calls_every_entry(monkeypatch: pytest.MonkeyPatch):
+    called: set[str] = set()
+
+    def counted(name: str, entry: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            called.add(name)
+            return entry(*given)
+
+        return call
+
+    for name, entry in KERNELS.entries.items():
+        monkeypatch.setattr(KERNELS, name, counted(name, entry))
+    states = [part for part in taught() if isinstance(part, list)]
+    assert called == set(KERNELS.plain)
+    assert states
 
 
 def test_every_source_has_a_stream():

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from advisor.engine.supports import ACCOUNTS
-from advisor.models.support import SupportTable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stored import Stored
@@ -25,16 +23,17 @@ from stored import Stored
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.engine.components import SEPARATOR
-from advisor.errors import NotEnoughData, UnknownComponent
+from advisor.engine.components import MEASURE_SCALES, SEPARATOR
+from advisor.errors import InvalidValue, NotEnoughData, UnknownComponent
 from advisor.models import counts, prediction
-from advisor.models.layout import FIELDS
+from advisor.models.layout import FIELDS, WORDS
+from advisor.models.learner_layout import LearnerTable
 
 NAMES = ["alpha", "beta", "gamma"]
 BASE_MODELS = ("two_step", "joint degree 0", "joint degree 3", "proportional", "free degree 3")
-MODELS = (None, *BASE_MODELS, "smooth", "linear amdahl")
-BUDGETS = (0, 2**24)  # the base tier alone, and with support points
-RECORD_BYTES = SupportTable(2).words_a_record * 8  # of support points, one predictor
+MODELS = (None, *BASE_MODELS, "learner", "linear amdahl")
+BUDGETS = (0, 2**24)  # the base tier alone, and with learners
+RECORD_BYTES = LearnerTable(2).words_a_record * 8  # of a learner, one predictor
 ROOMS = st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES, 2**24])  # for none, one, a few, all
 
 # -- rows -----------------------------------------------------------------------------------------------------------------
@@ -109,9 +108,9 @@ def learned_names(advisor: Advisor) -> list[str]:
     return [n for n in components.components if counts.evidence(components.table, components.slot(n)) > 0]
 
 
-def support_words(advisor: Advisor, component: str) -> np.ndarray:
-    """Return the words of a component's support points, without the number of its slot."""
-    found = advisor.components.supports.find(advisor.components.slot(component))
+def record_words(advisor: Advisor, component: str) -> np.ndarray:
+    """Return the words of a component's record, without the number of its slot."""
+    found = advisor.components.learners.find(advisor.components.slot(component))
     if found is None:
         return np.zeros(0, np.uint64)
     table, place = found
@@ -188,11 +187,10 @@ def through_bytes(advisor: Advisor) -> Advisor:
 def through_a_snapshot(advisor: Advisor) -> Advisor:
     engine = Engine()
     engine.advisor = advisor
-    advisor.flush()
     advisor.components.table.changed[: len(advisor.components)] = True
-    for table in advisor.components.supports.tables.values():
+    for table in advisor.components.learners.tables.values():
         table.changed[: table.size] = True
-    memory = advisor.components.supports.memory_bytes
+    memory = advisor.components.learners.memory_bytes
     return Engine.restore(engine.snapshot(), model_memory_bytes=memory).advisor
 
 
@@ -215,7 +213,7 @@ def test_a_component_of_failed_and_unfinished_rows_only_is_answered_by_a_prior(m
     advisor.observe("c", cores=2, elapsed_s=1.0, ok=False)
     advisor.observe("c", cores=2, elapsed_s=1e-6, running=True)
     assert_prior(advisor)
-    for ask in (*(_asks(advisor, model) for model in MODELS[1:]), lambda: advisor.models(["c"])):
+    for ask in (*(_asks(advisor, model) for model in (*BASE_MODELS, "linear amdahl")), lambda: advisor.models(["c"])):
         with pytest.raises(NotEnoughData, match="no learned run"):
             ask()
     advisor.observe("c", cores=2, elapsed_s=1.0)
@@ -231,7 +229,7 @@ def _asks(advisor: Advisor, model: str | None) -> Callable[[], Any]:
 
 def assert_prior(advisor: Advisor) -> None:
     """Component "c" has learned nothing: the answer says so, in every field, and is bounded."""
-    for model in (None, "mixture"):
+    for model in (None, "learner"):
         answer = advisor.predict("c", predictor=np.array([0.0, 1.0, 1e9])[:, None], cores=[0.5, 8.0], model=model)
         assert (answer.model, answer.observations) == ("prior", 0)
         assert "no run of this component was learned" in answer.notes[0]
@@ -342,10 +340,14 @@ def test_any_legal_rows_give_finite_positive_predictions(
     assert sum(solved.load) > 0
 
 
-def assert_possible(answer: Any, context: object) -> None:
+def assert_possible(answer: Any, context: object, unit: float = 1.0) -> None:
+    """`unit`: of what is measured, a second of elapsed time."""
     values = np.stack([answer.low_s, answer.elapsed_s, answer.high_s])
     assert np.isfinite(values).all(), (context, values)
     assert (values > 0).all(), (context, values)
+    if answer.model == "learner":
+        assert (values >= limits.ELAPSED_MIN_S * unit).all(), (context, values)
+        assert (values <= limits.ELAPSED_MAX_S * unit).all(), (context, values)
     assert (np.diff(values, axis=0) >= 0).all(), (context, values)
     assert np.isfinite(answer.extrapolates).all()
     assert (answer.extrapolates >= 0).all()
@@ -371,7 +373,8 @@ def test_any_legal_points_machines_and_measures_give_finite_positive_predictions
                 except NotEnoughData as missing:
                     assert measure in str(missing)  # noqa: PT017 - a measure may not have come
                     continue
-                assert_possible(answer, (name, measure, machine)) if answer.observations else None
+                if answer.observations:
+                    assert_possible(answer, (name, measure, machine), 1.0 / MEASURE_SCALES.get(measure, 1.0))
 
 
 @given(rich_batches(), st.sampled_from(MODELS), st.sampled_from(BUDGETS), st.sampled_from([None, "m1"]))
@@ -481,12 +484,7 @@ def test_components_do_not_touch_each_other(columns: Columns, others: Columns) -
         mixed.components.table.words.view(np.uint64)[:, mixed.components.slot("mine")],
         alone.components.table.words.view(np.uint64)[:, 0],
     )
-    # Of the support points only the scores: which rows are scored is a budget of all components together.
-    records = [one.components.supports.find(one.components.slot("mine")) for one in (alone, mixed)]
-    if None not in records:
-        (table, at), (other, there) = records  # type: ignore[misc]
-        for field in ("points", "seen", "coarseness", "key", "runs", "y", "yy", "low", "high", "z", "zz", "zy"):
-            np.testing.assert_array_equal(table.floats(field)[at], other.floats(field)[there], err_msg=field)
+    np.testing.assert_array_equal(record_words(mixed, "mine"), record_words(alone, "mine"))
 
 
 @given(rich_batches())
@@ -527,8 +525,8 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
     spoiled |= other
     totals = advisor.components.totals
     assert (totals["rows_accepted"], totals["rows_refused"]) == (receipt.accepted, receipt.refused.count)
-    # What never happened has no count; rows are always counted, and the books of the scores may be at 0.
-    assert {k for k, n in totals.items() if not n and not k.startswith(ACCOUNTS)} <= {"rows_accepted"}
+    # What never happened has no count; rows are always counted.
+    assert {k for k, n in totals.items() if not n} <= {"rows_accepted"}
     table = advisor.components.table
     failed = np.zeros(len(columns), bool) if columns.ok is None else ~columns.ok
     running = np.zeros(len(columns), bool) if columns.running is None else columns.running
@@ -554,7 +552,7 @@ def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Col
     advisor = Advisor(model_memory_bytes=memory)
 
     def feed(n: int) -> None:
-        # A few settings, so that support points are all there from the start and their solution has its final size.
+        # A few settings, so that cells are all there from the start and their solution has its final size.
         index, x, t = rng.integers(0, 3, n), rng.choice([1.0, 30.0, 1e3, 1e6], n), rng.random(n) + 0.1
         face(advisor, columns_of(ComponentNames(NAMES), index, x, rng.choice([1.0, 4.0], n), t))
         for name in NAMES:
@@ -582,9 +580,9 @@ def _digits(state: bytes) -> list[int]:
     return [len(str(n)) for n in Advisor.from_bytes(state).components.totals.values()]
 
 
-@pytest.mark.parametrize(("memory", "each_max"), [(0, 1280), (2**30, 1280 + 4250)])
+@pytest.mark.parametrize(("memory", "each_max"), [(0, 1280), (2**30, 4900)])
 def test_bytes_a_component_are_bounded(memory: int, each_max: int) -> None:
-    """The base tier alone at 100,000 components; with support points, of one predictor, at 10,000."""
+    """The base tier alone at 100,000 components; with learners, of one predictor, at 10,000."""
     n = 10_000 if memory else limits.COMPONENTS_MAX
     tracemalloc.start()
     try:
@@ -602,9 +600,13 @@ def test_bytes_a_component_are_bounded(memory: int, each_max: int) -> None:
     assert len(advisor.components) == n
     each = (after - before) / n
     assert each <= each_max, f"{each:.0f} bytes a component"
-    records = advisor.components.supports.used_bytes
+    records = advisor.components.learners.used_bytes
     assert records <= memory
     assert records == (n * RECORD_BYTES if memory else 0)
+
+
+def test_a_component_with_one_predictor_keeps_at_most_four_and_a_half_kilobytes() -> None:
+    assert (WORDS + LearnerTable(2).words_a_record) * 8 <= 4.5 * 1024
 
 
 def test_the_default_budget_holds_whatever_comes() -> None:
@@ -614,7 +616,7 @@ def test_the_default_budget_holds_whatever_comes() -> None:
         ones = np.ones(15)
         point = np.ones((15, axes - 1))
         advisor.observe_columns(components=names, index=np.arange(15), predictor=point, cores=ones, elapsed_s=ones)
-        assert advisor.components.supports.used_bytes <= 20 * RECORD_BYTES
+        assert advisor.components.learners.used_bytes <= 20 * RECORD_BYTES
     totals = advisor.components.totals
     assert totals["promotions"] + totals["promotions_refused"] == 45
     assert totals["promotions"] >= 10
@@ -681,11 +683,11 @@ def test_a_snapshot_holds_only_the_pages_that_changed() -> None:
     engine.observe(columns_of(ComponentNames(names), np.arange(200), None, np.ones(200), np.ones(200)))
     assert [(t.table, t.pages.tolist()) for t in engine.snapshot().tables] == [
         ("base", [0, 1, 2, 3]),
-        ("support-2", [0, 1, 2, 3]),
+        ("learner-2", [0, 1, 2, 3]),
     ]
     engine.observe(columns_of(ComponentNames(["c130", "c7"]), [0, 1, 0], None, [1, 1, 1], [1.0, 2.0, 3.0]))
     snapshot = engine.snapshot()
-    assert [t.table for t in snapshot.tables] == ["base", "support-2"]
+    assert [t.table for t in snapshot.tables] == ["base", "learner-2"]
     for table in snapshot.tables:  # records were given in the order of the components
         assert table.pages.tolist() == [0, 2]
         assert table.changed.tolist() == [1 << 7, 1 << 2]
@@ -715,8 +717,8 @@ def test_forgetting_keeps_exact_counts(columns: Columns, keep: float, memory: in
     assert {k: v for k, v in advisor.components.totals.items() if k != "forgets"} == totals
     if keep == 0.0:
         assert (counts.evidence(table)[: len(advisor.components)] == 0).all()
-        for support in advisor.components.supports.tables.values():
-            assert not support.count("points").any()
+        for table in advisor.components.learners.tables.values():
+            assert not table.count("cells").any()
 
 
 @given(batches(rows_max=100), st.sampled_from(BUDGETS))
@@ -727,16 +729,44 @@ def test_a_component_that_forgot_all_learns_as_a_new_one(columns: Columns, memor
     for name in list(renewed.components.names):
         renewed.forget(name, 0.0)
     for advisor in (new, renewed):
-        # The budget of scores is one of all rows that ever came: it is no part of what a component forgets.
-        if memory:
-            advisor.components.totals["scores.saved.2"] = 10**6
         advisor.fold(fresh(columns))
     for name in learned_names(new):
         here = new.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
         there = renewed.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
-        np.testing.assert_array_equal(here.elapsed_s, there.elapsed_s)
-        if not memory:
-            np.testing.assert_array_equal(here.high_s, there.high_s)
+        for field in ("elapsed_s", "low_s", "high_s"):
+            np.testing.assert_array_equal(getattr(here, field), getattr(there, field))
+        np.testing.assert_array_equal(record_words(new, name), record_words(renewed, name))
+
+
+@pytest.mark.parametrize("before", [1, 2, 4])
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("way", ["rows", "merge"])
+def test_a_component_that_forgot_all_may_have_another_number_of_predictors(before: int, after: int, way: str) -> None:
+    """And so may what is measured beside its times, whether rows bring it or another state."""
+    advisor, other = Advisor(), Advisor()
+
+    def run(learner: Advisor, predictors: int, elapsed_s: float) -> None:
+        point = [3.0] * predictors
+        learner.observe("c", predictor=point, elapsed_s=elapsed_s, measures={"energy_j": 7.0 * elapsed_s})
+
+    for _ in range(5):
+        run(advisor, before, 1.0)
+    advisor.forget("c")
+    for _ in range(5):
+        run(advisor if way == "rows" else other, after, 5.0)
+    advisor.merge(other)
+    run(advisor, after, 5.0)
+    at = np.full(after, 3.0) if after > 1 else 3.0
+    for restored in (advisor, Advisor.from_bytes(advisor.to_bytes())):
+        assert restored.predict("c", predictor=at).elapsed_s == pytest.approx(5.0, rel=0.01)
+        assert restored.predict("c", predictor=at, measure="energy_j").elapsed_s == pytest.approx(35.0, rel=0.01)
+        for slot in range(2):
+            record = restored.components.learners.find(slot)
+            assert record is not None
+            assert record[0].axes == 1 + after
+    if before != after > 1:
+        with pytest.raises(InvalidValue):
+            advisor.predict("c", predictor=np.full(before, 3.0))
 
 
 @pytest.mark.parametrize("memory", BUDGETS)
@@ -760,7 +790,7 @@ def test_a_change_is_followed_sooner_the_more_is_forgotten(model: str | None) ->
         rng = np.random.default_rng(2)
         advisor = Advisor()
         for level in (1.0, 5.0):
-            n = 300 if level == 1.0 else 40  # few enough for no test of change
+            n = 300 if level == 1.0 else 16  # few enough for no test of change
             x, p = rng.random(n) * 100, rng.choice([1.0, 2.0, 8.0], n)
             t = level * (1 + x) * (0.2 + 0.8 / p)
             advisor.observe_columns(components=["c"], index=np.zeros(n, int), predictor=x, cores=p, elapsed_s=t)
@@ -768,7 +798,7 @@ def test_a_change_is_followed_sooner_the_more_is_forgotten(model: str | None) ->
                 advisor.forget("c", keep)
         answer = advisor.predict("c", predictor=50.0, cores=2, model=model)
         errors.append(abs(answer.elapsed_s / (5.0 * 51 * 0.6) - 1))
-    # The mixture also has its points carried to a new level, as far as the test for change finds one.
+    # The learner also has its cells carried to a new level, as far as the test for change finds one.
     assert errors[2] < min(errors[:2]), errors
     assert model is None or errors[0] > errors[1], errors
     assert errors[2] < (1e-9 if model else 0.01)

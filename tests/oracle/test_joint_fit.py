@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import mpmath
 import numpy as np
 import pytest
 
 from advisor.engine import Advisor
+from advisor.kernels.source import mode_told
 from advisor.models import fold
 from advisor.models.amdahl import solve
 from advisor.models.candidates import FORMS
@@ -33,10 +34,12 @@ def times(x: Floats, p: Floats, degree: int, a: float, noise: float, rng: np.ran
 
 
 @pytest.fixture
-def frozen_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def frozen_weights(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Weigh a row by a known function of it: the oracle can then weigh the rows alike."""
-    monkeypatch.setattr(fold, "COMPILED", [])  # folds in numpy: what is replaced here is compiled there
+    fold.KERNELS.use("interpreted")  # what is replaced here is a constant where it is compiled
     monkeypatch.setattr(fold, "FIRST_SOLVE", 10**9)  # every row is of a young component: it weighs by its own time
+    yield
+    fold.KERNELS.use(mode_told())
 
 
 def known_weights(t: Floats) -> Floats:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from advisor.models.two_step import parallel_fraction
 
 from advisor.engine import Advisor
+from advisor.models.two_step_fit import parallel_fraction
 
 
 def paper_rows(seed: int, counts: list[float], n: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

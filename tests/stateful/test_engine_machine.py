@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from advisor.models.support import SupportTable
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -25,11 +24,12 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.journal import Entry, Limits
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
+from advisor.models.learner_layout import LearnerTable
 
 NAMES = [f"c{i}" for i in range(70)]  # two pages
 PRODUCERS = [("one", bytes(16)), ("one", bytes([1] * 16)), ("two", bytes(16))]
 COMPONENTS_MAX, PRODUCERS_MAX = 68, 2
-MEMORY = 5 * SupportTable(2).words_a_record * 8  # five components have support points
+MEMORY = 5 * LearnerTable(2).words_a_record * 8  # five components have a learner
 
 ROW = st.tuples(
     st.integers(0, len(NAMES) - 1) | st.sampled_from([0, 1, 66]),
@@ -207,7 +207,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(component=st.sampled_from(NAMES[:3]))
     def pin(self, component: str) -> None:
         if component in {name for name, _ in self.counted}:
-            with suppress(TooLarge):  # no room for its points
+            with suppress(TooLarge):  # no room for its record
                 self.engine.pin(component, "two_step")
 
     @rule(rows=ROWS)

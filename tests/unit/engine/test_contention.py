@@ -13,7 +13,6 @@ from stored import Stored
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
 from advisor.errors import UnknownComponent
-from advisor.models.fold import COMPILED, use_compiled
 
 SERIAL, MACHINE = 0.1, 16
 POINTS = [(x, p) for x in (10.0, 50.0, 90.0) for p in (1.0, 2.0, 4.0, 8.0)]
@@ -135,19 +134,12 @@ def test_counts_weigh_rows() -> None:
     assert found.kappa == pytest.approx(0.1, rel=0.1)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_batch_may_be_cut_anywhere(compiled: bool) -> None:
-    before = COMPILED[:]
-    if compiled and not use_compiled():
-        pytest.skip("the extra fast is not installed")
-    try:
-        columns = runs(400, 0.2, 5, names=3)
-        some = columns.active_cores.copy()
-        some[::7] = np.nan
-        columns = replace(columns, active_cores=some)
-        states = {learned(columns, batch).to_bytes() for batch in (9, 100, 100_000)}
-    finally:
-        COMPILED[:] = before
+def test_a_batch_may_be_cut_anywhere() -> None:
+    columns = runs(400, 0.2, 5, names=3)
+    some = columns.active_cores.copy()
+    some[::7] = np.nan
+    columns = replace(columns, active_cores=some)
+    states = {learned(columns, batch).to_bytes() for batch in (9, 100, 100_000)}
     assert len(states) == 1
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.models import basis
+from advisor.models import sums
 from advisor.models.criterion import criterion
 from advisor.models.elimination import Elimination
 from advisor.models.layout import AT, FIELDS, INTEGERS, WORDS, empty_record
-from advisor.models.table import GROWTH_SLOTS, STAGGER_SLOTS, Table
+from advisor.models.table import GROWTH_SLOTS, Table
 
 # -- layout and table -----------------------------------------------------------------------------------------------------
 
@@ -40,25 +40,24 @@ def test_a_table_grows_by_pages_and_keeps_what_it_held() -> None:
     for size in (2, 64, 65, 1000, 1001, 20_000, 20_001):
         table.grow(size)
         assert table.size == size
-        # Whole pages fit, and the rows of the matrix lie an odd number of cache lines apart.
-        assert table.words.shape[1] % GROWTH_SLOTS == STAGGER_SLOTS
+        assert len(table.records) % GROWTH_SLOTS == 0, "whole pages fit"
+        assert table.records.flags.c_contiguous, "a component's words lie side by side"
         np.testing.assert_array_equal(table.words[:, 0], kept)
         np.testing.assert_array_equal(table.words[:, size - 1].view(np.uint64), empty_record().view(np.uint64))
         waste.append(table.words.shape[1] / size)
     assert waste[-1] < 1.07
     table.grow(20_050, capacity_max=20_050)
-    assert table.words.shape[1] <= 20_050 + GROWTH_SLOTS + STAGGER_SLOTS
+    assert table.words.shape[1] <= 20_050 + GROWTH_SLOTS
 
 
-def test_gathered_slots_are_copies_and_scatter_puts_them_back() -> None:
+def test_gathered_slots_are_copies() -> None:
     table = Table(5)
+    table["square"][:5] = np.arange(5.0)
     part = table.gather(np.array([3, 1]))
+    assert part["square"].tolist() == [3.0, 1.0]
     part["square"][:] = [7.0, 8.0]
-    assert table["square"][:5].tolist() == [0.0] * 5
-    table.changed[:] = False
-    table.scatter(np.array([3, 1]), part)
-    assert table["square"][:5].tolist() == [0.0, 8.0, 0.0, 7.0, 0.0]
-    assert table.changed[:5].tolist() == [False, True, False, True, False]
+    assert table["square"][:5].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert (part.size, part.changed.tolist()) == (2, [False, False])
 
 
 # -- basis ----------------------------------------------------------------------------------------------------------------
@@ -73,41 +72,49 @@ def test_gathered_slots_are_copies_and_scatter_puts_them_back() -> None:
 def test_moved_sums_are_those_of_the_moved_basis(x: list[float], share: float, doublings: int) -> None:
     """Sums of u^m, moved down and scaled up, against exact rational sums in the new basis."""
     table = Table(1)
-    part = table.gather(np.array([0]))
+    w = table.records[0]
     for value in x:
-        basis.accommodate(part, np.array([value]))
-        part["x_low"][:] = np.minimum(part["x_low"], value)
-        part["x_high"][:] = np.maximum(part["x_high"], value)
-    origin, scale = Fraction(float(part["origin"][0])), Fraction(float(part["scale"][0]))
+        see(w, value)
+    origin, scale = Fraction(float(w[sums.ORIGIN])), Fraction(float(w[sums.SCALE]))
     assert all(0 <= (Fraction(v) - origin) / scale <= 1 for v in x)
     assert float(scale).hex().startswith("0x1.0000000000000p"), "a power of two"
-    sums = [sum(((Fraction(v) - origin) / scale) ** m for v in x) for m in range(7)]
-    part["gram"][:7, 0] = [float(s) for s in sums]
+    moments = [sum(((Fraction(v) - origin) / scale) ** m for v in x) for m in range(7)]
+    w[sums.GRAM : sums.GRAM + 7] = [float(s) for s in moments]
     new_origin, new_scale = float(origin) * share, float(scale) * 2.0**doublings
-    new_scale = max(new_scale, float(basis.power_above(np.array([max(x) - new_origin]))[0]))
-    basis.relocate(part, np.array([new_origin]), np.array([new_scale]))
+    while new_scale < max(x) - new_origin:
+        new_scale *= 2.0
+    sums.relocate(w, new_origin, new_scale)
     moved = [sum(((Fraction(v) - Fraction(new_origin)) / Fraction(new_scale)) ** m for v in x) for m in range(7)]
     for m in range(7):
         # The subtraction x - origin rounds once before; every term after it is positive.
-        assert part["gram"][m, 0] == pytest.approx(float(moved[m]), rel=1e-13, abs=1e-300)
+        assert w[sums.GRAM + m] == pytest.approx(float(moved[m]), rel=1e-13, abs=1e-300)
+
+
+def see(w: np.ndarray, value: float) -> None:
+    """Make room for a predictor as the fold does."""
+    sums.hold(w, value)
+    w[sums.X_LOW] = min(w[sums.X_LOW], value)
+    w[sums.X_HIGH] = max(w[sums.X_HIGH], value)
 
 
 def test_a_falling_stream_moves_the_basis_a_handful_of_times() -> None:
-    part = Table(1).gather(np.array([0]))
+    w = Table(1).records[0]
     moves = 0
     for value in np.linspace(1e6, 0.0, 5000):
-        before = float(part["origin"][0])
-        if value < before or value - before > float(part["scale"][0]):
-            basis.accommodate(part, np.array([value]))
-            moves += 1
-        part["x_high"][:] = np.maximum(part["x_high"], value)
-        part["x_low"][:] = np.minimum(part["x_low"], value)
+        before = w[[sums.ORIGIN, sums.SCALE]].tolist()
+        see(w, float(value))
+        moves += before != w[[sums.ORIGIN, sums.SCALE]].tolist()
     assert moves < 200
 
 
 @pytest.mark.parametrize("value", [2.0**-60, 1e-9, 0.75, 1.0, 1.0000000001, 3.0, 2.0**60])
-def test_the_power_above_is_the_smallest(value: float) -> None:
-    found = float(basis.power_above(np.array([value]))[0])
+def test_the_scale_is_the_smallest_power_that_reaches(value: float) -> None:
+    w = Table(1).records[0]
+    sums.relocate(w, 0.0, 2.0**-60)
+    see(w, 0.0)
+    see(w, value)
+    assert w[sums.ORIGIN] == 0.0
+    found = float(w[sums.SCALE])
     assert value <= found
     assert found / 2 < value or found == 2.0**-60
 

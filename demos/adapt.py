@@ -108,12 +108,10 @@ def told(found: Mapping[str, Sequence[Measured]]) -> None:
 
 def show(allocation: Allocation) -> None:
     """Print an allocation."""
-    if allocation.groups:
-        for cores, keys in allocation.groups:
-            print(f"    {cores} core{'s' * (cores > 1)}: {', '.join(keys)}")
-    else:
-        for key, cores in allocation.cores.items():
-            print(f"    {key}: {allocation.instances[key]} x {cores} cores")
+    for cores, keys in allocation.groups:
+        print(f"    {cores} core{'s' * (cores > 1)}: {', '.join(keys)}, in turn")
+    for key, cores in allocation.cores.items():
+        print(f"    {key}: {allocation.instances[key]} x {cores} cores")
     print(f"    expected {allocation.throughput_per_s:.1f} records/s; bottleneck {', '.join(allocation.bottleneck)}")
 
 

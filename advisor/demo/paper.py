@@ -42,7 +42,7 @@ class Planned(Learner, Protocol):
 
     def flush(self) -> object: ...
 
-    def allocate(self, network: str, *, cores: int, objective: str) -> Allocation: ...
+    def allocate(self, network: str, *, cores: int, objective: str, turns: str) -> Allocation: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _allocations(client: Planned, early: Shares | None) -> list[Shares]:
 
 
 def _advised(client: Planned, goal: str, label: str) -> Shares:
-    cores = client.allocate(NETWORK, cores=CORES, objective=goal).runs_on
+    cores = client.allocate(NETWORK, cores=CORES, objective=goal, turns="never").cores  # as the paper has it: own cores
     return _judged(label, [cores[component.name] for component in PIPELINE])
 
 

@@ -59,22 +59,20 @@ class Asking:
         NotEnoughData
             When a form is asked for and nothing is learned.
         """
-        record = self.learners.find(slot)
-        if form is None and record is not None:
-            number = int(record[0].count("pin")[record[1]])
-            form = PINS[number - 1] if number else None
+        asked = form is not None and form not in LEARNED  # a prior is no form
+        form = form if form is not None else self.pinned(slot)
         if form is None or form in LEARNED or form in shapes.SHAPES:
             solved = self.solved(slot)
             if solved is not None:
                 return solved if form is None or form in LEARNED else shaped.fitted(solved, form)
-            if form is not None and self._solved.learned(slot):
+            if form is not None and form != self.pinned(slot) and self._solved.learned(slot):
                 name = self._components.names[slot]
                 raise InvalidValue(
                     "model", form, f"a form of the exact sums: {name!r} has no learner", "raise model_memory"
                 )
             form = None
-        elif form is not None:
-            self._solved.require_rows([slot])  # a prior is no form
+        if asked:
+            self._solved.require_rows([slot])
         return self._solved.at(slot, form) if self._solved.learned(slot) else None
 
     def pinned(self, slot: int) -> str | None:

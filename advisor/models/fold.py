@@ -124,7 +124,10 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         if known:
             rate = w[RATE]
             wild = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
-            if wild:
+            # The sums bound a row that their own rough model finds wild as well, where it knows such rows.
+            if wild and not (
+                knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[CENTRE]) * rate) <= REACH
+            ):
                 learned = t * exp2_of(bound_of(w, residual) - residual)
             found = test_row(w, n, residual)
         reference = max(weighed, learned * (1.0 / TRUST))

@@ -44,6 +44,9 @@ MACHINE_VARIANCE = 0.25  # of a machine's factor: two thirds lie between 0.6 and
 # The noise of one run: variance s**2 f**2 + tau**2.
 RUN_SD = 0.1  # s before there are repeats ...
 RUN_SD_RUNS = 0.3  # ... which counts as so many runs
+LEFT_OUT_FREEDOM = (
+    0.5  # of a cell without repeats: its leave-one-out error bounds the noise, for it holds the model's, too
+)
 RUN_SD_LEAST = 1e-4
 RUN_SD_TOLD = 0.01  # of an interval: no run is promised to less than 1 %, times the width that scores have found
 FREEDOM = 4.0  # of the Student weight of a cell's own scatter: one two-valued cell cannot set the noise
@@ -102,6 +105,7 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("seen_runs", 1, "f", 0),  # runs that the seen rows stand for: more than rows where these have counts
         ("relative", 1, "f", 0),  # s**2 of the noise; 0: not chosen yet
         ("absolute", 1, "f", 0),  # tau**2 of the noise, seconds squared
+        ("left_out", 1, "f", -1),  # mean squared leave-one-out error of cells without repeats; negative: not known
         (
             "doubt",
             1,

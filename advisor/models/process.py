@@ -54,6 +54,7 @@ from advisor.models.learner_layout import (
     FAR_RADIUS,
     FREEDOM,
     LANES,
+    LEFT_OUT_FREEDOM,
     LEVEL_VARIANCE,
     MACHINE_VARIANCE,
     MACHINES_MAX,
@@ -81,7 +82,7 @@ from advisor.models.learner_layout import (
     WILD as WILD_BEYOND,
 )
 
-SHARE, DOUBT = AT["share"], AT["doubt"]
+SHARE, DOUBT, LEFT_OUT = AT["share"], AT["doubt"], AT["left_out"]
 SERIAL_FEW, SERIAL_MANY = SERIAL_SHARES
 
 # Places in a solution's frame.
@@ -229,11 +230,14 @@ def learn_noise(r, n):
         ab, bb, by = 0.0, 0.0, 0.0
         for cell in range(n[COUNT]):
             freedom = freedom_of(r, n, cell)
-            if freedom <= 0.5:
-                continue
             square = r[MEAN + cell] * r[MEAN + cell]
+            if freedom > LEFT_OUT_FREEDOM:
+                seen = r[SCATTER + cell] / freedom
+            elif r[LEFT_OUT] >= 0.0:
+                freedom, seen = LEFT_OUT_FREEDOM, min(r[LEFT_OUT], RUN_SD * RUN_SD) * square
+            else:
+                continue
             law = relative * square + absolute + 1e-300
-            seen = r[SCATTER + cell] / freedom
             weight = freedom * (FREEDOM + freedom) / (FREEDOM + freedom * (seen / law)) / law / law
             aa += weight * square * square
             ab += weight * square
@@ -381,6 +385,7 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
     invert(root, inverse, count)
     noise = further_at(axes) + NOISE
     worst, total, judged = 0.0, DOUBT_CELLS, DOUBT_CELLS
+    single, left_out = 0.0, 0.0
     for cell in range(count):
         precision = 0.0
         for i in range(cell, count):
@@ -394,7 +399,11 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
             # Of a leave-one-out variance this share is the model's own, the rest noise: errors beyond the noise judge it.
             share = max(1.0 - points[noise, cell] * precision, 0.0)
             total += share * (errors[1, cell] - 1.0 + share)
+            if r[RUNS + cell] < WILD_RUNS:
+                single += 1.0
+                left_out += errors[0, cell]
             judged += share * share
+    r[LEFT_OUT] = left_out / single if single > 0.0 else -1.0
     r[DOUBT] = min(max(total / judged, DOUBT_LEAST), 1.0)
     changed = False
     for cell in range(count):

@@ -28,6 +28,7 @@ async def test_pynvim_talks_to_the_service(tmp_path: Path) -> None:
     library = Advisor()
     for component, x, p, t in rows_of(90):
         library.observe(component, predictor=x, cores=p, elapsed_s=t)
+    library.observe("c0", predictor=1.0, cores=1.0, elapsed_s=0.01)  # the notification
     assert heard["predict"] == library.predict("c0", predictor=4.0, cores=2).as_dict()
     assert heard["choice"]["cores"] == 8
     assert sum(heard["plan"]["cores"].values()) <= 12

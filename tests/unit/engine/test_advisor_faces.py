@@ -337,7 +337,7 @@ def test_status_tells_counts_ranges_and_pages(advisor: Advisor) -> None:
         "pinned": None,
         "measures": [],
     }
-    assert (known["tier"], known["points"], known["predictors"], known["machines"]) == ("rich", 9, 1, 0)
+    assert (known["tier"], known["cells"], known["predictors"], known["machines"]) == ("rich", 9, 1, 0)
     assert [c["component"] for c in advisor.status(offset=1, limit=1)["components"]] == ["failing"]
     assert advisor.status(limit=0)["components"] == []
     json.dumps(answer)

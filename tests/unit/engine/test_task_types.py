@@ -15,9 +15,10 @@ from stored import Stored
 
 from advisor import Advisor
 from advisor.domain import limits
+from advisor.domain.limits import TASK_TYPES_MAX as TYPES_MAX
 from advisor.domain.task_events import EventWriter, Kind
 from advisor.engine.engine import Engine
-from advisor.engine.task_types import LAYOUT, TYPES_MAX, TaskTypeModels
+from advisor.engine.task_types import LAYOUT, TaskTypeModels
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged, StateTooNew, UnknownComponent
 from advisor.models.size_time import ABOVE, BELOW
 from advisor.models.type_verdict import MODELS, SIZED_MODELS

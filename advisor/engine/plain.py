@@ -60,7 +60,8 @@ class PlainRows:
     def _slot_of(self, component: Any) -> int:
         """Return the slot of a component that has one predictor; KeyError for all else."""
         slot = self.components.slot_of[component]
-        if SEPARATOR in component or self.components.dimensions(slot) != 1:
+        # One that was wholly forgotten has none: its next row may have several predictors.
+        if SEPARATOR in component or self.components.table.integers("dimensions")[slot] != 1:
             raise KeyError(component)
         self._slots[component] = slot
         return slot

@@ -147,7 +147,7 @@ def _load_supports(components: Components, data: bytes, start: int, tables: list
     """Put support tables back; return where they end."""
     for name, layout, width, size in tables:
         words = np.frombuffer(data, "<u8", width * size, start).reshape(size, width)
-        put_rows(components, name, layout, 0, words, np.full(size, True))
+        put_rows(components, name, layout, 0, words, np.full(int(size), True))
         start += 8 * width * size
     for table in components.records.values():
         owners = table.count("component")[: table.size]

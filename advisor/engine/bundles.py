@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, Record
+from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, P_KNOTS_MAX, Record
 from advisor.engine.asking import Asking
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.engine.shaped import Shaped
@@ -25,11 +25,11 @@ Ints = NDArray[np.int64]
 Evaluate = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]  # predictors, cores -> elapsed, low, high
 
 ERROR_GOAL = 0.0144  # of log2 of a time between knots: 1 %
-FINEST = 8  # steps an octave of the predictor where the model is asked; knots are half as many at most
+FINEST = 16  # steps an octave of the predictor where the model is asked; knots are half as many at most
 SPAN_STEPS = 512  # of the predictor where the model is asked: a wider range has coarser steps
 BEYOND_BELOW, BEYOND_ABOVE = 1, 1  # octaves tabulated outside the seen predictors: there curves bend most
-PER_DOUBLING = 8  # of cores where the model is asked, rounded to whole counts
-COLUMNS = (2, 4)  # knots a doubling of cores: first, and where that is too coarse
+PER_DOUBLING = 16  # of cores where the model is asked, rounded to whole counts
+COLUMNS = (2, 4, 8)  # knots a doubling of cores: first, and where that is too coarse
 ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
 CORES_DEFAULT = 256
 
@@ -116,7 +116,8 @@ def tabulated(
     x_at = low + np.arange(int((high - low) * per) + 1) / per
     ends = [round(edge) for edge in edges if 1 <= round(edge) <= cores_max]
     cores = np.union1d(core_counts(cores_max, PER_DOUBLING), ends).astype(np.int64)
-    levels = [np.searchsorted(cores, np.union1d(core_counts(cores_max, count), ends)) for count in COLUMNS]
+    counts = (np.union1d(core_counts(cores_max, per_doubling), ends) for per_doubling in COLUMNS)
+    levels = [np.searchsorted(cores, each) for each in counts if len(each) <= P_KNOTS_MAX]
     lattice = _Lattice(2.0**x_at, cores.astype(np.float64), np.full((3, len(x_at), len(cores)), np.nan), evaluate)
     x_step = per
     rows = np.arange(0, len(x_at), x_step)

@@ -170,7 +170,7 @@ def assert_close(found: Any, expected: Any, where: str, tolerance: float) -> Non
         for i, (one, other) in enumerate(zip(found, expected, strict=True)):
             assert_close(one, other, f"{where}[{i}]", tolerance)
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=tolerance, abs=1e-300), where
+        assert found == pytest.approx(expected, rel=tolerance, abs=1e-300, nan_ok=True), where
     else:
         assert found == expected, where
 

@@ -43,7 +43,7 @@ SCALE_MIN = (
 INFLATION = 1.0  # of the scale, by 1 / sqrt(rows): about twice its standard error
 # A young model's own level is worth this many rows: E[t / m] = 1 at each solve, so that E[e] is about -(ln 2 / 2) scale**2.
 PRIOR_ROWS = 64.0
-CELL_PRIOR_ROWS = 8.0  # of a learner's cells: a cell of one run is at its level, not at its mean
+CELL_PRIOR_ROWS = 4.0  # of a learner's cells: a cell of one run is at its level, not at its mean
 HALF_LN2 = 0.34657359027997264
 SPREAD_MAX = 1.0  # the scale up to which that expansion is used
 

@@ -219,18 +219,19 @@ async def test_while_pages_are_copied_what_would_change_them_waits_and_questions
     )
     async with running(tmp_path, state=tmp_path / "state") as live:
         senders, asking = [await live.peer() for _ in range(3)], await live.peer()
-        await asking.call("observe_rows", {"rows": [[f"c{i}", 1.0, 1, 0.5] for i in range(300)]})
+        await asking.call("observe_rows", {"rows": [[f"c{i}", 1.0, 1, 0.5] for i in range(2000)]})
         sent: list[tuple[Peer, int]] = []
         for number in range(1, 41):
             for place, sender in enumerate(senders):
-                batch = {"producer": f"p{place}", "sequence": number, "rows": rows_of(2 + place)}
+                spread = [[f"c{64 * i + number}", 1.0, 1, 0.5] for i in range(20 + place)]  # each on a page of its own
+                batch = {"producer": f"p{place}", "sequence": number, "rows": spread}
                 sent.append((sender, await sender.post("observe_rows", batch)))
             await senders[0].send(msgpack.packb([2, "observe", ["c1", 2.0, 1, 0.5]]))
             assert (await asking.call("predict", "c1", 4.0, 2))["elapsed_s"] > 0
         for sender, msgid in sent:
             assert (await sender.answer(msgid))["accepted"]
-        assert await total(asking) == 300 + 40 * (2 + 3 + 4) + 40
+        assert await total(asking) == 2000 + 40 * (20 + 21 + 22) + 40
     assert deferred
     restored = Engine.restore(loaded(tmp_path / "state"))
-    assert restored.totals["rows_accepted"] == 300 + 40 * (2 + 3 + 4) + 40
+    assert restored.totals["rows_accepted"] == 2000 + 40 * (20 + 21 + 22) + 40
     assert [restored.applied(f"p{place}", bytes(16)) for place in range(3)] == [40, 40, 40]

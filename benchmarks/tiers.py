@@ -1,11 +1,11 @@
-"""What the rich tier costs: folds and predictions with the default budget of support points, against the base tier alone.
+"""What learners cost: folds with them against the base tier alone, and a scheduler's loop against least squares by hand.
 
     python benchmarks/tiers.py [--fast] [--components 10000] [--rounds 40]
 
 Folds are 10,000 rows of random components, in process, as columns, and as the rows of a message, read and folded; both advisors
 are fed the same batches in turn, one form after the other; the ratio is of median processor times over the last `rounds`
-batches at each history. A prediction is asked after each new row (it is then solved again), and again without one, of a
-component with a history of as many rows.
+batches at each history. In the loop a question comes after each new row; by hand that is one step of recursive least squares
+of log t on nine features, with a prediction from it.
 """
 
 from __future__ import annotations
@@ -76,31 +76,54 @@ def folds(components: int, rounds: int) -> None:
             base, rich = (median(times[-rounds:]) / ROWS * 1e9 for times in both)
             print(
                 f"{form}, {components} components, {history} rows each: base tier {base:.0f} ns a row, "
-                f"with points ({held} MiB) {rich:.0f}: {base / rich:.0%} of the rate"
+                f"with learners ({held} MiB) {rich:.0f}: {base / rich:.0%} of the rate"
             )
 
 
-def predictions() -> None:
-    """Print microseconds of processor time of a prediction after a new row and of one without."""
+def by_hand() -> Callable[[float, float, float], float]:
+    """Return a step of recursive least squares of log t on nine features, which predicts a row and learns it."""
+    inverse, weights = np.eye(9) * 100, np.zeros(9)
+
+    def step(x: float, p: float, t: float) -> float:
+        nonlocal inverse, weights
+        a, b = np.log(x), np.log(p)
+        features = np.array([1, a, b, a * a, a * b, b * b, 1 / p, p / 64, a / p])
+        gain = inverse @ features
+        guess = features @ weights
+        gain /= 1 + features @ gain
+        weights = weights + gain * (np.log(t) - guess)
+        inverse = inverse - np.outer(gain, features @ inverse)
+        return float(np.exp(guess))
+
+    return step
+
+
+def loop() -> None:
+    """Print microseconds of processor time of a row and a question, beside those of a step by hand in the same run."""
     for history in (20, 100, 1000):
         rng = np.random.default_rng(history)
-        advisor = Advisor()
-        dirty: list[float] = []
-        clean: list[float] = []
+        advisor, step = Advisor(), by_hand()
+        spent: dict[str, list[float]] = {"by hand": [], "predict": [], "predict again": [], "choose_cores": []}
         for number in range(history + ASKED):
             x, p = float(rng.uniform(50, 1000)), float(rng.choice(CORES))
             elapsed = 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.05)
-            advisor.observe("square", predictor=x, cores=p, elapsed_s=elapsed)
+            observe = partial(advisor.observe, "square", predictor=x, cores=p, elapsed_s=elapsed)
+            predict = partial(advisor.predict, "square", predictor=x, cores=p)
+            choose = partial(advisor.choose_cores, "square", predictor=x, cores_max=16)
+            costs = {
+                "by hand": clocked(partial(step, x, p, elapsed), time.thread_time),
+                "observe": clocked(observe, time.thread_time),
+                "predict": clocked(predict, time.thread_time),
+                "predict again": clocked(predict, time.thread_time),
+                "choose_cores": clocked(choose, time.thread_time),
+            }
+            costs["predict"] += costs.pop("observe")
             if number >= history:
-                ask = partial(advisor.predict, "square", predictor=x, cores=p)
-                dirty.append(clocked(ask, time.process_time))
-                clocked(ask, time.process_time)
-                clean.append(clocked(ask, time.process_time))
-        points = advisor.status()["components"][0]["points"]
-        print(
-            f"predict, {history} rows ({points} points): after a new row p50 {median(dirty) * 1e6:.0f} us, "
-            f"clean {median(clean) * 1e6:.0f} us"
-        )
+                for what, cost in costs.items():
+                    spent[what].append(cost * 1e6)
+        base = median(spent.pop("by hand"))
+        told = ", ".join(f"{what} {median(each):.0f} us ({median(each) / base:.1f} x)" for what, each in spent.items())
+        print(f"{history} rows: by hand {base:.1f} us; observe and {told}")
 
 
 def main() -> None:
@@ -114,7 +137,7 @@ def main() -> None:
     if options.fast:
         print("compiled kernels" if kernels.load_filled() else "kernels interpreted")
     folds(options.components, options.rounds)
-    predictions()
+    loop()
 
 
 if __name__ == "__main__":

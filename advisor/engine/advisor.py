@@ -61,7 +61,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
     components_max : int
         Components learned; rows of further ones are refused and counted. About 1230 bytes each.
     model_memory_bytes : int
-        Budget for the support points of components, about 4 KB each; those that come later are answered by the base tier's
+        Budget for the learners of components, about 4.5 KB each; those that come later are answered by the base tier's
         form alone.
 
     Examples
@@ -224,7 +224,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         ------
         UnknownComponent, InvalidValue
         TooLarge
-            When the component has no support points and the budget allows none: the pin has nowhere to stand.
+            When the component has no learner and the budget allows none: the pin has nowhere to stand.
         """
         self._asking.pin(component, model)
         self._drop(self.components.slot(component))

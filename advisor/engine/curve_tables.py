@@ -189,7 +189,7 @@ class CurveTables:
         return table
 
     def _load(self, slot: int, found: Solved | Model) -> _Load:
-        """Return the observed load: of the sketch, or where predictors have several values, of the support points."""
+        """Return the observed load: of the sketch, or where predictors have several values, of the cells."""
         if isinstance(found, Solved) and self._asking.dimensions(slot) > 1:
             frame, points, _, _ = found.solution
             d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])

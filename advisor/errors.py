@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from reprlib import Repr
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 WIRE_KEYS = ("code", "message", "field", "value", "bound", "retry", "hint")
 _BOUNDED = Repr()  # of lists and maps: their first items only, to a depth of 2
@@ -86,6 +86,11 @@ class AdvisorError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def detached(self) -> Self:
+        """Return the error as a value to keep: its traceback would hold all that its callers hold, and they it."""
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error's shape on the wire, `{code, message, field, value, bound, retry, hint}`."""

@@ -284,9 +284,13 @@ class AsyncClient(AsyncQuestions):
             self._session.abandon(call)
         if not arrived:
             raise self._why_silent(f"{method} was not answered in time")
-        if arrived[0].error is not None:
-            raise arrived[0].error
-        return read(arrived[0].result)
+        _, error, result = arrived.pop()
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame: neither may hold it
+        return read(result)
 
     def _why_silent(self, what: str) -> AdvisorError:
         failure = self._session.failure

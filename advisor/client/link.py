@@ -181,18 +181,27 @@ class Link:
                 owed_before = self._session.expecting
                 continue
             owed_before = False
-            for outcome in self._session.receive(data):
-                match outcome:
-                    case Answered():
-                        self._tell(outcome)
-                    case Told():
-                        self._told(outcome)
-                    case Pause():
-                        pauses += 1
-                        group.start_soon(self._resume_after, backoff_s(pauses))
-                    case GiveUp(error):
-                        return error
+            before = pauses
+            over, pauses = self._take(data, pauses)
+            if over is not None:
+                return over
+            for pause in range(before, pauses):
+                group.start_soon(self._resume_after, backoff_s(pause + 1))
             self._stir()
+
+    def _take(self, data: bytes, pauses: int) -> tuple[AdvisorError | None, int]:
+        """Pass on what the bytes say; return why the connection is over, and how many pauses were asked for."""
+        for outcome in self._session.receive(data):
+            match outcome:
+                case Answered():
+                    self._tell(outcome)
+                case Told():
+                    self._told(outcome)
+                case Pause():
+                    pauses += 1
+                case GiveUp(error):
+                    return error, pauses
+        return None, pauses
 
     async def _resume_after(self, seconds: float) -> None:
         await anyio.sleep(seconds)

@@ -201,7 +201,7 @@ class Session:
         try:
             replies = self._connection.receive(data)
         except (MalformedMessage, TooLarge) as error:
-            return [GiveUp(error)]
+            return [GiveUp(error.detached())]
         outcomes: list[Outcome] = []
         for reply in replies:
             outcomes += [Told(*reply)] if isinstance(reply, Notice) else self._take(reply)

@@ -267,6 +267,8 @@ class SyncClient(SyncQuestions):
         except BaseException:
             future.cancel()
             raise
+        finally:
+            del future  # it holds its error, whose traceback holds this frame
 
     def _work(self) -> None:
         try:

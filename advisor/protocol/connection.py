@@ -90,7 +90,7 @@ class ServerConnection:
                 request = _request(message)
             except (MalformedMessage, TooLarge) as error:
                 self._dead = True
-                events.append(Violation(encode_error(_msgid_of(message), error), error))
+                events.append(Violation(encode_error(_msgid_of(message), error), error.detached()))
                 return events
             if request.msgid is None and request.method == "observe":
                 if events and isinstance(events[-1], Singles):
@@ -124,7 +124,10 @@ class ClientConnection:
         messages, fault, _ = self._framing.take(data)
         replies = [_reply(message) for message in messages]
         if fault is not None:
-            raise fault
+            try:
+                raise fault
+            finally:
+                del fault  # an error that a frame of its own traceback holds stays until the collector comes
         return replies
 
 

@@ -249,7 +249,7 @@ def _refuse_extension(code: int, data: bytes) -> Any:
 def _fault(error: Exception) -> AdvisorError:
     """Return what a decoder's exception says, in this protocol's words."""
     if isinstance(error, AdvisorError):
-        return error
+        return error.detached()
     if isinstance(error, UnicodeDecodeError):
         return MalformedMessage("text that is not UTF-8", field="message", hint="send bytes as bin")
     if isinstance(error, msgpack.exceptions.StackError):

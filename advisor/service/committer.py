@@ -301,7 +301,7 @@ class Committer:
             event(logging.ERROR, "storage failed: acknowledgements stop, queries go on", reason=failure)
         else:
             self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
-        self.failure = failure
+        self.failure = failure.detached()
 
     def _recover(self) -> None:
         if self.failure is not None:

@@ -14,7 +14,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
 from advisor.engine.pieces import Batch
-from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable
+from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, from_dict
 from advisor.protocol import messages as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_response
@@ -218,7 +218,7 @@ class Doors:
             else:
                 result = self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
         except AdvisorError as error:
-            result = error
+            result = error.detached()
         except Exception as error:
             result = self._defect(verb, connection, error)
         self.subscriptions.stir()
@@ -316,7 +316,7 @@ class Doors:
 
     def _refuse_while_storage_fails(self) -> None:
         if self.committer.failure is not None:
-            raise self.committer.failure
+            raise from_dict(self.committer.failure.as_dict())  # its own: each raising lengthens a traceback
         if self.stopping:
             raise Unavailable("the service is stopping", hint="connect again, and send it again")
 

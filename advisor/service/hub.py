@@ -321,7 +321,7 @@ class Hub(Doors):
         try:
             result = await work(*args)
         except AdvisorError as error:
-            result = error
+            result = error.detached()
         except Exception as error:
             result = self._defect(verb, connection, error)
         finally:

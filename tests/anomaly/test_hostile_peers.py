@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import os
 import resource
 from pathlib import Path
 
 import msgpack
 import pytest
-from live import PATIENCE_S, Live, Peer, refused, rows_of, running
+from live import PATIENCE_S, Live, Peer, refused, resident_bytes, rows_of, running
 
 from advisor.domain import limits
 
 pack = msgpack.packb
-
-
-def resident_bytes() -> int:
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:  # what the allocator only holds back for later is nobody's
-        trim(0)
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def taught(live: Live) -> Peer:

@@ -148,12 +148,14 @@ class UnknownComponent(CallerError):
 
     code = "unknown_component"
 
-    def __init__(self, component: str) -> None:
+    def __init__(self, component: str, near: Sequence[str] = ()) -> None:
+        meant = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
         super().__init__(
             f"component {shorten(component)!r} was never observed",
             field="component",
             value=component,
-            hint="observe it first, or check the spelling with status",
+            bound=", ".join(near) or None,
+            hint=meant or "observe it first, or check the spelling with status",
         )
 
 

@@ -25,6 +25,7 @@ from advisor.errors import InvalidValue
 @click.option("--model", help="Answer with this model, e.g. two_step; by default the one that the evidence supports.")
 @click.option("--active-cores", type=float, help="Workers that run tasks meanwhile, for a model of task types.")
 @click.option("--measure", type=click.Choice(list(MEASURES)), help="Predict this instead of the elapsed time.")
+@options.prior
 @options.machine
 @options.level
 @options.learned
@@ -41,7 +42,7 @@ def predict_command(
     """Predict the elapsed time of COMPONENT for every predictor on every core count, or another measure of its runs."""
     x = [value for value in predictor for _ in cores]
     p = cores * len(predictor)
-    chosen: dict[str, Any] = {key: source[key] for key in ("model", "machine")}
+    chosen: dict[str, Any] = {key: source[key] for key in ("model", "machine", "prior")}
     if measure:
         chosen["measure"] = measure
     if active_cores is not None:
@@ -55,9 +56,11 @@ def predict_command(
 @click.argument("component")
 @click.option("--predictor", type=options.Points(), default="1", show_default=True, help="The input's predictor.")
 @click.option("--cores-max", type=int, required=True, help="Cores there are to choose from.")
-@click.option("--tolerance", default=0.0, show_default=True, help="Take the fewest cores this close to the fastest.")
+@click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest.")
+@click.option("--risk", default=0.0, show_default=True, help="0 to 1: compare so far towards the interval's upper end.")
 @click.option("--free-now", type=int, help="Cores that are free now; with --wait, whether to take them.")
 @click.option("--wait", "wait_s", type=float, help="Seconds until all --cores-max are free.")
+@options.prior
 @options.machine
 @options.level
 @options.learned
@@ -65,12 +68,14 @@ def predict_command(
 def choose_cores_command(
     component: str, predictor: list[Any], cores_max: int, tolerance: float, level: float, **source: Any
 ) -> None:
-    """Choose the cores for one invocation of COMPONENT: the fastest, or the fewest within --tolerance of it.
+    """Choose the cores for one invocation of COMPONENT: the fewest within --tolerance of the fastest.
 
     With --free-now and --wait, also whether to take the cores that are free, or to wait for all.
     """
     point = _one(predictor)
-    further = {key: source[key] for key in ("machine", "free_now", "wait_s") if source[key] is not None}
+    further = {
+        key: source[key] for key in ("risk", "machine", "free_now", "wait_s", "prior") if source[key] is not None
+    }
     with asked(source) as advisor:
         choice = advisor.choose_cores(
             component, predictor=point, cores_max=cores_max, tolerance=tolerance, level=level, **further

@@ -127,6 +127,9 @@ def service(function: Function) -> Function:
     return function
 
 
+prior = click.option("--prior", is_flag=True, help="Guess, from the others, what was never observed.")
+
+
 def learned(function: Function) -> Function:
     """Add the options that say whom to ask: a service, a state file at rest, or a table learned on the spot."""
     for option in (

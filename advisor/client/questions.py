@@ -41,32 +41,36 @@ class AsyncQuestions(ABC):
         self, component: str, predictor: Any = None, cores: Any = 1, *,
         level: float | None = None, model: str | None = None, dimensions: int | None = None,
         machine: str | None = None, measure: str | None = None, active_cores: float | None = None,
-        timeout_s: float | None = None,
+        prior: bool | None = None, timeout_s: float | None = None,
     ) -> Prediction:  # fmt: skip
         """Return the elapsed time to expect, or the `measure`, on `machine`; `predictor` and `cores` may be arrays.
 
         Predictors of d values are the rows of an array (n, d), or flat with `dimensions` d: one point goes with each of
         the `cores`. `active_cores` is for the models of task types: how many workers run tasks meanwhile.
+        With `prior` a component that was never observed is answered by a guess from the others.
         """
         params = requests.predict_params(
             predictor, dimensions, component=component, cores=cores, level=level, model=model, machine=machine,
-            measure=measure, active_cores=active_cores,
+            measure=measure, active_cores=active_cores, prior=prior,
         )  # fmt: skip
         return await self._ask("predict", params, requests.read_prediction, timeout_s)
 
     async def choose_cores(
         self, component: str, predictor: Any = None, *,
-        cores_max: int, tolerance: float | None = None, level: float | None = None, machine: str | None = None,
-        free_now: int | None = None, wait_s: float | None = None, timeout_s: float | None = None,
+        cores_max: int, tolerance: float | None = None, level: float | None = None, risk: float | None = None,
+        machine: str | None = None, free_now: int | None = None, wait_s: float | None = None, prior: bool = True,
+        timeout_s: float | None = None,
     ) -> CoreChoice:  # fmt: skip
-        """Return the cores for one invocation: the fastest, or the fewest within `tolerance` of it.
+        """Return the cores for one invocation: the fewest within `tolerance` (0.05) of the fastest.
 
         `predictor` is a number, or the values of one that has several; `level` is that of the interval. With `free_now` and
         `wait_s` it also says whether to take the cores free now, or to wait so long for `cores_max`.
+        `risk`, 0 to 1, is how far towards the interval's upper end counts are compared. A component that was never observed is
+        answered by a guess from the others, `nearest` naming those most like it, unless `prior` is False.
         """
         params = requests.given(
-            component=component, predictor=predictor, cores_max=cores_max, tolerance=tolerance, level=level,
-            machine=machine, free_now=free_now, wait_s=wait_s,
+            component=component, predictor=predictor, cores_max=cores_max, tolerance=tolerance, level=level, risk=risk,
+            machine=machine, free_now=free_now, wait_s=wait_s, prior=prior,
         )  # fmt: skip
         return await self._ask("choose_cores", params, requests.read_core_choice, timeout_s)
 

@@ -113,7 +113,12 @@ def read_prediction(result: Any) -> Prediction:
     """Return the answer to `predict`."""
     answer = _known(Prediction, result)
     answer["notes"] = tuple(answer.get("notes", ()))
-    return Prediction(**answer)
+    return Prediction(**_near(answer))
+
+
+def _near(answer: dict[str, Any]) -> dict[str, Any]:
+    near: Any = answer.get("nearest")
+    return answer if near is None else answer | {"nearest": tuple(near)}
 
 
 def read_run_prediction(result: Any) -> RunPrediction:
@@ -129,7 +134,7 @@ def read_core_choice(result: Any) -> CoreChoice:
     answer = _known(CoreChoice, result)
     if answer.get("take_or_wait") is not None:
         answer["take_or_wait"] = _part(TakeOrWait, answer["take_or_wait"])
-    return CoreChoice(**answer)
+    return CoreChoice(**_near(answer))
 
 
 def read_suggestions(result: Any) -> list[Suggestion]:

@@ -23,6 +23,8 @@ class Prediction:
         Runs learned for the component.
     extrapolates : float or float64 array
         Distance outside the seen ranges of predictor and cores in log2, 0.0 inside.
+    nearest : tuple of str or None
+        Of a component that was never observed: the known names that are most like its own.
     """
 
     elapsed_s: Any
@@ -32,11 +34,13 @@ class Prediction:
     notes: tuple[str, ...]
     observations: int
     extrapolates: Any
+    nearest: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; arrays become lists."""
         plain = {key: _plain(getattr(self, key)) for key in ("elapsed_s", "low_s", "high_s", "extrapolates")}
-        return plain | {"model": self.model, "notes": list(self.notes), "observations": self.observations}
+        plain |= {"model": self.model, "notes": list(self.notes), "observations": self.observations}
+        return plain if self.nearest is None else plain | {"nearest": list(self.nearest)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,23 @@ class TakeOrWait:
 
 @dataclass(frozen=True, slots=True)
 class CoreChoice:
-    """How many cores to give one invocation, and what to expect of it; `take_or_wait` where that was asked."""
+    """How many cores to give one invocation, and what to expect of it; `take_or_wait` where that was asked.
+
+    Attributes
+    ----------
+    fastest_cores, fastest_s : int and float
+        The fastest count, as predicted.
+    extrapolates : float
+        Distance of what was chosen outside of what was seen, in log2; 0.0 inside.
+    why : str
+        The choice in words.
+    exploring : bool
+        The cores are proposed for what the run teaches, not for being the best known.
+    at_risk_s : float
+        Seconds that the run may then lose: what the row that reports it charges.
+    nearest : tuple of str or None
+        Of a component that was never observed: the known names that are most like its own.
+    """
 
     cores: int
     elapsed_s: float
@@ -80,12 +100,19 @@ class CoreChoice:
     fastest_s: float
     extrapolates: float
     why: str
+    exploring: bool = False
+    at_risk_s: float = 0.0
     take_or_wait: TakeOrWait | None = None
+    nearest: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""
-        plain = {key: _plain(getattr(self, key)) for key in self.__slots__ if key != "take_or_wait"}
-        return plain if self.take_or_wait is None else plain | {"take_or_wait": self.take_or_wait.as_dict()}
+        plain: dict[str, Any] = {
+            key: _plain(getattr(self, key)) for key in self.__slots__ if key not in ("take_or_wait", "nearest")
+        }
+        if self.take_or_wait is not None:
+            plain["take_or_wait"] = self.take_or_wait.as_dict()
+        return plain if self.nearest is None else plain | {"nearest": list(self.nearest)}
 
 
 @dataclass(frozen=True, slots=True)

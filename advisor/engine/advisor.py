@@ -287,6 +287,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         machine: str | None = None,
         measure: str = TIME,
         active_cores: float | None = None,
+        prior: bool = False,
     ) -> Prediction:
         """Predict the elapsed time of one run, or what else is measured of it; scalars, or arrays that broadcast together.
 
@@ -308,6 +309,8 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             ``elapsed_s``, or ``peak_bytes`` or ``energy_j``, which are then what the answer's `_s` fields hold.
         active_cores : float, optional
             Workers that run tasks meanwhile, its own among them: for the models of task types.
+        prior : bool
+            A component that was never observed is answered by a guess from the others, `nearest` naming those most like it.
 
         Raises
         ------
@@ -320,7 +323,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             return self._predict_instances(component, predictor, cores, level, model, machine, measure, active_cores)
         if machine is not None:
             machine = checked_name("machine", machine)
-        return self._asking.predict(component, predictor, cores, level, model, machine, measure)
+        return self._asking.predict(component, predictor, cores, level, model, machine, measure, prior)
 
     def simulate(
         self,
@@ -389,6 +392,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         machine: str | None = None,
         free_now: int | None = None,
         wait_s: float | None = None,
+        prior: bool = False,
     ) -> CoreChoice:
         """Choose the whole cores for one invocation: the fastest, or the fewest within `tolerance` of the fastest.
 
@@ -402,6 +406,8 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         free_now, wait_s : int and float, optional
             So many cores are free now, all `cores_max` in so many seconds: the choice is what ends earlier, and
             ``take_or_wait`` says why.
+        prior : bool
+            As for `predict`.
 
         Raises
         ------
@@ -415,20 +421,15 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         level = checked_level(level)
         if machine is not None:
             machine = checked_name("machine", machine)
-        later = self._asking.choose_cores(
-            component, predictor, cores_max, float(tolerance), level, machine, float(risk)
-        )
+        asked = float(tolerance), level, machine, float(risk), prior
+        later = self._asking.choose_cores(component, predictor, cores_max, *asked)
         if free_now is None and wait_s is None:
             return later
         if isinstance(free_now, bool) or not isinstance(free_now, int) or not 0 <= free_now <= cores_max:
             raise InvalidValue("free_now", free_now, f"a whole number from 0 to cores_max, {cores_max}")
         if wait_s is None or not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
-        now = None
-        if free_now:
-            now = self._asking.choose_cores(
-                component, predictor, free_now, float(tolerance), level, machine, float(risk)
-            )
+        now = self._asking.choose_cores(component, predictor, free_now, *asked) if free_now else None
         return take_or_wait(now, later, float(wait_s), level)
 
     def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,7 @@ class Asking:
         form: str | None,
         machine: str | None,
         measure: str,
+        prior: bool = False,
     ) -> Prediction:
         """Return the prediction for one point, or elementwise for arrays that broadcast together.
 
@@ -119,6 +121,8 @@ class Asking:
         ------
         UnknownComponent, NotEnoughData, InvalidValue, TooLarge
         """
+        if prior and self._components.known(component) is None:
+            return self._unseen(component, predictor, cores, level, measure)
         slot = self._components.slot(component, measure)
         dimensions = self.dimensions(slot) if self._components.vectors else 1
         p = checked("cores", cores, "invalid_cores")
@@ -130,7 +134,8 @@ class Asking:
             check_together(x, p)
         found = self.answering(slot, form)
         if found is None:
-            answer = prior_of(self._components, slot, x if dimensions == 1 else x[..., 0], p, level)
+            kind = self._components.kind(slot)
+            answer = prior_of(self._components, slot, kind, x if dimensions == 1 else x[..., 0], p, level)
         elif isinstance(found, Model):
             x = x if dimensions == 1 else np.minimum(x.prod(axis=-1), limits.PREDICTOR_MAX)
             answer = prediction.predict(found, float(x) if np.ndim(x) == 0 else x, p, level)
@@ -138,6 +143,16 @@ class Asking:
             answer = self._by_learner(slot, found, x, p, level, machine, dimensions)
         else:
             answer = shaped.predict(found, x, p, level, self.runs(slot))
+        return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
+
+    def _unseen(self, component: str, predictor: Any, cores: Any, level: float, measure: str) -> Prediction:
+        """Return what is said of a component that was never observed; points of several values count as they stand."""
+        x, p = checked("predictor", predictor, "invalid_predictor"), checked("cores", cores, "invalid_cores")
+        check_together(x, p)
+        answer = prior_of(self._components, None, "" if measure == TIME else measure, x, p, level)
+        near = self._components.nearest(component)
+        like = f"; known names like it: {', '.join(map(repr, near))}" if near else ""
+        answer = replace(answer, notes=(f"{component!r} was never observed{like}", *answer.notes), nearest=near)
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
 
     def _by_learner(
@@ -205,7 +220,7 @@ class Asking:
 
     def choose_cores(
         self, component: str, predictor: Any, cores_max: int, tolerance: float, level: float, machine: str | None,
-        risk: float,
+        risk: float, prior: bool,
     ) -> CoreChoice:  # fmt: skip
         """Return the fewest cores within `tolerance` of the fastest.
 
@@ -213,12 +228,14 @@ class Asking:
         ------
         UnknownComponent, InvalidValue
         """
-        slot = self._components.slot(component)
-        dimensions = self.dimensions(slot)
+        counts = counts_to(cores_max)
         x = checked("predictor", predictor, "invalid_predictor")
+        if prior and self._components.known(component) is None:
+            answer = self._unseen(component, 1.0, counts, level, TIME)
+            return choose(counts, answer, tolerance, risk)
+        dimensions = self.dimensions(self._components.slot(component))
         if np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
-        counts = counts_to(cores_max)
         points = np.broadcast_to(x, (len(counts), np.size(x))) if np.ndim(x) else x
         answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
         return choose(counts, answer, tolerance, risk)
@@ -235,7 +252,4 @@ def _vectors(predictor: Any, dimensions: int) -> Floats:
 
 
 def _rescaled(answer: Prediction, scale: float) -> Prediction:
-    return Prediction(
-        answer.elapsed_s * scale, answer.low_s * scale, answer.high_s * scale,
-        answer.model, answer.notes, answer.observations, answer.extrapolates,
-    )  # fmt: skip
+    return replace(answer, elapsed_s=answer.elapsed_s * scale, low_s=answer.low_s * scale, high_s=answer.high_s * scale)

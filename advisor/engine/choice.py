@@ -58,9 +58,11 @@ def choose(counts: NDArray[np.int64], answer: Prediction, tolerance: float, risk
     if risk > 0.0:
         why += f"; compared at the risk {risk:g}, on the way to the upper end of each interval"
     outside = float(np.broadcast_to(answer.extrapolates, counts.shape)[fewest])
-    if outside > 0.0:
+    if answer.observations == 0:
+        why += f"; {'; '.join(answer.notes)}"
+    elif outside > 0.0:
         why += f"; beyond what was seen by a factor of {2.0**outside:.2g}"
     return CoreChoice(
         cores, float(elapsed[fewest]), float(answer.low_s[fewest]), float(high[fewest]), answer.model, best,
-        float(elapsed[fastest]), outside, why,
+        float(elapsed[fastest]), outside, why, nearest=answer.nearest,
     )  # fmt: skip

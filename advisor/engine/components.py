@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,8 @@ MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**
 TIME = "elapsed_s"
 LOOKED_UP = 64  # rows of a list of names not seen before: known names are looked up, which is quicker than to sort them
 EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
+NAMES_SCANNED, NAMES_COMPARED = 10_000, 200  # for one that is not known: some milliseconds
+NAMES_TOLD = 3
 EVENTS_KEPT = (
     256  # latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
 )
@@ -108,6 +112,19 @@ class Components:
         """Return how many values a component's predictors have: those of its first accepted row."""
         return max(int(self.table.integers("dimensions")[slot]), 1)
 
+    def known(self, component: str) -> int | None:
+        """Return the slot of a component, None where it was never observed; raises InvalidValue for what is no name."""
+        found = self.slot_of.get(component) if isinstance(component, str) else None
+        return found if found is not None else self.slot_of.get(checked_name("component", component))
+
+    def nearest(self, component: str) -> tuple[str, ...]:
+        """Return the known names most like one that is not known, the most alike first. Cost: a few milliseconds at most."""
+        likely = [name for name in islice(self.slot_of, NAMES_SCANNED) if SEPARATOR not in name]
+        if len(likely) > NAMES_COMPARED:  # those that begin and end alike, then those that do either
+            begin, end = component[:3], component[-3:]
+            likely.sort(key=lambda name: (name[:3] != begin) + (name[-3:] != end))
+        return tuple(get_close_matches(component, likely[:NAMES_COMPARED], NAMES_TOLD))
+
     def slot(self, component: str, measure: str = TIME) -> int:
         """Return the slot of a known component, or of a measure of it.
 
@@ -117,11 +134,9 @@ class Components:
         """
         if measure != TIME and measure not in MEASURE_SCALES:
             raise InvalidValue("measure", measure, f"one of {TIME}, {', '.join(MEASURE_SCALES)}")
-        found = self.slot_of.get(component) if isinstance(component, str) else None
+        found = self.known(component)
         if found is None:
-            found = self.slot_of.get(checked_name("component", component))
-        if found is None:
-            raise UnknownComponent(component)
+            raise UnknownComponent(component, self.nearest(component))
         if measure != TIME:
             found = self.slot_of.get(self.names[found] + SEPARATOR + measure)
             if found is None:

@@ -20,14 +20,22 @@ FREEDOM = 4.0
 FAR = 50.0  # exp of it is beyond every elapsed time
 
 
-def prior_of(components: Components, slot: int, x: Any, p: Any, level: float) -> Prediction:
-    """Return the prior prediction at points x, p. Optimistic: the others' shortest runs. Cost O(OTHERS_MAX)."""
-    logs = _levels(components, slot)
+def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any, level: float) -> Prediction:
+    """Return the prior prediction at points x, p. Optimistic: the others' shortest runs. Cost O(OTHERS_MAX).
+
+    Parameters
+    ----------
+    slot : int or None
+        None for a component that was never observed.
+    kind : str
+        What is asked for: see `Components.kind`.
+    """
+    logs = _levels(components, kind)
     middle = float(np.median(logs)) if len(logs) else np.log(LEVEL_ALONE_S)
     sd = hypot(SD_LEAST, float(np.std(logs))) if len(logs) > 1 else SD_ALONE
     reach = quantile(level, FREEDOM) * sd
     shape = np.broadcast_shapes(np.shape(x), np.shape(p))
-    running = float(components.table["running_high"][slot])
+    running = 0.0 if slot is None else float(components.table["running_high"][slot])
     known_low = log(running) if running > 0.0 else -inf  # a run that has not ended took at least that long
     value, low, high, outside = (
         np.full(shape, v) if shape else v
@@ -48,9 +56,8 @@ def prior_of(components: Components, slot: int, x: Any, p: Any, level: float) ->
     return Prediction(value, low, high, "prior", tuple(notes), 0, outside)
 
 
-def _levels(components: Components, slot: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the log of the shortest time of other components of the same kind."""
-    kind = components.kind(slot)
+def _levels(components: Components, kind: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the log of the shortest time of other components of a kind."""
     low = components.table["t_low"][: len(components)]
     # Nothing learned, or all of it forgotten, which leaves the least time at its start, infinite.
     others = [

@@ -75,7 +75,7 @@ class Bundle:
         _check("cores", cores, limits.CORES_MIN, limits.CORES_MAX)
         return CurvePoint(*bundled.predict(self._words, at, float(predictor), float(cores)))
 
-    def choose_cores(self, component: str, predictor: float = 1.0, *, cores_max: int, tolerance: float = 0.0) -> int:
+    def choose_cores(self, component: str, predictor: float = 1.0, *, cores_max: int, tolerance: float = 0.05) -> int:
         """Return the fewest whole cores whose time is within `tolerance` of the fastest, of 1 to `cores_max`.
 
         Raises

@@ -126,6 +126,7 @@ class Predict:
     machine: str | None = None
     measure: str = TIME
     active_cores: float | None = None
+    prior: bool = False
 
     @property
     def asked(self) -> float | list[float] | list[list[float]]:
@@ -151,11 +152,13 @@ class ChooseCores:
     component: str
     cores_max: int
     predictor: float | list[float] | None = None
-    tolerance: float = 0.0
+    tolerance: float = 0.05
     level: float = 0.9
+    risk: float = 0.0
     machine: str | None = None
     free_now: int | None = None
     wait_s: float | None = None
+    prior: bool = False
 
 
 @dataclass(frozen=True, slots=True)

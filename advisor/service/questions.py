@@ -44,7 +44,7 @@ async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, An
     Rows may come meanwhile: each point sees all that were folded before the question, the later ones perhaps more.
     """
     x, p = (np.asarray(values, np.float64) for values in (_predictors(advisor, params), params.cores))
-    one = x.ndim == (0 if (_dimensions(advisor, params.component, params.measure) or 1) == 1 else 1)
+    one = x.ndim == (0 if (_dimensions(advisor, params.component, params.measure, params.prior) or 1) == 1 else 1)
     points = len(p) if one else len(x)
     if p.ndim and len(p) != points:
         raise InvalidValue("cores", len(p), f"a number, or a list of {points}, as predictor has")
@@ -67,21 +67,15 @@ def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str,
         machine=params.machine,
         measure=params.measure,
         active_cores=params.active_cores,
+        prior=params.prior,
     ).as_dict()
 
 
 def choose_cores(advisor: Advisor, params: m.ChooseCores) -> dict[str, Any]:
     """Answer `choose_cores`; raises as `Advisor.choose_cores`."""
-    return advisor.choose_cores(
-        params.component,
-        predictor=_one_point(advisor, params.component, params.predictor),
-        cores_max=params.cores_max,
-        tolerance=params.tolerance,
-        level=params.level,
-        machine=params.machine,
-        free_now=params.free_now,
-        wait_s=params.wait_s,
-    ).as_dict()
+    asked = {each.name: getattr(params, each.name) for each in fields(params)}
+    asked["predictor"] = _one_point(advisor, params.component, params.predictor, params.prior)
+    return advisor.choose_cores(asked.pop("component"), **asked).as_dict()
 
 
 def predict_run(advisor: Advisor, params: m.PredictRun) -> dict[str, Any]:
@@ -163,7 +157,8 @@ def _predictors(advisor: Advisor, params: m.Predict) -> Any:
 
     A flat list without `dimensions` is read as points of as many values as the component has.
     """
-    known, given, d = _dimensions(advisor, params.component, params.measure), params.asked, params.dimensions
+    known = _dimensions(advisor, params.component, params.measure, params.prior)
+    given, d = params.asked, params.dimensions
     if d > 1 and known is None:  # the base tier knows a predictor of several values by their product
         return np.minimum(np.asarray(given, np.float64).prod(axis=-1), limits.PREDICTOR_MAX)
     if d not in (1, known):
@@ -177,11 +172,11 @@ def _predictors(advisor: Advisor, params: m.Predict) -> Any:
     return given
 
 
-def _one_point(advisor: Advisor, component: str, given: float | list[float] | None) -> Any:
+def _one_point(advisor: Advisor, component: str, given: float | list[float] | None, prior: bool = False) -> Any:
     """Return the one predictor asked for: a number, or the d values of a component with several."""
     if not isinstance(given, list):
         return 1.0 if given is None else given
-    known = _dimensions(advisor, component, TIME)
+    known = _dimensions(advisor, component, TIME, prior)
     if known is None:
         return min(float(prod(given)), limits.PREDICTOR_MAX)
     if len(given) != known:
@@ -189,8 +184,10 @@ def _one_point(advisor: Advisor, component: str, given: float | list[float] | No
     return given[0] if known == 1 else given
 
 
-def _dimensions(advisor: Advisor, component: str, measure: str) -> int | None:
-    """Return how many predictors a component has; None where nobody knows, for it has no support points."""
+def _dimensions(advisor: Advisor, component: str, measure: str, prior: bool) -> int | None:
+    """Return how many predictors a component has; None where nobody knows, for it has no learner, or is not known."""
     components = advisor.components
+    if prior and components.known(component) is None:
+        return None
     found = components.learners.find(components.slot(component, measure))
     return None if found is None else found[0].axes - 1

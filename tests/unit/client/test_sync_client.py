@@ -170,7 +170,7 @@ def test_every_verb_has_its_answer(service) -> None:
     assert service.asked[1:] == [
         Suggest("m", [8, 4], cores_max=4),
         Suggest("m", candidates=[[1, 2], [[3, 4], 5]], limit=7),
-        ChooseCores("m", 4, [8.0, 4.0], level=0.5, machine="n"),
+        ChooseCores("m", 4, [8.0, 4.0], level=0.5, machine="n", prior=True),
     ]
     with pytest.raises(UnknownComponent), SyncClient(service.address) as client:
         client.predict("unknown")

@@ -167,6 +167,13 @@ async def test_forget_is_a_numbered_event(tmp_path: Path) -> None:
         assert (await peer.call("forget", gone))["replayed"] is True
         assert (await peer.call("predict", "c0", 1, 1))["model"] == "prior"
         await refused("unknown_component", peer.call("forget", {"component": "nobody"}))
+        guess = await peer.call("predict", {"component": "c00", "predictor": [1, 2], "dimensions": 2, "prior": True})
+        assert (guess["model"], guess["nearest"]) == ("prior", ["c0"])
+        guess = await peer.call(
+            "choose_cores", {"component": "c00", "predictor": [1, 2], "cores_max": 4, "prior": True}
+        )
+        assert (guess["model"], guess["nearest"], guess["exploring"]) == ("prior", ["c0"], False)
+        await refused("unknown_component", peer.call("choose_cores", {"component": "c00", "cores_max": 4}))
 
 
 async def test_the_newer_connection_of_a_producer_wins(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+import ssl
+from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+from typing import Any, cast
 
 import anyio
 import uvicorn
@@ -17,12 +20,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
+from advisor.service import listeners
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 
-CONCURRENT_MAX = 32  # requests at a time; more are turned away with 503
+CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; who waits longest gives way to a newcomer
 KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps its connection
+HEADERS_S = 10.0  # for a request, from the connection, or from its first byte, to the end of its headers
+UNREAD_S = 30.0  # a peer may leave an answer unread for so long
 CLOSE_S = 2  # for requests that run when the service stops
 
 
@@ -80,49 +88,99 @@ def application(hub: Hub) -> ASGIApp:
     return HostCheck(app, hub.config.http_hosts)
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn without signal handlers: signals are the service's own."""
+class HttpConnection(H11Protocol):
+    """An HTTP connection that may idle between requests, but may not stall within one.
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
+    Only peers that wait for us keep their place in a crowd: were all to wait, the newcomer would be the one to go.
+
+    `waiting_since` tells since when it waits for its peer: for a request, or for the reading of an answer. While we
+    work on an answer, and while an event stream is read, it is None.
+    """
+
+    waiting_since: float | None = None
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a peer in; at the limit whoever has kept us waiting longest gives way."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self.waiting_since = self.loop.time()
+        self._expect_within(HEADERS_S)
+        others = [each for each in cast("set[HttpConnection]", self.connections) if not each.transport.is_closing()]
+        if len(others) > CONNECTIONS_MAX:
+            waiting = [(each.waiting_since, id(each), each) for each in others if each.waiting_since is not None]
+            min(waiting)[2].transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of the peer."""
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what was read: a request must be whole in time."""
+        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        super().data_received(data)
+        self._time_request()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; its first byte sets the clock."""
+        self.waiting_since = self.loop.time()
+        super().on_response_complete()
+        if self.conn.trailing_data[0]:
+            self._time_request()
+
+    def pause_writing(self) -> None:
+        """The peer does not read."""
+        super().pause_writing()
+        self._expect_within(UNREAD_S)
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        super().resume_writing()
+        self._expect_nothing()
+        if not self.cycle or self.cycle.response_complete:
+            self.waiting_since = self.loop.time()
+
+    def _time_request(self) -> None:
+        """A request is under way, or as a whole here."""
+        if self.flow.write_paused:
+            return  # its reading is timed
+        if self.transport.is_closing() or (self.cycle and not self.cycle.response_complete):
+            self._expect_nothing()
+        elif self._deadline is None:
+            self._expect_within(HEADERS_S)
+
+    def _expect_within(self, seconds: float) -> None:
+        """End the connection unless its peer does its part in time."""
+        self._expect_nothing()
+        self.waiting_since = self.loop.time()
+        self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+    def _expect_nothing(self) -> None:
+        self.waiting_since = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 class HttpFace:
-    """The HTTP server, run inside the service's own task group."""
+    """The HTTP server, on the service's own event loop."""
 
-    def __init__(self, hub: Hub, sockets: list[socket.socket]) -> None:
-        self._sockets = sockets
-        self._ended = anyio.Event()
-        options: dict[str, Any] = {
-            "lifespan": "off",
-            "log_config": None,
-            "log_level": "warning",
-            "access_log": False,
-            "server_header": False,
-        }
-        self._server = _Server(
-            uvicorn.Config(
-                application(hub),
-                http="h11",
-                ws="none",
-                loop="none",
-                limit_concurrency=CONCURRENT_MAX,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=CLOSE_S,
-                **options,
-            )
+    def __init__(self, hub: Hub) -> None:
+        options: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
+        self._config = uvicorn.Config(
+            application(hub), lifespan="off", ws="none", timeout_keep_alive=KEEP_ALIVE_S, **options
         )
+        self._state = ServerState()
 
-    async def run(self) -> None:
-        """Serve until `stop`."""
-        try:
-            await self._server.serve(sockets=self._sockets)
-        finally:
-            self._ended.set()
+    async def listen(self, sockets: list[socket.socket], tls: ssl.SSLContext | None) -> list[asyncio.Server]:
+        """Accept on sockets."""
+        return await listeners.listen(sockets, lambda: HttpConnection(self._config, self._state, {}), tls)
 
     async def stop(self) -> None:
-        """Stop accepting, answer what runs, for CLOSE_S at most."""
-        self._server.should_exit = True
+        """Answer what runs, for CLOSE_S at most, and close; whoever listens has stopped accepting."""
+        for connection in list(self._state.connections):
+            connection.shutdown()
         with anyio.move_on_after(CLOSE_S):
-            await self._ended.wait()
+            await asyncio.gather(*self._state.tasks, return_exceptions=True)
+        for connection in list(self._state.connections):
+            cast("HttpConnection", connection).transport.abort()

@@ -6,16 +6,22 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import socket
 import ssl
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from advisor.errors import InvalidValue, StorageFailed, Unavailable
 from advisor.service.config import Address, Config
 
 BACKLOG = 512  # connections that the system holds for us while we are busy
+ACCEPTED_AT_ONCE = 64  # of them, in a turn of the loop: each takes a descriptor before anybody can turn it away
+HANDSHAKES_MAX = 128  # TLS handshakes under way on a listener: who began first gives way to a newcomer
+# For the state, logs, pipes of worker processes, HTTP connections, and what listeners accept at once or shake hands with.
+DESCRIPTORS_RESERVED = 384
 SOCKET_UMASK = 0o177  # the socket is made with mode 0600: never, not for a moment, open to others
 TLS_HANDSHAKE_S = 10.0
 
@@ -120,26 +126,98 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     return context
 
 
+class Handshake(asyncio.Protocol):
+    """A TLS handshake, with a bound on how many there are: until it ends nobody else knows of the connection.
+
+    What the peer sends in the same breath is held for whoever the connection is for.
+    """
+
+    def __init__(
+        self, tls: ssl.SSLContext, protocol: Callable[[], asyncio.BaseProtocol], under_way: dict[Handshake, None]
+    ) -> None:
+        self._tls = tls
+        self._protocol = protocol
+        self._under_way = under_way
+        self._early: list[bytes] = []
+        self._ended = False
+        self._task: asyncio.Task[None] | None = None  # held here: the loop does not
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        if len(self._under_way) >= HANDSHAKES_MAX:
+            next(iter(self._under_way)).give_way()
+        self._under_way[self] = None
+        self._task = asyncio.get_running_loop().create_task(self._shake(cast("asyncio.Transport", transport)))
+
+    def data_received(self, data: bytes) -> None:
+        """Hold it."""
+        self._early.append(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take note that the peer is gone."""
+        self._ended = True
+
+    def give_way(self) -> None:
+        """End it, for there are too many."""
+        self._under_way.pop(self, None)
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _shake(self, transport: asyncio.Transport) -> None:
+        try:
+            encrypted = await asyncio.get_running_loop().start_tls(
+                transport, self, self._tls, server_side=True, ssl_handshake_timeout=TLS_HANDSHAKE_S
+            )
+        except (OSError, asyncio.CancelledError):
+            transport.abort()
+            return
+        finally:
+            self._under_way.pop(self, None)
+        if encrypted is None or self._ended:
+            return
+        protocol = cast("asyncio.Protocol | asyncio.BufferedProtocol", self._protocol())
+        protocol.connection_made(encrypted)
+        encrypted.set_protocol(protocol)
+        early = memoryview(b"".join(self._early))
+        while early:
+            if isinstance(protocol, asyncio.BufferedProtocol):
+                room = cast("memoryview", protocol.get_buffer(len(early)))[: len(early)]
+                room[:] = early[: len(room)]
+                protocol.buffer_updated(len(room))
+                early = early[len(room) :]
+            else:
+                protocol.data_received(bytes(early))
+                early = early[len(early) :]
+
+
 async def listen(
     sockets: list[socket.socket], protocol: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None
 ) -> list[asyncio.Server]:
     """Accept on sockets; each connection is a `protocol`."""
     loop = asyncio.get_running_loop()
+    under_way: dict[Handshake, None] = {}
+    made = protocol if tls is None else lambda: Handshake(tls, protocol, under_way)
     servers: list[asyncio.Server] = []
     for each in sockets:
-        if each.family == socket.AF_UNIX:
-            servers.append(await loop.create_unix_server(protocol, sock=each, backlog=BACKLOG))
-        else:
-            servers.append(
-                await loop.create_server(
-                    protocol,
-                    sock=each,
-                    backlog=BACKLOG,
-                    ssl=tls,
-                    ssl_handshake_timeout=TLS_HANDSHAKE_S if tls else None,
-                )
-            )
+        create = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
+        servers.append(await create(made, sock=each, backlog=ACCEPTED_AT_ONCE))
+        each.listen(BACKLOG)
     return servers
+
+
+def raise_descriptors(connections: int) -> None:
+    """Lift the process's soft limit of descriptors to what so many connections need, as far as the hard one allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + DESCRIPTORS_RESERVED
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def descriptors_for(connections: int) -> int:
+    """Return for how many of so many connections there are descriptors, beside those that others need."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return connections if soft == resource.RLIM_INFINITY else max(1, min(connections, soft - DESCRIPTORS_RESERVED))
 
 
 def remove_socket(path: Path, inode: int) -> None:

@@ -7,7 +7,7 @@ import gc
 import logging
 import signal
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,10 @@ async def serve(
         When it cannot be opened, or an address cannot be listened on.
     """
     stop = stop or anyio.Event()
+    room = listeners.descriptors_for(config.connections_max)
+    if room < config.connections_max:
+        event(logging.WARNING, "fewer connections, for want of descriptors", connections_max=room, hint="ulimit -n")
+        config = replace(config, connections_max=room)
     if config.compiled:  # half a second before anybody is served, rather than beside those who are
         await to_thread.run_sync(kernels.load_filled)
     store = await to_thread.run_sync(_open, config) if config.state is not None else None
@@ -83,6 +87,7 @@ def run(config: Config) -> None:
     to_stderr(config.log_level)
     if not config.compiled:
         kernels.stay_interpreted()
+    listeners.raise_descriptors(config.connections_max)
     gc.freeze()
     gc.set_threshold(GC_OBJECTS, 20, 20)
 
@@ -189,8 +194,6 @@ class _Service:
                     kernels.start(_told)
                 group.start_soon(self._start_work, group)
                 self._hub.spawn = self._spawn
-                if self._http is not None:
-                    group.start_soon(self._http.run)
                 self._log_start(bound)
                 task_status.started(bound)
                 try:
@@ -232,7 +235,8 @@ class _Service:
             made = listeners.tcp_sockets("http", config.http)
             sockets += made
             http = Address(config.http.host, made[0].getsockname()[1])
-            self._http = HttpFace(self._hub, made)
+            self._http = HttpFace(self._hub)
+            self._servers += await self._http.listen(made, None)
         if config.socket is not None:
             made = [listeners.unix_socket(config.socket)]
             sockets += made

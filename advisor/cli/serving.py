@@ -22,6 +22,21 @@ from advisor.cli.options import Command
 @click.option(
     "--model-memory", metavar="SIZE", help="Memory for support points, e.g. 64MiB; more components share less."
 )
+@click.option(
+    "--snet-resources",
+    metavar="[HOST:]PORT[=NETWORK[*WORTH]]",
+    multiple=True,
+    help="Lend cores here to applications of S-Net's runtime that run NETWORK, an id of define_network; repeatable.",
+)
+@click.option(
+    "--snet-cores", metavar="CPUS", help="Processors to lend there, like 0-3,6; by default those of the service."
+)
+@click.option(
+    "--snet-beyond-loopback",
+    is_flag=True,
+    default=None,
+    help="Let that protocol, which knows no token, be reached from afar.",
+)
 @click.option("--accept-damage", is_flag=True, default=None, help="Start without what is damaged in the state file.")
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with these and further keys.")
 def serve_command(config: Path | None, **options: Any) -> None:
@@ -32,4 +47,5 @@ def serve_command(config: Path | None, **options: Any) -> None:
     from advisor.service import run
     from advisor.service.config import load_config
 
+    options["snet_resources"] = options["snet_resources"] or None
     run(load_config(config, **options))

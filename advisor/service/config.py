@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
+from advisor.domain.names import checked_name
+from advisor.engine.granting import RETURN_S
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, UnknownKey
 from advisor.protocol.fields import closest
+from advisor.service.snet_machine import parse_cores
 
 PORT_MAX = 65_535
 TOKEN_BYTES_MIN = 16  # a shorter secret can be tried out over a network
 TOKEN_BYTES_MAX = 4_096  # as the protocol takes
 SIZE_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+LOOPBACK = "127.0.0.1"
+SNET_WORTH = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE]-?[0-9]{1,2})?")
+SNET_WORTH_MIN, SNET_WORTH_MAX = 1e-9, 1e9  # as the weights of networks that share a machine
 SIZE = re.compile(r"([0-9]{1,18}) ?([KMG]iB)?")
 
 
@@ -63,6 +69,44 @@ def parse_address(key: str, value: Any) -> Address:
     if not good:
         raise InvalidValue(key, value, f"HOST:PORT with a port from 0 to {PORT_MAX}, e.g. 127.0.0.1:7117")
     return Address(host, int(port))
+
+
+class SnetPort(NamedTuple):
+    """Where applications of S-Net's runtime come for cores, and the network that those who come there run.
+
+    `worth` is what one of its records is worth to one of another network.
+    """
+
+    address: Address
+    network: str | None = None
+    worth: float = 1.0
+
+
+def parse_snet_port(key: str, value: Any) -> SnetPort:
+    """Return what [HOST:]PORT[=NETWORK[*WORTH]] says; without a host it is loopback.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    where, named, network = str(value).partition("=")
+    address = parse_address(key, where if ":" in where else f"{LOOPBACK}:{where}")
+    name, weighed, worth = network.rpartition("*")
+    if not weighed or not SNET_WORTH.fullmatch(worth):
+        name, worth = network, "1"
+    if named and not name:
+        raise InvalidValue(key, value, "HOST:PORT=NETWORK with the id of a network after the sign", "or leave = out")
+    within = SNET_WORTH_MIN <= float(worth) <= SNET_WORTH_MAX
+    if not within:
+        raise InvalidValue(key, value, f"HOST:PORT=NETWORK*WORTH, worth from {SNET_WORTH_MIN:g} to {SNET_WORTH_MAX:g}")
+    return SnetPort(address, checked_name("network", name) if named else None, float(worth))
+
+
+def _snet_ports(key: str, value: Any) -> tuple[SnetPort, ...]:
+    given = cast(
+        "list[Any]", [value] if isinstance(value, str) else list(value) if type(value) in (list, tuple) else [None]
+    )
+    return tuple(parse_snet_port(key, each) for each in given)
 
 
 def _flag(key: str, value: Any) -> bool:
@@ -213,8 +257,29 @@ class Config:
         default="info", metadata=_key(_one_of("debug", "info", "warning", "error"), "least level that is logged")
     )
 
+    snet_resources: tuple[SnetPort, ...] = field(
+        default=(),
+        metadata=_key(
+            _snet_ports,
+            "[HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network",
+        ),
+    )
+    snet_cores: tuple[int, ...] | None = field(
+        default=None,
+        metadata=_key(parse_cores, "processors to lend there, like 0-3,6; absent: those that the service may run on"),
+    )
+    snet_return_s: float = field(
+        default=RETURN_S,
+        metadata=_key(
+            _number(1.0, 10**6), "seconds a client there may keep a core asked back; then it is disconnected"
+        ),
+    )
+    snet_beyond_loopback: bool = field(
+        default=False, metadata=_key(_flag, "let that protocol, which knows no token, be reached from other machines")
+    )
+
     def __post_init__(self) -> None:
-        if self.socket is None and self.tcp is None:
+        if self.socket is None and self.tcp is None and not self.snet_resources:
             raise InvalidValue("socket", None, "given, or tcp", "advisor serve --socket PATH")
         if (self.tls_certificate is None) != (self.tls_key is None):
             missing = "tls_key" if self.tls_key is None else "tls_certificate"
@@ -226,6 +291,13 @@ class Config:
                 raise InvalidValue(
                     "tls_key", None, "given: TCP beyond loopback needs TLS", "or say allow_plaintext = true"
                 )
+
+        for port in self.snet_resources:
+            if not (port.address.loopback or self.snet_beyond_loopback):
+                raise InvalidValue(
+                    "snet_resources", str(port.address), "a loopback address: its protocol has no token",
+                    "or say snet_beyond_loopback = true",
+                )  # fmt: skip
 
     def token(self) -> bytes | None:
         """Return the secret of TCP clients, None where there is none.

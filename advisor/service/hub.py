@@ -31,6 +31,7 @@ from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
 from advisor.service.simulating import simulated_apart
+from advisor.service.snet_resources import SnetResources
 
 HEAVY_JOBS_CONNECTION_MAX = 16
 WATCHES_TOLD = 100  # of one status answer
@@ -70,6 +71,7 @@ class Hub(Doors):
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.inbound_bytes = 0
+        self.snet: SnetResources | None = None
         self._token = config.token()
         self._numbered = 0
         self._verbs: Mapping[str, Callable[[Connection, Any, int | None], Any]] = {

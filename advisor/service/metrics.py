@@ -81,6 +81,7 @@ class HubCollector(Collector):
         yield from self._storage()
         yield from self._service()
         yield from self._watching()
+        yield from self._snet()
         yield _histogram(
             "advisor_request_seconds",
             "Seconds to answer, or to fold what a commit answers",
@@ -206,6 +207,22 @@ class HubCollector(Collector):
             )
         yield GaugeMetricFamily("advisor_answers_kept", "Answers kept to be explained", value=len(hub.planner.answers))
         yield GaugeMetricFamily("advisor_answers_bytes", "Bytes that they take, about", value=hub.planner.answers.bytes)
+
+    def _snet(self) -> Iterator[Metric]:
+        """Cores lent to applications of S-Net's runtime."""
+        snet = self._hub.snet
+        if snet is None:
+            return
+        yield GaugeMetricFamily("advisor_snet_clients", "Applications connected for cores", value=len(snet.clients))
+        for metric, name, label, about, counts in (
+            (GaugeMetricFamily, "advisor_snet_cores", "state", "Cores to lend, by where they stand", snet.granting.lent()),
+            (CounterMetricFamily, "advisor_snet_events", "event", "Cores moved, and clients' faults", snet.granting.counts),
+            (CounterMetricFamily, "advisor_snet_clients_ended", "how", "Applications gone, by how", snet.ends),
+        ):  # fmt: skip
+            family = metric(name, about, labels=[label])
+            for value, count in counts.items():
+                family.add_metric([value], count)
+            yield family
 
     def _service(self) -> Iterator[Metric]:
         hub, measures = self._hub, self._hub.measures

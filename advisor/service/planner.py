@@ -12,6 +12,7 @@ from advisor.domain.answers import Evidence
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
+from advisor.engine.flows import filled
 from advisor.engine.sharing import Asked
 from advisor.errors import AdvisorError, InvalidValue
 from advisor.planning.fares import LEVEL
@@ -84,6 +85,21 @@ class Planner:
         _say_what_is_beyond(allocation)
         allocation["id"] = self.answers.keep(network, request, curves, allocation)
         return allocation
+
+    async def throughputs(self, network_id: str, cores: int) -> list[float]:
+        """Return the records per second of a network that is kept by id on 0, 1, 2, … cores, each planned as `allocate` does.
+
+        Raises as `allocate`, and UnknownNetwork.
+        """
+        advisor = self._advisor
+        network = advisor.components.flows.definition(network_id)
+        request = filled({"cores": cores}, advisor.flow(network_id))
+        curves, rest = await self._curves(await self.read(network), request)
+        found = [0.0]
+        for count in range(1, cores + 1):
+            allocation, _ = await self._heavy.plan(network, curves, {**rest, "cores": count})
+            found.append(max(found[-1], allocation["throughput_per_s"]))
+        return found
 
     async def allocate_together(
         self, asked: Sequence[Asked], of_all: Mapping[str, Any], objective: str, deadline_s: float | None = None

@@ -28,6 +28,7 @@ from advisor.service.hub import Hub
 from advisor.service.logs import event, to_stderr
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
+from advisor.service.snet_resources import SnetResources
 from advisor.storage import Store
 
 SWEEPS_PER_STALL = 4  # a stalled peer is dropped at most a quarter of `stall_s` late
@@ -45,6 +46,7 @@ class Bound:
     socket: Path | None
     tcp: Address | None
     http: Address | None
+    snet: tuple[Address, ...] = ()
 
 
 async def serve(
@@ -194,6 +196,8 @@ class _Service:
                     kernels.start(_told)
                 group.start_soon(self._start_work, group)
                 self._hub.spawn = self._spawn
+                if self._hub.snet is not None:
+                    group.start_soon(self._hub.snet.run)
                 self._log_start(bound)
                 task_status.started(bound)
                 try:
@@ -242,7 +246,12 @@ class _Service:
             sockets += made
             self._socket_inode = config.socket.stat().st_ino
             self._servers += await listeners.listen(made, lambda: Connection(self._hub, trusted=True), None)
-        return Bound(config.socket, tcp, http)
+        snet: tuple[Address, ...] = ()
+        if config.snet_resources:
+            self._hub.snet = SnetResources(config, self._hub.engine, self._hub.planner)
+            servers, snet = await self._hub.snet.listen(sockets)
+            self._servers += servers
+        return Bound(config.socket, tcp, http, snet)
 
     def _log_start(self, bound: Bound) -> None:
         event(
@@ -252,6 +261,7 @@ class _Service:
             socket=bound.socket,
             tcp=bound.tcp,
             http=bound.http,
+            snet=", ".join(map(str, bound.snet)) or None,
             state=self._config.state,
             components=len(self._hub.engine.advisor.components),
             producers=len(self._hub.engine.producers),
@@ -269,6 +279,8 @@ class _Service:
         hub.stopping = True
         for server in self._servers:
             server.close()
+        if hub.snet is not None:
+            hub.snet.close()
         for connection in hub.connections.values():
             connection.stop_reading()
         with anyio.move_on_after(self._config.shutdown_s) as limit:

@@ -1,0 +1,263 @@
+"""Who has which cores: a machine's cores lent to applications one by one, asked back, and never lent twice.
+
+Pure: times come as arguments. A core is free, offered (granted, not yet answered), held, or asked back; only its application's
+answer, or its end, makes it free. `balance` says what to send; whoever calls it sends all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from advisor.errors import InvalidValue
+from advisor.planning.core_shares import best_split, shared_by_demand, value_of
+
+ANSWER_S = 60.0  # a client library answers a grant at once; this one is stuck, or no client of this protocol
+RETURN_S = (
+    900.0  # a busy core comes back when its worker stops, minutes later perhaps; a run of a box takes less than that
+)
+GAIN_MIN = (
+    0.05  # of the sum of values: a smaller gain is within what curves are off, and each core moved stops a worker
+)
+
+
+class Phase(Enum):
+    """Where a core that is not free stands."""
+
+    OFFERED = "offered"
+    HELD = "held"
+    ASKED_BACK = "asked back"
+
+
+class Order(NamedTuple):
+    """What to send to an application: ``grant`` or ``revoke``, and the cores."""
+
+    app: Hashable
+    verb: str
+    cores: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Lent:
+    phase: Phase
+    since: float
+
+
+@dataclass(slots=True)
+class _App:
+    network: str | None
+    worth: float
+    access: bool = False
+    local: int = 0
+    cap: int | None = None  # cores beyond which it gave some back unasked, until it says anew how many it can use
+    cores: dict[int, _Lent] = field(default_factory=dict[int, _Lent])
+
+    @property
+    def most(self) -> int:
+        if not self.access:
+            return 0
+        return self.local if self.cap is None else min(self.local, self.cap)
+
+    def cores_in(self, *phases: Phase) -> list[int]:
+        return sorted(core for core, lent in self.cores.items() if lent.phase in phases)
+
+
+class Granting:
+    """The cores of one machine and the applications that may have them.
+
+    Parameters
+    ----------
+    cores : iterable of int
+        The cores to lend, and no others.
+
+    Attributes
+    ----------
+    counts : Counter
+        Cores granted, revoked, accepted and returned, and what clients did that they must not, by name.
+    """
+
+    def __init__(self, cores: Iterable[int]) -> None:
+        self.cores = tuple(sorted(set(cores)))
+        if not self.cores:
+            raise InvalidValue("cores", (), "at least one core to lend")
+        self.counts: Counter[str] = Counter()
+        self._apps: dict[Hashable, _App] = {}
+        self._free = set(self.cores)
+        self._gains: dict[str, Sequence[float]] = {}
+        self._split: dict[Hashable, int] = {}  # the last one by gains
+        self._targets: dict[Hashable, int] | None = None  # None where something they rest on has changed
+
+    # -- applications
+
+    def join(self, app: Hashable, network: str | None = None, worth: float = 1.0) -> None:
+        """Take an application in: the network that it runs, if known, and what one record of it is worth to others'."""
+        self._apps[app] = _App(network, worth)
+        self._targets = None
+
+    def leave(self, app: Hashable) -> int:
+        """Forget an application; its cores are free at once. Return how many it had."""
+        gone = self._apps.pop(app, None)
+        if gone is None:
+            return 0
+        self._free.update(gone.cores)
+        self._split.pop(app, None)
+        self._targets = None
+        return len(gone.cores)
+
+    def access(self, app: Hashable, may_use: bool) -> None:
+        """Take in whether an application can use this machine."""
+        self._apps[app].access = may_use
+        self._targets = None
+
+    def local(self, app: Hashable, cores: int) -> None:
+        """Take in how many cores an application could keep busy."""
+        known = self._apps[app]
+        known.local, known.cap = cores, None
+        self._targets = None
+
+    def accept(self, app: Hashable, cores: Iterable[int], now: float) -> None:
+        """Take in that an application uses cores it was granted; others' are left as they are, and counted."""
+        known = self._apps[app]
+        for core in cores:
+            lent = known.cores.get(core)
+            if lent is None or lent.phase is not Phase.OFFERED:
+                self.counts["accepted, not offered"] += 1
+                continue
+            lent.phase, lent.since = Phase.HELD, now
+            self.counts["accepted"] += 1
+
+    def give_back(self, app: Hashable, cores: Iterable[int]) -> None:
+        """Take in that an application no longer uses cores: asked back, declined or given up.
+
+        What it gives up while nothing is asked back is not offered again before it says anew how many it can use.
+        """
+        known = self._apps[app]
+        for core in cores:
+            lent = known.cores.get(core)
+            if lent is None:
+                self.counts["returned, not held"] += 1
+                continue
+            unasked = not known.cores_in(Phase.ASKED_BACK)
+            del known.cores[core]
+            self._free.add(core)
+            self.counts["returned"] += 1
+            if unasked:
+                known.cap, self._targets = len(known.cores_in(Phase.OFFERED, Phase.HELD)), None
+            elif lent.phase is not Phase.ASKED_BACK:
+                self.counts["returned in place of another"] += 1
+
+    # -- what is known of networks
+
+    @property
+    def networks(self) -> dict[str, int]:
+        """The networks of applications that ask for cores, each with the most that one of them could use."""
+        found: dict[str, int] = {}
+        for app in self._apps.values():
+            if app.network is not None and app.most:
+                found[app.network] = max(found.get(app.network, 0), min(app.most, len(self.cores)))
+        return found
+
+    def learned(self, gains: Mapping[str, Sequence[float]]) -> None:
+        """Take in what networks reach: records per second on 0, 1, 2, … cores, by name; the others have no model."""
+        self._gains = dict(gains)
+        self._targets = None
+
+    # -- what to do
+
+    def balance(self, now: float) -> list[Order]:
+        """Return what to send so that cores come where they should be: one message an application and verb at most.
+
+        Cores are asked back from whoever has more than its target, once each; those that are free go out, first to whoever
+        has none. Cost O(applications times cores squared).
+        """
+        targets = self.targets()
+        orders: list[Order] = []
+        for name, app in self._apps.items():
+            firm = app.cores_in(Phase.OFFERED, Phase.HELD)
+            # What is offered cannot be asked back before it is answered.
+            back = app.cores_in(Phase.HELD)[: max(0, len(firm) - targets.get(name, 0))]
+            if back:
+                for core in back:
+                    app.cores[core] = _Lent(Phase.ASKED_BACK, now)
+                self.counts["revoked"] += len(back)
+                orders.append(Order(name, "revoke", tuple(back)))
+        for name in sorted(targets, key=lambda name: bool(self._apps[name].cores)):  # stable: else as they came
+            app = self._apps[name]
+            missing = targets[name] - len(app.cores_in(Phase.OFFERED, Phase.HELD))
+            given = sorted(self._free)[: max(0, missing)]
+            if given:
+                self._free.difference_update(given)
+                app.cores.update((core, _Lent(Phase.OFFERED, now)) for core in given)
+                self.counts["granted"] += len(given)
+                orders.append(Order(name, "grant", tuple(given)))
+        return orders
+
+    def targets(self) -> dict[Hashable, int]:
+        """Return how many cores each application that asks for some should have.
+
+        First by demand, at least one each. Then those whose networks are learned share what they got together so that
+        their sum of worth times records per second is largest, at least one each, none more than it can use. A split is
+        kept while another gains less than `GAIN_MIN`.
+        """
+        if self._targets is None:
+            self._targets = self._found()
+        return self._targets
+
+    def _found(self) -> dict[Hashable, int]:
+        asking = {name: min(app.most, len(self.cores)) for name, app in self._apps.items() if app.most}
+        shares = dict(zip(asking, shared_by_demand(list(asking.values()), len(self.cores)), strict=True))
+        known = [name for name in asking if shares[name] and self._apps[name].network in self._gains]
+        if len(known) < 2:
+            self._split = {}
+            return shares
+        values = [
+            [self._apps[name].worth * rate for rate in self._gains[self._apps[name].network or ""]] for name in known
+        ]
+        most, near, pool = (
+            [asking[name] for name in known],
+            [shares[name] for name in known],
+            sum(shares[n] for n in known),
+        )
+        split, reached = best_split(values, [1] * len(known), most, pool, near)
+        before = [self._split.get(name, 0) for name in known]
+        fits = sum(before) == pool and all(1 <= n <= high for n, high in zip(before, most, strict=True))
+        if fits and reached < value_of(values, before) * (1.0 + GAIN_MIN):
+            split = before
+        self._split = dict(zip(known, split, strict=True))
+        return shares | self._split
+
+    def overdue(self, now: float, return_s: float = RETURN_S, answer_s: float = ANSWER_S) -> dict[Hashable, str]:
+        """Return the applications that have not answered in time, each with what it owes."""
+        limits = {Phase.OFFERED: answer_s, Phase.ASKED_BACK: return_s}
+        found: dict[Hashable, str] = {}
+        for name, app in self._apps.items():
+            late = [
+                lent.phase for lent in app.cores.values() if now - lent.since > limits.get(lent.phase, float("inf"))
+            ]
+            if late:
+                found[name] = "a grant unanswered" if late[0] is Phase.OFFERED else "a core not returned"
+        return found
+
+    # -- how it stands
+
+    def has(self, app: Hashable) -> dict[str, int]:
+        """Return how an application stands: what it could use, and its cores by phase."""
+        known = self._apps[app]
+        return {
+            "local": known.local, "granted": len(known.cores), "accepted": len(known.cores_in(Phase.HELD)),
+            "revoked": len(known.cores_in(Phase.ASKED_BACK)),
+        }  # fmt: skip
+
+    def lent(self) -> Counter[str]:
+        """Return how many cores are in each phase."""
+        found = Counter(lent.phase.value for app in self._apps.values() for lent in app.cores.values())
+        found["free"] = len(self._free)
+        return found
+
+    def check(self) -> None:
+        """Raise AssertionError unless each core is in one place exactly."""
+        places = Counter(core for app in self._apps.values() for core in app.cores) + Counter(self._free)
+        assert places == Counter(self.cores), places

@@ -1,0 +1,192 @@
+"""The text protocol of S-Net's resource server, sans-IO: bytes to commands, answers to bytes. The server's side.
+
+A message is ``{ verb numbers }``, words parted by white space; it may come in any pieces, and several in one. A client says
+
+    list, access ids, topology id, resources id     what there is; which systems it may use
+    local n, remote n                               cores that it could keep busy, here and elsewhere
+    accept id cores, return id cores                answers to a grant, core by core; the latter to a revoke, too
+    state, quit
+
+and is told ``systems``, ``system`` (its topology), ``hardware``, ``state``, ``grant id cores`` and ``revoke id cores``. There
+is one system here, of number 0; cores are its logical processors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from advisor.domain.machines import Machine
+
+SYSTEM = 0  # this machine
+LOGICAL_MAX = 62  # a client keeps its cores as bits of 64
+MESSAGE_BYTES_MAX = 10 * 1024  # no client takes a longer one, nor do we
+NUMBER_DIGITS_MAX = 9  # a client reads numbers into 32 bits
+
+# Each command: its fewest and its most numbers.
+COMMANDS: Mapping[str, tuple[int, int]] = {
+    "list": (0, 0),
+    "access": (0, 64),
+    "topology": (1, 1),
+    "resources": (1, 1),
+    "local": (1, 1),
+    "remote": (1, 1),
+    "accept": (2, 64),
+    "return": (2, 64),
+    "state": (0, 0),
+    "help": (0, 0),
+    "quit": (0, 0),
+    "shutdown": (0, 0),
+}
+# The words of our answers.
+ANSWERS = (
+    "systems", "system", "hardware", "grant", "revoke", "hostname", "children", "numa", "cache", "core", "proc", "logical",
+    "physical",
+)  # fmt: skip
+OPENS = ord("{")
+_SPACE = b" \t\r\n\v\f"
+_WORD = re.compile(rb"[A-Za-z]+|[0-9]+")
+
+
+class Command(NamedTuple):
+    """One message of a client: a verb of `COMMANDS`, and its numbers."""
+
+    verb: str
+    numbers: tuple[int, ...] = ()
+
+
+class Violation(NamedTuple):
+    """Bytes that are no message: nothing that follows them can be read."""
+
+    reason: str
+
+
+class Unknown(NamedTuple):
+    """A message that reads, with a verb that is not served here, or numbers that its verb does not take."""
+
+    text: str
+
+
+class Frames:
+    """Cuts a client's bytes into commands."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._broken = False
+
+    def receive(self, data: bytes) -> list[Command | Unknown | Violation]:
+        """Return what is whole now; after a `Violation`, which comes last, nothing more. Cost O(bytes)."""
+        if self._broken:
+            return []
+        self._held += data
+        found: list[Command | Unknown | Violation] = []
+        start = 0
+        while (begin := self._next(start)) < len(self._held):
+            end = self._held.find(b"}", begin)
+            inner = self._held.find(b"{", begin + 1, end if end >= 0 else len(self._held))
+            if self._held[begin] != OPENS or inner >= 0:
+                return self._break(found, "a message begins with a brace, and holds no other")
+            if (end if end >= 0 else len(self._held)) - begin >= MESSAGE_BYTES_MAX:
+                return self._break(found, f"a message has at most {MESSAGE_BYTES_MAX} bytes")
+            if end < 0:
+                break
+            found.append(_read(bytes(self._held[begin + 1 : end])))
+            start = end + 1
+        del self._held[: self._next(start)]
+        return found
+
+    def _next(self, start: int) -> int:
+        while start < len(self._held) and self._held[start] in _SPACE:
+            start += 1
+        return start
+
+    def _break(self, found: list[Command | Unknown | Violation], reason: str) -> list[Command | Unknown | Violation]:
+        self._broken = True
+        self._held.clear()
+        return [*found, Violation(reason)]
+
+
+def _read(inside: bytes) -> Command | Unknown:
+    words = inside.split()
+    unknown = Unknown(b" ".join(words)[:80].decode("ascii", "backslashreplace"))
+    if not words or not all(_WORD.fullmatch(word) for word in words):
+        return unknown
+    verb, numbers = words[0].decode("ascii"), words[1:]
+    low, high = COMMANDS.get(verb, (1, 0))
+    if not low <= len(numbers) <= high or not all(n.isdigit() and len(n) <= NUMBER_DIGITS_MAX for n in numbers):
+        return unknown
+    return Command(verb, tuple(map(int, numbers)))
+
+
+def message(verb: str, *words: object) -> bytes:
+    """Return a message of ours."""
+    return f"{{ {' '.join(map(str, (verb, *words)))} }}\n".encode("ascii")
+
+
+def systems() -> bytes:
+    """Return which systems there are: this one."""
+    return message("systems", SYSTEM)
+
+
+def grant(cores: Iterable[int]) -> bytes:
+    """Return the message that hands cores out, by their logical numbers."""
+    return message("grant", SYSTEM, *cores)
+
+
+def revoke(cores: Iterable[int]) -> bytes:
+    """Return the message that asks for cores back."""
+    return message("revoke", SYSTEM, *cores)
+
+
+def state(figures: Mapping[str, int]) -> bytes:
+    """Return how a client stands, as names with a number each."""
+    pairs = " ".join(f"{name} {number}" for name, number in figures.items())
+    return message("state", f"{{ client {pairs} }}")
+
+
+def help_text() -> bytes:
+    """Return the commands that are served."""
+    return message("help", *(verb for verb in COMMANDS if verb != "shutdown"))
+
+
+def system(machine: Machine) -> bytes:
+    """Return the topology of a machine: nodes, caches, cores and processors, numbered from 0 in that order."""
+    core_number = number = 0
+    nodes: list[str] = []
+    for at_node, node in enumerate(machine.nodes):
+        caches: list[str] = []
+        for at_cache, cache in enumerate(node):
+            cores: list[str] = []
+            for at_core, core in enumerate(cache):
+                procs = " ".join(
+                    f"{{ proc {at} logical {number + at} physical {physical} }}" for at, physical in enumerate(core)
+                )
+                about = f"core {at_core} logical {core_number} physical {core_number} children {len(core)}"
+                cores.append(f"{{ {about} {procs} }}")
+                core_number, number = core_number + 1, number + len(core)
+            caches.append(f"{{ cache {at_cache} children {len(cache)} {' '.join(cores)} }}")
+        nodes.append(f"{{ numa {at_node} children {len(node)} {' '.join(caches)} }}")
+    return message("system", SYSTEM, "hostname", machine.name, "children", len(machine.nodes), *nodes)
+
+
+def hardware(machine: Machine) -> bytes:
+    """Return the same as a tree of things of a kind, a level of the tree and a number each."""
+    numbers: dict[str, int] = dict.fromkeys(("Numa", "Cache", "Core", "Proc"), 0)
+
+    def take(kind: str, depth: int, more: str = "", children: Iterable[str] = ()) -> str:
+        inside = list(children)
+        number, numbers[kind] = numbers[kind], numbers[kind] + 1
+        tail = f"children {len(inside)} {' '.join(inside)} " if inside else ""
+        return f"{{ kind {kind} depth {depth} logical {number} {more}{tail}}}"
+
+    nodes = [
+        take("Numa", 1, "", [
+            take("Cache", 2, "level 3 ", [
+                take("Core", 3, "", [take("Proc", 4, f"physical {physical} ") for physical in core])
+                for core in cache])
+            for cache in node])
+        for node in machine.nodes
+    ]  # fmt: skip
+    root = f"{{ kind Machine depth 0 logical 0 children {len(nodes)} {' '.join(nodes)} }}"
+    return message("hardware", SYSTEM, "host", machine.name, "children", 1, root)

@@ -1,0 +1,242 @@
+"""The resource server of S-Net's runtime: lends this machine's cores to applications, by what is learned of their networks.
+
+An application is bound to a network by the port that it comes to. What a port lends is one pool: `advisor.engine.granting`
+decides, this room has the sockets and the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import anyio
+
+from advisor.domain.machines import Machine
+from advisor.engine import Engine
+from advisor.engine.granting import Granting
+from advisor.errors import AdvisorError
+from advisor.protocol import snet_resources as text
+from advisor.service import listeners
+from advisor.service.config import Address, Config, SnetPort
+from advisor.service.logs import event
+from advisor.service.planner import Planner
+from advisor.service.snet_machine import this_machine
+
+CLIENTS_MAX = 128  # twice the cores that there can be: the others would hold none
+REFRESH_S = 0.5  # between looks at what was learned: grants follow it within a second or two
+PLAN_SHARE = 0.25  # of the time that may go into plans: after one that took long, others come first
+KEEPALIVE = {
+    "TCP_KEEPIDLE": 30,
+    "TCP_KEEPINTVL": 10,
+    "TCP_KEEPCNT": 3,
+}  # a host gone is seen in one minute
+UNSENT_BYTES_MAX = 2**16  # answers that a client may leave unread: beyond, it is not read either
+
+
+class SnetResources:
+    """The resource server of one service. One event loop, no locks.
+
+    Parameters
+    ----------
+    config : Config
+    engine : Engine
+        Whose networks and curves are asked for.
+    planner : Planner
+        Plans in worker processes.
+    """
+
+    def __init__(
+        self, config: Config, engine: Engine, planner: Planner, *, machine: Machine | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.machine = this_machine(config.snet_cores) if machine is None else machine
+        self.granting = Granting(range(len(self.machine.processors)))
+        self.ends: Counter[str] = Counter()
+        self.clients: set[Client] = set()
+        self._ports = config.snet_resources
+        self._return_s = config.snet_return_s
+        self._engine, self._planner = engine, planner
+        self._clock = clock
+        self._planned: dict[
+            str, tuple[tuple[Any, ...], list[float] | None]
+        ] = {}  # by network: at what state, the curve
+        self._plan_at = 0.0
+
+    async def listen(self, sockets: list[socket.socket]) -> tuple[list[asyncio.Server], tuple[Address, ...]]:
+        """Accept applications; sockets made are added to `sockets`. Return the servers, and where they listen.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        servers: list[asyncio.Server] = []
+        bound: list[Address] = []
+        for port in self._ports:
+            made = listeners.tcp_sockets("snet_resources", port.address)
+            sockets += made
+            bound.append(Address(port.address.host, made[0].getsockname()[1]))
+            servers += await listeners.listen(made, lambda port=port: Client(self, port), None)
+        return servers, tuple(bound)
+
+    async def run(self) -> None:
+        """Follow what is learned, and part with clients that owe an answer, until cancelled."""
+        while True:
+            await anyio.sleep(REFRESH_S)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Look at what was learned of the networks of those who ask for cores, plan what changed, and grant by it."""
+        now = self._clock()
+        for name, owed in self.granting.overdue(now, self._return_s).items():
+            cast("Client", name).drop(owed)
+        self._engine.flush()
+        wanted = self.granting.networks
+        if now >= self._plan_at:
+            for network, cores in wanted.items():
+                await self._plan(network, cores)
+            self._plan_at = self._clock() + (self._clock() - now) * (1.0 / PLAN_SHARE - 1.0)
+        curves = {name: self._planned[name][1] for name in wanted if name in self._planned}
+        self.granting.learned({name: curve for name, curve in curves.items() if curve is not None})
+        self.balance()
+
+    async def _plan(self, network: str, cores: int) -> None:
+        """Find what a network reaches on up to so many cores, where rows have come since it was looked at."""
+        known = self._planned.get(network)
+        at, curve = (cores,), None
+        try:
+            at = (cores, *self._learned_of(network))
+            if known is not None and known[0] == at:
+                return
+            curve = await self._planner.throughputs(network, cores)
+        except AdvisorError as error:  # not defined yet, not known well enough yet: cores are shared by demand
+            if known is None or known[1] is not None:
+                event(logging.INFO, "no model of a network's cores", network=network, reason=error)
+        self._planned[network] = at, curve
+
+    def _learned_of(self, network: str) -> tuple[Any, ...]:
+        """Return what changes when the plan of a network might; raises UnknownNetwork."""
+        advisor = self._engine.advisor
+        read, table, slots = advisor.network(network), advisor.components.table, advisor.components.slot_of
+        rows = [int(table.integers("rows")[slots[name]]) for name in read.components if name in slots]
+        totals = advisor.components.totals
+        return read, sum(rows), totals["forgets"], totals["pins"]
+
+    def balance(self) -> None:
+        """Send what brings cores to where they should be."""
+        for order in self.granting.balance(self._clock()):
+            cast("Client", order.app).send((text.grant if order.verb == "grant" else text.revoke)(order.cores))
+
+    def join(self, client: Client, port: SnetPort) -> bool:
+        """Take a client in; False when there are too many."""
+        if len(self.clients) >= CLIENTS_MAX:
+            self.ends["too many clients"] += 1
+            return False
+        self.clients.add(client)
+        self.granting.join(client, port.network, port.worth)
+        return True
+
+    def leave(self, client: Client, how: str) -> None:
+        """Forget a client; its cores are free."""
+        if client not in self.clients:
+            return
+        self.clients.discard(client)
+        self.ends[how] += 1
+        freed = self.granting.leave(client)
+        event(logging.INFO, "resource client gone", peer=client.peer, reason=how, cores=freed)
+        self.balance()
+
+    def take(self, client: Client, command: text.Command) -> None:
+        """Do what one message says; raises nothing."""
+        granting, (verb, numbers) = self.granting, command
+        if verb in ("accept", "return") and numbers[0] == text.SYSTEM:
+            if verb == "accept":
+                granting.accept(client, numbers[1:], self._clock())
+            else:
+                granting.give_back(client, numbers[1:])
+        elif verb == "local":
+            granting.local(client, numbers[0])
+        elif verb == "access":
+            granting.access(client, text.SYSTEM in numbers)
+        elif verb in ("topology", "resources") and numbers[0] == text.SYSTEM:
+            client.send((text.system if verb == "topology" else text.hardware)(self.machine))
+        elif verb == "list":
+            client.send(text.systems())
+        elif verb == "state":
+            client.send(text.state(granting.has(client)))
+        elif verb == "help":
+            client.send(text.help_text())
+        elif verb == "quit":
+            client.drop("quit")
+        elif verb != "remote":  # there is no other system whose cores could be lent
+            granting.counts["another system" if verb != "shutdown" else "shutdown, not obeyed"] += 1
+
+    def close(self) -> None:
+        """Part with all clients."""
+        for client in list(self.clients):
+            client.drop("service stopped")
+
+
+class Client(asyncio.Protocol):
+    """One application's connection."""
+
+    def __init__(self, resources: SnetResources, port: SnetPort) -> None:
+        self._resources = resources
+        self._port = port
+        self._frames = text.Frames()
+        self.peer = ""
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Join, or be turned away."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
+        address: Any = transport.get_extra_info("peername")
+        self.peer = f"{address[0]}:{address[1]}"
+        own = transport.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEPALIVE.items():
+            if hasattr(socket, name):
+                own.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if not self._resources.join(self, self._port):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what was read: all of it, then grant."""
+        for found in self._frames.receive(data):
+            if self._transport.is_closing():
+                return
+            if isinstance(found, text.Command):
+                self._resources.take(self, found)
+            elif isinstance(found, text.Violation):
+                self.drop(found.reason)
+                return
+            else:
+                self._resources.granting.counts["unknown command"] += 1
+        self._resources.balance()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave: cores are free at once."""
+        self._resources.leave(self, "error" if exc else "closed")
+
+    def pause_writing(self) -> None:
+        """The peer does not read: it is not read either, and what it owes runs out of time."""
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self._transport.resume_reading()
+
+    def send(self, message: bytes) -> None:
+        """Send a message."""
+        if not self._transport.is_closing():
+            self._transport.write(message)
+
+    def drop(self, reason: str) -> None:
+        """Close, and leave at once; what a peer has not read for a while it will not read now."""
+        (self._transport.abort if self._transport.get_write_buffer_size() else self._transport.close)()
+        self._resources.leave(self, reason)

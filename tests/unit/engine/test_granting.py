@@ -1,0 +1,151 @@
+"""Who has which cores: the recorded dialogue, grants by gain, hysteresis, answers that do not come."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.engine.granting import ANSWER_S, GAIN_MIN, RETURN_S, Granting, Order
+from advisor.errors import InvalidValue
+
+
+def settled(granting: Granting, now: float = 0.0) -> dict[object, int]:
+    """Let honest, prompt clients answer everything; return how many cores each has."""
+    while orders := granting.balance(now):
+        for app, verb, cores in orders:
+            if verb == "grant":
+                granting.accept(app, cores, now)
+            else:
+                granting.give_back(app, cores)
+    granting.check()
+    return {app: granting.has(app)["accepted"] for app in granting.targets()}
+
+
+def asking(granting: Granting, **apps: tuple[str | None, int]) -> None:
+    for app, (network, local) in apps.items():
+        granting.join(app, network)
+        granting.access(app, may_use=True)
+        granting.local(app, local)
+
+
+def test_the_recorded_dialogue() -> None:
+    granting = Granting([0, 1])
+    asking(granting, one=(None, 2))
+    assert granting.balance(0.0) == [Order("one", "grant", (0, 1))]
+    granting.accept("one", [0, 1], 0.0)
+    assert granting.balance(0.0) == []
+    asking(granting, two=(None, 1))
+    assert granting.balance(0.0) == [Order("one", "revoke", (0,))]
+    assert granting.balance(0.0) == []  # once
+    granting.give_back("one", [1])  # another than was asked for, as was recorded
+    assert granting.balance(0.0) == [Order("two", "grant", (1,))]
+    granting.accept("two", [1], 0.0)
+    granting.give_back("one", [0])
+    assert granting.balance(0.0) == [Order("one", "grant", (0,))]
+
+
+def test_nothing_is_granted_before_access_nor_beyond_what_is_asked() -> None:
+    granting = Granting(range(8))
+    granting.join("one")
+    granting.local("one", 3)
+    assert granting.balance(0.0) == []
+    granting.access("one", may_use=True)
+    assert settled(granting) == {"one": 3}
+    granting.local("one", 1)
+    assert settled(granting) == {"one": 1}
+    granting.access("one", may_use=False)
+    assert settled(granting) == {}
+    assert granting.lent() == {"free": 8}
+
+
+def test_a_core_asked_back_is_nobody_elses_until_it_is_returned() -> None:
+    granting = Granting([0])
+    asking(granting, one=(None, 1), two=(None, 1))
+    settled(granting)
+    granting.local("one", 0)
+    assert granting.balance(1.0) == [Order("one", "revoke", (0,))]
+    for now in (2.0, RETURN_S):
+        assert granting.balance(now) == []
+        assert granting.overdue(now) == {}
+    assert granting.overdue(RETURN_S + 1.1) == {"one": "a core not returned"}
+    assert granting.leave("one") == 1
+    assert granting.balance(0.0) == [Order("two", "grant", (0,))]
+    assert granting.overdue(ANSWER_S + 1) == {"two": "a grant unanswered"}
+
+
+def test_what_is_offered_is_asked_back_only_once_it_is_accepted() -> None:
+    granting = Granting([0, 1])
+    asking(granting, one=(None, 2))
+    granting.balance(0.0)
+    granting.local("one", 1)
+    assert granting.balance(0.0) == []
+    granting.accept("one", [0, 1], 0.0)
+    assert granting.balance(0.0) == [Order("one", "revoke", (0,))]
+
+
+def test_a_declined_core_is_not_offered_again_before_the_client_asks_anew() -> None:
+    granting = Granting([0, 1])
+    asking(granting, one=(None, 2))
+    granting.balance(0.0)
+    granting.give_back("one", [1])
+    granting.accept("one", [0], 0.0)
+    assert granting.balance(0.0) == []
+    granting.local("one", 2)
+    assert granting.balance(0.0) == [Order("one", "grant", (1,))]
+
+
+def test_more_clients_than_cores_wait_in_the_order_of_their_coming() -> None:
+    granting = Granting([0, 1])
+    asking(granting, **dict.fromkeys(("one", "two", "three", "four"), (None, 5)))
+    assert settled(granting) == {"one": 1, "two": 1, "three": 0, "four": 0}
+    granting.leave("one")
+    assert settled(granting) == {"two": 1, "three": 1, "four": 0}
+
+
+def test_grants_follow_who_gains_most_and_move_when_that_changes() -> None:
+    granting = Granting(range(8))
+    slow, fast = [float(n) for n in range(9)], [3.0 * n for n in range(9)]
+    asking(granting, a=("a", 8), b=("b", 8))
+    assert settled(granting) == {"a": 4, "b": 4}  # nothing is learned: by what each could use
+    granting.learned({"a": fast, "b": slow})
+    assert settled(granting) == {"a": 7, "b": 1}
+    granting.learned({"a": slow, "b": fast})
+    assert settled(granting) == {"a": 1, "b": 7}
+    granting.learned({"a": slow})
+    assert settled(granting) == {"a": 4, "b": 4}
+
+
+def test_cores_go_on_to_the_other_where_a_curve_bends() -> None:
+    granting = Granting(range(8))
+    asking(granting, bent=("bent", 8), straight=("straight", 8), shy=(None, 1))
+    granting.learned({"bent": [0, 9, 18, 18.1, 18.2], "straight": [0, 2, 4, 6, 8, 10, 12, 14, 16]})
+    assert settled(granting) == {"bent": 2, "straight": 5, "shy": 1}
+
+
+def test_the_worth_of_a_record_weighs() -> None:
+    granting = Granting(range(4))
+    curve = [float(n) for n in range(5)]
+    for app, worth in (("cheap", 1.0), ("dear", 2.0)):
+        granting.join(app, "net", worth)
+        granting.access(app, may_use=True)
+        granting.local(app, 4)
+    granting.learned({"net": curve})
+    assert settled(granting) == {"cheap": 1, "dear": 3}
+
+
+def test_a_gain_within_what_curves_are_off_moves_nothing() -> None:
+    granting = Granting(range(4))
+    asking(granting, a=("a", 4), b=("b", 4))
+    granting.learned({"a": [0, 1, 2, 3, 3], "b": [0, 1, 1, 1, 1]})
+    assert settled(granting) == {"a": 3, "b": 1}
+    better = 1 + GAIN_MIN
+    granting.learned({"a": [0, 1, 2, 3, 3], "b": [0, 1, 2.9 * better - 0.9, 3, 3]})
+    before = granting.counts["granted"]
+    assert settled(granting) == {"a": 3, "b": 1}
+    assert granting.counts["granted"] == before
+    granting.learned({"a": [0, 1, 2, 3, 3], "b": [0, 1, 4, 4, 4]})
+    assert settled(granting) == {"a": 2, "b": 2}
+
+
+def test_there_must_be_cores_to_lend() -> None:
+    with pytest.raises(InvalidValue, match="at least one core"):
+        Granting([])

@@ -1,0 +1,414 @@
+"""The resource server on real sockets: the recorded dialogue, cut, slow and lying clients, a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from live import PATIENCE_S, running
+
+from advisor.domain.machines import Machine
+from advisor.engine import Engine
+from advisor.engine.granting import ANSWER_S, RETURN_S
+from advisor.errors import InvalidValue
+from advisor.service import load_config
+from advisor.service.answers import Answers
+from advisor.service.config import Address
+from advisor.service.heavy import Heavy
+from advisor.service.measures import Measures
+from advisor.service.planner import Planner
+from advisor.service.snet_machine import host_name, parse_cores, this_machine
+from advisor.service.snet_resources import CLIENTS_MAX, REFRESH_S, SnetResources
+
+
+@dataclass
+class Peer:
+    """An application, by its bytes."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    held: bytes = b""
+
+    def say(self, words: str) -> None:
+        self.writer.write(words.encode())
+
+    async def told(self) -> str:
+        """Return the next message; an empty text where the connection is closed."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (whole := self._whole()) is None:
+                try:
+                    data = await self.reader.read(4096)
+                except ConnectionError:
+                    data = b""
+                if not data:
+                    return ""
+                self.held += data
+        return whole
+
+    def _whole(self) -> str | None:
+        depth = 0
+        for at, byte in enumerate(self.held):
+            depth += (byte == ord("{")) - (byte == ord("}"))
+            if byte == ord("}") and not depth:
+                whole, self.held = self.held[: at + 1], self.held[at + 1 :]
+                return whole.decode().strip()
+        return None
+
+    async def asks(self, words: str) -> str:
+        self.say(words)
+        return await self.told()
+
+    async def comes_after(self) -> None:
+        """Wait until the server has read all that was said."""
+        self.say("{ state }")
+        assert (await self.told()).startswith("{ state")
+
+
+@dataclass
+class Lender:
+    """A resource server in this loop, with a clock that stands still."""
+
+    resources: SnetResources
+    ports: tuple[Address, ...]
+    engine: Engine
+    now: list[float]
+    peers: list[Peer] = field(default_factory=list)
+
+    async def peer(self, port: int = 0, *, hello: str = "") -> Peer:
+        self.peers.append(Peer(*await asyncio.open_connection(*self.ports[port])))
+        if hello:
+            self.peers[-1].say(hello)
+        return self.peers[-1]
+
+    async def passes(self, seconds: float) -> None:
+        """Let time pass, as the server's own loop would see it."""
+        end = self.now[0] + seconds
+        while self.now[0] < end:
+            self.now[0] = min(self.now[0] + REFRESH_S, end)
+            await self.resources.refresh()
+
+
+@asynccontextmanager
+async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
+    config = load_config(**({"snet_resources": ["127.0.0.1:0"]} | options))
+    engine, now = Engine(), [0.0]
+    heavy = Heavy(Measures(), jobs=1, waiting_max=64, deadline_s=60.0)
+    machine = Machine("here", ((tuple((n,) for n in range(cores)),),))
+    resources = SnetResources(
+        config, engine, Planner(engine.advisor, heavy, Answers()), machine=machine, clock=lambda: now[0]
+    )
+    sockets: list[Any] = []
+    servers, ports = await resources.listen(sockets)
+    lender = Lender(resources, ports, engine, now)
+    try:
+        yield lender
+    finally:
+        for peer in lender.peers:
+            peer.writer.close()
+        resources.close()
+        for server in servers:
+            server.close()
+            await server.wait_closed()
+        await heavy.close()
+
+
+async def test_the_recorded_dialogue_verb_by_verb() -> None:
+    async with lending() as lender:
+        one = await lender.peer()
+        assert await one.asks("{ list }") == "{ systems 0 }"
+        assert await one.asks("{ access 0 } { local 2 }") == "{ grant 0 0 1 }"
+        one.say("{ accept 0 0 1 }")
+        await one.comes_after()
+        two = await lender.peer()
+        assert await two.asks("{ list }") == "{ systems 0 }"
+        two.say("{ access 0 } { local 1 }")
+        assert await one.told() == "{ revoke 0 0 }"
+        one.say("{ return 0 1 }")
+        assert await two.told() == "{ grant 0 1 }"
+        lender.resources.granting.check()
+
+
+async def test_the_topology_comes_before_any_grant_however_the_bytes_come() -> None:
+    said = "{ access 0 }{ topology 0 }{ resources 0 }{ local 1 }"
+    for cuts in ([len(said)], range(1, len(said) + 1)):
+        async with lending() as lender:
+            peer = await lender.peer()
+            start = 0
+            for end in cuts:
+                peer.say(said[start:end])
+                await asyncio.sleep(0)
+                start = end
+            assert (await peer.told()).startswith("{ system 0 hostname here children 1 { numa 0 children 1 { cache 0")
+            assert (await peer.told()).startswith("{ hardware 0 host here children 1 { kind Machine")
+            assert await peer.told() == "{ grant 0 0 }"
+
+
+async def test_a_cut_frees_at_once_and_what_it_had_goes_to_who_waits() -> None:
+    async with lending(cores=1) as lender:
+        one = await lender.peer(hello="{ access 0 }{ local 4 }")
+        assert await one.told() == "{ grant 0 0 }"
+        two = await lender.peer(hello="{ access 0 }{ local 4 }")
+        await two.comes_after()
+        one.writer.transport.abort()
+        assert await two.told() == "{ grant 0 0 }"
+        assert lender.resources.ends == {"error": 1} or lender.resources.ends == {"closed": 1}
+        three = await lender.peer(hello="{ access 0 }{ local 4 }")
+        await three.comes_after()
+        two.say("{ accept 0 0 }{ quit }")
+        assert await two.told() == ""
+        assert await three.told() == "{ grant 0 0 }"
+
+
+async def test_a_core_that_is_not_returned_costs_its_client_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async with lending(cores=1) as lender:
+        one = await lender.peer(hello="{ access 0 }{ local 1 }")
+        assert await one.told() == "{ grant 0 0 }"
+        one.say("{ accept 0 0 }{ local 0 }")
+        assert await one.told() == "{ revoke 0 0 }"
+        two = await lender.peer(hello="{ access 0 }{ local 1 }")
+        await two.comes_after()
+        await lender.passes(RETURN_S)
+        await two.comes_after()  # nothing came before
+        with caplog.at_level("INFO", "advisor.service"):
+            await lender.passes(2 * REFRESH_S)
+        assert await one.told() == ""
+        assert await two.told() == "{ grant 0 0 }"
+        assert lender.resources.ends == {"a core not returned": 1}
+        assert "resource client gone" in caplog.text
+        await lender.passes(ANSWER_S + REFRESH_S)
+        assert await two.told() == ""
+        assert lender.resources.ends["a grant unanswered"] == 1
+        assert lender.resources.granting.lent() == {"free": 1}
+
+
+async def test_lies_change_nothing_and_are_counted() -> None:
+    async with lending() as lender:
+        one, two = [await lender.peer(hello="{ access 0 }{ local 1 }") for _ in range(2)]
+        assert [await one.told(), await two.told()] == ["{ grant 0 0 }", "{ grant 0 1 }"]
+        one.say("{ accept 0 0 }")
+        two.say(
+            "{ accept 0 1 }{ accept 0 0 }{ accept 0 55 }{ return 0 0 }{ return 7 1 }{ shutdown }{ dance }{ remote 5 }"
+        )
+        await one.comes_after()
+        assert await two.asks("{ state }") == "{ state { client local 1 granted 1 accepted 1 revoked 0 } }"
+        assert lender.resources.granting.lent() == {"held": 2, "free": 0}
+        counts = lender.resources.granting.counts
+        assert counts == {
+            "granted": 2, "accepted": 2, "accepted, not offered": 2, "returned, not held": 1, "another system": 1,
+            "shutdown, not obeyed": 1, "unknown command": 1,
+        }  # fmt: skip
+        three = await lender.peer(hello="{ access 0 }{ local 1 } what? ")
+        assert await three.told() == ""
+        assert (await one.asks("{ help }")).startswith("{ help list access")
+
+
+async def test_a_client_that_does_not_read_is_not_read_either() -> None:
+    async with lending() as lender:
+        greedy = await lender.peer()
+        greedy.writer.transport.pause_reading()
+        for _ in range(200):
+            greedy.say("{ topology 0 }" * 1000)
+            await asyncio.sleep(0)
+        other = await lender.peer(hello="{ access 0 }{ local 1 }")
+        assert await other.told() == "{ grant 0 0 }"
+        (client,) = [c for c in lender.resources.clients if c._transport.get_write_buffer_size()]
+        assert client._transport.get_write_buffer_size() < 2**20
+        greedy.writer.transport.abort()
+
+
+async def test_too_many_clients_are_turned_away() -> None:
+    async with lending() as lender:
+        for _ in range(CLIENTS_MAX):
+            await (await lender.peer(hello="{ list }")).told()
+        assert await (await lender.peer(hello="{ list }")).told() == ""
+        assert lender.resources.ends == {"too many clients": 1}
+
+
+def teach(engine: Engine, box: str, seconds: float) -> None:
+    """Teach a box whose runs take `seconds` / cores."""
+    cores = [c for c in (1.0, 2.0, 4.0, 8.0) for _ in range(6)]
+    receipt = engine.advisor.observe_columns(
+        components=[box], index=[0] * len(cores), predictor=[1.0] * len(cores), cores=cores,
+        elapsed_s=[seconds / c * (1 + 0.01 * (-1) ** i) for i, c in enumerate(cores)],
+    )  # fmt: skip
+    assert receipt.accepted == len(cores)
+
+
+async def obeys(peer: Peer, holds: set[int]) -> None:
+    """Answer like the runtime's library whose workers are idle: accept what comes, return what is asked for."""
+    while True:
+        words = (await peer.told()).split()
+        if not words:
+            return
+        cores = {int(core) for core in words[3:-1]}
+        if words[1] == "grant":
+            assert not holds & cores
+            holds |= cores
+        elif words[1] == "revoke":
+            assert cores <= holds
+            holds -= cores
+        peer.say(f"{{ {'accept' if words[1] == 'grant' else 'return'} 0 {' '.join(words[3:-1])} }}")
+
+
+async def test_grants_follow_curves_that_differ_threefold_within_two_seconds() -> None:
+    ports = ["127.0.0.1:0=film", "127.0.0.1:0=sound", "127.0.0.1:0"]
+    async with lending(cores=8, snet_resources=ports) as lender:
+        for network, box in (("film", "blur"), ("sound", "mix")):
+            lender.engine.define_network(box, id=network)
+        holds: list[set[int]] = [set(), set(), set()]
+        async with asyncio.TaskGroup() as group:
+            peers = [await lender.peer(port, hello="{ access 0 }{ local 8 }") for port in range(2)]
+            peers.append(await lender.peer(2, hello="{ access 0 }{ local 1 }"))
+            tasks = [group.create_task(obeys(peer, held)) for peer, held in zip(peers, holds, strict=True)]
+
+            async def settled(*sizes: int) -> None:
+                async with asyncio.timeout(PATIENCE_S):
+                    while tuple(map(len, holds)) != sizes:
+                        await asyncio.sleep(0.001)
+
+            await settled(4, 3, 1)  # nothing is learned: by what each could use
+            teach(lender.engine, "blur", 1.0)
+            teach(lender.engine, "mix", 3.0)
+            await lender.passes(2.0)
+            await settled(6, 1, 1)
+            for _ in range(8):  # it changes: the other one is nine times as fast as it was
+                teach(lender.engine, "mix", 1.0 / 3.0)
+            await lender.passes(2.0)
+            await settled(1, 6, 1)
+            lender.engine.define_network("unheard", id="sound")  # of which nothing is known
+            await lender.passes(2.0)
+            await settled(4, 3, 1)
+            for task in tasks:
+                task.cancel()
+        lender.resources.granting.check()
+
+
+MOVES = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["local 0", "local 1", "local 3", "accept 0 {}", "return 0 {}", "cut", "junk"]),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(MOVES)
+def test_whatever_clients_send_no_core_is_in_two_places(moves: list[tuple[int, str, int]]) -> None:
+    async def play() -> None:
+        async with lending(cores=3) as lender:
+            peers = [await lender.peer(hello="{ access 0 }{ local 2 }") for _ in range(3)]
+            for who, what, core in moves:
+                if what == "cut":
+                    peers[who].writer.transport.abort()
+                    peers[who] = await lender.peer(hello="{ access 0 }{ local 2 }")
+                elif what == "junk":
+                    peers[who].say("junk")
+                    peers[who] = await lender.peer(hello="{ access 0 }{ local 2 }")
+                else:
+                    peers[who].say("{ " + what.format(core) + " }")
+            for peer in peers:
+                peer.say("{ state }")
+                while not (said := await peer.told()).startswith("{ state"):
+                    assert said
+            lender.resources.granting.check()
+            for peer in peers:
+                peer.say("{ quit }")
+                while await peer.told():
+                    pass
+            assert lender.resources.granting.lent() == {"free": 3}
+
+    asyncio.run(play())
+
+
+async def test_a_service_lends_this_machines_cores_and_shows_it(tmp_path: Path) -> None:
+    usable = sorted(os.sched_getaffinity(0))
+    async with running(tmp_path, http="127.0.0.1:0", snet_resources=["0=net*2.5"], snet_cores=str(usable[0])) as live:
+        (address,) = live.bound.snet
+        assert address.loopback
+        peer = Peer(*await asyncio.open_connection(*address))
+        told = await peer.asks("{ topology 0 }")
+        assert re.findall(r"proc 0 logical (\d+) physical (\d+)", told) == [("0", str(usable[0]))]
+        assert await peer.asks("{ access 0 }{ local 9 }") == "{ grant 0 0 }"
+        async with httpx.AsyncClient() as client:
+            text = (await client.get(f"http://{live.bound.http}/metrics")).text
+        assert 'advisor_snet_cores{state="offered"} 1.0' in text
+        assert "advisor_snet_clients 1.0" in text
+        live.stop.set()
+        assert await peer.told() == ""
+        peer.writer.close()
+
+
+def test_ports_are_loopback_unless_said() -> None:
+    config = load_config(snet_resources=["56389", "[::1]:7=a=b", "localhost:8=c*2"])
+    assert [(str(port.address), port.network, port.worth) for port in config.snet_resources] == [
+        ("127.0.0.1:56389", None, 1.0), ("[::1]:7", "a=b", 1.0), ("localhost:8", "c", 2.0)
+    ]  # fmt: skip
+    with pytest.raises(InvalidValue, match="no token"):
+        load_config(snet_resources=["0.0.0.0:56389"])
+    assert load_config(snet_resources=["0.0.0.0:56389"], snet_beyond_loopback=True).snet_resources[0].network is None
+
+
+@pytest.mark.parametrize("value", ["", "x", "1=", "1=n*0", "1=n*1e99", "99999", 5.0, ["1", None]])
+def test_a_bad_port_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        load_config(snet_resources=value)
+    assert caught.value.field in ("snet_resources", "network")
+
+
+def test_processors_are_grouped_as_the_system_tells(tmp_path: Path) -> None:
+    usable = sorted(os.sched_getaffinity(0))
+    found = this_machine(cpus=tmp_path)  # the system tells nothing: one node, one cache, a core each
+    assert found.nodes == ((tuple((number,) for number in usable[:63]),),)
+    for number in usable:
+        own = tmp_path / f"cpu{number}"
+        (own / "topology").mkdir(parents=True)
+        (own / "topology" / "thread_siblings_list").write_text(",".join(map(str, usable)))
+        (own / f"node{number % 2}").mkdir()
+        for level in (1, 3):
+            (own / "cache" / f"index{level}").mkdir(parents=True)
+            (own / "cache" / f"index{level}" / "level").write_text(f"{level}\n")
+            (own / "cache" / f"index{level}" / "shared_cpu_list").write_text("0-1\n" if level == 3 else f"{number}\n")
+    found = this_machine(cpus=tmp_path)
+    by_node = Counter(number % 2 for number in usable)
+    assert [sum(len(core) for cache in node for core in cache) for node in found.nodes] == [
+        by_node[n] for n in sorted(by_node)
+    ]
+    assert sorted(found.processors) == usable[:63]
+    assert sorted(this_machine().processors) == usable[:63]
+    with pytest.raises(InvalidValue, match="some of the processors"):
+        this_machine([10**5 - 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("node-7.site", "node-7.site"), ("core-7", "x-core-7"), ("localhost", "localhost"), ("7up", "x-7up"),
+        ("a_b c", "a-b-c"), ("", "x-"),
+    ],
+)  # fmt: skip
+def test_a_hosts_name_is_read_as_a_name(name: str, told: str) -> None:
+    assert host_name(name) == told
+
+
+@pytest.mark.parametrize(("text", "cores"), [("0", (0,)), ("0-3,6", (0, 1, 2, 3, 6)), (" 2 , 1 ", (1, 2))])
+def test_sets_of_processors(text: str, cores: tuple[int, ...]) -> None:
+    assert parse_cores("snet_cores", text) == cores
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "0-999999", "-1", "1,,2"])
+def test_what_is_no_set_of_processors(text: str) -> None:
+    with pytest.raises(InvalidValue, match="0-3,6"):
+        parse_cores("snet_cores", text)

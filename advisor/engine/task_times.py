@@ -65,7 +65,7 @@ def predicting(
     """
     if not types:
         raise InvalidValue("graph.types", None, "given", "task times are predicted by task type and size")
-    if unit == "unit":
+    if unit not in TICKS or unit == "unit":
         raise InvalidValue("graph.unit", unit, "s, ms, us or ns", "predictions are in seconds")
     unknown = sorted(set(components) - set(types))
     if unknown:

@@ -145,5 +145,5 @@ def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
             records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"]),
             sums=sums.tobytes(), ended=bool(header.get("ended", False)),
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidValue("file", where, f"a header of task events ({type(error).__name__})") from error

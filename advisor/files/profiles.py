@@ -66,10 +66,14 @@ def _from_json(path: Path) -> Profile:
         raise InvalidValue("file", str(path), f"a profile of at most {PROFILE_BYTES_MAX} bytes")
     try:
         given: Any = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise InvalidValue("file", str(path), "a file of task events, or a profile in JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue("file", str(path), "a file of task events, or a profile in JSON", str(error)) from error
     if not isinstance(given, dict):
         raise InvalidValue("file", str(path), "a file of task events, or a profile in JSON")
     found: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType] - checked by from_dict
     # `advisor profile --json` wraps each profile with its file's name.
-    return Profile.from_dict(found["profiles"][0]["profile"] if len(found.get("profiles", ())) == 1 else found)
+    match found:
+        case {"profiles": [{"profile": dict()}]}:
+            return Profile.from_dict(found["profiles"][0]["profile"])
+        case _:
+            return Profile.from_dict(found)

@@ -34,6 +34,7 @@ MEASURED_WHEN_ANSWERED = (
     "predict",
     "watch",
     "simulate",
+    "status",
 )  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 
@@ -45,6 +46,8 @@ class Connection(asyncio.BufferedProtocol):
     ----------
     number : int
         Connections are numbered as they come: of two, the newer has the higher number.
+    ended : bool
+        True once the peer sends no more: it may still read what is owed to it, but subscribes to nothing.
     trusted : bool
         True when no token is asked, or the right one was given.
     """
@@ -67,7 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing_since: float | None = None
         self._arrived = 0.0
         self._draining = False  # takes no new requests
-        self._ended = False  # the peer sends no more
+        self.ended = False
         self._waits = 0  # large batches that have to be folded before anything else of ours is worked on
         self.pending_bytes = 0
 
@@ -89,6 +92,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the hub; answers not sent are dropped, what they acknowledge stays."""
+        self.ended = True
         self._backlog.clear()
         self._hub.leave(self, "error" if exc else "closed")
 
@@ -115,7 +119,8 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The peer sends no more, but may still read what is owed to it."""
         if self._backlog or self._unanswered or self._waits or self._transport.get_write_buffer_size():
-            self._ended = True
+            self.ended = True
+            self._hub.unsubscribe(self)
             return True
         return False
 
@@ -210,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
 
     def _close_when_done(self) -> None:
-        if self._ended and not (self._backlog or self._unanswered or self._waits) and not self._transport.is_closing():
+        if self.ended and not (self._backlog or self._unanswered or self._waits) and not self._transport.is_closing():
             self._close()
 
     def _continue_later(self) -> None:
@@ -298,7 +303,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pace(self) -> None:
         """Read only while there is room for what it brings."""
-        hold = self._draining or self._ended or bool(self._backlog) or self._stuck()
+        hold = self._draining or self.ended or bool(self._backlog) or self._stuck()
         if hold == self._held_back or self._transport.is_closing():
             return
         self._held_back = hold

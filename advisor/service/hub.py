@@ -133,6 +133,10 @@ class Hub(Doors):
         self.inbound_bytes -= connection.pending_bytes
         self.producers.leave(connection)
         self.committer.drop(connection)
+        self.unsubscribe(connection)
+
+    def unsubscribe(self, connection: Connection) -> None:
+        """Tell a connection of nothing any more."""
         self.subscriptions.leave(connection)
         self.watching.leave(connection)
 
@@ -321,7 +325,7 @@ class Hub(Doors):
         began = time.perf_counter()
         result: dict[str, Any] | AdvisorError | None
         try:
-            result = await work(*args)
+            result = await work(*args) if connection.number in self.connections else None
         except AdvisorError as error:
             result = error.detached()
         except Exception as error:
@@ -332,8 +336,13 @@ class Hub(Doors):
         if result is not None:  # LATER, when it is durable
             connection.answer(msgid, result)
 
-    def _status(self, _: Connection, params: m.Status, __: int | None) -> dict[str, Any]:
-        return questions.status(self.engine.advisor, params) | {"service": self.health()}
+    def _status(self, connection: Connection, params: m.Status, msgid: int | None) -> dict[str, Any] | None:
+        if params.components is False or params.limit <= questions.STATUS_SLICE:
+            return questions.status(self.engine.advisor, params) | {"service": self.health()}
+        return self._apart("status", connection, msgid, self._status_apart, params)
+
+    async def _status_apart(self, params: m.Status) -> dict[str, Any]:
+        return await questions.status_in_slices(self.engine.advisor, params) | {"service": self.health()}
 
     def health(self) -> dict[str, Any]:
         """Return what an operator asks first."""

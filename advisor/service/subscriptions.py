@@ -24,6 +24,8 @@ SUBSCRIPTIONS_CONNECTION_MAX = 16  # each may cost work at every change
 class Subscriber(Protocol):
     """Who is told: a connection."""
 
+    ended: bool
+
     @property
     def reads(self) -> bool:
         """True while the peer has room for more."""
@@ -65,8 +67,10 @@ class Subscriptions:
         Raises
         ------
         Unavailable
-            When the connection has too many.
+            When the connection has too many, or has ended: what it asked for may come to its turn later.
         """
+        if subscriber.ended:
+            raise Unavailable("the connection has ended", field="watch")
         own = self._held.setdefault(subscriber, {})
         if key not in own and len(own) >= SUBSCRIPTIONS_CONNECTION_MAX:
             raise Unavailable(

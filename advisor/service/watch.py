@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import numpy as np
 
 from advisor.domain.answers import Allocation
@@ -61,6 +62,7 @@ class Watch:
     best: Allocation | None = None
     verdict: Verdict | None = None
     waiting: str = "no look yet"
+    queued: anyio.CancelScope | None = None
     failure: str = ""
     outcome: str = ""
     places: Ints = field(default_factory=lambda: np.zeros(0, np.int64))

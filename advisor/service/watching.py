@@ -236,8 +236,7 @@ class Watching:
                 watch.schedule.looks, actual, None if watch.promise is None else watch.promise[2],
             )  # fmt: skip
             network, request = questions.allocation_asked(self._advisor, watch.params)
-            async with self._turn:
-                look, curves = await self._planner.reconsider(network, request, question)
+            look, curves = await self._in_turn(watch, network, request, question)
         except (UnknownComponent, NotEnoughData, Unavailable) as error:
             watch.waiting = str(error)
             self._measures.replans["waiting"] += 1
@@ -251,6 +250,19 @@ class Watching:
         watch.slice = network, request, curves
         self._found(watch, look)
         return look
+
+    async def _in_turn(
+        self, watch: Watch, network: Any, request: dict[str, Any], question: Question
+    ) -> tuple[Look, Any]:
+        """Reconsider a plan when it is the watch's turn; a watch that ends meanwhile waits no longer."""
+        with anyio.CancelScope() as watch.queued:
+            await self._turn.acquire()
+        if watch.queued.cancelled_caught:
+            raise Unavailable("the watch has ended")
+        try:
+            return await self._planner.reconsider(network, request, question)
+        finally:
+            self._turn.release()
 
     def _found(self, watch: Watch, look: Look) -> None:
         """Say what a look found, and keep account of what the runtime did meanwhile."""
@@ -369,6 +381,8 @@ class Watching:
     def _end(self, watch: Watch) -> None:
         if self._watches.pop(watch.number, None) is None:
             return
+        if watch.queued is not None:
+            watch.queued.cancel()
         self._subscriptions.remove(watch.owner, ("watch", watch.number))
         self._seen.drop(watch.components)
         for place in set(watch.places.tolist()):

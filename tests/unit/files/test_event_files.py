@@ -258,3 +258,20 @@ def test_the_command_shows_what_comes_before_a_cut_and_says_what_cannot_be(
         assert status == 2
         assert word in told
         assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"root":' * 50_000 + b"1" + b"}" * 50_000,
+        b'{"profiles": 7}',
+        b'{"profiles": [1]}',
+    ],
+    ids=["lists", "maps", "number", "entry"],
+)
+def test_json_that_is_no_profile_is_refused_with_words(tmp_path: Path, strange: bytes) -> None:
+    file = tmp_path / "strange.json"
+    file.write_bytes(strange)
+    with pytest.raises(InvalidValue, match="profile"):
+        read_profile(file)

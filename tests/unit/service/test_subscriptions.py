@@ -14,6 +14,7 @@ from advisor.service.subscriptions import SUBSCRIPTIONS_CONNECTION_MAX, Subscrip
 @dataclass(eq=False)
 class Peer:
     reads: bool = True
+    ended: bool = False
     got: list[bytes] = field(default_factory=list)
 
     def push(self, data: bytes) -> None:

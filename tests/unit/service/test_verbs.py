@@ -360,3 +360,30 @@ async def test_many_points_are_those_one_by_one_and_others_have_their_turn(tmp_p
             "predict", {"component": "mm", "predictor": [8.0, 4.0], "dimensions": 2, "cores": [1.0] * 200}
         )
         assert len(curve["elapsed_s"]) == 200
+
+
+async def test_the_status_of_many_components_is_told_in_turns_with_others(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, other = await live.peer(), await live.peer()
+        await peer.call("observe_rows", {"rows": rows_of(3000, components=300)})
+        many = await peer.post("status", {"components": True, "offset": 5, "limit": 1000})
+        await other.call("predict", "c0", 1.0, 1)  # not behind it
+        assert many not in peer.early
+        answer = await peer.answer(many)
+        assert [each["component"] for each in answer["components"]] == [f"c{i}" for i in range(5, 300)]
+        assert (answer["offset"], answer["components_known"]) == (5, 300)
+        assert answer["service"]["connections"] == 2
+        one = await other.call("status", {"components": ["c7"]})
+        assert one["components"] == [answer["components"][2]]
+        await refused("unknown_component", peer.call("status", {"components": ["c1"] * 40 + ["nobody"], "limit": 1000}))
+
+
+async def test_what_was_observed_with_two_predictors_is_freed_by_forget(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": [["c", [1.0, 2.0], 1.0, 1.0]]})
+        refusal = await peer.call("observe_rows", {"rows": [["c", 1.0, 1.0, 1.0]]})
+        assert (refusal["accepted"], refusal["refused"]["count"]) == (0, 1)
+        await peer.call("forget", {"component": "c", "keep": 0.0})
+        assert (await peer.call("observe_rows", {"rows": [["c", 1.0, 1.0, 1.0]] * 20}))["accepted"] == 20
+        assert (await peer.call("predict", "c", 1.0, 1))["elapsed_s"] > 0.9

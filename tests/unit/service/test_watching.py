@@ -13,6 +13,7 @@ from live import Live, Peer, refused, running
 from advisor.client import AsyncClient
 from advisor.domain.curves import TabulatedCurves
 from advisor.service import answers, watching
+from advisor.service.planner import Planner
 
 BASE = {"a": 1.0, "b": 2.0, "c": 1.5}
 TEXT = "a .. b .. c"
@@ -269,3 +270,33 @@ async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> 
             await watch.close()
             while (advice := await watch.next(0.0)) is not None:  # what came before the close
                 assert advice.watch == watch.number
+
+
+async def test_watches_whose_connection_is_gone_before_their_turn_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crowd asks for watches and hangs up while a plan takes long: an honest watcher does not wait for theirs."""
+    goes_on, looks, plan = asyncio.Event(), [], Planner.reconsider
+
+    async def slow(planner: Planner, *asked: Any) -> Any:
+        looks.append(asked)
+        await goes_on.wait()
+        return await plan(planner, *asked)
+
+    monkeypatch.setattr(Planner, "reconsider", slow)
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        first = await peer.post("watch", {"network": TEXT, "cores": 24})
+        crowd = [await live.peer() for _ in range(50)]
+        for each in crowd:
+            await each.post("watch", {"network": TEXT, "cores": 24})
+            await each.call("status", {"components": False})
+            each.close()
+        async with asyncio.timeout(PATIENCE_S):
+            while (service := (await peer.call("status", {"components": False}))["service"])["connections"] > 1:
+                pass
+        assert service["watching"]["watches"] == 1
+        goes_on.set()
+        await peer.answer(first)
+        await (await live.peer()).call("watch", {"network": TEXT, "cores": 24})
+        assert len(looks) == 2

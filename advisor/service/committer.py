@@ -84,6 +84,7 @@ class Committer:
         self._clock = clock
         self._durable = durable
         self._waiting: dict[Waiting, list[bytes]] = {}
+        self._unsealed: dict[Key, int] = {}  # producers' numbers that were taken to be committed
         self._rows = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._timer: asyncio.TimerHandle | None = None
@@ -142,6 +143,7 @@ class Committer:
         """Producers were evicted."""
         for key in keys:
             self._durable.pop(key, None)
+            self._unsealed.pop(key, None)
 
     def changed(self, rows: int = 0) -> None:
         """Say that the engine has changed by so many rows: a commit comes."""
@@ -165,6 +167,17 @@ class Committer:
         else:
             held += answers
         self.changed()
+
+    def look(self) -> StorageFailed | None:
+        """Return why nothing is acknowledged, having looked at the state's files; None where all is well."""
+        if self._store is not None and self.failure is None:
+            try:
+                self._store.look()
+            except StorageFailed as failure:
+                self._fail(failure)
+                if not self._committing:
+                    self._schedule(self._retry_s)
+        return self.failure
 
     def drop(self, who: Waiting) -> None:
         """Forget the answers of a connection that is gone; what they acknowledge stays."""
@@ -234,17 +247,29 @@ class Committer:
                     break
                 await anyio.lowlevel.checkpoint()
         self._pages_wanted = False
-        write = None if snapshot.empty and not store.journal_entries else partial(store.commit, snapshot)
-        self._write(write, snapshot.producers, partial(engine.mark_changed, snapshot))
+        nothing = snapshot.empty and not store.journal_entries
+        write = None if nothing else partial(store.commit, snapshot)
+        self._write(store, write, snapshot.producers, partial(engine.mark_changed, snapshot))
 
     def _write_entry(self, store: Store, entry: Entry) -> None:
         write = None if entry.empty else partial(store.append, entry)
-        self._write(write, entry.producers, partial(self._engine.put_back, entry))
+        self._write(store, write, entry.producers, partial(self._engine.put_back, entry))
 
     def _write(
-        self, write: Callable[[], None] | None, producers: Mapping[Key, int], not_written: Callable[[], None]
+        self,
+        store: Store,
+        write: Callable[[], None] | None,
+        producers: Mapping[Key, int],
+        not_written: Callable[[], None],
     ) -> None:
-        """Write what was taken from the engine just now, and then release the answers that wait for it."""
+        """Write what was taken from the engine just now, and then release the answers that wait for it.
+
+        What is in the file and could not be sealed must not be written again: the next commit seals it, and its answers wait.
+        """
+        self._unsealed.update(producers)
+        if write is None and (self.failure is not None or not store.sealed):
+            write = store.seal
+        commits = store.commits
         waiting, self._waiting = self._waiting, {}
         rows, self._rows = self._rows, 0
         since, self._dirty_since = self._dirty_since, None
@@ -253,7 +278,8 @@ class Committer:
         def ended(error: BaseException | None) -> None:
             self._committing = False
             if isinstance(error, StorageFailed):
-                not_written()
+                if store.commits == commits:
+                    not_written()
                 self._fail(error)
                 for who, answers in waiting.items():
                     self._waiting[who] = answers + self._waiting.get(who, [])
@@ -268,7 +294,8 @@ class Committer:
             self._last_took = self._last_ended - began
             if write is not None:
                 self._measures.commit_s.add(self._last_took)
-            self._durable.update(producers)
+            self._durable.update(self._unsealed)
+            self._unsealed.clear()
             self._recover()
             if self._dirty_since is not None:
                 self.changed()

@@ -72,7 +72,7 @@ def application(hub: Hub) -> ASGIApp:
         return PlainTextResponse("alive\n")
 
     async def readyz(_: Request) -> Response:
-        failure = hub.committer.failure
+        failure = hub.committer.look()
         if hub.stopping:
             return PlainTextResponse("stopping\n", status_code=503)
         if failure is not None:

@@ -146,6 +146,10 @@ def _hub(config: Config, store: Store | None) -> Hub:
             components=", ".join(store.damage.components),
             producers=store.damage.producers,
         )
+    if store is not None and store.copied:
+        event(
+            logging.WARNING, "the state is a copy: what was committed after it was made is not in it", state=store.path
+        )
     measures = Measures()
     committer = Committer(
         engine,

@@ -55,6 +55,8 @@ class Ledger:
     slot_sums : uint32 array (k, 64)
         Checksums of the single slots that override a page, 0 where none does.
     overridden : bool array (k, 64)
+    sum : int
+        Checksum of the ledger itself, as it was last written.
     """
 
     number: int
@@ -63,6 +65,7 @@ class Ledger:
     page_sums: NDArray[np.int64]
     slot_sums: NDArray[np.uint32]
     overridden: NDArray[np.bool_]
+    sum: int = ABSENT
 
     @classmethod
     def new(cls, number: int, layout: str, words: int) -> Ledger:

@@ -103,6 +103,5 @@ def _write_slots(
 
 def put_ledger(connection: sqlite3.Connection, ledger: Ledger) -> None:
     data = ledger.encode()
-    connection.execute(
-        "INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", (ledger.number, data, checksum(data, ledger.number))
-    )
+    ledger.sum = checksum(data, ledger.number)
+    connection.execute("INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", (ledger.number, data, ledger.sum))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from advisor.errors import StateDamaged
 from advisor.storage.damage import Damage
 from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
 from advisor.storage.schema import FORMAT, NUMBER_BITS
+from advisor.storage.witness import NO_DIGEST, Commit, digest
 
 ROOT_KEY = 1
 LOST_NAME = "lost-name-{slot}"  # stands for a name that the file has lost, so that its slot and sums stay reachable
@@ -42,6 +44,15 @@ class Contents:
     journal: JournalBooks
     damage: Damage
     quarantined: tuple[Quarantined, ...]
+    commit: Commit | None = None  # the last; None in a file that never had a witness
+    before: bytes = NO_DIGEST  # the digest before it
+    file: str = ""  # what its witness was made for, see `lock.file_of`
+    copied: bool = False  # a copy of that file, without its witness
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """The exact counters."""
+        return self.snapshot.totals if self.snapshot else {}
 
 
 @dataclass(slots=True)
@@ -81,13 +92,14 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         findings = _Findings()
         tables: list[TablePages] = []
         kept: dict[str, Ledger] = {}
-        for name, (number, layout, words) in root["tables"].items():
+        for name, (number, layout, words, written) in root["tables"].items():
             data, summed = ledgers.get(number, (None, None))
-            if not _intact(data, number, summed):
+            if summed != written or not _intact(data, number, summed):
                 findings.parts.append(f"the ledger of table {name}: whether rows have vanished cannot be told")
                 findings.rows.append(Quarantined("ledgers", number))
                 data = _ledger_of_rows(connection, Ledger.new(number, layout, words))
             kept[name], pages = _read_table(connection, name, Ledger.new(number, layout, words), data, findings)
+            kept[name].sum = written
             tables.append(pages)
         names, name_sums = _read_names(connection, root["names"], findings)
         documents, document_sums = _read_documents(connection, root["documents"], findings)
@@ -111,9 +123,11 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
     damage = Damage(
         tuple(names[slot] for slot in sorted(lost) if slot in names), findings.producers, tuple(findings.parts)
     )
+    nothing = snapshot.empty and not journal and not snapshot.totals and not damage
+    number, before, identity, file = root["commit"] or (0, "", None, "")
     return Contents(
         snapshot.timer_noise_s,
-        snapshot,
+        None if nothing else snapshot,
         kept,
         name_sums,
         producer_sums,
@@ -121,6 +135,9 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         journal_books,
         damage,
         tuple(findings.rows),
+        Commit(bytes.fromhex(identity), number, digest(rows[0][1]), journal_books.bytes) if identity else None,
+        bytes.fromhex(before),
+        file,
     )
 
 
@@ -191,7 +208,7 @@ def _ledger_of_rows(connection: sqlite3.Connection, ledger: Ledger) -> bytes:
     for table, slots_a_row in (("pages", PAGE_SLOTS), ("slots", 1)):
         query = f"SELECT id, data, checksum FROM {table} WHERE id BETWEEN ? AND ?"  # noqa: S608 (two fixed names)
         for key, data, summed in connection.execute(query, span):
-            if not _intact(data, key, summed):
+            if not _intact(data, key, summed) or not span[0] <= key <= span[1]:  # of a tree that is damaged itself
                 continue
             page, slot = divmod((key - first) * slots_a_row, PAGE_SLOTS)
             ledger = ledger.grown(page + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,7 +10,9 @@ from typing import Any
 
 from advisor.errors import StateDamaged, StorageFailed
 from advisor.storage import reading, schema
+from advisor.storage.lock import StateLock
 from advisor.storage.reading import Quarantined
+from advisor.storage.witness import sync_directory
 
 SUFFIXES = ("", "-wal", "-shm")  # SQLite's file, its log and the log's index
 KEYS = {  # table -> its key
@@ -45,7 +46,7 @@ def set_aside(connection: sqlite3.Connection, rows: tuple[Quarantined, ...]) -> 
         connection.execute(f"DELETE FROM {row.origin} WHERE id IS ?", (row.key,))  # noqa: S608 (fixed names)
 
 
-def rebuild(path: Path) -> tuple[str, ...]:
+def rebuild(lock: StateLock) -> tuple[str, ...]:
     """Make a new state file of the rows that can still be read; the damaged one is kept beside it, whole.
 
     Rows move as they are, with their checksums: whether they are good, and what is missing, is for `reading` to say.
@@ -62,11 +63,13 @@ def rebuild(path: Path) -> tuple[str, ...]:
     StorageFailed
         When the copy or the new file cannot be written.
     """
+    path = lock.path
     try:
         kept = _keep_aside(path)
         fresh = path.with_name(path.name + ".rebuilt")
         for suffix in SUFFIXES:
             fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+        fresh.touch(0o600)
         try:
             moved = _move_rows(kept, fresh)
         except StateDamaged:
@@ -76,8 +79,8 @@ def rebuild(path: Path) -> tuple[str, ...]:
         # From here on the old log must not be taken for the new file's.
         for suffix in SUFFIXES[1:]:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        os.replace(fresh, path)
-        schema.sync_directory(path)
+        lock.replaced_by(fresh)
+        sync_directory(path)
     except (OSError, sqlite3.Error) as error:
         raise StorageFailed(
             f"the damaged state file cannot be rebuilt: {error}", field="state", value=str(path)
@@ -106,6 +109,7 @@ def _move_rows(damaged: Path, fresh: Path) -> int:
         root = _rows_of(source, "root", "id")
         reading.root_of(root)
         with closing(schema.connect(fresh, read_only=False)) as target:
+            schema.upgrade(target, 0)
             target.execute("BEGIN IMMEDIATE")
             moved = 0
             for table, key in KEYS.items():

@@ -7,7 +7,6 @@ little-endian whatever the machine.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any
 from urllib.parse import quote
 
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
-from advisor.storage.ledger import checksum
+from advisor.storage.ledger import ABSENT, checksum
 
-FORMAT = 3  # raised with each change of the tables below; MIGRATIONS then gains the step to it
+FORMAT = 4  # raised with each change of the tables below; MIGRATIONS then gains the step to it
 APPLICATION_ID = 0x41445652  # "ADVR": tells a state file from any other database
 NUMBER_BITS = 32  # of a key, for the page or slot
 # 4 KiB pages: a changed slot of 1 KiB dirties one of them; larger ones make random slots dearer (16 KiB: 3x).
@@ -52,26 +51,44 @@ PRAGMA user_version = {FORMAT};
 def _add_documents(connection: sqlite3.Connection) -> None:
     """Format 1 had no documents; the root tells how many there are."""
     connection.execute(DOCUMENTS)
-    _change_root(connection, {"format": 2, "documents": [0, 0]})
+    _change_root(connection, lambda _: {"format": 2, "documents": [0, 0]})
 
 
 def _add_journal(connection: sqlite3.Connection) -> None:
     """Format 2 had pages alone; the root tells the first entry of the journal, how many there are, and their sum."""
     connection.execute(JOURNAL)
-    _change_root(connection, {"format": 3, "journal": [1, 0, 0]})
+    _change_root(connection, lambda _: {"format": 3, "journal": [1, 0, 0]})
 
 
-def _change_root(connection: sqlite3.Connection, change: Mapping[str, Any]) -> None:
+def _add_commits(connection: sqlite3.Connection) -> None:
+    """Format 3 had no number a commit, and no checksum of each ledger in the root; who opens it gives it its witness."""
+    sums = dict(connection.execute("SELECT id, checksum FROM ledgers"))
+
+    def change(root: Mapping[str, Any]) -> dict[str, Any]:
+        tables = {name: [*own, sums.get(own[0], ABSENT)] for name, own in root["tables"].items()}
+        return {"format": 4, "tables": tables, "commit": None}
+
+    _change_root(connection, change)
+
+
+def _change_root(connection: sqlite3.Connection, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
     for key, data, summed in connection.execute("SELECT id, data, checksum FROM root").fetchall():
         if not isinstance(data, bytes) or checksum(data, key) != summed:
             continue  # damaged: reading says so
-        root = json.loads(data) | change
-        now = json.dumps(root, sort_keys=True).encode()
+        root: dict[str, Any] = json.loads(data)
+        changed = root | change(root)
+        if root["format"] != changed["format"] - 1:
+            raise StateDamaged("the format number of the state file is damaged", hint="restore a backup")
+        now = json.dumps(changed, sort_keys=True).encode()
         connection.execute("UPDATE root SET data = ?, checksum = ? WHERE id = ?", (now, checksum(now, key), key))
 
 
 # Format n -> the step that makes it n + 1, run inside one transaction that also raises user_version.
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _add_documents, 2: _add_journal}
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
+    1: _add_documents,
+    2: _add_journal,
+    3: _add_commits,
+}
 
 # What SQLite calls the file's fault; everything else is the disk's, and may pass.
 FILE_AT_FAULT = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
@@ -90,22 +107,20 @@ def worded(error: sqlite3.Error, doing: str) -> AdvisorError:
 
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open the file, making and upgrading it unless `read_only`; calls from one thread at a time.
+    """Open a file that is there; calls from one thread at a time.
+
+    A connection that only reads changes nothing: it leaves a log as it is, which the last one that may write copies into the
+    file and removes.
 
     Raises
     ------
     StorageFailed
-        When it cannot be opened, read or made.
+        When it cannot be opened or read.
     StateDamaged
-        When it is no state file.
-    StateTooNew
-        When a later version wrote it.
+        When it is no database.
     """
+    mode = "ro" if read_only else "rw"
     try:
-        if not read_only:
-            # Made by ourselves, for the mode: SQLite gives the same one to its log.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        mode = "ro" if read_only else "rw"
         connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?mode={mode}",
             uri=True,
@@ -113,14 +128,12 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             check_same_thread=False,
             timeout=BUSY_TIMEOUT_S,
         )
-    except OSError as error:
-        raise StorageFailed(
-            f"the state file cannot be opened: {error.strerror}", field="state", value=str(path)
-        ) from error
     except sqlite3.Error as error:
         raise worded(error, "the state file cannot be opened") from error
     try:
-        _prepare(connection, path, read_only=read_only)
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if not read_only:
+            _prepare(connection, path)
     except sqlite3.Error as error:
         connection.close()
         raise worded(error, "the state file cannot be read") from error
@@ -133,31 +146,34 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
-    objects = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    if objects == 0:
-        if read_only:
-            raise StateDamaged(f"{path} is empty: no state was written yet", hint="name a file that a service writes")
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    if not read_only:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
-    if objects == 0:
-        connection.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")
-        sync_directory(path)
-        return
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a file that is empty still
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+        raise StorageFailed(
+            "the state file's log needs shared memory", field="state", value=str(path), hint="keep it on a local disk"
+        )
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
+
+
+def format_of(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the format of a state file, 0 where it is empty.
+
+    Raises
+    ------
+    StateDamaged
+        When it is no state file.
+    StateTooNew
+        When a later version wrote it.
+    """
+    if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        return 0
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise StateDamaged(f"{path} is no state file of Advisor", hint="name another file")
-    upgrade(connection, read_only=read_only)
-
-
-def upgrade(connection: sqlite3.Connection, *, read_only: bool) -> None:
-    """Bring an older file to the present format, step by step, each step whole or not at all."""
     found = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if found > FORMAT or found < 1:
+    if not 1 <= found <= FORMAT:
         raise StateTooNew(
             f"the state file has format {found}, this version reads up to {FORMAT}",
             field="state",
@@ -165,14 +181,14 @@ def upgrade(connection: sqlite3.Connection, *, read_only: bool) -> None:
             bound=FORMAT,
             hint="run the version that wrote it, or a later one",
         )
-    if found < FORMAT and read_only:
-        raise StateTooNew(
-            f"the state file has the older format {found}: only a service upgrades it to {FORMAT}",
-            field="state",
-            value=found,
-            bound=FORMAT,
-            hint="start a service of this version on it once",
-        )
+    return found
+
+
+def upgrade(connection: sqlite3.Connection, found: int) -> None:
+    """Bring a file of this format to the present one, step by step, each step whole or not at all; 0 makes the tables."""
+    if found == 0:
+        connection.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")
+        return
     for step in range(found, FORMAT):
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -182,12 +198,3 @@ def upgrade(connection: sqlite3.Connection, *, read_only: bool) -> None:
         except BaseException:
             connection.execute("ROLLBACK")
             raise
-
-
-def sync_directory(path: Path) -> None:
-    """Make the file's name itself durable."""
-    descriptor = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 from advisor.engine.journal import Entry
 from advisor.engine.snapshot import Snapshot
 from advisor.errors import Mismatch, StateDamaged, StorageFailed
-from advisor.storage import reading, salvage, schema
-from advisor.storage.damage import Damage
+from advisor.storage import opening, salvage, schema
 from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
-from advisor.storage.lock import StateLock
+from advisor.storage.lock import StateLock, file_of
 from advisor.storage.pages import put_ledger, write_table
 from advisor.storage.reading import ROOT_KEY, Contents, document_checksum, producer_checksum
+from advisor.storage.witness import DIGEST_BYTES, Commit, Witness, digest, sync_directory
 
 # When pages should be written again, for a start replays the journal: a plain row takes 28 bytes and about a microsecond, so
 # 64 MiB some three seconds, and an entry of one row 50 microseconds and a page of SQLite's.
@@ -28,34 +29,52 @@ JOURNAL_BYTES_MAX = 2**26
 JOURNAL_ENTRIES_MAX = 2**15
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Books:
     """What the file holds after the last commit, as far as the next one must know."""
 
+    commit: Commit
     ledgers: dict[str, Ledger] = field(default_factory=dict[str, Ledger])
     name_sums: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by slot, ABSENT where unnamed
     producer_sums: dict[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
     document_sums: dict[str, int] = field(default_factory=dict[str, int])
     journal: JournalBooks = field(default_factory=JournalBooks)
-    root: bytes = b""  # but for the journal and the brace behind it
+    root: bytes = b""  # but for the journal, the commit and the brace behind them
 
 
 class Store:
     """The state file of one service, or a reader of it.
 
     Calls come from one thread at a time, whichever. Opened by `Store.open`, closed by `close` or a ``with`` block.
+
+    Attributes
+    ----------
+    damage : Damage
+        What was lost, where a start was told to do without it.
+    copied : bool
+        The file is a copy without a witness: what was committed after the copy was made is not in it.
     """
 
-    def __init__(
-        self, path: Path, timer_noise_s: float, connection: sqlite3.Connection, lock: StateLock | None
-    ) -> None:
+    def __init__(self, path: Path, timer_noise_s: float, connection: sqlite3.Connection, contents: Contents) -> None:
         self.path = path
         self.timer_noise_s = timer_noise_s
+        self.damage = contents.damage
+        self.copied = contents.copied
         self._connection = connection
-        self._lock = lock
-        self._contents: Contents | None = None
-        self._books = _Books()
-        self.damage = Damage()
+        self._lock: StateLock | None = None
+        self._witness: Witness | None = None
+        self._file = contents.file
+        self._contents: Contents | None = contents
+        books = _Books(
+            contents.commit or Commit(bytes(DIGEST_BYTES)),
+            contents.ledgers,
+            contents.name_sums,
+            contents.producer_sums,
+            contents.document_sums,
+            contents.journal,
+        )
+        self._books = replace(books, root=self._root_of(books, contents.totals))
+        self._sealed = books.commit.number
 
     @classmethod
     def open(
@@ -71,21 +90,21 @@ class Store:
         Parameters
         ----------
         path
-            The file; its log, index and lock lie beside it.
+            The file; its log, index and witness lie beside it.
         timer_noise_s : float, seconds
             Must equal what the file was made with; None takes what the file says (and needs one that says it).
         read_only
             Read a consistent state, also beside a running service; nothing is locked, upgraded or mended.
         accept_damage
-            Put what is damaged aside, in the file's table ``quarantine``, and go on without it; `damage` says what
-            was lost.
+            Put what is damaged aside, in the file's table ``quarantine``, and go on without it, and without what the
+            witness has seen and the file lacks; `damage` says what was lost.
 
         Raises
         ------
         StateLocked
-            When another service has the file open.
+            When another service has the file open, by whatever name.
         StateDamaged
-            When a checksum does not match; names the components.
+            When a checksum does not match: it names the components; when commits are missing: it says how many.
         StateTooNew
             When a later version wrote it.
         StorageFailed
@@ -94,36 +113,69 @@ class Store:
             When its timer noise is another one.
         """
         path = Path(path)
-        lock = None if read_only else StateLock(path)
+        if read_only:
+            found = opening.read(path.resolve())
+            return cls._with(path, timer_noise_s, found)
+        lock = StateLock(path)
         try:
-            return cls._opened(path, timer_noise_s, lock, accept_damage=accept_damage)
+            found = opening.read_to_write(lock, mend=accept_damage)
+            store = cls._with(lock.path, timer_noise_s, found)
         except BaseException:
-            if lock:
-                lock.close()
+            lock.close()
             raise
-
-    @classmethod
-    def _opened(cls, path: Path, timer_noise_s: float | None, lock: StateLock | None, *, accept_damage: bool) -> Store:
-        rescued: tuple[str, ...] = ()
-        mend = accept_damage and lock is not None
+        store._lock = lock
         try:
-            connection = schema.connect(path, read_only=lock is None)
-            contents = _read(connection, check_structure=lock is not None)
-        except StateDamaged:
-            if not mend:
-                raise
-            rescued = salvage.rebuild(path)
-            connection = schema.connect(path, read_only=False)
-            contents = _read(connection, check_structure=True)
-        try:
-            contents = replace(contents, damage=replace(contents.damage, parts=rescued + contents.damage.parts))
-            noise = _agreed_noise(contents.timer_noise_s, timer_noise_s)
-            store = cls(path, noise, connection, lock)
-            store._adopt(contents, mend=mend)
+            store._own(found.contents)
+        except sqlite3.Error as error:
+            store.close()
+            raise _as_storage_failed(error) from error
         except BaseException:
-            connection.close()
+            store.close()
             raise
         return store
+
+    @classmethod
+    def _with(cls, path: Path, timer_noise_s: float | None, found: opening.Opened) -> Store:
+        try:
+            return cls(
+                path, _agreed_noise(found.contents.timer_noise_s, timer_noise_s), found.connection, found.contents
+            )
+        except BaseException:
+            found.connection.close()
+            raise
+
+    def _own(self, contents: Contents) -> None:
+        """Go on with the file as its only writer: mend what was accepted as lost; give it a witness where it has none.
+
+        A state that was mended, or copied, is another one from here on: what the former wrote is none of its own.
+        """
+        lock, file = cast("StateLock", self._lock), file_of(self.path)
+        if contents.commit is not None and contents.file == file and not contents.damage:
+            self._witness = Witness.open(self.path)
+        else:
+            self._file = file
+            commit = replace(self._books.commit, identity=os.urandom(DIGEST_BYTES))
+            self._books = replace(self._books, commit=commit)
+            self._witness = Witness.make(self.path, Commit(commit.identity))
+            self._transaction(lambda: self._mend(contents))
+            # A log that is lost as soon as it is there must leave a file that knows of its witness.
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            sync_directory(self.path)
+        self._witness.fill(self._books.commit)
+        for path in (self.path.with_name(self.path.name + "-wal"), self._witness.path):
+            lock.watch(path)
+
+    def _mend(self, contents: Contents) -> _Books:
+        books = self._books
+        if contents.damage:
+            salvage.set_aside(self._connection, contents.quarantined)
+            for ledger in contents.ledgers.values():
+                put_ledger(self._connection, ledger)
+            if contents.snapshot:
+                sums = contents.name_sums
+                unnamed = [(s, name) for s, name in contents.snapshot.names if s >= len(sums) or sums[s] == ABSENT]
+                books = replace(books, name_sums=self._write_names(unnamed))
+        return self._put_root(replace(books, root=self._root_of(books, contents.totals)))
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +190,7 @@ class Store:
         (lost by damage, or never written).
         """
         contents, self._contents = self._contents, None
-        return None if contents is None or contents.snapshot is None else contents.snapshot
+        return contents.snapshot if contents else None
 
     def commit(self, snapshot: Snapshot) -> None:
         """Write what changed, durably, in one transaction; the journal begins anew. Cost O(changed).
@@ -146,13 +198,14 @@ class Store:
         Raises
         ------
         StorageFailed
-            When it cannot be written; the file then holds what it held, and the same snapshot may be tried again.
+            When it cannot be written; the file then holds what it held, and the same snapshot may be tried again. Or,
+            `commits` having grown, when it was written and must not be acknowledged, see `seal`.
         Mismatch
             When the snapshot has another timer noise, or another layout of a table without all its pages.
         """
         if snapshot.timer_noise_s != self.timer_noise_s:
             raise Mismatch(f"the state's timer noise is {snapshot.timer_noise_s}, the file's {self.timer_noise_s}")
-        self._books = self._transaction(lambda: self._write(snapshot))
+        self._transaction(lambda: self._write(snapshot))
 
     def append(self, entry: Entry) -> None:
         """Write what has happened, durably, in one transaction; the pages stay as they are. Cost O(rows of the entry).
@@ -160,10 +213,10 @@ class Store:
         Raises
         ------
         StorageFailed
-            When it cannot be written; the file then holds what it held, and the same entry may be tried again.
+            As `commit`.
         """
         data = entry.encode()
-        self._books = self._transaction(lambda: self._append(data))
+        self._transaction(lambda: self._append(data))
 
     @property
     def journal_full(self) -> bool:
@@ -176,7 +229,34 @@ class Store:
         """Entries of the journal: commits since pages were written."""
         return self._books.journal.count
 
-    def _transaction(self, write: Callable[[], _Books]) -> _Books:
+    @property
+    def commits(self) -> int:
+        """Commits so far: one more when what was to be written is in the file, sealed or not."""
+        return self._books.commit.number
+
+    @property
+    def sealed(self) -> bool:
+        """True when all that was committed may be acknowledged."""
+        return self._sealed == self._books.commit.number
+
+    def seal(self) -> None:
+        """Let the witness see the last commit, and see that its files are what a restart would find; see `witness`, `lock`.
+
+        Raises
+        ------
+        StorageFailed
+            When one of them fails: nothing may be acknowledged until this succeeds.
+        """
+        cast("Witness", self._witness).put(self._books.commit)
+        self.look()
+        self._sealed = self._books.commit.number
+
+    def look(self) -> None:
+        """See that the file, its log and its witness are those that their names stand for; raises as `seal`."""
+        if self._lock:
+            self._lock.look()
+
+    def _transaction(self, write: Callable[[], _Books]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             books = write()
@@ -187,13 +267,16 @@ class Store:
         except BaseException:
             self._rollback()
             raise
-        return books
+        self._books = books
+        self.seal()
 
     def close(self) -> None:
         """Copy the log into the file, close it and give the lock back. Nothing committed depends on it."""
         try:
             self._connection.close()
         finally:
+            if self._witness:
+                self._witness.close()
             if self._lock:
                 self._lock.close()
 
@@ -204,34 +287,6 @@ class Store:
             except sqlite3.Error:  # SQLite has rolled back by itself: a disk full does that
                 return
 
-    def _adopt(self, contents: Contents, *, mend: bool) -> None:
-        self.damage = contents.damage
-        if contents.damage and not mend:
-            raise contents.damage.error()
-        self._contents = contents
-        self._books = _Books(
-            contents.ledgers, contents.name_sums, contents.producer_sums, contents.document_sums, contents.journal
-        )
-        if contents.snapshot:
-            self._books.root = self._root_of(self._books, contents.snapshot.totals)
-        if not contents.damage:
-            return
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            salvage.set_aside(self._connection, contents.quarantined)
-            for ledger in contents.ledgers.values():
-                put_ledger(self._connection, ledger)
-            if contents.snapshot:
-                sums = contents.name_sums
-                unnamed = [(s, name) for s, name in contents.snapshot.names if s >= len(sums) or sums[s] == ABSENT]
-                self._books.name_sums = self._write_names(unnamed)
-                self._books.root = self._root_of(self._books, contents.snapshot.totals)
-                self._put_root(self._books)
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._rollback()
-            raise _as_storage_failed(error) from error
-
     def _write(self, snapshot: Snapshot) -> _Books:
         ledgers = dict(self._books.ledgers)
         for table in snapshot.tables:
@@ -240,22 +295,14 @@ class Store:
         journal = JournalBooks(self._books.journal.next)
         if self._books.journal.count:
             self._connection.execute("DELETE FROM journal")
-        books = _Books(ledgers, names, producers, self._write_documents(snapshot), journal)
-        books.root = self._root_of(books, snapshot.totals)
-        self._put_root(books)
-        return books
+        books = _Books(self._books.commit, ledgers, names, producers, self._write_documents(snapshot), journal)
+        return self._put_root(replace(books, root=self._root_of(books, snapshot.totals)))
 
     def _append(self, data: bytes) -> _Books:
         journal = self._books.journal
         summed = checksum(data, journal.next)
         self._connection.execute("INSERT INTO journal VALUES (?, ?, ?)", (journal.next, data, summed))
-        books = replace(
-            self._books,
-            journal=journal.grown(summed, len(data)),
-            root=self._books.root or self._root_of(self._books, {}),
-        )
-        self._put_root(books)
-        return books
+        return self._put_root(replace(self._books, journal=journal.grown(summed, len(data))))
 
     def _write_names(self, names: Sequence[tuple[int, str]]) -> NDArray[np.int64]:
         sums = self._books.name_sums
@@ -298,7 +345,7 @@ class Store:
         return sums | {key.decode(): summed for key, _, summed in rows}
 
     def _root_of(self, books: _Books, totals: Mapping[str, int]) -> bytes:
-        """Return the root row up to what it says of the journal, which changes with each commit."""
+        """Return the root row up to what it says of the journal and the commit, which change with each."""
         named = books.name_sums[books.name_sums != ABSENT]
         root = {
             "format": schema.FORMAT,
@@ -307,27 +354,21 @@ class Store:
             "names": [len(named), int(named.sum())],
             "producers": [len(books.producer_sums), sum(books.producer_sums.values())],
             "documents": [len(books.document_sums), sum(books.document_sums.values())],
-            "tables": {name: [own.number, own.layout, own.words] for name, own in books.ledgers.items()},
+            "tables": {name: [own.number, own.layout, own.words, own.sum] for name, own in books.ledgers.items()},
         }
         return json.dumps(root, sort_keys=True)[:-1].encode()
 
-    def _put_root(self, books: _Books) -> None:
-        journal = books.journal
-        data = b'%b, "journal": [%d, %d, %d]}' % (books.root, journal.first, journal.count, journal.sum)
+    def _put_root(self, books: _Books) -> _Books:
+        """Write the root row of the next commit; return the books with it."""
+        journal, last = books.journal, books.commit
+        data = b'%b, "journal": [%d, %d, %d], "commit": [%d, "%b", "%b", "%b"]}' % (
+            books.root, journal.first, journal.count, journal.sum,
+            last.number + 1, last.digest.hex().encode(), last.identity.hex().encode(), self._file.encode(),
+        )  # fmt: skip
         self._connection.execute(
             "INSERT OR REPLACE INTO root VALUES (?, ?, ?)", (ROOT_KEY, data, checksum(data, ROOT_KEY))
         )
-
-
-def _read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
-    try:
-        return reading.read(connection, check_structure=check_structure)
-    except sqlite3.Error as error:
-        connection.close()
-        raise schema.worded(error, "the state file cannot be read") from error
-    except BaseException:
-        connection.close()
-        raise
+        return replace(books, commit=Commit(last.identity, last.number + 1, digest(data), journal.bytes))
 
 
 def _agreed_noise(found: float | None, wanted: float | None) -> float:

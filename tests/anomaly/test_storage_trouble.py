@@ -14,7 +14,9 @@ from live import Live, refused, rows_of, running
 from task_program import Program, recursive
 
 from advisor.errors import Mismatch, StateDamaged, StateLocked
-from advisor.storage import Store
+from advisor.storage import Store, witness
+
+LOG_BYTES = 4096  # less than the first page of SQLite's log
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
         await peer.call("observe_rows", batch | {"sequence": 1})
         assert await ready(live) == (200, "ready\n")
 
-        file_bytes_max((tmp_path / "state-wal").stat().st_size)
+        file_bytes_max(LOG_BYTES)
         second = await peer.post("observe_rows", batch | {"sequence": 2})
         while (await ready(live))[0] == 200:  # until the commit has failed
             pass
@@ -97,7 +99,7 @@ async def test_on_a_full_disk_every_door_that_keeps_something_is_shut_with_words
         await peer.call("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 1})
         if verb == "forget":
             await peer.call("observe_run", RUN)
-        file_bytes_max((tmp_path / "state-wal").stat().st_size)
+        file_bytes_max(LOG_BYTES)
         waiting = await peer.post("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 2})
         while (await ready(live))[0] == 200:
             pass
@@ -129,7 +131,7 @@ async def test_a_service_that_stops_on_a_full_disk_says_what_is_lost_in_time(
     async with running(tmp_path, state=tmp_path / "state", shutdown_s=0.3) as live:
         peer = await live.peer()
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(20)})
-        file_bytes_max((tmp_path / "state-wal").stat().st_size)
+        file_bytes_max(LOG_BYTES)
         await peer.post("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(20)})
         live.stop.set()
         said = await peer.closed()
@@ -138,6 +140,68 @@ async def test_a_service_that_stops_on_a_full_disk_says_what_is_lost_in_time(
     async with running(tmp_path, state=tmp_path / "state") as live:
         peer = await live.peer()
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
+
+
+@pytest.mark.parametrize("happens", ["deleted", "replaced"])
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+async def test_a_state_that_is_taken_away_stops_acknowledgements_until_it_is_back(
+    tmp_path: Path, happens: str, suffix: str
+) -> None:
+    file, aside = tmp_path / f"state{suffix}", tmp_path / "aside"
+    async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
+        peer = await live.peer()
+        batch = {"producer": "p", "rows": rows_of(20)}
+        await peer.call("observe_rows", batch | {"sequence": 1})
+        file.rename(aside)
+        if happens == "replaced":
+            file.write_bytes(aside.read_bytes())
+        second = await peer.post("observe_rows", batch | {"sequence": 2})
+        status, words = await ready(live)  # it looks by itself
+        assert status == 503
+        assert f"{file} was" in words
+        await refused("storage_failed", peer.call("observe_rows", batch | {"sequence": 3}))
+        assert second not in peer.early
+        aside.replace(file)
+        assert (await peer.answer(second))["accepted"] == 20
+        assert (await ready(live))[0] == 200
+        await peer.call("observe_rows", batch | {"sequence": 3})
+    with Store.open(tmp_path / "state", read_only=True) as reader:
+        loaded = reader.load()
+    assert loaded is not None
+    assert loaded.producers["p", bytes(16)] == 3
+    assert loaded.totals["rows_accepted"] == 60
+
+
+async def test_a_witness_that_cannot_be_written_stops_acknowledgements_and_nothing_is_written_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
+        peer = await live.peer()
+        batch = {"producer": "p", "rows": rows_of(20)}
+        await peer.call("observe_rows", batch | {"sequence": 1})
+        with monkeypatch.context() as broken:
+            broken.setattr(witness.os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+            second = await peer.post("observe_rows", batch | {"sequence": 2})
+            while (await ready(live))[0] == 200:
+                pass
+            assert "witness" in (await ready(live))[1]
+            assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
+            assert second not in peer.early
+        assert (await peer.answer(second))["accepted"] == 20
+        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 2
+    with Store.open(tmp_path / "state", read_only=True) as reader:
+        loaded = reader.load()
+    assert loaded is not None
+    assert loaded.totals["rows_accepted"] == 40
+
+
+async def test_a_start_on_a_copy_says_that_it_is_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await start(tmp_path, state=tmp_path / "state")
+    (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
+    for told in (True, False):
+        caplog.clear()
+        await start(tmp_path, state=tmp_path / "copy")
+        assert ("the state is a copy" in caplog.text) is told
 
 
 async def start(tmp_path: Path, **options: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.errors import StateDamaged, StateTooNew, StorageFailed
-from advisor.storage import Store, schema, store
-from advisor.storage.ledger import checksum
-from advisor.storage.reading import ROOT_KEY
+from advisor.storage import Store, store
 
 NOISE = 1e-6
 KEY = ("producer", bytes(16))
@@ -150,21 +147,6 @@ def test_any_flipped_bit_is_found_or_harmless(path: Path) -> None:
         except (StateDamaged, StateTooNew, StorageFailed):
             found += 1
     assert found > 30
-
-
-def test_a_file_of_the_second_format_is_upgraded(path: Path) -> None:
-    states = journalled(path, entries=0)
-    ((data,),) = change(path, "SELECT data FROM root")
-    root = json.loads(data)  # type: ignore[arg-type]
-    assert root.pop("journal") == [1, 0, 0]
-    old = json.dumps(root | {"format": 2}, sort_keys=True).encode()
-    change(path, "UPDATE root SET data = ?, checksum = ?", old, checksum(old, ROOT_KEY))
-    change(path, "DROP TABLE journal")
-    change(path, "PRAGMA user_version = 2")
-    with pytest.raises(StateTooNew, match=f"only a service upgrades it to {schema.FORMAT}"):
-        Store.open(path, read_only=True)
-    assert state_of(path) == (states[0], 1)
-    assert state_of(path, read_only=True) == (states[0], 1)
 
 
 def test_a_journal_is_full_by_its_bytes_or_its_entries(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +18,6 @@ from hypothesis import strategies as st
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import Mismatch, StateDamaged, StateLocked, StateTooNew, StorageFailed
 from advisor.storage import Store, schema
-from advisor.storage.ledger import checksum
-from advisor.storage.reading import ROOT_KEY
 
 NOISE = 1e-6
 WORDS = 5
@@ -120,44 +116,6 @@ def test_a_damaged_document_is_named_and_set_aside_when_told(tmp_path: Path) -> 
         assert not store.damage
     rows(path, "DELETE FROM documents")
     with pytest.raises(StateDamaged, match="1 were written, 0 are there"):
-        Store.open(path, timer_noise_s=NOISE)
-
-
-def as_format_1(path: Path) -> None:
-    """Make of a file what the first version wrote."""
-    (data,) = rows(path, "SELECT data FROM root")[0]
-    root = json.loads(data)  # type: ignore[arg-type]
-    assert root.pop("documents") == [0, 0]
-    assert root.pop("journal")[1:] == [0, 0]
-    data = json.dumps(root | {"format": 1}, sort_keys=True).encode()
-    rows(path, "UPDATE root SET data = ?, checksum = ?", data, checksum(data, ROOT_KEY))
-    rows(path, "DROP TABLE documents")
-    rows(path, "DROP TABLE journal")
-    rows(path, "PRAGMA user_version = 1")
-
-
-def test_a_file_of_the_first_format_is_upgraded_by_a_service_and_by_nobody_else(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    before = written(path, replace(full_state(), documents={}))
-    as_format_1(path)
-    with pytest.raises(StateTooNew, match="only a service upgrades"):
-        Store.open(path, read_only=True)
-    with Store.open(path, timer_noise_s=NOISE) as store:
-        assert same(store.load(), before)
-        store.commit(snapshot(documents={"network:1": b"x"}))
-    with Store.open(path, read_only=True) as store:
-        loaded = store.load()
-    assert loaded is not None
-    assert loaded.documents == {"network:1": b"x"}
-    assert words_by_slot(loaded) == words_by_slot(before)
-
-
-def test_a_damaged_root_of_the_first_format_is_still_found(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    written(path, replace(full_state(), documents={}))
-    as_format_1(path)
-    rows(path, "UPDATE root SET checksum = checksum + 1")
-    with pytest.raises(StateDamaged, match="root"):
         Store.open(path, timer_noise_s=NOISE)
 
 
@@ -442,7 +400,7 @@ def test_a_full_disk_loses_nothing_and_recovers(tmp_path: Path) -> None:
     try:
         with Store.open(path, timer_noise_s=NOISE) as store:
             store.commit(full_state())
-            resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name("s-wal").stat().st_size + 1000, hard))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
             big = snapshot(pages_of(list(range(3000)), 5), producers={("a", bytes(16)): 8})
             for _ in range(3):
                 with pytest.raises(StorageFailed):

@@ -1,0 +1,33 @@
+"""The adapter for threads on one machine: how many a call may use is learned from its runs, and set for BLAS and OpenMP.
+
+    from adapters.threads import advised
+
+    @advised("svd", predictor=lambda a: a.size)
+    def svd(a): ...
+
+    with advised.cores("fit", predictor=rows) as cores: ...
+
+What is learned is kept in the user's cache folder, or by a service where `Advised` is given a client. The extra ``threads``
+holds what is needed: threadpoolctl and joblib.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from advisor import handing_out
+
+if TYPE_CHECKING:
+    from adapters.threads.advised import Advised, advised
+    from adapters.threads.executor import AdvisedExecutor
+
+__all__ = ["Advised", "AdvisedExecutor", "advised"]
+
+__getattr__ = handing_out(
+    __name__,
+    {
+        "Advised": "adapters.threads.advised",
+        "AdvisedExecutor": "adapters.threads.executor",
+        "advised": "adapters.threads.advised",
+    },
+)

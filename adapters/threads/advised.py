@@ -1,0 +1,312 @@
+"""Calls that are advised: a decorator, a block, and a form for joblib.
+
+A run is measured, learned with the cores that it had, and the next one of its component is given those that the model thinks
+best. Nothing is asked and nothing learned of calls below `FLOOR_S`: they run on one core.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from adapters.threads.deciding import FLOOR_S, Deciding, Size, Together
+from adapters.threads.grants import GRANTS, Grant
+from adapters.threads.machine import Load, cache_file, cores_here
+from adapters.threads.memory import Memory
+from advisor.domain.limits import CORES_MAX, DIMENSIONS_MAX, PREDICTOR_MAX
+from advisor.domain.names import checked_name
+from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, UnknownComponent
+
+if TYPE_CHECKING:
+    from adapters.threads.executor import AdvisedExecutor
+    from advisor.client import SyncClient
+
+TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
+ASK_S: Final = 1.0  # that a call waits for a service, at most; its time is charged to questions
+
+log = logging.getLogger("advisor.threads")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Advised:
+    """Gives calls of this process the cores that they run best on. Safe to use from all threads, and after a fork.
+
+    Parameters
+    ----------
+    client : SyncClient, optional
+        Of a service that learns and answers. Absent: an advisor of this process does, and keeps what it learned.
+    path : Path or str, optional
+        Where it is kept; absent: a file for this machine in the user's cache folder.
+    cores_max : int, optional
+        Of calls that name none; absent: those that this process may use.
+    tolerance : float
+        The fewest cores within this share of the fastest are taken.
+    risk : float
+        As `Advisor.choose_cores` has it: more cores are taken only where the gain is sure.
+    clock : callable
+        Seconds, for who replays calls.
+    load : callable, optional
+        The cores that other processes keep busy; absent: as this machine tells.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> advised = Advised(path=tempfile.mkdtemp() + "/threads.state")
+    >>> @advised("total", predictor=len, cores_max=4)
+    ... def total(values):
+    ...     return sum(values)
+    >>> total([1, 2, 3])
+    6
+    >>> with advised.cores("fit", predictor=1000, cores_max=4) as cores:
+    ...     cores
+    1
+    """
+
+    def __init__(
+        self,
+        client: SyncClient | None = None,
+        *,
+        path: Path | str | None = None,
+        cores_max: int | None = None,
+        tolerance: float = TOLERANCE,
+        risk: float = 0.0,
+        clock: Callable[[], float] = time.perf_counter,
+        load: Callable[[], float] | None = None,
+    ) -> None:
+        self.cores_max = cores_here() if cores_max is None else checked_cores(cores_max)
+        self.tolerance = tolerance
+        self.risk = risk
+        self.clock = clock
+        self._client = client
+        self._patience = {} if client is None else {"timeout_s": ASK_S}
+        self._path = path
+        self._memory: Memory | None = None
+        self._deciding: dict[tuple[str, int], Deciding] = {}
+        self._together = Together()
+        self._load = Load().cores if load is None else load
+        self._lock = threading.Lock()
+        self._told = False
+
+    def __call__(
+        self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None
+    ) -> Callable[[Function], Function]:
+        """Return a decorator of a function, or of a coroutine function: its calls are runs of `component`.
+
+        Parameters
+        ----------
+        predictor : callable, optional
+            From the call's arguments to the predictor, a number or up to four. Absent: all calls are alike.
+        cores_max : int, optional
+            The most that one call is given.
+        """
+        known = self.deciding(component, cores_max)
+
+        def decorator(function: Function) -> Function:
+            if inspect.iscoroutinefunction(function):
+
+                @functools.wraps(function)
+                async def waiting(*args: Any, **kwargs: Any) -> Any:
+                    with _Run(self, component, known, 1.0 if predictor is None else predictor(*args, **kwargs)):
+                        return await function(*args, **kwargs)
+
+                return waiting  # pyright: ignore[reportReturnType]
+
+            @functools.wraps(function)
+            def advised(*args: Any, **kwargs: Any) -> Any:
+                with _Run(self, component, known, 1.0 if predictor is None else predictor(*args, **kwargs)):
+                    return function(*args, **kwargs)
+
+            return advised  # pyright: ignore[reportReturnType]
+
+        return decorator
+
+    def cores(
+        self, component: str, *, predictor: Any = 1.0, cores_max: int | None = None, workers: bool = False
+    ) -> _Run:
+        """Return a context whose block is a run of `component`; it is entered with the cores that the run has.
+
+        Parameters
+        ----------
+        workers : bool
+            The block starts so many workers of its own: thread pools have one thread each meanwhile.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        return _Run(self, component, self.deciding(component, cores_max), predictor, workers=workers)
+
+    def parallel(
+        self, component: str, *, predictor: Any = None, cores_max: int | None = None, **options: Any
+    ) -> Callable[[Iterable[Any]], Any]:
+        """Return ``joblib.Parallel(n_jobs=…, **options)`` whose calls are runs of `component`.
+
+        The predictor is the number of tasks where none is given. Needs joblib, of the extra ``threads``.
+        """
+        from joblib import Parallel  # noqa: PLC0415 - of an extra
+
+        def call(tasks: Iterable[Any]) -> Any:
+            listed = list(tasks)
+            x = float(len(listed)) if predictor is None else predictor
+            with self.cores(component, predictor=x, cores_max=cores_max, workers=True) as cores:
+                workers: Any = Parallel(n_jobs=cores, **options)
+                return workers(listed)
+
+        return call
+
+    def executor(self, component: str, *, cores_max: int | None = None, **options: Any) -> AdvisedExecutor:
+        """Return an executor of `concurrent.futures` whose number of workers is advised, see `AdvisedExecutor`."""
+        from adapters.threads.executor import AdvisedExecutor  # noqa: PLC0415
+
+        return AdvisedExecutor(self, component, cores_max=cores_max, **options)
+
+    def flush(self) -> None:
+        """Write what was learned now."""
+        if self._memory is not None:
+            self._memory.flush()
+
+    def close(self) -> None:
+        """Write what was learned, and let another process write from now on; further calls go on learning."""
+        if self._memory is not None:
+            self._memory.close()
+
+    # -- what runs need -------------------------------------------------------------------------------------------------------
+
+    def others(self, grant: Grant) -> float:
+        """Return the cores that others had while a call ran: in this process, and outside."""
+        return grant.others + self._load()
+
+    def learn(self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool) -> None:
+        """Teach a run; what cannot be taught is logged once."""
+        optional: dict[str, Any] = {"active_cores": cores + others}
+        if not ok:
+            optional["ok"] = False
+        try:
+            self._learner().observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s, **optional)
+        except AdvisorError as error:
+            self._tell(error)
+
+    def deciding(self, component: str, cores_max: int | None) -> Deciding:
+        """Return what decides for a component."""
+        cores_max = self.cores_max if cores_max is None else cores_max
+        found = self._deciding.get((component, cores_max))
+        if found is None:
+            checked_name("component", component)
+            checked_cores(cores_max)
+            found = Deciding(cores_max, self.tolerance, functools.partial(self._ask, component), self._together)
+            with self._lock:
+                found = self._deciding.setdefault((component, cores_max), found)
+        return found
+
+    def _ask(self, component: str, predictor: Any, counts: Sequence[int]) -> Sequence[float] | None:
+        try:
+            answer = self._learner().predict(component, predictor=predictor, cores=counts, **self._patience)
+        except (UnknownComponent, NotEnoughData):
+            return None
+        except AdvisorError as error:
+            self._tell(error)
+            return None
+        pairs = zip(cast("list[float]", answer.elapsed_s), cast("list[float]", answer.high_s), strict=True)
+        return [float(elapsed) * (float(high) / float(elapsed)) ** self.risk for elapsed, high in pairs]
+
+    def _learner(self) -> SyncClient | Memory:
+        if self._client is not None:
+            return self._client
+        if self._memory is None:
+            with self._lock:
+                if self._memory is None:
+                    self._memory = Memory(cache_file() if self._path is None else Path(self._path))
+        return self._memory
+
+    def _tell(self, error: AdvisorError) -> None:
+        if not self._told:
+            self._told = True
+            log.warning("calls go on without advice, or without being learned; told once: %s", error)
+
+
+class _Run:
+    """One call: entered with its cores, learned when it ends."""
+
+    __slots__ = ("_advised", "_begun", "_component", "_deciding", "_grant", "_predictor", "_size", "_workers")
+    _begun: float
+    _grant: Grant
+    _size: Size
+
+    def __init__(
+        self, advised: Advised, component: str, deciding: Deciding, predictor: Any, *, workers: bool = False
+    ) -> None:
+        self._advised = advised
+        self._component = component
+        self._deciding = deciding
+        plain = type(predictor) is float and 0.0 <= predictor <= PREDICTOR_MAX
+        self._predictor = predictor if plain else checked_predictor(predictor)
+        self._workers = workers
+
+    def __enter__(self) -> int:
+        deciding, clock = self._deciding, self._advised.clock
+        self._size = deciding.size(self._predictor)
+        available = GRANTS.available(deciding.cores_max)
+        cores = deciding.cores(self._size, self._predictor, available, clock)
+        self._grant = GRANTS.enter(cores, deciding.cores_max, workers=self._workers)
+        self._begun = clock()
+        return self._grant.cores
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        elapsed_s = self._advised.clock() - self._begun
+        grant = self._grant
+        GRANTS.leave(grant)
+        short = self._size.core_s < FLOOR_S
+        if grant.changed or elapsed_s <= 0.0:
+            return
+        if kind is None:
+            self._deciding.ran(self._size, grant.cores, elapsed_s)
+        if not short:
+            others = self._advised.others(grant)
+            self._advised.learn(self._component, self._predictor, grant.cores, elapsed_s, others, ok=kind is None)
+
+
+def checked_cores(cores_max: Any) -> int:
+    """Return the most cores of a call.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    if isinstance(cores_max, bool) or not isinstance(cores_max, int) or not 1 <= cores_max <= CORES_MAX:
+        raise InvalidValue("cores_max", cores_max, f"a whole number from 1 to {CORES_MAX:.0f}")
+    return cores_max
+
+
+def checked_predictor(predictor: Any) -> Any:
+    """Return a predictor as plain numbers: one, or a tuple of up to four.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    values = cast("list[Any]", [*predictor] if isinstance(predictor, (tuple, list)) else [predictor])
+    try:
+        numbers = list(map(float, values))
+    except (TypeError, ValueError):
+        numbers = []
+    if not 1 <= len(numbers) <= DIMENSIONS_MAX or not all(0.0 <= x <= PREDICTOR_MAX for x in numbers):
+        raise InvalidValue(
+            "predictor",
+            values if len(values) != 1 else values[0],
+            f"1 to {DIMENSIONS_MAX} numbers from 0 to {PREDICTOR_MAX:g}",
+            "mend what predictor= gives",
+        )
+    return tuple(numbers) if len(numbers) > 1 else numbers[0]
+
+
+advised = Advised()

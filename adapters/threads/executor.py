@@ -1,0 +1,190 @@
+"""An executor of `concurrent.futures` that streams its tasks' times, and lets as many run at once as the model thinks best.
+
+Each task is a run of the component on one core. How many run at once is a component of its own, ``NAME at once``: a stretch
+of tasks that ran without a change, its seconds a task, its cores the number at once. A stretch ends when nothing is left to
+do, or after `STRETCH` tasks for each worker; one with fewer tasks than workers teaches nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from adapters.threads.advised import checked_predictor
+from adapters.threads.grants import GRANTS, Grant
+from adapters.threads.pools import set_limits
+
+if TYPE_CHECKING:
+    from adapters.threads.advised import Advised
+
+STRETCH: Final = (
+    8  # tasks a worker, after which the number at once is chosen anew: the ends of a stretch weigh an eighth
+)
+
+
+@dataclass(slots=True)
+class _Task:
+    future: Future[Any]
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    predictor: Any
+
+
+class AdvisedExecutor(Executor):
+    """Runs calls on up to `cores_max` workers, as many at once as gives the most tasks a second. Safe to use from all threads.
+
+    Parameters
+    ----------
+    advised : Advised
+        Who learns and answers.
+    component : str
+        The tasks' component.
+    cores_max : int, optional
+        The most at once.
+    predictor : callable, optional
+        From a task's arguments to its predictor.
+    executor : Executor, optional
+        Whose workers run the tasks, at least `cores_max`: a `ProcessPoolExecutor`, say; it is shut down with this one.
+        Absent: threads.
+    """
+
+    def __init__(
+        self,
+        advised: Advised,
+        component: str,
+        *,
+        cores_max: int | None = None,
+        predictor: Callable[..., Any] | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        self._advised = advised
+        self._component = component
+        self._at_once = f"{component} at once"
+        self._deciding = advised.deciding(self._at_once, cores_max)
+        self._predictor = predictor
+        self._inner = ThreadPoolExecutor(self._deciding.cores_max, "advised") if executor is None else executor
+        self._lock = threading.RLock()
+        self._idle = threading.Condition(self._lock)
+        self._waiting: deque[_Task] = deque()
+        self._running = 0
+        self._ended = 0  # tasks of this stretch
+        self._begun = 0.0
+        self._point: Any = 1.0
+        self._grant: Grant | None = None
+        self._closed = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return the future of a call, which runs when it is its turn."""
+        predictor = 1.0 if self._predictor is None else checked_predictor(self._predictor(*args, **kwargs))
+        task = _Task(Future(), fn, args, kwargs, predictor)
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._waiting.append(task)
+            self._start()
+        return task.future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls; with `wait` return when all have ended."""
+        with self._lock:
+            self._closed = True
+            if cancel_futures:
+                for task in self._waiting:
+                    task.future.cancel()
+            self._start()
+            while wait and (self._waiting or self._running):
+                self._idle.wait()
+            if not self._waiting:
+                self._inner.shutdown(wait=False)
+        if wait:
+            self._inner.shutdown(wait=True)
+
+    # -- stretches ----------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Start tasks, as many as may run at once; the lock is held."""
+        while self._waiting:
+            if self._grant is not None and self._running >= self._grant.cores:
+                return
+            task = self._waiting.popleft()
+            if not task.future.set_running_or_notify_cancel():
+                continue
+            if self._grant is None:
+                self._begin(task.predictor)
+            self._running += 1
+            try:
+                inner = self._inner.submit(timed, os.getpid(), task.call, task.args, task.kwargs)
+            except BaseException as error:
+                self._running -= 1
+                task.future.set_exception(error)
+                continue
+            inner.add_done_callback(lambda inner, task=task: self._done(inner, task))
+        if not self._running:
+            self._end()
+            self._idle.notify_all()
+            if self._closed:
+                self._inner.shutdown(wait=False)
+
+    def _begin(self, predictor: Any) -> None:
+        deciding = self._deciding
+        self._point = predictor
+        available = GRANTS.available(deciding.cores_max)
+        cores = deciding.cores(deciding.size(predictor), predictor, available, self._advised.clock)
+        self._grant = GRANTS.enter(cores, deciding.cores_max, workers=True)
+        self._ended = 0
+        self._begun = self._advised.clock()
+
+    def _done(self, inner: Future[Any], task: _Task) -> None:
+        """Hand on what a task gave, and start the next ones."""
+        error = inner.exception() if not inner.cancelled() else RuntimeError("the worker was shut down")
+        value, elapsed_s, failed = (None, 0.0, error) if error is not None else inner.result()
+        if elapsed_s > 0.0:
+            self._advised.learn(self._component, task.predictor, 1, elapsed_s, self._running - 1, ok=failed is None)
+        with self._lock:
+            grant = self._grant
+            self._running -= 1
+            self._ended += failed is None
+            if grant is not None and self._waiting and self._ended >= STRETCH * grant.cores:
+                self._end()
+            self._start()
+        if failed is None:
+            task.future.set_result(value)
+        else:
+            task.future.set_exception(failed)
+
+    def _end(self) -> None:
+        """End a stretch: it is learned where it had work for each worker."""
+        grant, self._grant = self._grant, None
+        if grant is None:
+            return
+        elapsed_s = self._advised.clock() - self._begun
+        GRANTS.leave(grant)
+        if self._ended >= grant.cores and elapsed_s > 0.0:
+            each_s = elapsed_s / self._ended
+            self._deciding.ran(self._deciding.size(self._point), grant.cores, each_s)
+            others = self._advised.others(grant)
+            self._advised.learn(self._at_once, self._point, grant.cores, each_s, others, ok=True)
+
+
+def timed(
+    parent: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, float, BaseException | None]:
+    """Run a task in its worker, whose own thread pools have one thread: return its value, its seconds, its error."""
+    pools = GRANTS.pools
+    pools.look()
+    set_limits(pools.of_threads, 1)
+    if os.getpid() != parent:  # in the parent the grant has set these
+        set_limits(pools.shared, 1)
+    begun = perf_counter()
+    try:
+        value = call(*args, **kwargs)
+    except Exception as error:
+        return None, perf_counter() - begun, error
+    return value, perf_counter() - begun, None

@@ -1,0 +1,60 @@
+"""The thread pools of BLAS and OpenMP that this process has loaded, and their limits.
+
+A pool of BLAS has one limit for the process. OpenMP keeps one for each thread that calls, and so do the builds of BLAS that
+run on it: theirs is set by the thread that runs the call, and put back by it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from advisor.errors import InvalidValue
+
+OF_THREADS: Final = "openmp"
+
+
+class Pools:
+    """The pools, looked for anew only where modules were imported since: a search takes milliseconds, a limit microseconds."""
+
+    def __init__(self) -> None:
+        self.shared: list[Any] = []
+        self.of_threads: list[Any] = []
+        self._modules = 0
+
+    def look(self) -> None:
+        """Find the pools of libraries that came with modules imported since the last look.
+
+        Raises
+        ------
+        InvalidValue
+            Where threadpoolctl is not installed.
+        """
+        modules = len(sys.modules)
+        if modules == self._modules:
+            return
+        try:
+            from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - of an extra
+        except ImportError as error:
+            raise InvalidValue("threadpoolctl", "none", "installed", "pip install 'core-advisor[threads]'") from error
+        self.shared, self.of_threads = [], []
+        found: list[Any] = ThreadpoolController().lib_controllers
+        for pool in found:
+            layer = getattr(pool, "threading_layer", "")
+            (self.of_threads if OF_THREADS in (pool.user_api, layer) else self.shared).append(pool)
+        self._modules = len(sys.modules)  # the search itself imports
+
+
+def limits_of(pools: list[Any], before: dict[str, int]) -> None:
+    """Add the limits of pools that are not in `before` yet."""
+    for pool in pools:
+        if pool.filepath not in before:
+            before[pool.filepath] = pool.get_num_threads()
+
+
+def set_limits(pools: list[Any], limits: dict[str, int] | int) -> None:
+    """Set the limit of each pool that has another one."""
+    for pool in pools:
+        limit = limits if isinstance(limits, int) else limits.get(pool.filepath)
+        if limit is not None and pool.get_num_threads() != limit:
+            pool.set_num_threads(limit)

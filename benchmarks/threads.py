@@ -1,0 +1,276 @@
+"""Advice for threads: recorded calls of numpy kernels replayed, a live run, machines planted, and what a call costs.
+
+`python -m benchmarks.threads record FILE | replay FILE | live | planted | cost [--calls 1500] [--seed 1]`. Each prints the
+machine and its load, and for the advised calls, from the first on and after 200, their time over that of the best constant
+number of threads, of all threads, and of hindsight (the best number for each call).
+
+A replay and a planted machine run the adapter itself on a clock that recorded or planted times move.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from adapters.threads import Advised
+
+Floats = NDArray[np.float64]
+AFTER = 200  # calls, from which on the goals hold
+
+
+def _square(n: int, rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(n, n))
+
+
+# Each kernel: the sizes that it is called with, and what is called. Small ones lose by threads, large ones gain.
+KERNELS: dict[str, tuple[tuple[int, int], Callable[[Floats], Any]]] = {
+    "matmul": ((16, 700), lambda a: a @ a),
+    "solve": ((16, 600), lambda a: np.linalg.solve(a, a[:, 0])),
+    "inv": ((16, 400), np.linalg.inv),
+    "qr": ((16, 400), np.linalg.qr),
+    "svd": ((8, 200), np.linalg.svd),
+    "eigh": ((8, 250), lambda a: np.linalg.eigh(a + a.T)),
+    "cholesky": ((16, 700), lambda a: np.linalg.cholesky(a @ a.T + len(a) * np.eye(len(a)))),
+    "lstsq": ((8, 200), lambda a: np.linalg.lstsq(a, a[:, 0], rcond=None)),
+    "fft": ((16, 700), np.fft.fft2),
+    "exp": ((16, 1000), np.exp),
+}
+
+
+def machine() -> str:
+    """Return the machine and its load, in one line."""
+    cores = len(os.sched_getaffinity(0))
+    text = Path("/proc/cpuinfo").read_text().split("model name", 2)
+    model = text[1].split(":", 1)[1].split("\n", 1)[0].strip() if len(text) > 1 else platform.processor()
+    return f"{model}, {cores} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}, numpy {np.__version__}"
+
+
+def counts_to(cores: int) -> list[int]:
+    """Return the powers of two below a number of cores, and it."""
+    return sorted({*(1 << k for k in range(cores.bit_length()) if 1 << k <= cores), cores})
+
+
+def drawn(calls: int, seed: int) -> list[tuple[str, int]]:
+    """Return (kernel, size) of calls: kernels in turn of chance, sizes even in the logarithm."""
+    rng = np.random.default_rng(seed)
+    names = list(KERNELS)
+    found: list[tuple[str, int]] = []
+    for _ in range(calls):
+        name = names[rng.integers(len(names))]
+        low, high = KERNELS[name][0]
+        found.append((name, round(low * (high / low) ** rng.random())))
+    return found
+
+
+def record(path: Path, calls: int, seed: int) -> None:
+    """Run each call on each number of threads, one after another, and write their seconds."""
+    counts = counts_to(len(os.sched_getaffinity(0)))
+    rng = np.random.default_rng(seed)
+    pools = ThreadpoolController()
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["kernel", "n", *counts])
+        for name, n in drawn(calls, seed):
+            matrix = _square(n, rng)
+            times = np.empty(len(counts))
+            KERNELS[name][1](matrix)  # its pages are there
+            for turn in rng.permutation(len(counts)).tolist():
+                with pools.limit(limits=counts[turn]):
+                    begun = time.perf_counter()
+                    KERNELS[name][1](matrix)
+                    times[turn] = time.perf_counter() - begun
+            writer.writerow([name, n, *(f"{seconds:.3g}" for seconds in times)])
+
+
+class Clock:
+    """Seconds that only recorded times move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.now
+
+
+def replayed(
+    calls: Sequence[tuple[str, float]], times: Callable[[int, int], float], cores_max: int, **options: Any
+) -> Floats:
+    """Return the seconds that each call took on the cores that the adapter gave it.
+
+    Parameters
+    ----------
+    times : callable
+        (number of the call, cores) to seconds.
+    """
+    clock = Clock()
+    took = np.empty(len(calls))
+    with tempfile.TemporaryDirectory() as folder:
+        advised = Advised(path=Path(folder) / "threads.state", clock=clock, load=lambda: 0.0, **options)
+        for number, (name, predictor) in enumerate(calls):
+            with advised.cores(name, predictor=predictor, cores_max=cores_max) as cores:
+                took[number] = times(number, cores)
+                clock.now += took[number]
+        advised.close()
+    return took
+
+
+def read(path: Path) -> tuple[list[tuple[str, float]], list[int], Floats]:
+    """Return the calls of a recorded table, the counts, and the seconds (calls, counts)."""
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    counts = [int(cell) for cell in header[2:]]
+    times = np.array([[float(cell) for cell in row[2:]] for row in rows])
+    return [(row[0], float(row[1]) ** 2) for row in rows], counts, times
+
+
+def between(counts: Sequence[int], times: Floats) -> Callable[[int, int], float]:
+    """Return the seconds of a call on any number of cores: between those recorded, even in both logarithms."""
+    logs = np.log(times)
+    at = np.log(counts)
+    return lambda number, cores: float(np.exp(np.interp(np.log(cores), at, logs[number])))
+
+
+def report(title: str, took: Floats, times: Floats, counts: Sequence[int]) -> dict[str, float]:
+    """Print what advice was worth, and return it."""
+    told: dict[str, float] = {}
+    for since in (0, AFTER):
+        constant = times[since:].sum(axis=0)
+        best = int(constant.argmin())
+        advised, hindsight = took[since:].sum(), times[since:].min(axis=1).sum()
+        print(
+            f"{title}, calls {since + 1}-{len(took)}: {advised:.3g} s advised, {constant[best]:.3g} s on {counts[best]},"
+            f" {constant[-1]:.3g} s on all {counts[-1]}, {hindsight:.3g} s hindsight:"
+            f" {advised / constant[best]:.3f} x the best constant, {advised / constant[-1]:.3f} x all,"
+            f" {advised / hindsight:.3f} x hindsight"
+        )
+        told = {
+            "best": advised / constant[best], "all": advised / constant[-1], "hindsight": advised / hindsight,
+            "constant": constant[best] / hindsight, "all_to_best": constant[-1] / constant[best],
+        }  # fmt: skip
+    return told
+
+
+def replay(path: Path) -> dict[str, float]:
+    """Replay a recorded table."""
+    calls, counts, times = read(path)
+    return report(path.name, replayed(calls, between(counts, times), counts[-1]), times, counts)
+
+
+# Machines of 16 cores: seconds of a run with w seconds of work on p cores. Threads cost; the best count grows with the work.
+PLANTED: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "forks": lambda w, p: w / p + 2e-4 * (p - 1),
+    "barriers": lambda w, p: w / p + 8e-4 * np.log2(p) + 8e-5 * (p - 1),
+    "contended": lambda w, p: w / p + 1.2e-5 * (p - 1) ** 2,
+}
+
+
+def planted(calls: int, seed: int, noise: float = 0.05) -> dict[str, dict[str, float]]:
+    """Run the adapter on planted machines of 16 cores."""
+    told: dict[str, dict[str, float]] = {}
+    for name, law in PLANTED.items():
+        rng = np.random.default_rng(seed)
+        work = 10 ** rng.uniform(-4.0, -1.0, calls)
+        counts = np.arange(1, 17)
+        exact = law(work[:, None], counts[None, :].astype(float))
+        times = exact * rng.lognormal(0.0, noise, (calls, 1))
+        took = replayed(
+            [("planted", float(w * 1e9)) for w in work], lambda number, cores, t=times: float(t[number, cores - 1]), 16
+        )
+        told[name] = report(f"{name}, seed {seed}", took, times, counts.tolist())
+        print(f"  the best constant is {told[name]['constant']:.2f} x hindsight")
+    return told
+
+
+def live(calls: int, seed: int) -> dict[str, float]:
+    """Run kernels advised, on one thread and on all, interleaved call by call."""
+    pools = ThreadpoolController()
+    cores = len(os.sched_getaffinity(0))
+    counts = counts_to(cores)
+    rng = np.random.default_rng(seed)
+    took = np.empty(calls)
+    times = np.empty((calls, len(counts)))
+    with tempfile.TemporaryDirectory() as folder:
+        advised = Advised(path=Path(folder) / "threads.state")
+        kernels = {
+            name: advised(name, predictor=lambda a: a.size, cores_max=cores)(call)
+            for name, (_, call) in KERNELS.items()
+        }
+        for number, (name, n) in enumerate(drawn(calls, seed)):
+            matrix = _square(n, rng)
+            KERNELS[name][1](matrix)
+            for turn in rng.permutation(len(counts) + 1).tolist():
+                begun = time.perf_counter()
+                if turn == len(counts):
+                    kernels[name](matrix)
+                    took[number] = time.perf_counter() - begun
+                else:
+                    with pools.limit(limits=counts[turn]):
+                        begun = time.perf_counter()
+                        KERNELS[name][1](matrix)
+                        times[number, turn] = time.perf_counter() - begun
+        advised.close()
+    return report("live", took, times, counts)
+
+
+def cost(calls: int) -> float:
+    """Print and return the median seconds that advice adds to a call that is learned."""
+    with tempfile.TemporaryDirectory() as folder:
+        advised = Advised(path=Path(folder) / "threads.state")
+
+        def wait(until: float) -> None:
+            while time.perf_counter() < until:
+                pass
+
+        called = advised("wait", predictor=lambda until: 1000.0, cores_max=2)(wait)
+        added: list[float] = []
+        for _ in range(calls):
+            begun = time.perf_counter()
+            called(begun + 1e-3)
+            added.append(time.perf_counter() - begun - 1e-3)
+        advised.close()
+    print(
+        f"a call of 1 ms: {statistics.median(added) * 1e6:.1f} microseconds more (median), mean {np.mean(added) * 1e6:.1f}"
+    )
+    return statistics.median(added)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("record", "replay", "live", "planted", "cost"))
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--calls", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    print(machine())
+    if given.what in ("record", "replay") and given.file is None:
+        parser.error(f"{given.what} needs a FILE")
+    if given.what == "record":
+        record(given.file, given.calls, given.seed)
+    elif given.what == "replay":
+        replay(given.file)
+    elif given.what == "planted":
+        planted(given.calls, given.seed)
+    elif given.what == "live":
+        live(given.calls, given.seed)
+    else:
+        cost(given.calls)
+    print(machine())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -87,6 +87,7 @@ class AsyncClient(AsyncQuestions):
             producer or default_producer(), lambda: os.urandom(16), token=token, batch_rows=batch_rows, window=window
         )
         self._outbox = self._session.outbox
+        self.counts = self._session.stats  # as they stand, without a copy
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
         self._watches = Watches()
         self._listeners: dict[str, Callable[[Any], None]] = {}  # by the method of what the service tells by itself
@@ -144,7 +145,7 @@ class AsyncClient(AsyncQuestions):
             When the buffer is full and `when_full` is "raise".
         """
         row = requests.row_of(component, predictor, cores, elapsed_s, optional)
-        if not self._room(1) and not await self._make_room(1):
+        if not self.room(1) and not await self._make_room(1):
             return False
         self.take(row)
         return True
@@ -214,16 +215,15 @@ class AsyncClient(AsyncQuestions):
         if filling != self._outbox.filling:  # a batch begins, whose time must be kept, or is full
             self._link.wake()
 
-    async def wait_for_room(self) -> None:
-        """Wait until the buffer takes another row."""
-        while not self._room(1):
-            await self._link.progress.wait()
+    async def progress(self) -> None:
+        """Wait until the service has answered something, or the connection is gone."""
+        await self._link.progress.wait()
 
     def fileno(self) -> int | None:
         """Return the file descriptor of the connection that stands."""
         return self._link.fileno()
 
-    def _room(self, rows: int) -> bool:
+    def room(self, rows: int) -> bool:
         """True when the buffer takes so many rows more. An empty buffer takes any one batch."""
         held = self._session.stats.rows_held
         return not self._closed and (held + rows <= self._buffer_rows or not held)
@@ -231,7 +231,7 @@ class AsyncClient(AsyncQuestions):
     async def _submit(self, bodies: Sequence[Body]) -> int:
         taken = 0
         for body in bodies:
-            if not self._room(body.rows) and not await self._make_room(body.rows):
+            if not self.room(body.rows) and not await self._make_room(body.rows):
                 continue
             self.take(body)
             taken += body.rows
@@ -241,12 +241,12 @@ class AsyncClient(AsyncQuestions):
         """Do what `when_full` says; return whether there is room now."""
         while self._when_full == "block" and not self._closed:
             progress = self._link.progress
-            if self._room(rows):
+            if self.room(rows):
                 return True
             await progress.wait()
-        while self._when_full == "drop_oldest" and not self._room(rows) and self._outbox.drop_oldest():
+        while self._when_full == "drop_oldest" and not self.room(rows) and self._outbox.drop_oldest():
             pass
-        if self._room(rows):
+        if self.room(rows):
             return True
         self._outbox.drop_new(rows)
         if self._when_full == "raise":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import importlib
+import logging
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -24,7 +27,9 @@ from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
 GATHER_S = 0.005  # rows gather so long before the thread takes them: one wake-up for many rows
-AHEAD_ROWS = 2 * BATCH_ROWS * WINDOW_BATCHES  # taken out of the queue ahead of their sending: two windows
+AHEAD_ROWS = 2 * BATCH_ROWS * WINDOW_BATCHES  # taken out of the queue ahead of their sending, at most: two windows
+# What the thread would import by itself: a fork meanwhile would leave the child with halves of modules.
+IMPORTED_FIRST = ("anyio._backends._asyncio", "anyio.streams.tls", "concurrent.futures.thread", "encodings.idna")
 SLICE_ROWS = 1_000  # taken at a time: then the thread looks after its connection
 GRACE_S = 2.0  # beyond `close_s`, for the thread to end
 
@@ -34,7 +39,8 @@ class SyncClient(SyncQuestions):
 
     `observe` costs about a microsecond and never waits for the service, unless `when_full` is "block". The thread
     starts with the first use. After a fork the child starts afresh, as a producer of its own, and sends nothing that
-    is its parent's. What is held when the program ends is sent, within `close_s`.
+    is its parent's. What is held when the program ends is sent, within `close_s`, and what is then left is logged; so it is
+    where a process of `multiprocessing` ends. A process that ends by `os._exit` or a signal has to `close` first.
 
     Parameters
     ----------
@@ -43,7 +49,7 @@ class SyncClient(SyncQuestions):
     when_full : {"drop_newest", "drop_oldest", "block", "raise"}
         What happens to rows beyond `buffer_rows`. The default drops and counts.
     buffer_rows : int
-        Rows that wait to be sent.
+        Rows held: those that wait to be sent, and those sent and not acknowledged. A batch of more is taken alone.
     close_s : float
         Seconds given to what is held when the client closes.
     **options :
@@ -62,13 +68,19 @@ class SyncClient(SyncQuestions):
         self._when_full = check_policy(when_full)
         self._buffer_rows = buffer_rows
         self._close_s = close_s
-        self._new = lambda: AsyncClient(address, buffer_rows=AHEAD_ROWS, close_s=close_s, **options)
+        # Only what is still in the queue can be dropped as the oldest.
+        ahead = min(AHEAD_ROWS, max(1, buffer_rows // 2) if when_full == "drop_oldest" else buffer_rows)
+        self._new = lambda: AsyncClient(address, buffer_rows=ahead, close_s=close_s, **options)
+        for module in IMPORTED_FIRST:
+            importlib.import_module(module)
         self._begin()
         _clients.add(self)
+        _end_with_process()
 
     def _begin(self) -> None:
         """Start with nothing: at first, and in the child of a fork."""
         self._client = self._new()  # says at once what is wrong with the options
+        self._counts = self._client.counts
         self._queue: deque[list[Any] | Body] = deque()
         self._batched = 0  # rows in the queue's bodies, beyond one each
         self._dropped = 0
@@ -116,7 +128,8 @@ class SyncClient(SyncQuestions):
             When the buffer is full and `when_full` is "raise".
         """
         row = requests.row_of(component, predictor, cores, elapsed_s, optional)
-        if (len(self._queue) + self._batched >= self._buffer_rows or self._closed) and not self._make_space(1):
+        held = len(self._queue) + self._batched + self._counts.rows_held
+        if (held >= self._buffer_rows or self._closed) and not self._make_space(1):
             return False
         self._queue.append(row)
         if not self._rung:
@@ -175,8 +188,7 @@ class SyncClient(SyncQuestions):
     def _submit(self, bodies: Sequence[Body]) -> int:
         taken = 0
         for body in bodies:
-            full = self._queue and len(self._queue) + self._batched + body.rows > self._buffer_rows
-            if (full or self._closed) and not self._make_space(body.rows):
+            if (self._closed or not self._has_space(body.rows)) and not self._make_space(body.rows):
                 continue
             with self._lock:
                 self._batched += body.rows - 1
@@ -198,24 +210,24 @@ class SyncClient(SyncQuestions):
             self._dropped += rows
         if self._when_full == "raise" and not self._closed:
             raise Unavailable(
-                "the client's buffer is full", field="buffer_rows", value=len(self._queue) + self._batched,
+                "the client's buffer is full", field="buffer_rows", value=self._held(),
                 bound=self._buffer_rows, hint="the service does not keep up, or does not answer",
             )  # fmt: skip
         return False
 
-    def _has_space(self, rows: int) -> bool:
-        return not self._queue or len(self._queue) + self._batched + rows <= self._buffer_rows
+    def _held(self) -> int:
+        return len(self._queue) + self._batched + self._counts.rows_held
 
-    def _pop(self) -> tuple[list[Any] | Body | None, int]:
-        """Take the oldest out of the queue, with how many rows it is; the lock is held."""
-        try:
-            item = self._queue.popleft()
-        except IndexError:
-            return None, 0
-        if isinstance(item, Body):
-            self._batched -= item.rows - 1
-            return item, item.rows
-        return item, 1
+    def _has_space(self, rows: int) -> bool:
+        held = self._held()
+        return not held or held + rows <= self._buffer_rows
+
+    def _pop(self) -> tuple[list[Any] | Body, int]:
+        """Take the oldest out of the queue, with how many rows it is; the lock is held, and the queue not empty."""
+        item = self._queue.popleft()
+        rows = _rows_of(item)
+        self._batched -= rows - 1
+        return item, rows
 
     def _counted(self, client: AsyncClient) -> Stats:
         stats = client.stats()
@@ -285,6 +297,8 @@ class SyncClient(SyncQuestions):
             self._loop = asyncio.get_running_loop()
             self._started.set()
             group.start_soon(self._feed, client)
+            if self._when_full == "block":
+                group.start_soon(self._tell_space, client)
             await self._stop.wait()
             with anyio.move_on_after(self._close_s):
                 await self._flush(client, self._close_s)
@@ -303,15 +317,20 @@ class SyncClient(SyncQuestions):
         """Hand what is queued to the client, as it has room."""
         async with self._draining:
             while self._queue:
-                await client.wait_for_room()
                 with self._lock:
                     for _ in range(SLICE_ROWS):
-                        item, _rows = self._pop()
-                        if item is None:
+                        if not self._queue or not client.room(_rows_of(self._queue[0])):
                             break
-                        client.take(item)
-                    self._space.notify_all()
-                await asyncio.sleep(0)
+                        client.take(self._pop()[0])
+                    full = self._queue and not client.room(_rows_of(self._queue[0]))
+                await (client.progress() if full else asyncio.sleep(0))
+
+    async def _tell_space(self, client: AsyncClient) -> None:
+        """Wake those that wait for space, whenever there may be some."""
+        while True:
+            await client.progress()
+            with self._lock:
+                self._space.notify_all()
 
     async def _flush(self, client: AsyncClient, timeout_s: float) -> None:
         deadline = anyio.current_time() + timeout_s
@@ -335,6 +354,12 @@ class SyncClient(SyncQuestions):
         self._closed = closed
 
 
+def _rows_of(item: list[Any] | Body) -> int:
+    return item.rows if isinstance(item, Body) else 1
+
+
+_log = logging.getLogger("advisor.client")
+_ending: set[int] = set()  # the processes whose end is heard of
 _clients: weakref.WeakSet[SyncClient] = weakref.WeakSet()
 _inherited: list[object] = []  # the parent's loops: kept, for at their end they reach for what the child has not
 
@@ -342,11 +367,25 @@ _inherited: list[object] = []  # the parent's loops: kept, for at their end they
 def _after_fork() -> None:
     for client in list(_clients):
         client._leave_parent()  # pyright: ignore[reportPrivateUsage]
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None:  # its child forgets what was to be done at its end, and then asks who has something to do
+        util.register_after_fork(_end_with_process, lambda register: register())
+
+
+def _end_with_process() -> None:
+    """Hear of the end of a process of `multiprocessing`, which ends without `atexit`."""
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None and os.getpid() not in _ending:
+        _ending.add(os.getpid())
+        util.Finalize(None, _at_exit, exitpriority=0)
 
 
 def _at_exit() -> None:
     for client in list(_clients):
         client.close()
+        held = client.stats().rows_held
+        if held:
+            _log.warning("%d rows are lost: the program ends, and the service did not take them in time", held)
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -308,3 +308,91 @@ def test_a_number_that_is_none_is_refused_where_it_stands() -> None:
 def test_neither_numpy_nor_the_engine_is_loaded() -> None:
     check = "import advisor.client, sys; assert 'numpy' not in sys.modules and 'advisor.engine' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True, timeout=60)
+
+
+def test_no_more_rows_are_held_than_the_buffer_takes(service) -> None:
+    """Those on their way count: the service takes them, and acknowledges none."""
+    service.hold_answers = True
+    client = SyncClient(service.address, buffer_rows=2000, batch_rows=10, close_s=0.0)
+    for i in range(20_000):
+        client.observe("c", 1, 1, float(i))
+        if i % 1000 == 0:
+            assert client.stats().rows_held <= 2000
+    rows = [["c", 1, 1, 1.0]] * 1500
+    client.observe_rows(rows)
+    stats = client.stats()
+    assert stats.rows_held == 2000
+    assert stats.rows_dropped == 19_500
+    assert adds_up(stats)
+    client.close()
+
+
+def test_the_thread_imports_nothing(service) -> None:
+    """Were it to, a fork meanwhile would leave the child with halves of modules."""
+    program = (
+        "import sys\n"
+        "from advisor.client import SyncClient\n"
+        f"client = SyncClient({service.address!r})\n"
+        "before = set(sys.modules)\n"
+        "client.observe('c', 1, 1, 0.0)\n"
+        "client.flush()\n"
+        "client.predict('c')\n"
+        "client.close()\n"
+        "assert not set(sys.modules) - before, set(sys.modules) - before\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
+
+
+def test_a_fork_while_the_thread_starts_harms_neither_side(service) -> None:
+    program = (
+        "import os\n"
+        "from advisor.client import SyncClient\n"
+        "for number in range(20):\n"
+        f"    client = SyncClient({service.address!r})\n"
+        "    client.observe('c', 1, 1, float(2 * number))\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        client.observe('c', 1, 1, float(2 * number + 1))\n"
+        "        stats = client.flush()\n"
+        "        os._exit(0 if stats.rows_acknowledged == 1 else 1)\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "    client.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert counted_once(service, 40)
+
+
+@pytest.mark.parametrize("kind", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("made", ["before", "inside"])
+def test_a_process_of_multiprocessing_sends_its_rows_when_it_ends(service, tmp_path, kind: str, made: str) -> None:
+    """It ends without `atexit`; nobody closes its client."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing\n"
+        "from advisor.client import SyncClient\n"
+        "client = None\n"
+        "def work(first):\n"
+        "    global client\n"
+        f"    client = client or SyncClient({service.address!r}, linger_s=60)\n"
+        "    for i in range(first, first + 100):\n"
+        "        client.observe('c', 1, 1, float(i))\n"
+        "if __name__ == '__main__':\n"
+        f"    context = multiprocessing.get_context({kind!r})\n"
+        f"    client = SyncClient({service.address!r}) if {made == 'before'} else None\n"
+        "    children = [context.Process(target=work, args=(first,)) for first in (0, 100, 200, 300)]\n"
+        "    [child.start() for child in children]\n"
+        "    [child.join() for child in children]\n"
+        "    assert [child.exitcode for child in children] == [0] * 4\n"
+    )
+    subprocess.run([sys.executable, str(program)], check=True, timeout=60)
+    assert counted_once(service, 400)
+
+
+def test_what_cannot_be_sent_when_the_program_ends_is_told(tmp_path) -> None:
+    program = (
+        "from advisor.client import SyncClient\n"
+        f"client = SyncClient({str(tmp_path / 'nobody')!r}, close_s=0.1)\n"
+        "client.observe_rows([['c', 1, 1, 1.0]] * 7)\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, timeout=60, check=True)
+    assert done.stderr.startswith(b"7 rows are lost")

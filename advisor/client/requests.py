@@ -10,6 +10,7 @@ from advisor.domain.answers import (
     Allocation,
     CoreChoice,
     Curves,
+    Details,
     Evidence,
     FrontPoint,
     Knee,
@@ -27,6 +28,7 @@ from advisor.errors import InvalidValue, MalformedMessage
 from advisor.protocol.points import flattened
 
 Answer = TypeVar("Answer")
+TABLES = {"marginal": Marginal, "runner_up": RunnerUp}
 
 
 def row_of(component: str, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
@@ -153,16 +155,18 @@ def read_suggestions(result: Any) -> list[Suggestion]:
 def read_allocation(result: Any) -> Allocation:
     """Return the answer to `allocate`."""
     answer = _known(Allocation, result)
+    told = _part(Details, result)
     answer["bottleneck"] = tuple(answer["bottleneck"])
-    answer["why"] = tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ()))
+    reasons = tuple(Reason(**_known(Reason, reason)) for reason in told.why)
     answer["groups"] = tuple((group["cores"], tuple(group["components"])) for group in answer.get("groups", ()))
-    for name, shape in (("marginal", Marginal), ("runner_up", RunnerUp), ("front", FrontPoint)):
-        answer[name] = tuple(_part(shape, each) for each in answer.get(name, ()))
-    if answer.get("knee") is not None:
-        answer["knee"] = _part(Knee, answer["knee"])
+    tables = (tuple(_part(shape, each) for each in getattr(told, name)) for name, shape in TABLES.items())
+    answer["front"] = tuple(_part(FrontPoint, each) for each in answer.get("front", ()))
+    knee = None if told.knee is None else _part(Knee, told.knee)
+    known = {key: _part(Evidence, {**each, "cores_range": tuple(each["cores_range"])} if "cores_range" in each else each)
+             for key, each in told.evidence.items()}  # fmt: skip
+    answer["details"] = Details(reasons, knee, *tables, evidence=known)
     if answer.get("placement") is not None:
         answer["placement"] = {key: tuple(nodes) for key, nodes in answer["placement"].items()}
-    answer["evidence"] = {key: _part(Evidence, each) for key, each in answer.get("evidence", {}).items()}
     answer.pop("cores_used", None)  # told by the value itself
     return Allocation(**answer)
 

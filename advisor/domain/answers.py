@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 
@@ -249,20 +250,32 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a component's curve rests on; told by whoever made the curves."""
+    """What a component's curve rests on: its model, how many runs, how far beyond their cores the answer's are, in log2."""
 
     model: str
     observations: int
     extrapolates: float = 0.0
+    cores_range: tuple[float, float] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""
-        return {key: getattr(self, key) for key in self.__slots__}
+        plain = {key: getattr(self, key) for key in ("model", "observations", "extrapolates")}
+        return plain if self.cores_range is None else plain | {"cores_range": list(self.cores_range)}
 
 
-@dataclass(frozen=True, slots=True)
+class Details(NamedTuple):
+    """What an allocation tells beside its figures: why it is as it is, and what stands near it."""
+
+    why: tuple[Reason, ...] = ()
+    knee: Knee | None = None
+    marginal: tuple[Marginal, ...] = ()
+    runner_up: tuple[RunnerUp, ...] = ()
+    evidence: Mapping[str, Evidence] = {}  # nobody writes into it
+
+
+@dataclass(frozen=True, eq=False)
 class Allocation:
-    """Cores for each component of a network.
+    """Cores for each component of a network. Its details are worked out when they are first read.
 
     Attributes
     ----------
@@ -283,6 +296,13 @@ class Allocation:
     bottleneck : tuple of str
         The keys that bound the throughput.
     why : tuple of Reason
+    knee : Knee or None
+    marginal : tuple of Marginal
+    runner_up : tuple of RunnerUp
+        The next best allocations that were found.
+    evidence : mapping
+        Key to what its curve rests on, as far as whoever made the curves told: of the components that bound the answer, of
+        those extrapolated farthest, and of others up to a number.
     objective : str
         What was planned for.
     latency_queued_s, latency_quantile_s : float or None
@@ -296,20 +316,17 @@ class Allocation:
         bound is known.
     steps : int
         Steps that the search took.
-    knee : Knee or None
-    marginal : tuple of Marginal
-    runner_up : tuple of RunnerUp
-        The next best allocations that were found.
     placement : mapping or None
         Key to the node of each instance, where the machine's nodes were given.
     front : tuple of FrontPoint
         For ``pareto``: by cores.
     cost_per_s : float or None
         For ``cost``.
-    evidence : mapping
-        Key to what its curve rests on, where the caller told.
     id : str
         Of an answer that a service keeps, to be explained; empty elsewhere.
+    details : Details or function
+        What `why`, `knee`, `marginal`, `runner_up` and `evidence` hold, or what works them out of the allocation when they
+        are first read: it knows only what was known when the answer was given.
     """
 
     cores: Mapping[str, int]
@@ -318,7 +335,6 @@ class Allocation:
     throughput_per_s: float
     latency_s: float
     bottleneck: tuple[str, ...]
-    why: tuple[Reason, ...] = ()
     groups: tuple[tuple[int, tuple[str, ...]], ...] = field(default=())
     objective: str = "throughput"
     latency_queued_s: float | None = None
@@ -327,15 +343,52 @@ class Allocation:
     active_cores: float | None = None
     gap: float | None = None
     steps: int = 0
-    knee: Knee | None = None
-    marginal: tuple[Marginal, ...] = ()
-    runner_up: tuple[RunnerUp, ...] = ()
     placement: Mapping[str, tuple[int, ...]] | None = None
     front: tuple[FrontPoint, ...] = ()
     cost_per_s: float | None = None
-    evidence: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     id: str = ""
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
+    details: Details | Callable[[Allocation], Details] = field(default=Details(), repr=False)
+
+    @cached_property
+    def told(self) -> Details:
+        """The details, worked out."""
+        return self.details if isinstance(self.details, Details) else self.details(self)
+
+    @property
+    def why(self) -> tuple[Reason, ...]:
+        """Why the allocation is as it is, as codes for programs and sentences for people."""
+        return self.told.why
+
+    @property
+    def knee(self) -> Knee | None:
+        """The fewest cores that reach nearly the same."""
+        return self.told.knee
+
+    @property
+    def marginal(self) -> tuple[Marginal, ...]:
+        """What one core more or less of each component would do."""
+        return self.told.marginal
+
+    @property
+    def runner_up(self) -> tuple[RunnerUp, ...]:
+        """The next best."""
+        return self.told.runner_up
+
+    @property
+    def evidence(self) -> Mapping[str, Evidence]:
+        """What the curves rest on, by key."""
+        return self.told.evidence
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both say the same."""
+        return isinstance(other, Allocation) and self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: the details worked out."""
+        return {**{name: value for name, value in self.__dict__.items() if name != "told"}, "details": self.told}
 
     @property
     def cores_used(self) -> int:

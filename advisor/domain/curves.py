@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.errors import InvalidValue
 
+VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of curves as tables, by component
 UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rounding of two computations
 
 
@@ -40,7 +43,16 @@ class AmdahlCurves:
         return self.serial_s + self.parallel_s / np.asarray(cores, np.float64)
 
 
-@dataclass(frozen=True, slots=True)
+class Seen(NamedTuple):
+    """What curves rest on, by component, (n,) each: the model's name, its runs, and the fewest and most cores of these."""
+
+    models: NDArray[Any]
+    runs: NDArray[np.int64]
+    least: NDArray[np.float64]
+    most: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class TabulatedCurves:
     """Curves T_c(p) of n components at whole core counts, between them linear in 1/p, as Amdahl's is. They may rise.
 
@@ -58,6 +70,8 @@ class TabulatedCurves:
         kappa_c >= 0: with a active cores on the machine, T_c(p, a) = T_c(p) (1 + kappa_c max(a - p, 0)).
     peak_bytes : float64 array (n,)
         Upper bound of one instance's memory; 0 where it is not learned.
+    seen : Seen, optional
+        What they rest on, told beside an answer: beyond what was seen they are extrapolated.
     """
 
     cores: NDArray[np.int64]
@@ -66,25 +80,72 @@ class TabulatedCurves:
     variation: NDArray[np.float64]
     contention: NDArray[np.float64]
     peak_bytes: NDArray[np.float64]
+    seen: Seen | None = None
 
     def __post_init__(self) -> None:
         n, m = len(self.elapsed_s), len(self.cores)
         if m < 1 or self.cores[0] != 1 or (np.diff(self.cores) <= 0).any():
             raise InvalidValue("curves.cores", self.cores.tolist()[:8], "rising strictly from 1")
-        shapes = {"elapsed_s": (n, m), "upper_s": (n, m), "variation": (n,), "contention": (n,), "peak_bytes": (n,)}
-        for name, shape in shapes.items():
+        for name in VALUES:
             values: NDArray[np.float64] = getattr(self, name)
+            shape = (n, m) if name in VALUES[:2] else (n,)
             if values.shape != shape:
                 raise InvalidValue(f"curves.{name}", values.shape, f"of shape {shape}")
-            if not (np.isfinite(values).all() and (values >= 0).all()):
-                raise InvalidValue(f"curves.{name}", float(values.min(initial=0.0)), "finite and not negative")
-        if not (self.elapsed_s > 0).all():
-            raise InvalidValue("curves.elapsed_s", float(self.elapsed_s.min()), "positive")
+            least = float(values.min(initial=0.0))  # of a nan itself
+            if not (least >= 0 and float(values.max(initial=0.0)) < np.inf):
+                raise InvalidValue(f"curves.{name}", least, "finite and not negative")
+        if not self.elapsed_s.all():
+            raise InvalidValue("curves.elapsed_s", 0.0, "positive")
         if not (self.upper_s >= self.elapsed_s * (1 - UPPER_SLACK)).all():
             raise InvalidValue("curves.upper_s", float((self.upper_s - self.elapsed_s).min()), "at least elapsed_s")
 
     def __len__(self) -> int:
         return len(self.elapsed_s)
+
+    @cached_property
+    def pieces(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Level and fall, (n, m) each: T_c(p) = level + fall / p from each count to the next; the last stays for ever."""
+        return self._pieces(self.elapsed_s)
+
+    @cached_property
+    def upper_pieces(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same of the upper bounds."""
+        return self._pieces(np.maximum(self.upper_s, self.elapsed_s))
+
+    @cached_property
+    def spread(self) -> NDArray[np.float64]:
+        """log(upper / expected), (n, m): how uncertain each curve is."""
+        return np.log(np.maximum(self.upper_s / self.elapsed_s, 1.0))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def _pieces(self, table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        knots = self.cores.astype(np.float64)
+        level, fall = table.copy(), np.zeros_like(table)
+        step = np.diff(knots)
+        fall[:, :-1] = (table[:, :-1] - table[:, 1:]) * (knots[:-1] * knots[1:] / step)
+        level[:, :-1] = (table[:, 1:] * knots[1:] - table[:, :-1] * knots[:-1]) / step
+        return level, fall
+
+    def renewed(self, rows: NDArray[np.int64], other: TabulatedCurves) -> TabulatedCurves:
+        """Return the same with the curves of some components taken from `other`, (len(rows),): only theirs are looked at."""
+
+        def taken(old: Any, new: Any) -> Any:
+            values = old.copy()
+            values[rows] = new
+            return values
+
+        found = object.__new__(TabulatedCurves)
+        known, new = vars(self), vars(found)
+        new |= {"cores": self.cores, "seen": None}
+        new |= {name: taken(known[name], getattr(other, name)) for name in VALUES}
+        for name in ("pieces", "upper_pieces"):
+            if name in known:
+                new[name] = tuple(map(taken, known[name], getattr(other, name)))
+        if self.seen is not None and other.seen is not None:
+            new["seen"] = Seen(*map(taken, self.seen, other.seen))
+        return found
 
     @classmethod
     def of(
@@ -103,7 +164,7 @@ class TabulatedCurves:
         """
         seconds = np.atleast_2d(np.asarray(elapsed_s, np.float64))
         upper = seconds if upper_s is None else np.atleast_2d(np.asarray(upper_s, np.float64))
-        wide = (np.broadcast_to(np.asarray(part, np.float64), (len(seconds),)).copy()
+        wide: Any = (np.broadcast_to(np.asarray(part, np.float64), (len(seconds),)).copy()
                 for part in (variation, contention, peak_bytes))  # fmt: skip
         return cls(np.asarray(cores, np.int64), seconds, upper, *wide)
 

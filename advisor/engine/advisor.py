@@ -93,6 +93,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self.programs = Programs()
         self.task_types = TaskTypeModels()
         self._networks: OrderedDict[str, Network] = OrderedDict()
+        self._questions: OrderedDict[tuple[int, bytes], Any] = OrderedDict()
 
     def _adopt(self, components: Components) -> None:
         self.components = components

@@ -1,8 +1,4 @@
-"""Tables for plans: each component's expected time by cores at its observed load, by what answers for it.
-
-E[T(x, p)] over the load is taken on few predictors: T(x, 1) is asked at every point of the load sketch, but speedups
-T(x, p) / T(x, 1) only at `NODES` of them, between which they are linear in logs: they change slowly with x.
-"""
+"""Tables for plans: each component's expected time by cores at its observed load, by what answers for it."""
 
 from __future__ import annotations
 
@@ -10,23 +6,24 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.curves import TabulatedCurves
-from advisor.engine.asking import Asking
+from advisor.domain.curves import Seen, TabulatedCurves
+from advisor.engine.asking import LEARNER, Asking
 from advisor.engine.checks import checked, is_number
 from advisor.engine.components import Components
-from advisor.engine.learners import ANY_MACHINE, Learners, Solved
+from advisor.engine.learners import Learners, Solved
 from advisor.engine.shaped import Shaped
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models import prediction, process, sketch
 from advisor.models.cells import PITCHES
-from advisor.models.fold import KERNELS
+from advisor.models.counts import runs
 from advisor.models.learner_layout import CELLS, ZERO
+from advisor.models.load_table import KERNELS, scratch_of
 from advisor.models.prediction import SD_MAX, Model
 from advisor.models.student import quantile
 
@@ -37,10 +34,6 @@ ALL_COUNTS, PER_DOUBLING = (
     16,
     4,
 )  # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
-NODES = 6  # predictors of the load at which speedups are asked for
-LOG_LEAST = 1e-9  # of two times: closer ones are one
-WITHIN_MAX = 2.0  # variance of log time inside a cell: beyond, its mean is a guess about the tail
-LOG_LEAST_S, LOG_MOST_S = -20.7, 20.7  # ln of the legal times
 NORMAL = NormalDist()
 TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together
@@ -66,6 +59,16 @@ class _Table:
     upper: Floats
     variation: float
     peak_bytes: float
+    model: str
+
+
+class _Together(NamedTuple):
+    """The tables of a network: the slots that they stand on, the place of each in the network, how many rows these had."""
+
+    watched: Ints
+    places: Ints
+    rows: Ints
+    curves: TabulatedCurves
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,7 @@ class CurveTables:
         self._solved = solved
         self._asking = asking
         self._kept: OrderedDict[tuple[Any, ...], _Table] = OrderedDict()
-        # Of whole networks: the slots that they stand on, and how many rows these had.
-        self._together: OrderedDict[tuple[Any, ...], tuple[Ints, Ints, TabulatedCurves]] = OrderedDict()
+        self._together: OrderedDict[tuple[Any, ...], _Together] = OrderedDict()
 
     def drop(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
@@ -110,36 +112,63 @@ class CurveTables:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        unknown = sorted((set(components) | set(load)) - set(boxes))
-        if unknown:
-            raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
         for box, value in load.items():
             if not is_number(value):
                 raise InvalidValue(f"load[{box}]", value, "a number")
         asked = (
             tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.measures
         )  # fmt: skip
-        together = self._together.get(asked)
-        if together is not None and np.array_equal(self._components.table.integers("rows")[together[0]], together[1]):
-            return together[2]
-        slots = [self._components.slot(components.get(box, box)) for box in boxes]
+        kept, counted = self._together.get(asked), self._components.table.integers("rows")
+        if kept is not None:
+            now = counted[kept.watched]
+            changed = (now != kept.rows).nonzero()[0]
+            if not len(changed):
+                return kept.curves
+            places: list[int] = sorted(set(kept.places[changed].tolist()))
+            slots: list[int] = kept.watched[places].tolist()
+        else:
+            unknown = sorted((set(components) | set(load)) - set(boxes))
+            if unknown:
+                raise InvalidValue(
+                    "components" if unknown[0] in components else "load", unknown[0], "a box of the network"
+                )
+            places, slots = list(range(len(boxes))), [self._components.slot(components.get(box, box)) for box in boxes]
         self._solved.require_rows(slots)
-        counts = counts_of(cores_max)
-        tables = [self._table(slot, load.get(box), box, counts, level) for box, slot in zip(boxes, slots, strict=True)]
-        peaks = [peak for slot in slots if (peak := self._components.measure_slot(slot, PEAK)) is not None]
-        watched = np.array([*slots, *peaks], np.int64)
-        found = TabulatedCurves(
-            counts,
-            np.array([table.elapsed for table in tables]).reshape(-1, len(counts)),
-            np.array([table.upper for table in tables]).reshape(-1, len(counts)),
-            np.array([table.variation for table in tables]),
-            np.array([contention_of(self._components, slot) for slot in slots], np.float64),
-            np.array([table.peak_bytes for table in tables]),
-        )
-        self._together[asked] = watched, self._components.table.integers("rows")[watched], found
+        found = self._curves([boxes[place] for place in places], slots, load, counts_of(cores_max), level)
+        if kept is not None:
+            kept = kept._replace(rows=now, curves=kept.curves.renewed(np.array(places), found))  # type: ignore[possibly-undefined]
+        else:
+            peaks = [(place, self._components.measure_slot(slot, PEAK)) for place, slot in enumerate(slots)]
+            peaks = [(place, peak) for place, peak in peaks if peak is not None]
+            watched = np.array([*slots, *(peak for _, peak in peaks)], np.int64)
+            kept = _Together(
+                watched, np.array([*places, *(place for place, _ in peaks)], np.int64), counted[watched], found
+            )
+        self._together[asked] = kept
         if len(self._together) > NETWORKS_KEPT:
             self._together.popitem(last=False)
-        return found
+        return kept.curves
+
+    def _curves(
+        self, boxes: Sequence[str], slots: Sequence[int], load: Mapping[str, float], counts: Ints, level: float
+    ) -> TabulatedCurves:
+        tables = [self._table(slot, load.get(box), box, counts, level) for box, slot in zip(boxes, slots, strict=True)]
+        table = self._components.table
+        seen = Seen(
+            np.array([one.model for one in tables], object),
+            runs(table, slots),
+            table["p_low"][slots],
+            table["p_high"][slots],
+        )
+        return TabulatedCurves(
+            counts,
+            np.array([one.elapsed for one in tables]).reshape(-1, len(counts)),
+            np.array([one.upper for one in tables]).reshape(-1, len(counts)),
+            np.array([one.variation for one in tables]),
+            np.array([contention_of(self._components, slot) for slot in slots], np.float64),
+            np.array([one.peak_bytes for one in tables]),
+            seen,
+        )
 
     def missing(
         self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
@@ -182,7 +211,10 @@ class CurveTables:
             elapsed, upper, variation = _of_learner(self._components.learners, found, given, at, level)
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
-        table = self._kept[key] = _Table(rows, elapsed, upper, variation, self._peak(slot, given, level))
+        table = self._kept[key] = _Table(
+            rows, elapsed, upper, variation, self._peak(slot, given, level),
+            LEARNER if isinstance(found, Solved) else found.name,
+        )  # fmt: skip
         self._kept.move_to_end(key)
         if len(self._kept) > TABLES_KEPT:
             self._kept.popitem(last=False)
@@ -193,12 +225,12 @@ class CurveTables:
         if isinstance(found, Solved) and self._asking.dimensions(slot) > 1:
             frame, points, _, _ = found.solution
             d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])
-            runs = found.table.floats("runs")[found.place][:count]
+            weights = found.table.floats("runs")[found.place][:count]
             # Cells of x = 0 stand below the least positive one.
             centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count]
             where = np.where(centres <= ZERO, 0.0, np.exp(points[:d, :count]))
             places, inverse = np.unique(where.T, axis=0, return_inverse=True)
-            share = np.bincount(inverse.reshape(-1), runs, len(places))
+            share = np.bincount(inverse.reshape(-1), weights, len(places))
             return _Load(places, share / float(share.sum()), _inside(found, d))
         x, share = sketch.points(self._components.table.gather(np.array([slot], np.int64)))
         x, inverse = np.unique(x[share > 0], return_inverse=True)
@@ -239,43 +271,16 @@ def _bound(level: float, freedom: float) -> float:
 def _of_learner(
     learners: Learners, found: Solved, load: _Load, counts: Floats, level: float
 ) -> tuple[Floats, Floats, float]:
-    """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation.
-
-    E[t] = f = e**mean and E[t**2] = f**2 (1 + s**2) + tau**2 at a predictor, taken over the load.
-    """
-    table, room = found.table, learners.room(found.table.axes)
-    noise = [float(table.column(name)[found.place]) for name in ("relative", "absolute")]
-    reach = NORMAL.inv_cdf(level) if level > 0.5 else 0.0
-
-    def at(predictors: Floats, cores: Floats, *, spread: bool) -> tuple[Floats, Floats]:
-        out = np.empty((len(cores), 2))
-        KERNELS.predict_points(
-            table.words, found.place, table.axes, np.array(predictors, order="C"), cores, ANY_MACHINE, spread,
-            found.solution, room.scratch, room.point, out,
-        )  # fmt: skip
-        return np.exp(np.clip(out[:, 0], LOG_LEAST_S, LOG_MOST_S)), np.sqrt(out[:, 1])
-
-    ones = np.ones(len(load.share))
-    single, _ = at(load.predictors, ones, spread=False)
-    if load.inside is not None:
-        # What lies about a centre, evenly in the logs, takes exp(v / 2) times as long on the mean, v = sum (slope sd)^2.
-        within = np.zeros(len(ones))
-        for axis in np.flatnonzero(load.inside).tolist():
-            aside = load.predictors.copy()
-            aside[:, axis] *= np.exp(load.inside[axis])
-            within += np.square(np.log(at(aside, ones, spread=False)[0] / single))
-        single = single * np.exp(0.5 * np.minimum(within, WITHIN_MAX))
-    work = single * load.share
-    nodes, weights = _nodes(single, work)
-    m = len(counts)
-    times, more = at(np.repeat(load.predictors[nodes], m, axis=0), np.tile(counts, len(nodes)), spread=reach > 0.0)
-    ratios = np.log(times.reshape(-1, m) / times.reshape(-1, m)[:, :1])
-    shares = work[:, None] * np.exp(weights @ ratios)
-    upper = (shares * np.exp(np.minimum(reach * (weights @ more.reshape(-1, m)), SD_MAX))).sum(axis=0)
-    elapsed = shares.sum(axis=0)
-    mean = float(work.sum())
-    squares = float(load.share @ np.square(single / mean)) * (1.0 + noise[0]) + noise[1] / (mean * mean)
-    return elapsed, np.maximum(upper, elapsed), max(squares - 1.0, 0.0)
+    """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""
+    table, room, out = found.table, learners.room(found.table.axes), np.empty((2, len(counts)))
+    relative, absolute = (float(table.column(name)[found.place]) for name in ("relative", "absolute"))
+    inside = np.zeros(table.axes - 1) if load.inside is None else load.inside
+    variation = KERNELS.load_table(
+        table.words, found.place, table.axes, load.predictors, load.share, inside, counts,
+        NORMAL.inv_cdf(level) if level > 0.5 else 0.0, relative, absolute, found.solution, room.scratch, room.point,
+        room.out, *scratch_of(len(load.share)), out,
+    )  # fmt: skip
+    return out[0], out[1], float(variation)
 
 
 def _of_form(found: Model, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
@@ -296,31 +301,3 @@ def _variation(times: Floats, share: Floats, noise: Any) -> float:
     """Return Var[T] / E[T]^2 of runs whose mean times have these shares, each with E[T^2] = noise times its square."""
     relative = times / float(times.max())
     return max(float(share @ (relative * relative * noise)) / float(share @ relative) ** 2 - 1.0, 0.0)
-
-
-def _nodes(times: Floats, work: Floats) -> tuple[Ints, Floats]:
-    """Return points (k,) that stand for the load, and each point's (n, k) weights of them: linear in log time between two.
-
-    They are the shortest, the longest, and between them those at equal parts of work and of log time, taken half and half: work
-    is where errors count, and where much log time lies speedups change.
-    """
-    order = np.argsort(times, kind="stable")
-    logs = np.log(times)
-    total = np.cumsum(work[order]) / work.sum()
-    span = logs[order[-1]] - logs[order[0]]
-    total: Floats = 0.5 * total + 0.5 * (logs[order] - logs[order[0]]) / (span if span > 0 else 1.0)
-    places: Ints = np.searchsorted(total, np.linspace(0, float(total[-1]), NODES))
-    places = np.unique(places.clip(0, len(times) - 1))
-    ends = logs[order[places]]
-    keep = np.concatenate([[True], np.diff(ends) > LOG_LEAST])
-    nodes, ends = order[places[keep]], ends[keep]
-    weights = np.zeros((len(times), len(nodes)))
-    rows = np.arange(len(times))
-    left = np.clip(np.searchsorted(ends, logs, "right") - 1, 0, max(len(ends) - 2, 0))
-    if len(ends) == 1:
-        weights[:, 0] = 1.0
-        return nodes, weights
-    w = np.clip((logs - ends[left]) / (ends[left + 1] - ends[left]), 0.0, 1.0)
-    weights[rows, left] = 1.0 - w
-    weights[rows, left + 1] += w
-    return nodes, weights

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import marshal
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -25,7 +26,11 @@ from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
 
-NETWORKS_KEPT = 64  # network texts kept parsed, by their text
+if TYPE_CHECKING:
+    from advisor.planning import Asked
+
+NETWORKS_KEPT = 64  # network texts kept parsed, by their text; and questions about networks that are read and checked
+BY_VALUE = 2  # marshal's version whose bytes depend on nothing but the values
 
 
 class NetworkFace:
@@ -34,6 +39,7 @@ class NetworkFace:
     components: Components
     bundles: Bundles
     _networks: OrderedDict[str, Network]
+    _questions: OrderedDict[tuple[int, bytes], Asked]
     _solved: SolvedModels
     _tables: CurveTables
 
@@ -78,16 +84,32 @@ class NetworkFace:
         NetworkSyntax, MissingShares, ImpossibleTarget, TargetNotReached, UnknownComponent, NotEnoughData, InvalidValue
         TooLarge
         """
-        from advisor.planning import Request, plan  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
+        from advisor.planning import planned  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
 
         structure = self.network(network)
         if self.keeps(network):
             options = filled(options, self.flow(cast("NetworkId", network)))
-        request = Request(cores=cores, objective=objective, **options)
+        asked = self._asked(structure, {"cores": cores, "objective": objective, **options})
+        request = asked.terms.request
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
-        curves = self.tables_of(structure.components, components, load, cores_max=reach, level=level)
-        return plan(structure, curves, request)
+        return planned(asked, self.tables_of(structure.components, components, load, cores_max=reach, level=level))
+
+    def _asked(self, network: Network, options: Mapping[str, Any]) -> Asked:
+        """Return what a request asks of a network: the last ones are kept, by the network itself and the options' values."""
+        from advisor.planning import Request, asked_of  # noqa: PLC0415 - as in `allocate`
+
+        try:
+            key = id(network), marshal.dumps(cast("Any", options), BY_VALUE)
+        except ValueError:  # a value that is none of Python's own plain ones
+            return asked_of(network, Request(**options))
+        kept = self._questions.get(key)
+        if kept is not None and kept.structure.network is network:
+            return kept
+        asked = self._questions[key] = asked_of(network, Request(**options))
+        if len(self._questions) > NETWORKS_KEPT:
+            self._questions.popitem(last=False)
+        return asked
 
     def allocate_together(
         self, networks: Sequence[Mapping[str, Any]], *, cores: int, objective: str = "throughput", **options: Any

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from advisor.domain.sharing import Together
 from advisor.planning.combining import Share
-from advisor.planning.plans import plan
+from advisor.planning.plans import plan, planned
+from advisor.planning.questions import Asked, asked_of
 from advisor.planning.requests import OBJECTIVES, Request
 from advisor.planning.sentences import sentences
 from advisor.planning.sweeping import evaluate, sweep
 from advisor.planning.together import plan_together
 
-__all__ = ["OBJECTIVES", "Request", "Share", "Together", "evaluate", "plan", "plan_together", "sentences", "sweep"]
+__all__ = [
+    "OBJECTIVES",
+    "Asked",
+    "Request",
+    "Share",
+    "Together",
+    "asked_of",
+    "evaluate",
+    "plan",
+    "plan_together",
+    "planned",
+    "sentences",
+    "sweep",
+]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain.answers import Allocation, Evidence, Reason
+from advisor.domain.answers import Allocation, Details, Evidence, Reason
+from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.questions import Question
 from advisor.planning.reasons import amount, beyond, first, plural, reason
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, SCARCE, Ints, limits_of, pins_of
+from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, SCARCE, Ints
 from advisor.planning.scores import cost_of, latency_of
 from advisor.planning.search import Search, nodes_of
 from advisor.planning.tables import KNEE_SHARE, front_of, knee_of, marginals_of, runners_up_of
 from advisor.planning.uncertain import target_probability
 
+EVIDENCE_MAX = 64  # components of which is told what their curves rest on
 WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 
 
@@ -71,8 +74,8 @@ class Solution(NamedTuple):
         return np.flatnonzero(self.judged.cycle_s[0] >= self.judged.period_s[0] * (1 - 1e-9))
 
 
-def answer(found: Solution, evidence: Mapping[str, Evidence], *, brief: bool = False) -> Allocation:
-    """Return the allocation with its figures and reasons; when `brief` without tables, knee and runners-up."""
+def answer(found: Solution, *, brief: bool = False) -> Allocation:
+    """Return the allocation; when `brief` without tables, knee and runners-up. Reasons and tables are made when read."""
     question, judged, placed = found.question, found.judged, found.placed
     request, keys = question.request, question.keys
     queued = request.arrival_per_s is not None and bool(np.isfinite(judged.latency_s[0]))
@@ -85,9 +88,7 @@ def answer(found: Solution, evidence: Mapping[str, Evidence], *, brief: bool = F
     if request.nodes is not None:
         nodes = nodes_of(found.model, question.machine, placed, 0) or []
         placement = {key: tuple(some) for key, some in zip(keys, nodes, strict=True)}
-    tables = not brief and not found.shared
-    told = {key: evidence[key] for key in keys if key in evidence} if evidence else {}
-    whole = Allocation(
+    return Allocation(
         cores={key: count for key, count in zip(keys, cores, strict=True) if key in alone},
         instances=dict(zip(keys, instances, strict=True)),
         spare=found.spare,
@@ -103,15 +104,34 @@ def answer(found: Solution, evidence: Mapping[str, Evidence], *, brief: bool = F
         active_cores=float(judged.active[0]),
         gap=found.gap,
         steps=0 if found.search is None else found.search.steps,
-        knee=knee_of(found) if tables else None,
-        marginal=marginals_of(found) if tables else (),
-        runner_up=runners_up_of(found) if tables else (),
         placement=placement,
         front=front_of(found) if OBJECTIVES[request.objective].front else (),
         cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.measure == COST else None,
-        evidence=told,
+        details=partial(_details, found, tables=not brief and not found.shared),
     )
-    return replace(whole, why=tuple(some for explain in EXPLAIN for some in explain(found, whole)))
+
+
+def _details(found: Solution, whole: Allocation, *, tables: bool) -> Details:
+    """Return why an allocation is as it is, with tables where each component has its own cores."""
+    near = Details((), knee_of(found), marginals_of(found), runners_up_of(found)) if tables else Details()
+    near = near._replace(evidence=_evidence(found))
+    whole = replace(whole, details=near)
+    return near._replace(why=tuple(some for explain in EXPLAIN for some in explain(found, whole)))
+
+
+def _evidence(found: Solution) -> dict[str, Evidence]:
+    """Return what the curves rest on: those that bound the answer first, then the farthest beyond what was seen."""
+    curves, keys = found.question.demand.curves, found.question.keys
+    if not isinstance(curves, TabulatedCurves) or curves.seen is None:
+        return {}
+    models, runs, least, most = curves.seen
+    cores = found.placed.cores[0]
+    beyond = np.maximum(np.log2(np.maximum(cores / most, least / cores)), 0.0)
+    rows = dict.fromkeys([*found.slowest.tolist(), *np.argsort(-beyond, kind="stable").tolist()])
+    return {
+        keys[row]: Evidence(str(models[row]), int(runs[row]), float(beyond[row]), (float(least[row]), float(most[row])))
+        for row in list(rows)[:EVIDENCE_MAX]
+    }
 
 
 def groups_of(keys: tuple[str, ...], placed: Placed, row: int = 0) -> tuple[tuple[int, tuple[str, ...]], ...]:
@@ -207,13 +227,13 @@ def _next_core(found: Solution, whole: Allocation) -> Iterator[Reason]:
 def _limits(found: Solution, _: Allocation) -> Iterator[Reason]:
     """Say which limit a component is at, where it bounds what was asked for."""
     question, cores, instances = found.question, found.placed.cores[0], found.placed.instances[0]
-    request, network, demand = question.request, question.structure.network, question.demand
+    request, terms, demand = question.request, question.asked.terms, question.demand
     if found.shared:
         return
-    keys, latency = network.keys, request.for_latency
-    low, high, most = limits_of(network, request)
+    keys, latency = terms.keys, request.for_latency
+    low, high, most = terms.low, terms.high, terms.most
     pinned = np.zeros(len(keys), np.bool_)
-    pinned[list(pins_of(network, request))] = True
+    pinned[list(terms.pins)] = True
     deciding = np.ones(len(keys), np.bool_) if latency else np.isin(np.arange(len(keys)), found.slowest)
     if pinned.any():
         for row, more in first(np.flatnonzero(deciding & pinned)):

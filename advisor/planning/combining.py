@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.errors import InvalidValue
@@ -166,5 +166,9 @@ def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:
             parts.append(
                 (curves.at(grid), curves.at(grid, upper=True), curves.variation, curves.contention, curves.peak_bytes)
             )
+    seen = [share.curves.seen for share in shares if isinstance(share.curves, TabulatedCurves)]
+    told = [some for some in seen if some is not None]
+    of_all = Seen(*map(np.concatenate, zip(*told, strict=True))) if len(told) == len(shares) else None  # type: ignore[arg-type]
     joined = [np.concatenate([part[column] for part in parts]) for column in range(5)]
-    return TabulatedCurves(grid, joined[0], np.maximum(joined[0], joined[1]), *joined[2:])
+    seconds, upper, *rest = joined
+    return TabulatedCurves(grid, seconds, np.maximum(seconds, upper), *rest, seen=of_all)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heapify, heapreplace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +19,54 @@ from advisor.domain import limits
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
+from advisor.planning.pieces import KERNELS, TIE
 from advisor.planning.requests import Floats, Ints, Request, allowed_of, is_allowed, limits_of, pins_of, scales_of
 from advisor.planning.visits import Visits
 
 AnyCurves = AmdahlCurves | TabulatedCurves
 
-# Relative differences below this are rounding: the planner treats them as ties, so that a last bit buys no core.
-TIE = 1e-12
+
+class Terms(NamedTuple):
+    """What a request asks of each component of a network, whatever its curve; read and checked once.
+
+    `pins` has row -> (cores, instances), None where one of them is open; the others are as in `Demand`.
+    """
+
+    request: Request
+    keys: tuple[str, ...]
+    visits: Visits
+    low: Ints
+    high: Ints
+    fewest: Ints
+    most: Ints
+    scale: Floats | None
+    pins: Mapping[int, tuple[int | None, int | None]]
+    rules: Mapping[int, tuple[str, object]]
+    replicas: Mapping[int, Sequence[float]]
 
 
-@dataclass(frozen=True, slots=True)
+def terms_of(network: Network, request: Request, visits: Visits) -> Terms:
+    """Return what a request asks of each component. Cost O(n).
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+        When limits name no key of the network, are no whole numbers, or exclude each other.
+    """
+    low, high, most = limits_of(network, request)
+    fewest, pins = np.ones(len(low), np.int64), pins_of(network, request)
+    for row, (_, instances) in pins.items():
+        if instances is not None:
+            fewest[row] = most[row] = instances
+    replicas = {row: some for row, some in visits.replicas.items() if most[row] > 1}
+    for row, shares in replicas.items():
+        most[row] = max(min(int(most[row]), len(shares)), int(fewest[row]))
+    return Terms(request, network.keys, visits, low, high, fewest, most,
+                 scales_of(network, request)[:, None] if request.scale else None, pins, allowed_of(network, request),
+                 replicas)  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Demand:
     """What a request asks of the curves of n components.
 
@@ -49,10 +89,10 @@ class Demand:
         Row -> shares of the records of the replicas of splits around it, heaviest first.
     variation, contention, peak_bytes : float64 arrays (n,)
         As in `TabulatedCurves`.
-    spread : float64 array (n, m)
-        log(upper / expected) at the knots: how uncertain the curve is.
     last : int64 array (n,)
         Counts beyond were not measured.
+    curves : AmdahlCurves or TabulatedCurves
+        What it was made of.
     """
 
     visits: Floats
@@ -68,18 +108,18 @@ class Demand:
     variation: Floats
     contention: Floats
     peak_bytes: Floats
-    spread: Floats
     last: Ints
+    curves: AnyCurves
 
     def __len__(self) -> int:
         return len(self.visits)
 
-    @property
+    @cached_property
     def single(self) -> bool:
         """True when no component may have a second instance."""
         return bool(self.most.max() == 1)
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """True when nothing but fewest and most cores and most instances limits the shapes."""
         return not self.rules and bool(self.fewest.max() == 1) and (self.single or not self.replicas)
@@ -94,6 +134,11 @@ class Demand:
         place = np.searchsorted(self.knots, counts, side="right") - 1
         return self.level[:, place] + self.fall[:, place] / counts
 
+    @property
+    def spread(self) -> Floats:
+        """log(upper / expected) at the knots, (n, m): how uncertain the curves are."""
+        return self.curves.spread if isinstance(self.curves, TabulatedCurves) else np.zeros((len(self), 1))
+
     def spread_at(self, cores: Ints) -> Floats:
         """Return how uncertain T_c(cores_c) is, (n,): at the knot below."""
         return self.spread[np.arange(len(self)), np.searchsorted(self.knots, cores, side="right") - 1]
@@ -107,15 +152,16 @@ class Demand:
         """Return the share of a component's records that its busiest instance serves: more than an equal one under splits."""
         return heaviest_share(self.replicas[row], instances)[0] if row in self.replicas else 1 / instances
 
-    def _inner(self) -> Floats:
-        """Return T_c at the knots, infinite outside [low_c, high_c], (n, m)."""
+    @cached_property
+    def inner(self) -> Floats:
+        """T_c at the knots, infinite outside [low_c, high_c], (n, m)."""
         outside = (self.knots < self.low[:, None]) | (self.knots > self.high[:, None])
         return np.where(outside, np.inf, self.level + self.fall / self.knots)
 
     def fastest(self, sizes: Ints) -> Ints:
         """Return the cores up to sizes_c, within the limits, on which each component is fastest: fewest of equals."""
         end = np.clip(sizes, self.low, self.high)
-        inner = np.where(self.knots > end[:, None], np.inf, self._inner())
+        inner = np.where(self.knots > end[:, None], np.inf, self.inner)
         place = inner.argmin(axis=1)
         best, cores = inner[np.arange(len(self)), place], self.knots[place].astype(np.int64)
         for edge in (end, self.low):
@@ -126,30 +172,14 @@ class Demand:
 
     def fewest_within(self, seconds: Floats) -> Ints:
         """Return the fewest cores in [low_c, high_c] with T_c <= seconds_c, exact but for rounding; else high_c."""
-        rows = np.arange(len(self))
-        fits = self._inner() <= seconds[:, None]
-        at_knot = fits.any(axis=1)
-        after = np.where(at_knot, fits.argmax(axis=1), np.searchsorted(self.knots, self.high, side="left"))
-        after = np.minimum(after, len(self.knots) - 1)
-        # Where no knot fits, the piece that the highest count lies in may fall so far.
-        before = np.where(at_knot, np.maximum(after - 1, 0), np.searchsorted(self.knots, self.high, side="right") - 1)
-        level, fall = self.level[rows, before], self.fall[rows, before]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            guess = np.ceil(fall / (seconds - level))
-        last = np.where(at_knot, self.knots[after], self.high)
-        falls = (fall > 0) & (seconds > level) & np.isfinite(guess)
-        cores = np.clip(np.where(falls, np.clip(guess, self.knots[before], last), last), self.low, self.high)
-        cores = cores.astype(np.int64)
-        # The guess may be one off: up while it does not fit, then down while one fewer does.
-        cores = cores + ((self.seconds(cores) > seconds) & (cores < last))
-        fewer = np.maximum(cores - 1, self.low)
-        cores = np.where((fewer < cores) & (self.seconds(fewer) <= seconds), fewer, cores)
-        return np.where(self.seconds(self.low) <= seconds, self.low, cores)
+        cores = np.empty(len(self), np.int64)
+        KERNELS.fewest_within(self.level, self.fall, self.knots, self.low, self.high, seconds, cores)
+        return cores
 
     def work_s(self, narrowest: Ints) -> Floats:
         """Return core-seconds of one record, at least, on `narrowest` cores or more: p T(p) is least at ends of pieces."""
         start = np.clip(narrowest, self.low, self.high)
-        inner = np.where(self.knots < start[:, None], np.inf, self._inner())
+        inner = np.where(self.knots < start[:, None], np.inf, self.inner)
         ends = np.minimum(start * self.seconds(start), self.high * self.seconds(self.high))
         return self.visits * np.minimum(ends, (self.knots * inner).min(axis=1))
 
@@ -167,53 +197,37 @@ def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, li
     return max(loads), sorted(loads, reverse=True)
 
 
-def demand_of(network: Network, curves: AnyCurves, request: Request, visits: Visits) -> Demand:
-    """Return the demand that a request makes on the curves, one curve a key. Cost O(n m).
+def demand_of(terms: Terms, curves: AnyCurves) -> Demand:
+    """Return the demand that a request makes on the curves, one curve a key. Cost O(n), with tables O(n m) once.
 
     Raises
     ------
-    InvalidValue, TooLarge
-        When limits name no key of the network, are no whole numbers, or exclude each other.
+    InvalidValue
+        When there are more or fewer curves than keys, or a pin lies beyond its curve.
     """
-    n = len(network.keys)
+    n, low, high = len(terms.keys), terms.low, terms.high
     if len(curves) != n:
         raise InvalidValue("curves", len(curves), f"one curve a key, {n}")
-    scale = scales_of(network, request)[:, None]
-    low, high, most = limits_of(network, request)
     if isinstance(curves, AmdahlCurves):
         zero, last = np.zeros(n), np.full(n, limits.ALLOCATE_CORES_MAX, np.int64)
-        knots, level, fall = np.ones(1), curves.serial_s[:, None] * scale, curves.parallel_s[:, None] * scale
-        spread, rest = np.zeros((n, 1)), (zero, zero, zero)
+        knots, level, fall, rest = np.ones(1), curves.serial_s[:, None], curves.parallel_s[:, None], (zero, zero, zero)
     else:
         knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
-        table = scale * (curves.elapsed_s if request.level is None else np.maximum(curves.upper_s, curves.elapsed_s))
-        level, fall = _pieces(knots, table)
-        spread = np.log(np.maximum(curves.upper_s / curves.elapsed_s, 1.0))
+        level, fall = curves.pieces if terms.request.level is None else curves.upper_pieces
         rest = curves.variation, curves.contention, curves.peak_bytes
         high = np.maximum(np.minimum(high, last), low)
-    fewest = np.ones(n, np.int64)
-    for row, (cores, instances) in pins_of(network, request).items():
+    if terms.scale is not None:
+        level, fall = level * terms.scale, fall * terms.scale
+    if terms.pins:
+        low, high = low.copy(), high.copy()
+    for row, (cores, _) in terms.pins.items():
         if cores is not None:
             if not low[row] <= cores <= high[row]:
-                raise InvalidValue(f"minimum.{network.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
+                raise InvalidValue(f"minimum.{terms.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
                                    "no count is left for it")  # fmt: skip
             low[row] = high[row] = cores
-        if instances is not None:
-            fewest[row] = most[row] = instances
-    rules = allowed_of(network, request)
-    replicas = {row: some for row, some in visits.replicas.items() if most[row] > 1}
-    for row, shares in replicas.items():
-        most[row] = max(min(int(most[row]), len(shares)), int(fewest[row]))
-    return Demand(visits.per_record, knots, level, fall, low, high, fewest, most, rules, replicas, *rest, spread, last)
-
-
-def _pieces(knots: Floats, table: Floats) -> tuple[Floats, Floats]:
-    """Return level and fall of the pieces through neighbouring counts; the last one is level for ever."""
-    level, fall = table.copy(), np.zeros_like(table)
-    step = np.diff(knots)
-    fall[:, :-1] = (table[:, :-1] - table[:, 1:]) * (knots[:-1] * knots[1:] / step)
-    level[:, :-1] = (table[:, 1:] * knots[1:] - table[:, :-1] * knots[:-1]) / step
-    return level, fall
+    return Demand(terms.visits.per_record, knots, level, fall, low, high, terms.fewest, terms.most, terms.rules,
+                  terms.replicas, *rest, last, curves)  # fmt: skip
 
 
 # --- places: the best shape on at most so many cores -------------------------------------------------------------------

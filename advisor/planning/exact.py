@@ -9,8 +9,9 @@ import numpy as np
 
 from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE, Places
-from advisor.planning.groupings import Grouping, Partitions, counts_up_to, cycles, period_bound, shared_sizes_max
+from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered, period_bound, shared_sizes_max
 from advisor.planning.judge import Placed
+from advisor.planning.partitions import Partitions
 from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX
@@ -79,7 +80,7 @@ def _work_bound(question: Question, period_s: float) -> float:
 def _own_shapes(question: Question, places: Places | None, target_s: float) -> tuple[float, Shapes] | None:
     """Return the period of cores of one's own and the fewest shapes for it, for the target where one is given."""
     demand, cores = question.demand, question.cores
-    if places is not None:
+    if places is not None and not (demand.plain and demand.single):
         if target_s:
             sizes = sizes_within(places, target_s * (1 + TIE))
             found = None if sizes is None else (target_s, sizes)
@@ -137,9 +138,9 @@ def _fewest_shared(
         widest = min(most, exact, question.most)
         table = places if places is not None and places.sizes[-1] >= widest else question.places(widest)
         widest = min(widest, int(table.sizes[-1]))
-        subsets = Partitions(table, widest)
+        subsets = Partitions(table.turn_s, table.stay_s, widest)
         needed = subsets.needed(target_s * (1 + TIE))
-        return ((table, subsets.fewest(target_s)) if needed <= min(most, exact) else None), most <= exact
+        return ((table, numbered(*subsets.fewest(target_s))) if needed <= min(most, exact) else None), most <= exact
     if not _may_reach(question, target_s, most):
         return None, True
     most = min(most, _most_shared(question))

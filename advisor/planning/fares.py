@@ -22,7 +22,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
-from advisor.planning.demand import demand_of, heaviest_share
+from advisor.planning.demand import demand_of, heaviest_share, terms_of
 from advisor.planning.judge import Model, Placed, together
 from advisor.planning.requests import RATE, Floats, Ints, Request, whole, within
 from advisor.planning.scores import latency_of
@@ -107,7 +107,7 @@ def fare_of(network: Network, curves: TabulatedCurves, request: Request, visits:
     keys, request = network.keys, replace(request, level=None)
     cores = np.array([standing.cores[key] for key in keys], np.float64)
     instances = np.array([standing.instances[key] for key in keys], np.int64)
-    demand = demand_of(network, curves, request, visits)
+    demand = demand_of(terms_of(network, request, visits), curves)
     elapsed = demand.seconds(cores)
     heaviest = 1.0 / instances
     for row, replicas in visits.replicas.items():

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from advisor.planning.demand import TIE, Places
 from advisor.planning.requests import Floats, Ints
 
-EXACT_COMPONENTS = 10  # 3**10 / 2 pairs of subsets: three milliseconds a pass, some ten passes
+EXACT_COMPONENTS = 10  # 3**10 / 2 pairs of subsets: a tenth of a millisecond a pass, some thirty passes
 CELLS_MAX = 500_000  # subsets times sizes of groups: some ten milliseconds; sizes beyond are not shared
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
 PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
@@ -87,92 +86,9 @@ def period_bound(places: Places, cores: int) -> float:
     return shortest
 
 
-# --- few components: every partition ------------------------------------------------------------------------------------
-
-
 def shared_sizes_max(components: int) -> int:
     """Return the most cores on which every partition of so many components is looked at; 0 for too many components."""
     return CELLS_MAX >> components if components <= EXACT_COMPONENTS else 0
-
-
-class Partitions:
-    """Every subset of few components, as a bit mask, with its cycle on 1 .. `cores` cores."""
-
-    def __init__(self, places: Places, cores: int) -> None:
-        self.n, self.cores = len(places.turn_s), cores
-        self.cycle_s = _sums(places.turn_s[:, :cores])
-        self._stay_s = places.stay_s[:, :cores]
-
-    def best_period(self, cores: int, longest_s: float) -> float:
-        """Return the shortest period on at most so many cores where it is below `longest_s`, else that: bisection."""
-        single = self.cycle_s[1 << np.arange(self.n)]
-        work = float((single * np.arange(1, self.cores + 1)).min(axis=1).sum())
-        least = max(work / cores, float(single[:, cores - 1].max())) * (1 - TIE)
-        longest = min(longest_s, float(self.cycle_s[-1, cores - 1]) * (1 + TIE))
-        values = np.unique(self.cycle_s[(self.cycle_s >= least) & (self.cycle_s < longest)]).tolist()
-        low, high = -1, len(values)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.needed(values[middle]) <= cores else (middle, high)
-        return values[high] if high < len(values) else longest_s
-
-    def needed(self, period_s: float) -> int:
-        """Return the fewest cores that sustain the period; more than there are where none do."""
-        sizes = self._sizes(period_s)
-        fewest = [0] * len(sizes)
-        for subset, groups, rests in _pairs(self.n):
-            fewest[subset] = min(sizes[group] + fewest[rest] for group, rest in zip(groups, rests, strict=True))
-        return fewest[-1]
-
-    def fewest(self, period_s: float) -> Grouping:
-        """Return the partition that sustains the period on the fewest cores, then with the shortest stays."""
-        sizes = self._sizes(period_s * (1 + TIE))
-        stay_s = _sums(self._stay_s)
-        place = np.minimum(sizes, self.cores) - 1
-        stays = stay_s[np.arange(len(sizes)), place].tolist()
-        best: list[tuple[int, float, int]] = [(0, 0.0, 0)] * len(sizes)
-        for subset, groups, rests in _pairs(self.n):
-            best[subset] = min(
-                (sizes[group] + best[rest][0], stays[group] + best[rest][1], group)
-                for group, rest in zip(groups, rests, strict=True)
-            )
-        rest, group, found = len(sizes) - 1, np.zeros(self.n, np.int64), list[int]()
-        while rest:
-            part = best[rest][2]
-            group[[row for row in range(self.n) if part >> row & 1]] = len(found)
-            found.append(sizes[part])
-            rest ^= part
-        return numbered(group, np.array(found))
-
-    def _sizes(self, period_s: float) -> list[int]:
-        """Return the fewest cores of each subset as one group; more than there are where none suffice."""
-        fits = self.cycle_s <= period_s
-        return np.where(fits[:, -1], fits.argmax(axis=1) + 1, self.cores + 1).tolist()
-
-
-def _sums(values: Floats) -> Floats:
-    """Return the sums over all subsets of rows: (n, m) -> (2**n, m)."""
-    table = np.zeros((1 << len(values), values.shape[1]))
-    for row, value in enumerate(values):
-        table[1 << row : 2 << row] = table[: 1 << row] + value
-    return table
-
-
-@lru_cache(EXACT_COMPONENTS)
-def _pairs(n: int) -> tuple[tuple[int, list[int], list[int]], ...]:
-    """Return, for each subset of n components, the groups with its first component, and what they leave of it."""
-    found: list[tuple[int, list[int], list[int]]] = []
-    for subset in range(1, 1 << n):
-        first = subset & -subset
-        others, groups = subset ^ first, list[int]()
-        part = others
-        while True:
-            groups.append(part | first)
-            if not part:
-                break
-            part = (part - 1) & others
-        found.append((subset, groups, [subset ^ group for group in groups]))
-    return tuple(found)
 
 
 # --- many components: packed --------------------------------------------------------------------------------------------

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from advisor.domain.answers import Allocation, Evidence
+from advisor.domain.answers import Allocation
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
@@ -18,12 +17,11 @@ from advisor.planning.groupings import period_bound
 from advisor.planning.judge import Model
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.questions import SHARED_COMPONENTS_MAX, TABLES_MAX, Question, question_of
+from advisor.planning.questions import SHARED_COMPONENTS_MAX, TABLES_MAX, Asked, Question, asked_of, question_of
 from advisor.planning.refusals import refused
 from advisor.planning.requests import COST, OBJECTIVES, PERIOD, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
-from advisor.planning.visits import visits_of
 
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes
 
@@ -33,7 +31,6 @@ def plan(
     curves: AnyCurves,
     request: Request,
     flow: Flow | None = None,
-    evidence: Mapping[str, Evidence] | None = None,
 ) -> Allocation:
     """Return the best allocation of cores to the components of a network.
 
@@ -45,8 +42,6 @@ def plan(
     request : Request
     flow : Flow, optional
         The way of records as it was learned; the request's own numbers go first.
-    evidence : mapping, optional
-        Key to what its curve rests on: told in the answer.
 
     Returns
     -------
@@ -71,8 +66,12 @@ def plan(
     -----
     Cost O(n log(P) + n log(n)) for exact answers without turns; else that of the allocations judged. Source: design 4.6.
     """
-    question = question_of(network, curves, request, visits_of(network, request, flow))
-    return answer(solved(question), dict(evidence or {}))
+    return planned(asked_of(network, request, flow), curves)
+
+
+def planned(asked: Asked, curves: AnyCurves) -> Allocation:
+    """Return what `plan` does, of a request that was read before."""
+    return answer(solved(question_of(asked, curves)))
 
 
 def solved(question: Question) -> Solution:
@@ -99,8 +98,7 @@ def _searched(question: Question, *, shared: bool = True) -> Solution | None:
     cores = 4 * len(question.demand)
     while True:
         machine = machine_of(min(cores, question.cores), question.request.nodes, question.request.memory_bytes)
-        some = Question(question.request, question.visits, question.structure, question.demand,
-                        int(machine.sizes.sum()), machine)  # fmt: skip
+        some = Question(question.request, question.asked, question.demand, machine)
         found = _searched_on(some, shared=shared) if some.least <= some.cores else None
         widest = int((question.demand.fastest(question.demand.high) * question.demand.most).clip(max=some.cores).sum())
         if found is not None or cores >= question.cores or 2 * widest < cores:

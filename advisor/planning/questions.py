@@ -4,22 +4,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue
-from advisor.planning.demand import ALL_INSTANCES, AnyCurves, Demand, Places, demand_of, places_of
+from advisor.planning.demand import ALL_INSTANCES, AnyCurves, Demand, Places, Terms, demand_of, places_of, terms_of
 from advisor.planning.judge import Model
 from advisor.planning.options import check_possible
 from advisor.planning.placing import SLACK, Machine, machine_of
 from advisor.planning.requests import NEVER, Request
 from advisor.planning.structure import Structure, structure_of
-from advisor.planning.visits import Visits
+from advisor.planning.visits import visits_of
 
 TABLES_MAX = 30_000  # components times cores up to which plans are made on tables of all sizes
 SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
+
+
+class Asked(NamedTuple):
+    """A request about a network, read and checked: what is missing are the curves, which change with every row."""
+
+    terms: Terms
+    structure: Structure
+    machine: Machine
+
+
+def asked_of(network: Network, request: Request, flow: Flow | None = None) -> Asked:
+    """Return what a request asks of a network, its records' way as it was learned where the request is silent. Cost O(n).
+
+    Raises
+    ------
+    InvalidValue, TooLarge, MissingShares
+        When the request does not fit the network.
+    """
+    visits = visits_of(network, request, flow)
+    machine = machine_of(request.cores or limits.ALLOCATE_CORES_MAX, request.nodes, request.memory_bytes)
+    return Asked(terms_of(network, request, visits), structure_of(network, visits), machine)
 
 
 @dataclass(frozen=True)
@@ -27,24 +50,29 @@ class Question:
     """A request with all that it is about: what is solved."""
 
     request: Request
-    visits: Visits
-    structure: Structure
+    asked: Asked
     demand: Demand
-    cores: int
     machine: Machine
+    cores: int = field(init=False)
     most: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note the most cores that any one component can use."""
+        """Note the cores of the machine, and the most that any one component can use."""
+        object.__setattr__(self, "cores", int(self.machine.sizes.sum()))
         widest = min(
             self.cores, int(self.demand.high.max()) * int(self.demand.most.max()), int(self.machine.sizes.max())
         )
         object.__setattr__(self, "most", max(widest, int(self.demand.low.max())))
 
     @property
+    def structure(self) -> Structure:
+        """Of the network."""
+        return self.asked.structure
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """Of the network."""
-        return self.structure.network.keys
+        return self.asked.terms.keys
 
     @cached_property
     def model(self) -> Model:
@@ -83,10 +111,10 @@ class Question:
     def asking(self, **other: object) -> Question:
         """Return the question with other options of its objective: nothing about demand or machine."""
         request = replace(self.request, **other)  # type: ignore[arg-type]
-        return Question(request, self.visits, self.structure, self.demand, self.cores, self.machine)
+        return Question(request, self.asked, self.demand, self.machine)
 
 
-def question_of(network: Network, curves: AnyCurves, request: Request, visits: Visits) -> Question:
+def question_of(asked: Asked, curves: AnyCurves) -> Question:
     """Return what is to be solved.
 
     Raises
@@ -94,23 +122,24 @@ def question_of(network: Network, curves: AnyCurves, request: Request, visits: V
     InvalidValue, TooLarge, ImpossibleTarget
         When limits leave a component nothing, or one instance needs more memory than there is.
     """
-    demand = demand_of(network, curves, request, visits)
-    cores = request.cores or limits.ALLOCATE_CORES_MAX
-    machine = machine_of(cores, request.nodes, request.memory_bytes)
-    low, key = int(demand.low.max()), network.keys[int(demand.low.argmax())]
+    request, keys, machine = asked.terms.request, asked.terms.keys, asked.machine
+    demand = demand_of(asked.terms, curves)
+    low = int(demand.low.max())
     if low > int(machine.sizes.max()):
+        key = keys[int(demand.low.argmax())]
         raise InvalidValue(f"minimum.{key}", low, f"at most the {int(machine.sizes.max())} cores given")
-    peak, at = float(demand.peak_bytes.max()), int(demand.peak_bytes.argmax())
+    peak = float(demand.peak_bytes.max())
     if peak > machine.memory_bytes * (1 + SLACK):
+        key = keys[int(demand.peak_bytes.argmax())]
         raise ImpossibleTarget(
-            f"one instance of {network.keys[at]} may need {peak:.6g} bytes; there are {machine.memory_bytes:.6g}",
-            field=network.keys[at], value=machine.memory_bytes, bound=peak,
+            f"one instance of {key} may need {peak:.6g} bytes; there are {machine.memory_bytes:.6g}",
+            field=key, value=machine.memory_bytes, bound=peak,
             hint="give a machine with more memory, or a smaller load",
         )  # fmt: skip
-    question = Question(request, visits, structure_of(network, visits), demand, cores, machine)
-    if request.turns == NEVER and cores < len(network.keys):
-        raise InvalidValue("cores", cores, f"at least {len(network.keys)}, one for each component",
+    question = Question(request, asked, demand, machine)
+    if request.turns == NEVER and question.cores < len(keys):
+        raise InvalidValue("cores", question.cores, f"at least {len(keys)}, one for each component",
                            "let components take turns on them")  # fmt: skip
-    if not question.shares and question.least > cores:
-        raise InvalidValue("minimum", question.least, f"at most the {cores} cores given in sum")
+    if not question.shares and question.least > question.cores:
+        raise InvalidValue("minimum", question.least, f"at most the {question.cores} cores given in sum")
     return question

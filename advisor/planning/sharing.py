@@ -15,7 +15,6 @@ import numpy as np
 from advisor.planning.demand import TIE, Places, places_of
 from advisor.planning.groupings import (
     Grouping,
-    Partitions,
     all_groupings,
     counts_up_to,
     cycles,
@@ -26,6 +25,7 @@ from advisor.planning.groupings import (
     shared_sizes_max,
 )
 from advisor.planning.judge import Model, Placed
+from advisor.planning.partitions import Partitions
 from advisor.planning.requests import CORES, Ints
 from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
 
@@ -169,9 +169,9 @@ def best_grouping(places: Places, cores: int, longest_s: float = np.inf) -> Grou
     """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found."""
     exact = min(cores, shared_sizes_max(len(places.turn_s)), int(places.sizes[-1]))
     if exact:
-        subsets = Partitions(places, exact)
-        period = subsets.best_period(exact, longest_s)
-        return subsets.fewest(period) if period < longest_s else None
+        subsets = Partitions(places.turn_s, places.stay_s, exact)
+        period = subsets.best_period(longest_s)
+        return numbered(*subsets.fewest(period)) if np.isfinite(period) else None
     best: Grouping | None = None
     for count in counts_up_to(cores)[::-1]:
         if period_bound(places, count) >= longest_s * (1 - TIE):

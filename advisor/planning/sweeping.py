@@ -16,10 +16,9 @@ from advisor.planning.answers import Solution, answer
 from advisor.planning.demand import AnyCurves
 from advisor.planning.judge import Placed
 from advisor.planning.plans import plan
-from advisor.planning.questions import question_of
+from advisor.planning.questions import asked_of, question_of
 from advisor.planning.requests import BARE, NEVER, RATE, Request, by_key, whole
 from advisor.planning.search import nodes_of
-from advisor.planning.visits import visits_of
 
 SWEEP_MAX = 4096  # numbers of cores of one sweep
 EVALUATED = BARE[RATE]  # the objective of an allocation that is only judged: nothing is left to choose
@@ -77,7 +76,7 @@ def evaluate(
     )  # fmt: skip
     if used > (asked.cores or used):
         raise InvalidValue("cores", used, f"at most the {asked.cores} cores given in sum")
-    question = question_of(network, curves, asked, visits_of(network, asked, flow))
+    question = question_of(asked_of(network, asked, flow), curves)
     heaviest = [question.demand.heaviest(row, int(n)) for row, n in enumerate(shape[1])]
     placed = Placed(
         shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used])
@@ -85,5 +84,5 @@ def evaluate(
     if nodes_of(question.model, question.machine, placed, 0) is None:
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
     return answer(
-        Solution(question, question.model, placed, question.model.judge(placed), None, None, None), {}, brief=True
+        Solution(question, question.model, placed, question.model.judge(placed), None, None, None), brief=True
     )

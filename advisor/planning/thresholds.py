@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.planning.demand import TIE, Demand, Places
+from advisor.planning.pieces import KERNELS
 from advisor.planning.requests import Floats, Ints
 
 # Bisection ends here; what is left of the bracket is below TIE and therefore a tie.
@@ -76,39 +77,17 @@ def shapes_in_places(demand: Demand, places: Places, sizes: Ints, period_s: floa
 def best_period(demand: Demand, cores: int) -> float:
     """Return the shortest period max_c v_c T_c(p_c) / n_c of a plain demand with sum n_c p_c <= cores.
 
-    `cores` is at least the sum of ``demand.low``. Cost O(n m log(P) + n log(n)) for single instances: bisection until the
-    steps of the staircases that lie in the bracket are few, then their exact order. With instances O(n (1 + sqrt(P/n))
-    log(1/BRACKET)).
+    `cores` is at least the sum of ``demand.low``. Cost O(n m log(P)) for single instances, else
+    O(n (1 + sqrt(P/n)) log(1/BRACKET)).
     """
     lowest = float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max())
+    if demand.single:
+        room = np.empty((2, len(demand)), np.int64)
+        return float(KERNELS.shortest_period(demand.level, demand.fall, demand.knots, demand.low, demand.high,
+                                             demand.visits, lowest, cores, *room))  # fmt: skip
     if least_shapes(demand, lowest).used <= cores:
         return lowest
-    highest = float((demand.visits * demand.seconds(demand.low)).max())
-    if not demand.single:
-        return _period_of_instances(demand, cores, lowest, highest)
-    many, few = (_within(demand, period) for period in (lowest, highest))
-    guess = True
-    while int((many - few).sum()) > THRESHOLDS_FEW + 2 * len(demand):
-        if highest - lowest <= BRACKET * highest:
-            return highest
-        # Cores fall with the period about like a power of it: guess by that, and halve every other time for certainty.
-        middle = _between(lowest, highest)
-        if guess:
-            share = float(np.log(many.sum() / cores) / np.log(many.sum() / few.sum()))
-            middle = min(max(lowest ** (1 - share) * highest**share, lowest), highest)
-        guess = not guess
-        between = _within(demand, middle)
-        if int(between.sum()) <= cores:
-            highest, few = middle, between
-        else:
-            lowest, many = middle, between
-    # Each step down from `few` to `many` needs one core and passes one threshold. With s cores to spare the s largest
-    # thresholds are passed, and the next one is the period.
-    component, taken = _steps(few, many)
-    some = demand.rows(component)
-    thresholds = some.visits * some.seconds(some.fastest(taken))
-    place = len(thresholds) - 1 - (cores - int(few.sum()))
-    return float(np.partition(thresholds, place)[place])
+    return _period_of_instances(demand, cores, lowest, float((demand.visits * demand.seconds(demand.low)).max()))
 
 
 def least_shapes(demand: Demand, period_s: float, *, ties: bool = False) -> Shapes:

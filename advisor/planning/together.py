@@ -288,7 +288,7 @@ def _filled(group: _Group, cores: int) -> _Group:
     if got is group:
         return group
     judged = evaluate(*combined(group.shares, cores, EVALUATED), got.cores, got.instances)
-    return replace(got, whole=replace(judged, gap=group.whole.gap, why=group.whole.why))
+    return replace(got, whole=replace(judged, gap=group.whole.gap, details=judged.told._replace(why=group.whole.why)))
 
 
 def _risen(group: _Group, cores: int) -> _Group:
@@ -333,8 +333,8 @@ def _alone(share: Share, group: _Group) -> Allocation:
     given = own(share, group.cores), own(share, group.instances)
     judged = evaluate(share.network, share.curves, asked, *given, share.flow)
     placement = None if group.whole.placement is None else own(share, group.whole.placement)
-    why = tuple(some for some in judged.why if some.code != "gap")
-    return replace(judged, objective=group.whole.objective, placement=placement, why=why, gap=None, steps=0)
+    told = judged.told._replace(why=tuple(some for some in judged.why if some.code != "gap"))
+    return replace(judged, objective=group.whole.objective, placement=placement, details=told, gap=None, steps=0)
 
 
 def _split(group: _Group, key: str) -> tuple[str, str]:

@@ -48,7 +48,7 @@ class Kept:
     @property
     def bytes(self) -> int:
         """About what it takes."""
-        arrays = sum(getattr(self.curves, each.name).nbytes for each in fields(self.curves))
+        arrays = sum(getattr(getattr(self.curves, each.name), "nbytes", 0) for each in fields(self.curves))
         text = len(self.network) if isinstance(self.network, str) else KEY_BYTES * len(self.network)
         return arrays + text + KEY_BYTES * len(self.curves)
 

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from math import log2
 from typing import Any, NamedTuple
 
 from advisor.domain import limits
-from advisor.domain.answers import Evidence
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.flows import filled
 from advisor.engine.sharing import Asked
-from advisor.errors import AdvisorError, InvalidValue
+from advisor.errors import InvalidValue
 from advisor.planning.fares import LEVEL
-from advisor.planning.reasons import beyond
 from advisor.planning.stability import Look, Question
 from advisor.planning.together import about
 from advisor.service.answers import Answers, Kept, KeptTogether
-from advisor.service.explaining import explained, explained_together, runs_on
+from advisor.service.explaining import explained, explained_together
 from advisor.service.heavy import Curves, Heavy, Spec, Wanted
 from advisor.service.questions import is_small
 from advisor.service.tables import tables_of
-
-BEYOND = "extrapolates"  # code of the reasons that are added where the evidence is known
-ADDED = ("id", "evidence")  # to what the planner answers
-EVIDENCE_MAX = 64  # components of an answer of which is told what their curves rest on, those that bound it first
 
 
 class Shape(NamedTuple):
@@ -65,7 +58,7 @@ class Planner:
     async def allocate(
         self, network: Spec, request: Mapping[str, Any], deadline_s: float | None = None
     ) -> dict[str, Any]:
-        """Return the allocation for a network, its id and its evidence with it; the answer is kept.
+        """Return the allocation for a network, its id with it; the answer is kept.
 
         Raises
         ------
@@ -81,8 +74,6 @@ class Planner:
         allocation, steps = await self._heavy.plan(network, curves, rest, left)
         if steps is not None:
             request = {**request, "work_max": steps}  # with which a replay ends where the deadline ended this
-        allocation["evidence"] = self._evidence(shape, request, allocation)
-        _say_what_is_beyond(allocation)
         allocation["id"] = self.answers.keep(network, request, curves, allocation)
         return allocation
 
@@ -120,21 +111,15 @@ class Planner:
         """
         began = time.monotonic()
         wanted: list[Wanted] = []
-        shapes: list[Shape] = []
-        requests: list[dict[str, Any]] = []
         for place, one in enumerate(asked):
             with about(place, one.name):
-                shapes.append(await self.read(one.network))
-                requests.append({**one.options, "components": one.components, "load": one.load, **of_all})
-                curves, rest = await self._curves(shapes[-1], requests[-1])
+                request = {**one.options, "components": one.components, "load": one.load, **of_all}
+                curves, rest = await self._curves(await self.read(one.network), request)
                 wanted.append(Wanted(one.name, one.network, curves, rest, one.weight, one.priority))
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
         found, steps = await self._heavy.plan_together(wanted, of_all["cores"], objective, left)
         if steps is not None:
             wanted = [one._replace(request={**one.request, "work_max": steps}) for one in wanted]
-        for shape, request, part in zip(shapes, requests, found["networks"], strict=True):
-            part["evidence"] = self._evidence(shape, request, part, EVIDENCE_MAX // len(shapes))
-            _say_what_is_beyond(part)
         found["id"] = self.answers.keep_together(wanted, of_all["cores"], objective, found)
         return found
 
@@ -179,47 +164,10 @@ class Planner:
         level = request.get("level") or LEVEL
         return await tables_of(self._advisor, shape.components, names, load, cores_max, level), rest
 
-    def _evidence(
-        self, shape: Shape, request: Mapping[str, Any], allocation: Mapping[str, Any], most: int = EVIDENCE_MAX
-    ) -> dict[str, dict[str, Any]]:
-        """Return what the curves rest on, at the cores given: of the components that bound the answer first."""
-        names, boxes = request.get("components", {}), dict(zip(shape.keys, shape.components, strict=True))
-        chosen = list(dict.fromkeys([*allocation["bottleneck"], *shape.keys]))[:most]
-        components = [names.get(boxes[key], boxes[key]) for key in chosen]
-        try:
-            models = self._advisor.models(components)
-        except AdvisorError:  # forgotten since: the answer stands on what was known
-            return {}
-        found: dict[str, dict[str, Any]] = {}
-        for key, component, model in zip(chosen, components, models, strict=True):
-            learner = self._advisor.learner(component)
-            low, high = model.p_range
-            cores = runs_on(allocation, key)
-            found[key] = {
-                "model": model.name if learner is None else "learner",
-                "observations": model.runs,
-                "extrapolates": max(log2(cores / high), log2(low / cores), 0.0),
-                "cores_range": [low, high],
-            }
-        return found
-
-
-def _say_what_is_beyond(allocation: dict[str, Any]) -> None:
-    """Add to the reasons which curves lie beyond what was seen: it is said where it is read."""
-    known = {
-        key: Evidence(each["model"], each["observations"], each["extrapolates"])
-        for key, each in allocation["evidence"].items()
-    }
-    allocation["why"] = [*allocation["why"], *(some.as_dict() for some in beyond(known))]
-
 
 def _bare(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer as the planner gives it."""
-    found = {key: value for key, value in answer.items() if key not in ADDED}
-    found["why"] = [some for some in answer["why"] if some["code"] != BEYOND]
-    if "networks" in found:
-        found["networks"] = [_bare(part) for part in found["networks"]]
-    return found
+    return {key: value for key, value in answer.items() if key != "id"}
 
 
 def _split(

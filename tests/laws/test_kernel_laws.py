@@ -22,6 +22,7 @@ from advisor.domain.task_graphs import task_graph
 from advisor.engine import Advisor
 from advisor.kernels.__main__ import import_all
 from advisor.models.fold import KERNELS
+from advisor.planning import partitions, pieces
 from advisor.profile.profiler import Profiler
 from advisor.simulation import simulate
 from advisor.simulation.stealing import Costs, run_stealing
@@ -123,8 +124,57 @@ def taught() -> Any:
     return found
 
 
+def tabled() -> list[Any]:
+    """Learn three components, one of two predictors, and make their tables: of their own load and of a given one."""
+    rng, found = np.random.default_rng(5), list[Any]()
+    for predictors in (1, 2):
+        one = Advisor()
+        one.observe_columns(**rows_of(rng, 300, predictors))
+        names = sorted(one.components.components)
+        loads: list[dict[str, float]] = [{}, {names[0]: 3.0}] if predictors == 1 else [{}]
+        for load in loads:
+            curves = one.tables_of(names, load=load, cores_max=40)
+            found += [curves.elapsed_s, curves.upper_s, curves.variation]
+    return found
+
+
+def drawn_pieces(n: int, m: int) -> list[Any]:
+    rng = np.random.default_rng(n)
+    knots = np.cumsum(np.append(1, rng.integers(1, 4, m - 1))).astype(np.float64)
+    low = rng.integers(1, 3, n)
+    return [rng.random((n, m)), rng.random((n, m)) * 3 - 0.3, knots, low, low + rng.integers(0, 2 * m, n)]
+
+
+def searched() -> list[Any]:
+    """Fewest cores for some seconds, and shortest periods, on curves that rise and fall."""
+    found: list[Any] = []
+    for n, m in ((1, 1), (3, 6), (200, 9)):
+        pieces_, taken, other = drawn_pieces(n, m), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        pieces.KERNELS.fewest_within(*pieces_, np.linspace(0.2, 2, n), taken)
+        found.append(taken.copy())
+        for share in (0.0, 0.3, 1.0):
+            cores = int(pieces_[3].sum() + share * (pieces_[4] - pieces_[3]).sum())
+            period = pieces.KERNELS.shortest_period(*pieces_, np.linspace(0, 1, n), 1e-3, cores, taken, other)
+            found += [period, taken.copy()]
+    return found
+
+
+def partitioned() -> list[Any]:
+    """Shortest cycles, fewest cores and partitions of few components."""
+    found: list[Any] = []
+    for n in (1, 3, 6):
+        turns = np.minimum.accumulate(np.random.default_rng(n).random((n, 9)), axis=1)
+        subsets = partitions.Partitions(turns, turns, 9)
+        period = subsets.best_period(np.inf)
+        found += [period, subsets.needed(1.1 * period), *subsets.fewest(period)]
+    return found
+
+
 STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.models.fold": taught,
+    "advisor.models.load_table": tabled,
+    "advisor.planning.partitions": partitioned,
+    "advisor.planning.pieces": searched,
     "advisor.profile.kernels": profiled,
     "advisor.simulation.loops": analysed,
     "advisor.simulation.stealing": stolen,

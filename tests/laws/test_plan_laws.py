@@ -13,11 +13,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor import Advisor
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes
 from advisor.errors import AdvisorError
-from advisor.planning import Request, plan
+from advisor.planning import Request, plan, sentences
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
 CORES = range(1, 11)
@@ -131,3 +132,61 @@ def test_the_lowest_latency_at_a_throughput_keeps_it_and_an_answer_forgets_earli
     assert free is not None
     assert free.latency_s <= lowest.latency_s * (1 + 1e-9)
     assert answered(network, curves, cores=cores, **given_) == first
+
+
+QUESTIONS: list[dict[str, Any]] = [
+    {"cores": 9}, {"cores": 9, "objective": "latency"}, {"cores": 16}, {"cores": 9, "load": {"b": 700.0}},
+    {"cores": 12, "objective": "fewest_cores", "target": {"throughput_per_s": 20.0}}, {"cores": 9, "level": 0.95},
+    {"cores": 9, "minimum": {"a": 2}, "scale": {"c": 0.5}}, {"cores": 9, "components": {"b": "c"}},
+]  # fmt: skip
+NETWORK = "a .. (b | c)"
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.lists(st.sampled_from(["row", "rows", "ask", "pin", "forget", "define"]), max_size=12)
+)
+@settings(max_examples=25, deadline=None)
+def test_an_advisor_answers_as_one_that_was_never_asked(seed: int, doings: list[str]) -> None:
+    rng, advisor = np.random.default_rng(seed), Advisor()
+
+    def learn(count: int) -> None:
+        for _ in range(count):
+            x, p = float(rng.uniform(100, 1000)), int(rng.choice([1, 2, 4, 8]))
+            name = "abc"[rng.integers(3)]
+            advisor.observe(
+                name, predictor=x, cores=p, elapsed_s=1e-4 * x * (0.2 + 0.8 / p) * float(rng.lognormal(0, 0.1))
+            )
+
+    def asked(of: Advisor, question: dict[str, Any], network: Any = NETWORK) -> Any:
+        try:
+            return of.allocate(network, shares=[[0.3, 0.7]], **question).as_dict()
+        except AdvisorError as error:
+            return error.as_dict()
+
+    learn(60)
+    held = advisor.allocate(NETWORK, shares=[[0.3, 0.7]], cores=9)  # read only after rows have come
+    told = Advisor.from_bytes(advisor.to_bytes()).allocate(NETWORK, shares=[[0.3, 0.7]], cores=9).as_dict()
+    for doing in doings:
+        if doing in ("row", "rows"):
+            learn(1 if doing == "row" else 20)
+        elif doing == "pin":
+            advisor.pin("b", "two_step" if rng.random() < 0.5 else None)
+        elif doing == "forget":
+            advisor.forget("c", keep=0.5)
+        elif doing == "define":
+            advisor.define_network(NETWORK if rng.random() < 0.5 else "b .. (a | c)", id=7)
+            assert asked(advisor, QUESTIONS[0], 7) == asked(Advisor.from_bytes(advisor.to_bytes()), QUESTIONS[0], 7)
+        question = QUESTIONS[rng.integers(len(QUESTIONS))]
+        assert asked(advisor, question) == asked(Advisor.from_bytes(advisor.to_bytes()), question)
+    assert held.as_dict() == told
+
+
+def test_a_curve_beyond_what_was_seen_is_told_where_it_is_read() -> None:
+    advisor = Advisor()
+    for cores in (1, 2, 1, 2):
+        advisor.observe("a", cores=cores, elapsed_s=0.1 + 0.9 / cores)
+    answer = advisor.allocate("a", cores=16)
+    beyond = np.log2(answer.cores["a"] / 2)
+    assert answer.evidence["a"].extrapolates == beyond > 0
+    assert [some.value for some in answer.why if some.code == "extrapolates"] == [beyond]
+    assert any("a is extrapolated by" in text for text in sentences(answer))

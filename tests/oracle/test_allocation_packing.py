@@ -8,8 +8,9 @@ import pytest
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import series
 from advisor.planning import Request
-from advisor.planning.demand import Places, demand_of, places_of
-from advisor.planning.groupings import Partitions, cycles, packed, period_bound
+from advisor.planning.demand import Places, demand_of, places_of, terms_of
+from advisor.planning.groupings import cycles, packed, period_bound
+from advisor.planning.partitions import Partitions
 from advisor.planning.visits import visits_of
 
 
@@ -17,7 +18,7 @@ def tables(serial: np.ndarray, parallel: np.ndarray, cores: int, **limits: objec
     network = series(*(f"c{row}" for row in range(len(serial))))
     request = Request(cores=cores, **limits)  # type: ignore[arg-type]
     return places_of(
-        demand_of(network, AmdahlCurves(serial, parallel), request, visits_of(network, request)), cores
+        demand_of(terms_of(network, request, visits_of(network, request)), AmdahlCurves(serial, parallel)), cores
     )  # fmt: skip
 
 
@@ -40,7 +41,7 @@ def test_packing_is_never_better_than_the_optimum_and_seldom_much_worse(instance
     ratios = []
     for _ in range(60):
         places, cores = draw(rng, instances)
-        best = Partitions(places, cores).best_period(cores, np.inf)
+        best = Partitions(places.turn_s, places.stay_s, cores).best_period(np.inf)
         found = packed(places, cores, np.inf)
         assert found is not None
         assert period_bound(places, cores) <= best * (1 + 1e-9)

@@ -12,7 +12,7 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import AdvisorError
 from advisor.planning import Request, evaluate, plan, search
-from advisor.planning.demand import Demand, demand_of
+from advisor.planning.demand import Demand, demand_of, terms_of
 from advisor.planning.thresholds import best_period, lowest_sum
 from advisor.planning.visits import visits_of
 
@@ -37,7 +37,7 @@ def demanded(curves: TabulatedCurves, times: np.ndarray, low: np.ndarray, high: 
     keys = [f"c{row}" for row in range(len(times))]
     given = {name: dict(zip(keys, map(int, some), strict=True)) for name, some in (("minimum", low), ("maximum", high))}
     request = Request(cores=99, visits=dict(zip(keys, times.tolist(), strict=True)), **given)
-    return demand_of(series(*keys), curves, request, visits_of(series(*keys), request))
+    return demand_of(terms_of(series(*keys), request, visits_of(series(*keys), request)), curves)
 
 
 @pytest.mark.parametrize("seed", range(60))

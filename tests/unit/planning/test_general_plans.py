@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from advisor import planning
-from advisor.domain.answers import Allocation, Evidence
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes, series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, MissingShares, TooLarge, Unsupported
@@ -326,12 +327,13 @@ class TestTelling:
             assert 0 <= other.probability <= 1
 
     def test_sentences_tell_answer_reasons_and_evidence(self) -> None:
-        evidence = {"a": Evidence("joint degree 2", 120), "b": Evidence("free degree 1", 8, extrapolates=1.5)}
-        answer = plan(self.NET, self.CURVES, Request(cores=9), None, evidence)
+        seen = Seen(np.array(["joint degree 2", "free degree 1", "learner"], object), np.array([120, 8, 3]),
+                    np.array([1.0, 1, 1]), np.array([8.0, 0.5, 8]))  # fmt: skip
+        answer = plan(self.NET, replace(self.CURVES, seen=seen), Request(cores=9, pinned={"b": 2}))
         told = sentences(answer)
-        assert told[0].startswith("For the highest throughput, 9 cores: a ")
+        assert told[0].startswith("For the highest throughput, 7 cores: a ")
         assert all(sentence.endswith(".") for sentence in told)
-        assert any("b is extrapolated by 1.5 in log2" in sentence for sentence in told)
+        assert any("b is extrapolated by 2 in log2" in sentence for sentence in told)
         assert any("a rests on 120 observations, model joint degree 2" in sentence for sentence in told)
         assert all(any(reason.text in sentence for sentence in told) for reason in answer.why)
 
@@ -346,7 +348,7 @@ class TestTelling:
             {}, {"objective": "pareto"}, {"objective": "latency", "arrival_per_s": 0.1, "quantile": 0.9},
             {"nodes": 4, "instances_max": 2}, {"objective": "cost", "weights": {"core_s": 1.0, "record": 9.0}},
         ):  # fmt: skip
-            answer = plan(self.NET, self.CURVES, Request(cores=9, **given), None, {"a": Evidence("joint", 3)})
+            answer = plan(self.NET, self.CURVES, Request(cores=9, **given))
             assert plain(answer.as_dict())
             assert all(isinstance(sentence, str) for sentence in sentences(answer))
 

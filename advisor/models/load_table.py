@@ -1,0 +1,176 @@
+"""A component's expected times by cores under its load, from its learner: a kernel.
+
+E[T(x, p)] over the load is taken on few predictors: T(x, 1) is asked at every point of the load, but speedups T(x, p) / T(x, 1)
+only at NODES of them, between which they are linear in logs: they change slowly with x. Nodes are the shortest, the longest,
+and between them those at equal parts of work and of log time, taken half and half: work is where errors count, and where much
+log time lies speedups change.
+"""
+
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import exp, sqrt
+from typing import Any
+
+import numpy as np
+
+from advisor import kernels
+from advisor.models.fold import place_logs, room_of
+from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
+from advisor.models.prediction import SD_MAX
+from advisor.models.process import DOUBT, SHARE, predict
+
+NODES = 6  # points of the load at which speedups are asked for
+LOG_LEAST = 1e-9  # of two times: closer ones are one
+WITHIN_MAX = 2.0  # variance of log time inside a cell: beyond, its mean is a guess about the tail
+LOG_LEAST_S, LOG_MOST_S = -20.7, 20.7  # ln of the legal times
+ANY_MACHINE = -1
+PATIENCE = 16  # interpreted calls: each takes some milliseconds
+# Columns of scratch, by point of the load in order of time: ln T(x, 1), work, standing in that order, weights of nodes.
+LOG, WORK, STANDING, WEIGHTS = 0, 1, 2, 3
+COLUMNS = WEIGHTS + NODES
+
+
+def log_time(learners, place, axes, cores, want_variance, solution, scratch, point, out):
+    """Return the mean of ln t at the predictor in `point`, and its standard deviation where that is wanted."""
+    frame, points, root, alpha = solution
+    point[axes - 1] = cores
+    place_logs(point, axes)
+    share = learners[place, SHARE : SHARE + LANES]
+    predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], ANY_MACHINE, want_variance, out)
+    spread = sqrt(max(out[1] * learners[place, DOUBT], 0.0)) if want_variance else 0.0
+    return min(max(out[0], LOG_LEAST_S), LOG_MOST_S), spread
+
+
+def at_predictor(axes, predictors, i, point):
+    """Put a point of the load into `point`."""
+    for axis in range(axes - 1):
+        point[axis] = predictors[i, axis]
+
+
+def times_alone(learners, place, axes, predictors, share, inside, solution, scratch, point, out, order, room):
+    """Fill `room` with T(x, 1) and work by point of the load, and `order` with the points by time; return their work."""
+    total = 0.0
+    for i in range(len(share)):
+        at_predictor(axes, predictors, i, point)
+        here, _ = log_time(learners, place, axes, 1.0, False, solution, scratch, point, out)
+        # What lies about a centre, evenly in the logs, takes exp(v / 2) times as long on the mean, v = sum (slope sd)^2.
+        within = 0.0
+        for axis in range(axes - 1):
+            if inside[axis] > 0.0:
+                at_predictor(axes, predictors, i, point)
+                point[axis] *= exp(inside[axis])
+                aside, _ = log_time(learners, place, axes, 1.0, False, solution, scratch, point, out)
+                within += (aside - here) * (aside - here)
+        here += 0.5 * min(within, WITHIN_MAX)
+        room[i, LOG], room[i, WORK] = here, exp(here) * share[i]
+        total += room[i, WORK]
+        spot = i
+        while spot > 0 and room[order[spot - 1], LOG] > here:
+            order[spot] = order[spot - 1]
+            spot -= 1
+        order[spot] = i
+    return total
+
+
+def chosen_nodes(order, room, total, nodes):
+    """Fill `nodes` with the points that stand for the load, and the weights of each point in `room`; return their number."""
+    n = len(order)
+    first = room[order[0], LOG]
+    span = max(room[order[n - 1], LOG] - first, LOG_LEAST)
+    done = 0.0
+    for spot in range(n):
+        i = order[spot]
+        done += room[i, WORK]
+        room[i, STANDING] = 0.5 * done / total + 0.5 * (room[i, LOG] - first) / span
+    most, count, spot = room[order[n - 1], STANDING], 0, 0
+    for k in range(NODES):
+        while spot < n - 1 and room[order[spot], STANDING] < most * k / (NODES - 1):
+            spot += 1
+        if count == 0 or room[order[spot], LOG] - room[nodes[count - 1], LOG] > LOG_LEAST:
+            nodes[count] = order[spot]
+            count += 1
+    left = 0
+    for spot in range(n):
+        i = order[spot]
+        for k in range(count):
+            room[i, WEIGHTS + k] = 0.0
+        while left < count - 2 and room[nodes[left + 1], LOG] <= room[i, LOG]:
+            left += 1
+        share = 0.0
+        if count > 1:
+            low, high = room[nodes[left], LOG], room[nodes[left + 1], LOG]
+            share = min(max((room[i, LOG] - low) / (high - low), 0.0), 1.0)
+            room[i, WEIGHTS + left + 1] = share
+        room[i, WEIGHTS + left] = 1.0 - share
+    return count
+
+
+def load_table(
+    learners, place, axes, predictors, share, inside, counts, reach, relative, absolute, solution, scratch, point, lanes,
+    order, nodes, room, at_nodes, out,
+):  # fmt: skip
+    """Fill `out` (2, m) with expected times and upper bounds by counts; return a run's squared coefficient of variation.
+
+    Parameters
+    ----------
+    predictors, share : float64 arrays (n, d), (n,)
+        The load.
+    inside : float64 array (d,)
+        The sd of the logs of predictors about each point, 0 where it stands for itself.
+    counts : float64 array (m,)
+        Cores, from 1.
+    reach : float
+        Standard deviations of ln T that the upper bound lies above.
+    relative, absolute : float
+        The noise: E[t**2] = f**2 (1 + relative) + absolute at a predictor.
+    order, nodes, room, at_nodes : scratch (n,), (NODES,), (n, COLUMNS), (NODES, 2)
+    """
+    total = times_alone(learners, place, axes, predictors, share, inside, solution, scratch, point, lanes, order, room)
+    count = chosen_nodes(order, room, total, nodes)
+    squares = absolute / (total * total)
+    for i in range(len(share)):
+        if share[i] > 0.0:
+            here = room[i, WORK] / share[i] / total
+            squares += share[i] * here * here * (1.0 + relative)
+    for k in range(count):
+        at_predictor(axes, predictors, nodes[k], point)
+        at_nodes[k, 0], _ = log_time(learners, place, axes, 1.0, False, solution, scratch, point, lanes)
+    for j in range(len(counts)):
+        for k in range(count):
+            at_predictor(axes, predictors, nodes[k], point)
+            mean, spread = log_time(learners, place, axes, counts[j], reach > 0.0, solution, scratch, point, lanes)
+            at_nodes[k, 1], at_nodes[k, 2] = mean - at_nodes[k, 0], spread
+        expected, upper = 0.0, 0.0
+        for i in range(len(share)):
+            speedup, deviation = 0.0, 0.0
+            for k in range(count):
+                weight = room[i, WEIGHTS + k]
+                speedup += weight * at_nodes[k, 1]
+                deviation += weight * at_nodes[k, 2]
+            value = room[i, WORK] * exp(speedup)
+            expected += value
+            upper += value * exp(min(reach * deviation, SD_MAX))
+        out[0, j], out[1, j] = expected, max(expected, upper)
+    return max(squares - 1.0, 0.0)
+
+
+def scratch_of(points: int) -> tuple[Any, Any, Any, Any]:
+    """Return scratch of `load_table` for so many points of a load."""
+    whole = np.zeros(points + NODES, np.int64)
+    return whole[:points], whole[points:], np.zeros((points, COLUMNS)), np.zeros((NODES, 3))
+
+
+def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types with which the kernel is called."""
+    records, (solution, scratch, point, out) = LearnerTable(2, 1).words, room_of(2)
+    some, rows = np.zeros(1), np.zeros((1, 1))
+    yield "load_table", (records, 0, 2, rows, some, some, some, 1.0, 0.0, 0.0, solution, scratch, point, out,
+                         *scratch_of(1), rows)  # fmt: skip
+
+
+KERNELS = kernels.Source(__name__, (load_table,), _examples, patience=PATIENCE)

@@ -24,6 +24,7 @@ COMMANDS = {
     "predict": ("advisor.cli.asking", "Predict the elapsed time of a component."),
     "choose-cores": ("advisor.cli.asking", "Choose the cores for one invocation of a component."),
     "suggest": ("advisor.cli.asking", "Suggest which run of a component would teach most."),
+    "advise": ("advisor.cli.advising", "Write what was learned as settings for Snakemake, Nextflow or Slurm."),
     "allocate": ("advisor.cli.allocating", "Allocate cores to the components of an S-Net network."),
     "watch": ("advisor.cli.watching", "Watch a network: be told when a better allocation is worth the change."),
     "explain": ("advisor.cli.watching", "Explain an answer of a service: why it was as it was."),

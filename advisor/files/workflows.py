@@ -1,21 +1,26 @@
 """Workflow executions in WfCommons' WfFormat, versions 1.0 to 1.5.
 
 Up to 1.4 a workflow has one list of tasks (`jobs` in the first versions); in 1.5 their specification and their execution are
-apart. Run times are in seconds. A task's type is the program that it ran, or its category, its size the bytes of its input
-files; its column `cores` is the number of cores that it was given, which the analysis does not use.
+apart. Run times are in seconds. A task's type is the program that it ran, where that is one word and no script, or its
+category, or its name without what tells it from others of its kind; its size the bytes of its input files; its columns `cores`
+and `peak_bytes` are the cores that it was given and its peak memory, which the analysis does not use.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from advisor.domain.task_graphs import Task
 from advisor.errors import InvalidValue
+from advisor.files.run_files import Lines, Ran, Told
 
 Entry = Mapping[str, Any]
+TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflow: FASTQC (sample 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,11 @@ def _task(
         raise InvalidValue(f"tasks[{key}].runtimeInSeconds", time, "a number of seconds")
     command: Any = run.get("command", entry.get("command"))
     program = cast("Entry", command).get("program") if isinstance(command, Mapping) else None
-    kind = program or _first(entry, "category") or _stem(str(entry.get("name", key)))
+    kind = _word(program) or _first(entry, "category") or _stem(str(entry.get("name", key)))
     read = sum(sizes.get(str(file), 0.0) for file in _listed(entry, "inputFiles"))
     read += sum(_bytes(file) for file in _objects(entry, "files") if file.get("link") == "input")
-    cores = _first(run, "coreCount", "cores")
-    columns = {"cores": float(cores)} if _is_number(cores) else {}
+    told = {"cores": _first(run, "coreCount", "cores"), "peak_bytes": _first(run, "memoryInBytes")}
+    columns = {name: float(value) for name, value in told.items() if _is_number(value)}
     return Task(key, float(time or 0.0), after, str(kind), max(read, 1.0), columns)
 
 
@@ -115,7 +120,13 @@ def _bytes(file: Entry) -> float:
     return float(size or 0.0)
 
 
+def _word(program: Any) -> str:
+    """Return the program, or nothing where it is a script: traces of Nextflow have all of it here."""
+    return program if isinstance(program, str) and len(program.split()) == 1 else ""
+
+
 def _stem(name: str) -> str:
+    name = TAG.sub("", name) or name
     return name.rstrip("0123456789").removesuffix("ID").rstrip("_-") or name
 
 
@@ -145,3 +156,23 @@ def _objects(entry: Entry, *names: str) -> list[Entry]:
     if value is not None and not isinstance(value, list):
         raise InvalidValue(f"workflow.{names[0]}", value, "a list of objects")
     return [_object(item, f"workflow.{names[0]}") for item in cast("list[Any]", value or [])]
+
+
+def runs(lines: Lines) -> Iterator[Told]:
+    """Yield the tasks of an execution as runs; a task without a time is told by its place among the tasks.
+
+    Raises
+    ------
+    InvalidValue
+        Where the file is no workflow in WfFormat.
+    """
+    try:
+        top: Any = json.loads(lines.whole())
+    except ValueError as error:
+        raise InvalidValue(str(lines.path), "no JSON", "a workflow in WfFormat") from error
+    if not isinstance(top, Mapping) or not isinstance(cast("Entry", top).get("workflow"), Mapping):
+        raise InvalidValue(str(lines.path), "no workflow", "an object with a workflow, as WfFormat has it")
+    for place, task in enumerate(workflow_of(cast("Entry", top), lines.path.stem, timed=False).tasks, 1):
+        peak = task.columns.get("peak_bytes")
+        cells = {"elapsed_s": (f"runtimeInSeconds of {task.name}", str(task.time))}
+        yield Ran(place, task.task_type, task.size, task.columns.get("cores", 1.0), task.time, cells, peak or None)

@@ -1,0 +1,101 @@
+"""`advisor advise`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli import options, show
+from advisor.cli.source import asked
+from advisor.domain.limits import STATUS_PAGE_MAX
+from advisor.domain.wording import seconds
+from advisor.errors import InvalidValue, NotEnoughData
+from advisor.files.settings import WRITERS, Setting
+
+if TYPE_CHECKING:
+    from advisor import Advisor, SyncClient
+
+PROFILE = "config.yaml"
+
+
+@click.command("advise", cls=options.Command)
+@click.argument("components", nargs=-1)
+@click.option("--to", "kind", type=click.Choice(list(WRITERS)), required=True, help="What reads the advice.")
+@click.option("--cores", "cores_max", type=int, help="The most for one run; absent: the most that each was run on.")
+@click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest.")
+@click.option(
+    "--level", default=0.99, show_default=True, help="Share of runs that should keep within memory and time limit."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="File to write; of a Snakemake profile the directory.")
+@options.learned
+def advise_command(
+    components: tuple[str, ...], kind: str, cores_max: int | None, tolerance: float, level: float, out: Path | None,
+    **source: Any,
+) -> None:  # fmt: skip
+    """Write cores, memory and time limits of COMPONENTS (absent: all) as settings that a workflow or batch system reads.
+
+    Each is advised for the largest input that it was run with.
+    """
+    settings: list[Setting] = []
+    left_out: dict[str, str] = {}
+    with asked(source) as advisor:
+        everything: Any = None if source["state"] or source["table"] else True
+        for known in _known(advisor, list(components) or everything):
+            found = _setting(advisor, known, cores_max, tolerance, level)
+            if isinstance(found, str):
+                left_out[known["component"]] = found
+            else:
+                settings.append(found)
+    text = WRITERS[kind](settings, left_out)
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    target = out / PROFILE if kind == "snakemake-profile" else out
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue("out", str(target), "a file that can be written", error.strerror or "") from error
+    click.echo(f"{target}: {show.several(len(settings), 'component')}")
+
+
+def _known(advisor: Advisor | SyncClient, components: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield what status tells of components, page by page."""
+    offset = 0
+    while True:
+        page = advisor.status(components=components, offset=offset, limit=STATUS_PAGE_MAX)["components"]
+        yield from page
+        offset += len(page)
+        if len(page) < STATUS_PAGE_MAX:
+            return
+
+
+def _setting(
+    advisor: Advisor | SyncClient, known: Mapping[str, Any], cores_max: int | None, tolerance: float, level: float
+) -> Setting | str:
+    """Return what is advised for a component, or why nothing is."""
+    name = known["component"]
+    if known.get("predictors", 1) > 1:
+        return "it has several predictors"
+    if "predictor_range" not in known:
+        return "no run was learned"
+    x = known["predictor_range"][1]
+    most = cores_max or max(1, int(known["cores_range"][1]))
+    try:
+        choice = advisor.choose_cores(name, predictor=x, cores_max=most, tolerance=tolerance, level=level)
+        peak_bytes = None
+        if "peak_bytes" in known["measures"]:
+            peak = advisor.predict(name, predictor=x, cores=choice.cores, level=level, measure="peak_bytes")
+            peak_bytes = float(peak.high_s)
+    except NotEnoughData:
+        return "too few runs were learned"
+    why = (
+        f"{show.several(choice.cores, 'core')}, {seconds(choice.elapsed_s)} expected of the largest input ({x:g}),"
+        f" learned from {show.several(known['runs'], 'run')}"
+    )
+    if choice.extrapolates > 0.0:
+        why += ", beyond what was seen"
+    return Setting(name, choice.cores, float(choice.high_s), peak_bytes, why)

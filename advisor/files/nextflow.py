@@ -1,0 +1,76 @@
+"""Nextflow's trace of executions (`-with-trace`): a line a task, tabs between its columns, for people or raw.
+
+A component is a process, with the names of the workflows around it. Its predictor are the bytes that the task read (`rchar`),
+0 where the trace says "-": a task that ends at once is not measured. Its cores are the `cpus` that it asked for; where the
+trace has no such column, the whole cores that it kept busy (`%cpu`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from advisor.files.run_files import Lines, Passed, Ran, Told, bytes_of, number_of, span_of
+from advisor.files.tables import BadCell
+from advisor.files.workflows import TAG
+
+HINT = "a trace as `nextflow run -with-trace` writes it; trace.fields may add cpus and process"
+NEEDED: dict[str, str] = dict.fromkeys(("status", "realtime"), HINT)
+FAILED = ("FAILED", "ABORTED")
+PASSED = {"CACHED": "from the cache", "NEW": "not ended", "SUBMITTED": "not ended", "RUNNING": "not ended"}
+ABSENT = ("-", "")
+MILLISECOND = 1e-3
+
+
+def runs(lines: Lines) -> Iterator[Told]:
+    """Yield what a trace tells.
+
+    Raises
+    ------
+    InvalidValue
+        Where it is no trace.
+    """
+    columns, rows = lines.header("\t", NEEDED)
+    if "name" not in columns and "process" not in columns:
+        lines.header("\t", {"name": HINT})
+    for number, row in rows:
+        yield _told(number, row, columns) if row else BadCell(number, "all", "", f"a row of {len(columns)} columns")
+
+
+def _told(number: int, row: Mapping[str, str], columns: list[str]) -> Told:
+    status = row["status"].strip()
+    if status in PASSED:
+        return Passed(number, PASSED[status])
+    ok = status == "COMPLETED"
+    if not ok and status not in FAILED:
+        return BadCell(number, "status", status, f"COMPLETED, {', '.join((*FAILED, *PASSED))}")
+    name = row.get("process", "").strip() or TAG.sub("", row.get("name", "").strip())
+    realtime = row["realtime"].strip()
+    if realtime in ABSENT and not ok:
+        return Passed(number, "failed without a time")
+    cores, column = _cores(row)
+    read, peak = row.get("rchar", "").strip(), row.get("peak_rss", "").strip()
+    predictor = 1.0 if "rchar" not in columns else 0.0 if read in ABSENT else bytes_of(read)
+    peak_bytes = None if peak in (*ABSENT, "0") else bytes_of(peak)
+    cells = {
+        "component": ("process" if row.get("process") else "name", name), "elapsed_s": ("realtime", realtime),
+        "cores": (column, row.get(column, "")), "predictor": ("rchar", read), "peak_bytes": ("peak_rss", peak),
+    }  # fmt: skip
+    return Ran(number, name, predictor, cores, _seconds(realtime), cells, peak_bytes, ok)
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a span; in a raw trace it is a number of milliseconds."""
+    raw = number_of(text)
+    return span_of(text) if math.isnan(raw) else raw * MILLISECOND
+
+
+def _cores(row: Mapping[str, str]) -> tuple[float, str]:
+    cpus = row.get("cpus", "-").strip()
+    if cpus not in ABSENT:
+        return number_of(cpus), "cpus"
+    busy = row.get("%cpu", "-").strip()
+    if busy in ABSENT:
+        return 1.0, "%cpu"
+    percent = number_of(busy.removesuffix("%").strip())
+    return (percent if math.isnan(percent) else max(1.0, math.ceil(percent / 100.0))), "%cpu"

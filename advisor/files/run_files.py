@@ -1,0 +1,276 @@
+"""Files in which runtimes tell of runs that ended: each run as a row, bad ones named, failed ones told as such.
+
+A reader of a format yields, line by line, a run, a cell that is none, or why a line is no run. `RunFile` numbers what it yields
+by its place, and knows a file by its format and its first bytes: the same file teaches the same rows under the same numbers,
+wherever it lies, and when it has grown only what is new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from advisor.domain.limits import FIRST_REFUSALS, MEASURES
+from advisor.domain.names import checked_name
+from advisor.domain.observations import BOUNDS, bound_text, measure_bound
+from advisor.errors import InvalidValue, TooLarge
+from advisor.files.tables import LINE_BYTES_MAX, BadCell
+
+KIB: Final = 1024.0
+BYTES: Final = {"B": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+WHOLE_BYTES_MAX: Final = 256 * 2**20  # of a file that is read whole: 100,000 tasks of a workflow take 100 MB
+WHOLE: Final = frozenset({"wfformat"})  # formats known by all of a file: its first lines are alike in each
+NAMED: Final = frozenset({"snakemake"})  # known by the file's name, too: a run without number or date
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGTPE])i?B?|B)?", re.IGNORECASE)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+
+
+class Row(NamedTuple):
+    """A run, with its producer and its number there."""
+
+    producer: str
+    sequence: int
+    component: str
+    predictor: float
+    cores: float
+    elapsed_s: float
+    more: dict[str, Any]
+
+    def plain(self) -> list[Any]:
+        """Return the row as the protocol has it."""
+        return [self.component, self.predictor, self.cores, self.elapsed_s, self.more]
+
+
+class Ran(NamedTuple):
+    """A run as a file tells it; `cells` says in which columns its fields stand, for who must name one."""
+
+    line: int
+    component: str
+    predictor: float
+    cores: float
+    elapsed_s: float
+    cells: Mapping[str, tuple[str, str]]  # field -> (column, text)
+    peak_bytes: float | None = None
+    ok: bool = True
+
+
+class Passed(NamedTuple):
+    """A line that is no run, and why: not ended yet, taken from a cache, …"""
+
+    line: int
+    why: str
+
+
+Told = Ran | BadCell | Passed
+Reader = Callable[["Lines"], Iterator[Told]]
+
+
+class Lines:
+    """The lines of a file, with their numbers from 1; `read` bytes of it so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.read = 0
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        try:
+            with self.path.open("rb") as file:
+                number = 0
+                while raw := file.readline(LINE_BYTES_MAX + 1):
+                    number += 1
+                    self.read += len(raw)
+                    if len(raw) > LINE_BYTES_MAX:
+                        raise TooLarge(
+                            f"{self.path}, line {number}, bytes", len(raw), LINE_BYTES_MAX, "is it the format named?"
+                        )
+                    if not raw.endswith(b"\n") and number > 2:
+                        return  # the rest of this line is to come
+                    yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
+        except OSError as error:
+            raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
+
+    def whole(self) -> bytes:
+        """Return the whole file.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+        """
+        try:
+            size = self.path.stat().st_size
+            if size > WHOLE_BYTES_MAX:
+                raise TooLarge(f"{self.path}, bytes", size, WHOLE_BYTES_MAX)
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
+        self.read = len(data)
+        return data
+
+    def header(
+        self, delimiter: str, needed: Mapping[str, str]
+    ) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
+        """Return the columns that the first line names, and the further lines by column.
+
+        Parameters
+        ----------
+        needed : mapping
+            Columns that must be there, with what to do where they are not.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        lines = iter(self)
+        columns = next(lines, (1, ""))[1].split(delimiter)
+        for column, hint in needed.items():
+            if column not in columns:
+                raise InvalidValue(
+                    f"{self.path}, header", delimiter.join(columns)[:80], f"one with a column {column}", hint
+                )
+
+        def by_column() -> Iterator[tuple[int, dict[str, str]]]:
+            for number, line in lines:
+                if line.strip():
+                    cells = line.split(delimiter)
+                    yield number, dict(zip(columns, cells, strict=False)) if len(cells) == len(columns) else {}
+
+        return columns, by_column()
+
+
+@dataclass(slots=True)
+class RunFile:
+    """A file of runs of one format.
+
+    Attributes
+    ----------
+    refused : int
+        Lines that were no legal run; `first_refused` are the first of them.
+    passed : Counter
+        Lines that were no run at all, by why.
+    failed : int
+        Runs that failed: counted, not learned.
+    """
+
+    path: Path
+    kind: str
+    reader: Reader
+    refused: int = 0
+    failed: int = 0
+    first_refused: list[BadCell] = field(default_factory=list[BadCell])
+    passed: Counter[str] = field(default_factory=Counter[str])
+    lines: Lines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lines = Lines(self.path)
+
+    @property
+    def bytes_total(self) -> int:
+        """The size of the file, 0 where nobody knows."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the file's runs, each with its number.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+            When the file cannot be read, or is of another format.
+        """
+        producer, sequence = f"{self.kind}:{self._identity()}", 0
+        for told in self.reader(self.lines):
+            if isinstance(told, Passed):
+                self.passed[told.why] += 1
+                continue
+            bad = told if isinstance(told, BadCell) else bad_cell(told)
+            if bad is not None:
+                self.refused += 1
+                if len(self.first_refused) < FIRST_REFUSALS:
+                    self.first_refused.append(bad)
+                continue
+            assert isinstance(told, Ran)
+            sequence += 1
+            more: dict[str, Any] = {} if told.ok else {"ok": False}
+            self.failed += not told.ok
+            if told.peak_bytes is not None and told.ok:
+                more["measures"] = {"peak_bytes": told.peak_bytes}
+            yield Row(producer, sequence, told.component, told.predictor, told.cores, told.elapsed_s, more)
+
+    def _identity(self) -> str:
+        """Return what the file is known by: its first two lines, the header and a run; or more, as its format needs."""
+        digest, head = blake2b(digest_size=12), Lines(self.path)
+        if self.kind in NAMED:
+            digest.update(self.path.name.encode() + b"\n")
+        if self.kind in WHOLE:
+            digest.update(head.whole())
+        else:
+            for number, line in head:
+                digest.update(line.encode() + b"\n")
+                if number == 2:
+                    break
+        return digest.hexdigest()
+
+
+def bad_cell(ran: Ran) -> BadCell | None:
+    """Return the first field of a run that lies outside its domain; None where all are legal."""
+    try:
+        checked_name("component", ran.component)
+    except InvalidValue as error:
+        return BadCell(ran.line, *_cell(ran, "component", ran.component), str(error.bound))
+    for code, value in (
+        ("invalid_elapsed_s", ran.elapsed_s), ("invalid_cores", ran.cores), ("invalid_predictor", ran.predictor),
+    ):  # fmt: skip
+        name, low, high = BOUNDS[code]
+        if not low <= value <= high:
+            return BadCell(ran.line, *_cell(ran, name, value), bound_text(code))
+    low, high = MEASURES["peak_bytes"]
+    if ran.peak_bytes is not None and not low <= ran.peak_bytes <= high:
+        return BadCell(ran.line, *_cell(ran, "peak_bytes", ran.peak_bytes), measure_bound("peak_bytes"))
+    return None
+
+
+def _cell(ran: Ran, name: str, value: Any) -> tuple[str, str]:
+    column, text = ran.cells.get(name, (name, str(value)))
+    return column, text[:80]
+
+
+def bytes_of(text: str) -> float:
+    """Return the bytes of a size as people read it, in powers of 1024: 35.4 GB, 512K, 1048576; NaN for anything else."""
+    found = _BYTES.fullmatch(text.strip())
+    return float(found[1]) * KIB ** BYTES[(found[2] or "B").upper()] if found else float("nan")
+
+
+def span_of(text: str) -> float:
+    """Return the seconds of a span as people read it: 1h 9m 9s, 931ms, 2d 3h; NaN for anything else."""
+    parts = _SPAN.findall(text)
+    if not parts or _SPAN.sub("", text).strip():
+        return float("nan")
+    return sum(float(number) * SECONDS[unit] for number, unit in parts)
+
+
+def clock_of(text: str) -> float:
+    """Return the seconds of ``[days-]hours:minutes:seconds``, or of minutes and seconds; NaN for anything else."""
+    days, _, rest = text.strip().rpartition("-")
+    try:
+        seconds = 0.0
+        for part in rest.split(":"):
+            seconds = seconds * 60.0 + float(part)
+        return seconds + 86400.0 * float(days or 0)
+    except ValueError:
+        return float("nan")
+
+
+def number_of(text: str) -> float:
+    """Return a number; NaN for anything else."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")

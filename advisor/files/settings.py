@@ -1,0 +1,106 @@
+"""Advice as settings that workflow systems and batch systems read: cores, memory and time limit of each kind of task."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+MEGABYTE: Final = 1e6
+MINUTE_S: Final = 60.0
+RULE = re.compile(r"[A-Za-z_]\w*")
+PROCESS = re.compile(r"[A-Za-z_]\w*(:[A-Za-z_]\w*)*")
+JOB = re.compile(r"[^\s/]+")  # a step of a job, JOB/STEP, is begun by the job's script
+
+
+class Setting(NamedTuple):
+    """What is advised for one component.
+
+    Attributes
+    ----------
+    limit_s : float
+        Seconds that a run will hardly exceed.
+    peak_bytes : float or None
+        Memory that it will hardly exceed; None where nothing was measured.
+    why : str
+        One line.
+    """
+
+    component: str
+    cores: int
+    limit_s: float
+    peak_bytes: float | None
+    why: str
+
+    @property
+    def megabytes(self) -> int | None:
+        """The memory, rounded up."""
+        return None if self.peak_bytes is None else max(1, math.ceil(self.peak_bytes / MEGABYTE))
+
+    @property
+    def minutes(self) -> int:
+        """The time limit, rounded up."""
+        return max(1, math.ceil(self.limit_s / MINUTE_S))
+
+
+def snakemake_profile(settings: Sequence[Setting], left_out: Mapping[str, str]) -> str:
+    """Return a profile's ``config.yaml``: threads, `mem_mb` and `runtime` (minutes) of each rule."""
+    fit, out = _fitting(settings, left_out, RULE, "no name of a rule")
+    lines = _comments("#", fit, out)
+    lines += ["set-threads:" if fit else "set-threads: {}", *(f"  {each.component}: {each.cores}" for each in fit)]
+    lines += ["set-resources:" if fit else "set-resources: {}"]
+    for each in fit:
+        lines.append(f"  {each.component}:")
+        lines += [] if each.megabytes is None else [f"    mem_mb: {each.megabytes}"]
+        lines.append(f"    runtime: {each.minutes}")
+    return "\n".join(lines) + "\n"
+
+
+def nextflow_config(settings: Sequence[Setting], left_out: Mapping[str, str]) -> str:
+    """Return a configuration to include: `cpus`, `memory` and `time` of each process."""
+    fit, out = _fitting(settings, left_out, PROCESS, "no name of a process")
+    lines = [*_comments("//", fit, out), "process {"]
+    for each in fit:
+        lines += [f"    withName: '{each.component}' {{", f"        cpus = {each.cores}"]
+        lines += [] if each.megabytes is None else [f"        memory = {each.megabytes}.MB"]
+        lines += [f"        time = {each.minutes}.m", "    }"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def sbatch(settings: Sequence[Setting], left_out: Mapping[str, str]) -> str:
+    """Return a command line for each job, with SCRIPT where its script belongs."""
+    fit, out = _fitting(settings, left_out, JOB, "a step, or no name of a job")
+    lines = _comments("#", fit, out)
+    for each in fit:
+        memory = "" if each.megabytes is None else f" --mem={each.megabytes}M"
+        hours, minutes = divmod(each.minutes, 60)
+        lines.append(
+            f"sbatch --job-name={shlex.quote(each.component)} --ntasks=1 --cpus-per-task={each.cores}{memory}"
+            f" --time={hours:02d}:{minutes:02d}:00 SCRIPT"
+        )
+    return "\n".join(lines) + "\n"
+
+
+WRITERS: Final[Mapping[str, Callable[[Sequence[Setting], Mapping[str, str]], str]]] = {
+    "snakemake-profile": snakemake_profile,
+    "nextflow-config": nextflow_config,
+    "sbatch": sbatch,
+}
+
+
+def _fitting(
+    settings: Sequence[Setting], left_out: Mapping[str, str], name: re.Pattern[str], why: str
+) -> tuple[list[Setting], dict[str, str]]:
+    """Return what can be written under names of a format, and why the rest is left out."""
+    fit = [each for each in settings if name.fullmatch(each.component)]
+    out = {each.component: why for each in settings if not name.fullmatch(each.component)}
+    return fit, out | dict(left_out)
+
+
+def _comments(mark: str, fit: Sequence[Setting], out: Mapping[str, str]) -> list[str]:
+    """Return a comment on each component; names are quoted where they are not plain, so that none ends its line."""
+    lines = [f"{mark} {each.component}: {each.why}" for each in fit]
+    return lines + [f"{mark} left out: {json.dumps(name, ensure_ascii=False)}, {why}" for name, why in out.items()]

@@ -1,0 +1,78 @@
+"""Slurm's accounts of jobs, as ``sacct -P`` prints them: a line a job, and one for each of its steps.
+
+A component is a job's name; all tasks of an array are runs of it. A step that `srun` began is a run of JOB/STEP. The peak
+of a job's memory is that of its steps, those of its script (``batch``) and of what else ran (``extern``) among them. Slurm
+knows nothing of inputs: there is no predictor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from advisor.files.run_files import Lines, Passed, Ran, Told, bytes_of, clock_of, number_of
+from advisor.files.tables import BadCell
+
+HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS"
+NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)
+CORES = ("AllocCPUS", "NCPUS")
+ELAPSED = ("ElapsedRaw", "Elapsed")
+NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING")
+FAILED = (
+    "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED",
+)  # fmt: skip
+INNER = ("batch", "extern", "interactive")  # steps that Slurm makes: their time is the job's
+
+
+def runs(lines: Lines) -> Iterator[Told]:
+    """Yield what accounts tell.
+
+    Raises
+    ------
+    InvalidValue
+        Where they are none, or have no cores or times.
+    """
+    columns, rows = lines.header("|", NEEDED)
+    cores, elapsed = (next((name for name in names if name in columns), None) for names in (CORES, ELAPSED))
+    if cores is None or elapsed is None:
+        lines.header("|", {CORES[0] if cores is None else ELAPSED[0]: HINT})
+    assert cores is not None
+    assert elapsed is not None
+    job: tuple[int, Mapping[str, str]] | None = None
+    peak = math.nan
+    for number, row in rows:
+        if not row:
+            yield BadCell(number, "all", "", f"a row of {len(columns)} columns")
+            continue
+        id_, _, step = row["JobID"].partition(".")
+        if not step:
+            if job is not None:
+                yield _told(*job, job[1]["JobName"], cores, elapsed, peak)
+            job, peak = (number, row), math.nan
+        elif job is None or job[1]["JobID"] != id_:
+            yield BadCell(number, "JobID", row["JobID"], "a step behind the line of its job")
+            continue
+        told = bytes_of(row.get("MaxRSS", ""))
+        peak = told if math.isnan(peak) else max(peak, told) if told == told else peak  # noqa: PLR0124 - NaN is not itself
+        if step and step not in INNER:
+            yield _told(number, row, f"{job[1]['JobName']}/{row['JobName']}", cores, elapsed, told)
+    if job is not None:
+        yield _told(*job, job[1]["JobName"], cores, elapsed, peak)
+
+
+def _told(number: int, row: Mapping[str, str], name: str, cores: str, elapsed: str, peak: float) -> Told:
+    state = row["State"].split(" ")[0].rstrip("+")  # CANCELLED by 1000, or cut short
+    if state in NOT_ENDED:
+        return Passed(number, "not ended")
+    ok = state == "COMPLETED"
+    if not ok and state not in FAILED:
+        return BadCell(number, "State", row["State"], f"COMPLETED, {', '.join((*FAILED, *NOT_ENDED))}")
+    seconds = number_of(row[elapsed]) if elapsed == ELAPSED[0] else clock_of(row[elapsed])
+    if not ok and not (seconds > 0.0 and number_of(row[cores]) > 0.0):
+        return Passed(number, "failed before it began")
+    cells = {
+        "component": ("JobName", name), "elapsed_s": (elapsed, row[elapsed]), "cores": (cores, row[cores]),
+        "peak_bytes": ("MaxRSS", row.get("MaxRSS", "")),
+    }  # fmt: skip
+    peak_bytes = peak if peak > 0.0 else None
+    return Ran(number, name, 1.0, number_of(row[cores]), seconds, cells, peak_bytes, ok)

@@ -1,0 +1,212 @@
+"""Files in which runtimes tell of runs: samples in the shape of real ones, what is refused, one identity a file."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.errors import AdvisorError, InvalidValue
+from advisor.files import nextflow, slurm, snakemake, workflows
+from advisor.files.run_files import Lines, Reader, RunFile, bytes_of, clock_of, span_of
+
+SAMPLES = Path(__file__).parents[2] / "golden" / "run_files"
+READERS: dict[str, Reader] = {
+    "nextflow": nextflow.runs, "sacct": slurm.runs, "snakemake": snakemake.runs, "wfformat": workflows.runs,
+}  # fmt: skip
+GIB = 2.0**30
+Plain = tuple[str, float, float, float, dict[str, Any]]
+
+
+def read(kind: str, path: Path) -> tuple[RunFile, list[Plain]]:
+    file = RunFile(path, kind, READERS[kind])
+    rows = list(file.rows())
+    assert [row.sequence for row in rows] == list(range(1, len(rows) + 1))
+    return file, [tuple(row[2:]) for row in rows]
+
+
+def peak(size: float) -> dict[str, Any]:
+    return {"measures": {"peak_bytes": pytest.approx(size)}}
+
+
+def test_a_trace_of_nextflow() -> None:
+    file, rows = read("nextflow", SAMPLES / "trace.txt")
+    name = "NFCORE_RNASEQ:RNASEQ:"
+    assert rows == [
+        (name + "FASTQC", pytest.approx(12.1 * GIB), 6.0, 4149.0, peak(35.4 * GIB)),
+        (name + "FASTQC", pytest.approx(9.8 * GIB), 6.0, 3090.0, peak(34.9 * GIB)),
+        (name + "SALMON_QUANT", pytest.approx(5.5 * GIB), 8.0, 238.0, {"ok": False}),
+        (name + "SAMPLESHEET_CHECK", 0.0, 1.0, pytest.approx(0.041), {}),
+    ]
+    assert file.failed == 1
+    assert file.passed == {"from the cache": 1, "failed without a time": 1}
+    assert [(bad.line, bad.column, bad.value) for bad in file.first_refused] == [
+        (8, "realtime", "soon"),
+        (9, "peak_rss", "lots"),
+    ]
+
+
+def test_a_raw_trace_counts_milliseconds_and_bytes_and_busy_cores_where_none_were_asked_for() -> None:
+    _, rows = read("nextflow", SAMPLES / "trace_raw.txt")
+    assert rows == [
+        ("ALIGN", 12992e6, 4.0, 4149.0, peak(38010880000)),
+        ("ALIGN", 6992e6, 1.0, 2149.0, peak(19010880000)),
+    ]
+
+
+def test_accounts_of_slurm_with_steps_and_arrays() -> None:
+    file, rows = read("sacct", SAMPLES / "sacct.txt")
+    assert rows == [
+        ("align/bwa", 1.0, 8.0, 3600.0, peak(8 * GIB)),
+        ("align", 1.0, 8.0, 3723.0, peak(8 * GIB)),
+        ("sweep", 1.0, 4.0, 86410.0, peak(1.5 * GIB)),
+        ("sweep", 1.0, 4.0, 600.0, {"ok": False}),
+        ("coupled/ocean", 1.0, 16.0, 1740.0, peak(3 * GIB)),
+        ("coupled", 1.0, 32.0, 1800.0, peak(3 * GIB)),
+    ]
+    assert file.failed == 1
+    assert file.passed == {"not ended": 2, "failed before it began": 1}
+    assert {(bad.line, bad.column, bad.value) for bad in file.first_refused} == {
+        (13, "Elapsed", "later"),
+        (14, "JobID", "4107.batch"),
+    }
+
+
+def test_benchmarks_of_snakemake() -> None:
+    file, rows = read("snakemake", SAMPLES / "count_words.a.tsv")
+    assert rows == [
+        ("count_words", 5000.0, 2.0, 0.26, peak(3.10 * 2**20)),
+        ("count_words", 2000000.0, 2.0, 0.31, peak(3.07 * 2**20)),
+        ("count_words", 2.0 * 2**20, 4.0, 1.5, {}),
+    ]
+    assert [(bad.line, bad.column, bad.value) for bad in file.first_refused] == [(4, "s", "0.00")]
+
+
+def test_benchmarks_as_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"s": 2.5, "max_rss": 3.0, "rule_name": "sort", "threads": 4, "input_size_mb": {"in": 1.0}}\n'
+        '{"s": 2.5, "rule_name": "sort"}\n[1]\nno json\n'
+    )
+    file, rows = read("snakemake", path)
+    assert rows == [("sort", 2.0**20, 4.0, 2.5, peak(3 * 2**20))]
+    assert [(bad.line, bad.column) for bad in file.first_refused] == [(2, "threads"), (3, "s"), (4, "all")]
+
+
+def test_a_task_of_a_workflow_is_no_script() -> None:
+    file, rows = read("wfformat", SAMPLES / "nextflow.wfformat.json")
+    assert rows == [
+        ("NFCORE_RNASEQ:FASTQC", 1000.0, 6.0, 10.5, peak(2e6)),
+        ("NFCORE_RNASEQ:FASTQC", 3000.0, 6.0, 30.5, peak(5e6)),
+        ("multiqc", 4000.0, 1.0, 2.5, {}),
+    ]
+    assert [bad.column for bad in file.first_refused] == ["runtimeInSeconds of 4"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("nextflow", "task_id\tname\n"),
+        ("nextflow", "status\trealtime\n"),
+        ("sacct", "JobID|JobName|State|Elapsed\n"),
+        ("sacct", "JobID|JobName|State|AllocCPUS\n"),
+        ("snakemake", "s\th:m:s\tmax_rss\n"),
+        ("snakemake", ""),
+        ("wfformat", "no json"),
+        ("wfformat", "[]"),
+    ],
+)
+def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, kind: str, text: str) -> None:
+    path = tmp_path / "file"
+    path.write_text(text)
+    with pytest.raises(InvalidValue):
+        read(kind, path)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    for kind in READERS:
+        with pytest.raises(InvalidValue, match="nowhere"):
+            read(kind, tmp_path / "nowhere")
+
+
+def test_a_file_is_known_wherever_it_lies_and_when_it_has_grown(tmp_path: Path) -> None:
+    lines = (SAMPLES / "trace.txt").read_text().splitlines(keepends=True)
+    shorter, moved = tmp_path / "a.txt", tmp_path / "b.txt"
+    shorter.write_text("".join(lines[:3]))
+    moved.write_text("".join(lines))
+    few, all_ = (list(RunFile(path, "nextflow", nextflow.runs).rows()) for path in (shorter, moved))
+    assert all_[: len(few)] == few
+    moved.write_text("".join([lines[0], lines[2], *lines[3:]]))
+    assert {row.producer for row in RunFile(moved, "nextflow", nextflow.runs).rows()} != {few[0].producer}
+
+
+@given(st.sampled_from(sorted(READERS)), st.lists(st.text(max_size=60), max_size=8), st.booleans())
+def test_whatever_stands_in_a_file_is_a_run_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, lines: list[str], headed: bool
+) -> None:
+    sample = {"nextflow": "trace.txt", "sacct": "sacct.txt", "snakemake": "count_words.a.tsv"}.get(kind)
+    head = [(SAMPLES / sample).read_text().splitlines()[0]] if sample and headed else []
+    path = tmp_path_factory.mktemp("any") / "file"
+    path.write_text("\n".join([*head, *lines]), encoding="utf-8", errors="surrogatepass")
+    try:
+        _, rows = read(kind, path)
+    except AdvisorError:
+        return
+    for _component, predictor, cores, elapsed_s, _more in rows:
+        assert all(map(math.isfinite, (predictor, cores, elapsed_s)))
+        assert elapsed_s > 0.0
+
+
+@given(st.integers(0, 6), st.lists(st.text(alphabet="0123456789.-:hmsdKMGB%\t|", max_size=8), min_size=15, max_size=15))
+def test_odd_cells_are_refused_with_their_line(
+    tmp_path_factory: pytest.TempPathFactory, place: int, cells: list[str]
+) -> None:
+    header, first, *_ = (SAMPLES / "trace.txt").read_text().splitlines()
+    row = first.split("\t")
+    odd = [cell.replace("\t", "") for cell in cells]
+    row[place + 8] = odd[place]
+    path = tmp_path_factory.mktemp("odd") / "trace.txt"
+    path.write_text("\n".join([header, "\t".join(row)]))
+    file, rows = read("nextflow", path)
+    assert len(rows) + file.refused == 1
+    assert all(bad.line == 2 for bad in file.first_refused)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1h 9m 9s", 4149.0),
+        ("931ms", 0.931),
+        ("2d 3h", 183600.0),
+        ("8.5s", 8.5),
+        ("-", math.nan),
+        ("5 apples", math.nan),
+    ],
+)
+def test_spans(text: str, seconds: float) -> None:
+    assert span_of(text) == pytest.approx(seconds, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1-02:03:04", 93784.0), ("02:03.5", 123.5), ("x", math.nan), ("", math.nan), ("1-", math.nan)],
+)
+def test_clocks(text: str, seconds: float) -> None:
+    assert clock_of(text) == pytest.approx(seconds, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("35.4 GB", 35.4 * GIB), ("512K", 524288.0), ("7", 7.0), ("2GiB", 2 * GIB), ("lots", math.nan)]
+)
+def test_sizes(text: str, size: float) -> None:
+    assert bytes_of(text) == pytest.approx(size, nan_ok=True)
+
+
+def test_lines_tell_how_much_was_read() -> None:
+    lines = Lines(SAMPLES / "sacct.txt")
+    assert len(list(lines)) == 16
+    assert lines.read == (SAMPLES / "sacct.txt").stat().st_size

@@ -369,10 +369,10 @@ def _after_fork() -> None:
         client._leave_parent()  # pyright: ignore[reportPrivateUsage]
     util: Any = sys.modules.get("multiprocessing.util")
     if util is not None:  # its child forgets what was to be done at its end, and then asks who has something to do
-        util.register_after_fork(_end_with_process, lambda register: register())
+        util.register_after_fork(_clients, _end_with_process)
 
 
-def _end_with_process() -> None:
+def _end_with_process(_: object = None) -> None:
     """Hear of the end of a process of `multiprocessing`, which ends without `atexit`."""
     util: Any = sys.modules.get("multiprocessing.util")
     if util is not None and os.getpid() not in _ending:

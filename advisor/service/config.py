@@ -188,13 +188,22 @@ class Config:
     )
     accept_damage: bool = field(default=False, metadata=_key(_flag, "start without what is damaged in the state file"))
     token_file: Path | None = field(
-        default=None, metadata=_key(_path, "file with the secret that TCP clients must give")
+        default=None, metadata=_key(_path, "file with a secret that allows TCP clients everything")
+    )
+    access_file: Path | None = field(
+        default=None, metadata=_key(_path, "TOML file that grants scopes to tokens, users, groups and certificates")
     )
     tls_certificate: Path | None = field(
         default=None, metadata=_key(_path, "PEM file with the certificate chain, for TLS on TCP")
     )
     tls_key: Path | None = field(default=None, metadata=_key(_path, "PEM file with the private key"))
+    tls_clients: Path | None = field(
+        default=None, metadata=_key(_path, "PEM file with the authorities whose certificates TCP clients must show")
+    )
     allow_plaintext: bool = field(default=False, metadata=_key(_flag, "let TCP beyond loopback do without TLS"))
+    allow_open_http: bool = field(
+        default=False, metadata=_key(_flag, "let HTTP beyond loopback do without TLS and token")
+    )
     timer_noise_s: float = field(
         default=1e-6,
         metadata=_key(
@@ -284,9 +293,15 @@ class Config:
         if (self.tls_certificate is None) != (self.tls_key is None):
             missing = "tls_key" if self.tls_key is None else "tls_certificate"
             raise InvalidValue(missing, None, "given: TLS needs certificate and key")
+        if self.tls_clients is not None and self.tls_key is None:
+            raise InvalidValue("tls_key", None, "given: certificates of clients need TLS")
+        if self.http_guarded and ((self.token_file or self.access_file) is None or self.tls_key is None):
+            raise InvalidValue(
+                "http", str(self.http), "on loopback, or with TLS and a token", "or say allow_open_http = true"
+            )
         if self.tcp is not None and not self.tcp.loopback:
-            if self.token_file is None:
-                raise InvalidValue("token_file", None, "given: TCP beyond loopback needs a token")
+            if (self.token_file or self.access_file) is None:
+                raise InvalidValue("token_file", None, "given, or access_file: TCP beyond loopback needs a token")
             if self.tls_key is None and not self.allow_plaintext:
                 raise InvalidValue(
                     "tls_key", None, "given: TCP beyond loopback needs TLS", "or say allow_plaintext = true"
@@ -298,6 +313,11 @@ class Config:
                     "snet_resources", str(port.address), "a loopback address: its protocol has no token",
                     "or say snet_beyond_loopback = true",
                 )  # fmt: skip
+
+    @property
+    def http_guarded(self) -> bool:
+        """True where HTTP goes beyond this machine, and needs TLS and a token that may read."""
+        return self.http is not None and not self.http.loopback and not self.allow_open_http
 
     def token(self) -> bytes | None:
         """Return the secret of TCP clients, None where there is none.

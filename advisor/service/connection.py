@@ -14,10 +14,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from advisor.domain import limits
-from advisor.errors import AdvisorError, Unavailable
+from advisor.errors import AdvisorError, Unauthorized, Unavailable
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import Request, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.messages import METHODS
+from advisor.service.access import Grant, Identity, shown_by
 from advisor.service.logs import event
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its requests is read or worked on
 OUT_BYTES_LOW = 2**16
+STRANGER_BYTES_MAX = 2**16  # of a peer before it has shown a token: a hello with one takes 5 KB at most
 MEASURED_WHEN_ANSWERED = (
     "allocate",
     "allocate_together",
@@ -48,13 +50,17 @@ class Connection(asyncio.BufferedProtocol):
         Connections are numbered as they come: of two, the newer has the higher number.
     ended : bool
         True once the peer sends no more: it may still read what is owed to it, but subscribes to nothing.
-    trusted : bool
-        True when no token is asked, or the right one was given.
+    identity : tuple, optional
+        What the peer has shown of itself.
+    grant : Grant, optional
+        What it may do; None while it is a stranger.
     """
 
-    def __init__(self, hub: Hub, *, trusted: bool) -> None:
+    def __init__(self, hub: Hub) -> None:
         self.number = 0
-        self.trusted = trusted
+        self.identity: Identity | None = None
+        self.grant: Grant | None = None
+        self._strange_bytes = 0  # taken in before we knew who it is
         self.names = ConnectionNames()
         self.peer = "unix"
         self.heavy_jobs = 0
@@ -85,10 +91,13 @@ class Connection(asyncio.BufferedProtocol):
             self.peer = f"{address[0]}:{address[1]}"
             # The system finds out about a peer that is gone without a word.
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.identity = shown_by(transport)
+        self.grant = self._hub.access.grant(self.identity)
+        self._arrived = time.monotonic()
         if not self._hub.join(self):
             self._transport.abort()
-            return
-        self._arrived = time.monotonic()
+        elif self.grant is None and self.identity[0] == "unix":
+            self.refuse(Unauthorized("this user is granted nothing here", hint="ask whoever runs the service"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the hub; answers not sent are dropped, what they acknowledge stays."""
@@ -102,6 +111,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take in what was read."""
+        if self.grant is None:
+            self._strange_bytes += nbytes
+            if self._strange_bytes > STRANGER_BYTES_MAX:
+                self.drop("stranger")
+                return
         events = self._framing.receive(self._hub.read_buffer[:nbytes])
         pending = self._framing.pending_bytes
         if pending != self.pending_bytes:
@@ -181,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
         """Return since when the peer owes something: the rest of a message, a token, its reading; None if nothing."""
         if self._closing_since is not None or self._unsent_since is not None:
             return self._closing_since or self._unsent_since
-        if not self.trusted:
+        if self.grant is None:
             return self._arrived
         return None if self._held_back else self._unfinished_since
 
@@ -190,6 +204,13 @@ class Connection(asyncio.BufferedProtocol):
         event(logging.INFO, "connection dropped", connection=self.number, peer=self.peer, reason=reason)
         self._hub.measures.ends[reason] += 1
         self._transport.abort()
+
+    def refuse(self, error: AdvisorError, msgid: int | None = None) -> None:
+        """Say why this connection cannot be, and close it."""
+        self._hub.measures.errors[error.code] += 1
+        self._backlog.clear()
+        self._transport.write(encode_error(msgid, error))
+        self._close()
 
     def stop_reading(self) -> None:
         """Take no new requests: the service is stopping."""

@@ -84,7 +84,7 @@ class Doors:
 
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
         """Fold the rows of consecutive `observe` notifications together."""
-        if not connection.trusted:
+        if connection.grant is None or not connection.grant.may_write(None):
             self.measures.errors[Unauthorized.code] += len(rows)
             return
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
@@ -111,7 +111,7 @@ class Doors:
         engine, folding = self.engine, self.folding
         answers: list[bytes] = []
         rows = 0
-        if not connection.trusted or self.committer.failure is not None or self.stopping or folding.copying:
+        if connection.grant is None or self.committer.failure is not None or self.stopping or folding.copying:
             return answers
         while backlog and len(answers) < most:
             message = backlog[0]
@@ -291,7 +291,7 @@ class Doors:
         if self.folding.copying and method in CHANGING:
             self.folding.defer(connection)
             return True
-        if not self.folding.busy or method not in NUMBERED or not connection.trusted:
+        if not self.folding.busy or method not in NUMBERED or connection.grant is None:
             return False
         try:
             params = m.check_params(method, given, notification=request.msgid is None)

@@ -37,7 +37,7 @@ class Happenings:
         self._events = events
         self._clock = clock
         self._untold: Counter[str] = Counter()
-        self._second, self._minute = _Window(EVENTS_A_SECOND, SECOND_S), _Window(EVENTS_A_MINUTE, MINUTE_S)
+        self._second, self._minute = Window(EVENTS_A_SECOND, SECOND_S), Window(EVENTS_A_MINUTE, MINUTE_S)
 
     def drain(self) -> None:
         """Log what happened since the last drain. Cost O(events), and next to nothing where there are none."""
@@ -78,7 +78,7 @@ class Happenings:
             self._untold.clear()
 
 
-class _Window:
+class Window:
     """So many in each span of time, counted from the first."""
 
     def __init__(self, most: int, seconds: float) -> None:

@@ -24,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from advisor.service import listeners
+from advisor.service.access import digest
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 
@@ -32,6 +33,28 @@ KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps i
 HEADERS_S = 10.0  # for a request, from the connection, or from its first byte, to the end of its headers
 UNREAD_S = 30.0  # a peer may leave an answer unread for so long
 CLOSE_S = 2  # for requests that run when the service stops
+
+
+class TokenCheck:
+    """Asks for a token that may read, for all but `/healthz`."""
+
+    def __init__(self, app: ASGIApp, hub: Hub) -> None:
+        self._app = app
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, then pass on."""
+        if scope["type"] == "http" and scope["path"] != "/healthz":
+            kind, _, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+            grant = self._hub.access.grant(("token", digest(token.strip()))) if kind.lower() == b"bearer" else None
+            if grant is None and token:
+                await self._hub.guessed(scope["client"])
+            if grant is None or not (grant.read or grant.admin):
+                refusal = PlainTextResponse("a token that may read is needed\n", 401 if grant is None else 403)
+                refusal.headers["www-authenticate"] = "Bearer"
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class HostCheck:
@@ -85,7 +108,7 @@ def application(hub: Hub) -> ASGIApp:
         ("/readyz", readyz),
     ]
     app = Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes])
-    return HostCheck(app, hub.config.http_hosts)
+    return HostCheck(TokenCheck(app, hub) if hub.config.http_guarded else app, hub.config.http_hosts)
 
 
 class HttpConnection(H11Protocol):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
+
+import anyio
 
 from advisor import __version__, kernels
 from advisor.domain import limits
@@ -17,15 +18,17 @@ from advisor.domain.observations import (
     LEARNED_FIELDS,
 )
 from advisor.engine import Advisor, Engine
-from advisor.errors import AdvisorError, Unauthorized, Unavailable, Unsupported
+from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unavailable, Unsupported
 from advisor.protocol import messages as m
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.params import PROTOCOL_VERSION
 from advisor.service import curves, questions
+from advisor.service.access import Access, digest
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.doors import LATER, Doors
+from advisor.service.happenings import MINUTE_S, Window
 from advisor.service.heavy import Heavy, Spec
 from advisor.service.logs import event
 from advisor.service.measures import Measures
@@ -34,12 +37,15 @@ from advisor.service.simulating import simulated_apart
 from advisor.service.snet_resources import SnetResources
 
 HEAVY_JOBS_CONNECTION_MAX = 16
+STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
+GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
+GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
 WATCHES_TOLD = 100  # of one status answer
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
 
-def _refuse_untrusted() -> None:
+def _refuse_stranger() -> None:
     raise Unauthorized("say hello with the token first", field="token")
 
 
@@ -72,7 +78,9 @@ class Hub(Doors):
         self.connections: dict[int, Connection] = {}
         self.inbound_bytes = 0
         self.snet: SnetResources | None = None
-        self._token = config.token()
+        self.access = Access(config)
+        self._strangers: dict[Connection, None] = {}  # in the order of coming
+        self._guesses = Window(GUESSES_TOLD_A_MINUTE, MINUTE_S)
         self._numbered = 0
         self._verbs: Mapping[str, Callable[[Connection, Any, int | None], Any]] = {
             "hello": self._hello,
@@ -107,13 +115,12 @@ class Hub(Doors):
 
     # Connections
 
-    @property
-    def asks_token(self) -> bool:
-        """True when TCP clients must give a token."""
-        return self._token is not None
-
     def join(self, connection: Connection) -> bool:
         """Take a connection in; False when the service is full or stopping."""
+        if connection.grant is None:
+            if len(self._strangers) >= STRANGERS_MAX:
+                next(iter(self._strangers)).drop("stranger")
+            self._strangers[connection] = None
         if len(self.connections) >= self.config.connections_max:
             self._make_room()
         if self.stopping or len(self.connections) >= self.config.connections_max:
@@ -127,6 +134,7 @@ class Hub(Doors):
 
     def leave(self, connection: Connection, how: str) -> None:
         """Forget a connection."""
+        self._strangers.pop(connection, None)
         if self.connections.pop(connection.number, None) is None:
             return
         self.measures.ends[how] += 1
@@ -153,6 +161,7 @@ class Hub(Doors):
             since = connection.stalled_since()
             if since is not None and since < limit:
                 connection.drop("stalled")
+        self._look_at_grants()
         self.happenings.sweep()
         self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
@@ -162,6 +171,23 @@ class Hub(Doors):
             self.committer.changed()
             self.measures.evicted += len(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))
+
+    def _look_at_grants(self) -> None:
+        """Read the grants again where their files have changed; who is granted something else has to connect anew."""
+        try:
+            if not self.access.changed():
+                return
+        except InvalidValue as error:
+            event(logging.ERROR, "grants not read again, the former ones hold", reason=error)
+            return
+        revoked = [
+            connection
+            for connection in self.connections.values()
+            if connection.grant is not None and self.access.grant(connection.identity) != connection.grant
+        ]
+        for connection in revoked:
+            connection.drop("revoked")
+        event(logging.WARNING, "grants read again", revoked=len(revoked))
 
     def _make_room(self) -> None:
         """At the limit, whoever keeps us waiting longest in the middle of a message gives way to the newcomer."""
@@ -181,9 +207,15 @@ class Hub(Doors):
         """Return the answer's bytes: empty for a notification, LATER when it comes by itself. Never raises."""
         msgid, method, given = request
         try:
+            grant = connection.grant
+            if grant is None and method != "hello":
+                _refuse_stranger()
+            limits_of = None if grant is None or grant.admin else grant
+            if limits_of is not None:
+                limits_of.check(method)
             params = m.check_params(method, given, notification=msgid is None)
-            if not connection.trusted and method != "hello":
-                _refuse_untrusted()
+            if limits_of is not None:
+                limits_of.check(method, params)
             self.engine.flush()
             result = self._verbs[method](connection, params, msgid)
             self.happenings.drain()
@@ -198,17 +230,24 @@ class Hub(Doors):
             return b""
         return LATER if result is None else encode_response(msgid, result)
 
-    def _hello(self, connection: Connection, params: m.Hello, _: int | None) -> dict[str, Any]:
+    def _hello(self, connection: Connection, params: m.Hello, msgid: int | None) -> dict[str, Any] | None:
         if params.protocol != PROTOCOL_VERSION:
             raise Unsupported(
                 f"protocol {params.protocol} is not spoken here", field="protocol", value=params.protocol,
                 bound=PROTOCOL_VERSION,
             )  # fmt: skip
-        if not connection.trusted:
-            # Compared in constant time, and nowhere logged or repeated.
-            if params.token is None or not hmac.compare_digest(params.token.encode(), cast("bytes", self._token)):
+        if connection.grant is None:
+            if params.token is None:
                 raise Unauthorized("no token, or a wrong one", field="token", hint="ask whoever runs the service")
-            connection.trusted = True
+            identity = "token", digest(params.token.encode())
+            grant = self.access.grant(identity)
+            if grant is None:
+                connection.wait()  # for nothing: it is over
+                self.spawn(self._refuse_guess, connection, msgid)
+                return None
+            self._strangers.pop(connection, None)
+            connection.identity, connection.grant = identity, grant
+            grant.check("hello", params)
         answer: dict[str, Any] = {
             "protocol": PROTOCOL_VERSION,
             "version": __version__,
@@ -220,11 +259,29 @@ class Hub(Doors):
         }
         if params.producer is not None:
             key = (params.producer, params.incarnation)
+            if params.resume_at is not None:
+                self.producers.refuse_another(key, connection)
             self.producers.speak(key, connection)
             if params.resume_at is not None:
                 self._resume(key, params.resume_at)
             answer["sequence"] = self.committer.sequence(key)
         return answer
+
+    async def _refuse_guess(self, connection: Connection, msgid: int | None) -> None:
+        """A wrong token: say so late, and end the connection. So a guess takes a place among the strangers, and time."""
+        await self.guessed(connection.peer)
+        if connection.number in self.connections:
+            connection.refuse(
+                Unauthorized("no token, or a wrong one", field="token", hint="ask whoever runs the service"), msgid
+            )
+
+    async def guessed(self, peer: object) -> None:
+        """Count a wrong token, tell of it, and let whoever gave it wait."""
+        if self._guesses.room(time.monotonic()):
+            self._guesses.take()
+            event(logging.WARNING, "wrong token", peer=peer)
+        self.measures.guesses += 1
+        await anyio.sleep(GUESS_S)
 
     def _resume(self, key: tuple[str, bytes], at: int) -> None:
         """A client without incarnation is ahead of us: our state was lost. Go on where it stands, and say so."""

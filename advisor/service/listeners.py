@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import cast
 
 from advisor.errors import InvalidValue, StorageFailed, Unavailable
-from advisor.service.config import Address, Config
+from advisor.service.config import Address
 
 BACKLOG = 512  # connections that the system holds for us while we are busy
 ACCEPTED_AT_ONCE = 64  # of them, in a turn of the loop: each takes a descriptor before anybody can turn it away
 HANDSHAKES_MAX = 128  # TLS handshakes under way on a listener: who began first gives way to a newcomer
 # For the state, logs, pipes of worker processes, HTTP connections, and what listeners accept at once or shake hands with.
 DESCRIPTORS_RESERVED = 384
-SOCKET_UMASK = 0o177  # the socket is made with mode 0600: never, not for a moment, open to others
+SOCKET_UMASK = (
+    0o177  # the socket is made with mode 0600: never, not for a moment, open to others who are granted nothing
+)
+SHARED_MODE = 0o666  # where others are granted something: who they are is asked of the system at each connection
 TLS_HANDSHAKE_S = 10.0
 
 
@@ -104,26 +107,6 @@ def tcp_sockets(field: str, address: Address) -> list[socket.socket]:
             listener.close()
         raise InvalidValue(field, str(address), f"an address to listen on ({error.strerror})") from error
     return made
-
-
-def tls_context(config: Config) -> ssl.SSLContext | None:
-    """Return what TLS needs, None where it is not asked for.
-
-    Raises
-    ------
-    InvalidValue
-    """
-    if config.tls_certificate is None or config.tls_key is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(config.tls_certificate, config.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidValue(
-            "tls_certificate", str(config.tls_certificate), f"a PEM pair that loads ({error})"
-        ) from error
-    return context
 
 
 class Handshake(asyncio.Protocol):

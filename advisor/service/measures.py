@@ -60,6 +60,7 @@ class Measures:
         self.connections_accepted = 0
         self.connections_refused = 0
         self.superseded = 0
+        self.guesses = 0
         self.evicted = 0
         self.heavy_killed = 0
         # Of watches: advice told by kind, looks by what they found, applied advice, whether it paid.

@@ -248,6 +248,7 @@ class HubCollector(Collector):
         yield CounterMetricFamily(
             "advisor_batches_superseded", "Batches of an older connection", value=measures.superseded
         )
+        yield CounterMetricFamily("advisor_wrong_tokens", "Wrong tokens given", value=measures.guesses)
         yield CounterMetricFamily("advisor_workers_killed", "Heavy requests killed", value=measures.heavy_killed)
         yield GaugeMetricFamily("advisor_start_time_seconds", "When the service started", value=self._started)
 

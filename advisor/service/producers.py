@@ -57,6 +57,20 @@ class Producers:
         self._spoken.setdefault(connection.number, set()).add(key)
         self._silent_since.pop(key, None)
 
+    def refuse_another(self, key: Key, connection: Speaker) -> None:
+        """Refuse what only the live connection of a producer may ask for.
+
+        Raises
+        ------
+        Unavailable
+            When another one speaks for it.
+        """
+        if self._speaker.get(key, connection) is not connection:
+            raise Unavailable(
+                f"another connection speaks for producer {key[0]!r}", field="producer", value=key[0],
+                hint="resume_at is for a producer that has no other connection",
+            )  # fmt: skip
+
     def speaks(self, key: Key, connection: Speaker) -> bool:
         """Return whether `connection` is known as the one that speaks for `key`."""
         return self._speaker.get(key) is connection

@@ -19,6 +19,7 @@ from advisor import __version__, kernels
 from advisor.engine import Engine
 from advisor.errors import AdvisorError
 from advisor.service import listeners
+from advisor.service.access import tls_context
 from advisor.service.committer import Committer
 from advisor.service.config import Address, Config
 from advisor.service.connection import Connection
@@ -231,25 +232,26 @@ class _Service:
 
     async def _listen(self, sockets: list[socket.socket]) -> Bound:
         config = self._config
-        tls = listeners.tls_context(config)
+        tls = tls_context(config)
         tcp = http = None
         if config.tcp is not None:
             made = listeners.tcp_sockets("tcp", config.tcp)
             sockets += made
             tcp = Address(config.tcp.host, made[0].getsockname()[1])
-            trusted = not self._hub.asks_token
-            self._servers += await listeners.listen(made, lambda: Connection(self._hub, trusted=trusted), tls)
+            self._servers += await listeners.listen(made, lambda: Connection(self._hub), tls)
         if config.http is not None:
             made = listeners.tcp_sockets("http", config.http)
             sockets += made
             http = Address(config.http.host, made[0].getsockname()[1])
             self._http = HttpFace(self._hub)
-            self._servers += await self._http.listen(made, None)
+            self._servers += await self._http.listen(made, tls if config.http_guarded else None)
         if config.socket is not None:
             made = [listeners.unix_socket(config.socket)]
             sockets += made
             self._socket_inode = config.socket.stat().st_ino
-            self._servers += await listeners.listen(made, lambda: Connection(self._hub, trusted=True), None)
+            self._servers += await listeners.listen(made, lambda: Connection(self._hub), None)
+            if self._hub.access.shares_socket:
+                config.socket.chmod(listeners.SHARED_MODE)
         snet: tuple[Address, ...] = ()
         if config.snet_resources:
             self._hub.snet = SnetResources(config, self._hub.engine, self._hub.planner)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import os
 import ssl
 import stat
 import subprocess
@@ -11,15 +13,57 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgpack
 import pytest
-from live import Peer, refused, rows_of, running
+from live import Closed, Live, Peer, refused, rows_of, running
 
-from advisor.errors import Unavailable
+from advisor.errors import InvalidValue, Unavailable
+from advisor.protocol.messages import METHODS
+from advisor.service import hub
+from advisor.service.access import OWNER, SCOPES, Access, tls_context
+from advisor.service.config import load_config
+from advisor.service.connection import STRANGER_BYTES_MAX
 from advisor.service.listeners import HANDSHAKES_MAX
 
 pack = msgpack.packb
 SECRET = "correct horse battery staple"
+GRANTS = """
+[[grant]]
+name = "scraper"
+token = "the scraper's own secret"
+read = true
+
+[[grant]]
+name = "renderers"
+token_sha256 = "{}"
+write = ["render.*", "exact"]
+
+[[grant]]
+name = "operator"
+token = "the operator's own secret"
+admin = true
+
+[[grant]]
+name = "farm"
+certificate = "localhost"
+write = ["*"]
+
+[[grant]]
+name = "people"
+group = "4711"
+read = true
+
+[[grant]]
+name = "anna"
+user = "4712"
+write = ["anna"]
+""".format(hashlib.sha256(b"the renderers' own secret").hexdigest())
+ALLOWED = {
+    "scraper": {"open", "read"},
+    "renderers": {"open", "teach"},
+    "operator": {"open", "read", "write", "teach", "admin"},
+}
 
 
 def token_file(tmp_path: Path) -> Path:
@@ -49,8 +93,10 @@ async def test_tcp_asks_for_the_token(tmp_path: Path, caplog: pytest.LogCaptureF
         peer = await live.peer()
         await refused("unauthorized", peer.call("status", {}))
         await refused("unauthorized", peer.call("hello", {}))
-        error = await refused("unauthorized", peer.call("hello", {"token": SECRET + "r"}))
+        guess = await live.peer()
+        error = await refused("unauthorized", guess.call("hello", {"token": SECRET + "r"}))
         assert SECRET not in str(error.as_dict())
+        assert await guess.closed() == []
         await refused("unauthorized", peer.call("observe_rows", {"rows": rows_of(3)}))
         await peer.call("hello", {"token": SECRET})
         assert (await peer.call("observe_rows", {"rows": rows_of(3)}))["accepted"] == 3
@@ -150,3 +196,216 @@ async def test_what_comes_with_the_end_of_the_handshake_is_answered(tmp_path: Pa
             answers += list(unpacker)
         assert [answer[1:3] for answer in answers] == [[1, None], [2, None]]
         writer.transport.abort()
+
+
+def access_file(tmp_path: Path, text: str = GRANTS) -> Path:
+    file = tmp_path / "access.toml"
+    file.write_text(text)
+    file.chmod(0o600)
+    return file
+
+
+async def greeted(live: Live, name: str, **hello: Any) -> Peer:
+    peer = await live.peer()
+    await peer.call(
+        "hello", {"token": f"the {name}' own secret" if name[-1] == "s" else f"the {name}'s own secret", **hello}
+    )
+    return peer
+
+
+def test_every_verb_has_a_scope_and_is_on_the_page() -> None:
+    assert set(SCOPES) == set(METHODS)
+    page = (
+        (Path(__file__).parents[3] / "docs" / "security.md")
+        .read_text()
+        .partition("| scope | verbs |")[2]
+        .partition("\n\n")[0]
+    )
+    starts = {"open": "none", "read": "read", "write": "write, as the", "teach": "write, as anybody", "admin": "admin"}
+    for method, scope in SCOPES.items():
+        rows = [row for row in page.splitlines() if f"`{method}`" in row.partition("; ")[0] or f"| `{method}`" in row]
+        assert [row.removeprefix("| ").startswith(starts[scope]) for row in rows] == [True], method
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+async def test_each_verb_is_for_those_who_have_its_scope(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path, tcp="127.0.0.1:0", access_file=access_file(tmp_path)) as live:
+        peer = await greeted(live, name)
+        for method, scope in SCOPES.items():
+            if method == "observe":
+                continue  # of nobody in particular: below
+            _, _, error, _ = await asked(peer, method)
+            code = None if error is None else error["code"]
+            assert (code == "unauthorized") == (scope not in ALLOWED[name]), (method, error)
+
+
+async def asked(peer: Peer, method: str) -> list[Any]:
+    """Return the answer to a request that is well formed."""
+    rows = {"rows": []}
+    params: dict[str, Any] = {
+        "names": [0, ["a"]], "predict": ["c", 1.0, 1], "observe_rows": [rows], "watch": [{"network": "c", "cores": 2}],
+        "observe_columns": [{"components": [], "index": b"", "cores": b"", "elapsed_s": b""}],
+        "define_network": [{"text": "c", "id": "n"}], "allocate": [{"network": "c", "cores": 2}], "explain": [{"id": "x"}],
+        "pin": [{"component": "c", "model": "joint"}], "choose_cores": [{"component": "c", "cores_max": 2}],
+        "suggest": [{"component": "c", "cores_max": 2}], "allocate_together": [{"networks": [{"network": "c"}], "cores": 2}],
+        "unwatch": [{"watch": 1}], "forget": [{"component": "c"}], "flow": [{"network": "n"}], "profile": [{"producer": "p"}],
+        "simulate": [{"graph": {"times": b"\0" * 8}, "cores": [1]}],
+        "predict_run": [{"program": "p", "size": 1.0, "workers": 1}],
+        "observe_run": [{"program": "p", "size": 1.0, "workers": 1, "elapsed_s": 1.0}], "task_events": [{"records": b""}],
+    }  # fmt: skip
+    msgid = await peer.post(method, *params.get(method, [{}]))
+    while (message := await peer.message())[:2] != [1, msgid]:
+        pass
+    return message
+
+
+async def test_only_who_may_speak_for_a_producer_can(tmp_path: Path) -> None:
+    async with running(tmp_path, tcp="127.0.0.1:0", access_file=access_file(tmp_path)) as live:
+        peer = await greeted(live, "renderers", producer="render.one")
+        for producer in ("render.two", "exact"):
+            await peer.call("observe_rows", {"producer": producer, "sequence": 1, "rows": rows_of(3)})
+        for producer in ("other", "exactly", "render"):
+            numbered = {"producer": producer, "sequence": 1, "rows": rows_of(3)}
+            await refused("unauthorized", peer.call("observe_rows", numbered))
+            await refused("unauthorized", peer.call("hello", {"producer": producer}))
+        await peer.send(pack([2, "observe", ["c0", 1.0, 1.0, 1.0]]))
+        await refused("unauthorized", peer.call("observe_rows", {"rows": rows_of(3)}))
+        await refused("unauthorized", peer.call("hello", {"producer": "render.one", "resume_at": 7}))
+        operator = await greeted(live, "operator")
+        status = await operator.call("status", {})
+        assert status["totals"]["rows_accepted"] == 6
+        await operator.call("hello", {"producer": "lost", "resume_at": 7})
+
+
+async def test_nobody_resumes_for_a_producer_that_another_connection_speaks_for(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        victim, foreign = await live.peer(), await live.peer()
+        await victim.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(3)})
+        await refused("unavailable", foreign.call("hello", {"producer": "p", "resume_at": 9}))
+        receipt = await victim.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(3)})
+        assert (receipt["accepted"], receipt.get("replayed")) == (3, None)
+
+
+async def test_who_is_granted_something_else_is_ended_and_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "GUESS_S", 0.001)
+    file = access_file(tmp_path)
+    async with running(tmp_path, tcp="127.0.0.1:0", access_file=file, stall_s=2.0) as live:
+        scraper, operator = await greeted(live, "scraper"), await greeted(live, "operator")
+        file.write_text("[[grant]]\nname = 7")
+        file.write_text(GRANTS.replace("the scraper's own secret", "the scraper's new secret"))
+        assert await scraper.closed() == []
+        await operator.call("status", {})
+        newcomer = await live.peer()
+        await newcomer.call("hello", {"token": "the scraper's new secret"})
+        await newcomer.call("status", {})
+        await refused("unauthorized", greeted(live, "scraper"))
+
+
+def test_users_and_groups_of_unix_peers_have_their_grants_together(tmp_path: Path) -> None:
+    access = Access(load_config(socket="/s", access_file=access_file(tmp_path)))
+    assert access.shares_socket
+    assert access.grant(("unix", (os.getuid(), ()))) == OWNER
+    assert access.grant(("unix", (4713, (1, 2)))) is None
+    reader, anna = access.grant(("unix", (4713, (4711,)))), access.grant(("unix", (4712, (4711,))))
+    assert reader is not None
+    assert (reader.read, reader.write, reader.admin) == (True, (), False)
+    assert anna is not None
+    assert (anna.read, anna.write, anna.admin) == (True, ("anna",), False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[grant]]\nread = true",
+        "[[grant]]\ntoken = 'short'",
+        "[[grant]]\ntoken_sha256 = 'abc'",
+        "[[grant]]\ntoken = 'long enough to be one'\nuser = 'root'",
+        "[[grant]]\nuser = 'nobody-of-this-name'",
+        "[[grant]]\nuser = 'root'\nreads = true",
+        "[[grant]]\nuser = 'root'\nread = 1",
+        "[[grant]]\nuser = 'root'\nwrite = '*'",
+        "[[grant]]\nuser = 'root'\n[[grant]]\nuser = '0'",
+        "grant = 5",
+        "[[grants]]",
+        "grant",
+    ],
+)
+def test_a_wrong_grant_is_refused_with_words(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidValue, match=r"grant|access_file"):
+        Access(load_config(socket="/s", access_file=access_file(tmp_path, text)))
+
+
+async def test_a_wrong_token_is_told_late_logged_counted_and_ends_the_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "GUESS_S", 0.001)
+    async with running(tmp_path, tcp="127.0.0.1:0", http="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+        for number in range(30):
+            peer = await live.peer()
+            await refused("unauthorized", peer.call("hello", {"token": f"{SECRET} {number}"}))
+            assert await peer.closed() == []
+    told = [record for record in caplog.records if "wrong token" in record.getMessage()]
+    assert 1 <= len(told) <= 2 * hub.GUESSES_TOLD_A_MINUTE
+
+
+async def test_strangers_cost_no_more_than_a_hello(tmp_path: Path) -> None:
+    """Many come and say nothing, one sends megabytes: those who are known are served, newcomers find a place."""
+    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+        friend = await live.peer()
+        await friend.call("hello", {"token": SECRET})
+        loud = await live.peer()
+        loud.writer.write(pack([0, 1, "status", ["x" * 2 * STRANGER_BYTES_MAX]]))
+        await loud.closed()
+        strangers = [await live.peer() for _ in range(2 * hub.STRANGERS_MAX)]
+        assert (await friend.call("status", {}))["service"]["connections"] <= hub.STRANGERS_MAX + 1
+        newcomer = await live.peer()
+        await newcomer.call("hello", {"token": SECRET})
+        assert len(strangers) == 2 * hub.STRANGERS_MAX
+
+
+async def test_a_certificate_of_a_client_is_who_it_is(tmp_path: Path) -> None:
+    certificate, key = certified(tmp_path)
+    options = {"tls_certificate": certificate, "tls_key": key, "tls_clients": certificate}
+    async with running(tmp_path, tcp="localhost:0", access_file=access_file(tmp_path), **options) as live:
+        assert live.bound.tcp is not None
+        context = ssl.create_default_context(cafile=certificate)
+        bare = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context))
+        with pytest.raises((ssl.SSLError, Closed)):  # TLS 1.3 tells after the handshake
+            await bare.call("status", {})
+        context.load_cert_chain(certificate, key)
+        peer = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context))
+        await peer.call("observe_rows", {"rows": rows_of(3)})
+        await refused("unauthorized", peer.call("status", {}))
+        peer.close()
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    certificate, key = certified(tmp_path)
+    key.chmod(0o644)
+    with pytest.raises(InvalidValue, match="tls_key"):
+        tls_context(load_config(tcp="127.0.0.1:0", tls_certificate=certificate, tls_key=key))
+
+
+async def test_http_beyond_loopback_asks_for_tls_and_a_token_that_may_read(tmp_path: Path) -> None:
+    certificate, key = certified(tmp_path)
+    for missing in ({}, {"access_file": access_file(tmp_path)}, {"tls_certificate": certificate, "tls_key": key}):
+        with pytest.raises(InvalidValue, match="http"):
+            load_config(socket="/s", http="0.0.0.0:0", **missing)
+    load_config(socket="/s", http="0.0.0.0:0", allow_open_http=True)
+    options = {"tls_certificate": certificate, "tls_key": key, "access_file": access_file(tmp_path)}
+    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
+        assert live.bound.http is not None
+        context = ssl.create_default_context(cafile=certificate)
+        async with httpx.AsyncClient(verify=context, base_url=f"https://localhost:{live.bound.http.port}") as client:
+            assert (await client.get("/healthz")).status_code == 200
+            for token, status in (
+                (None, 401),
+                ("the renderers' own secret", 403),
+                ("the scraper's own secret", 200),
+                ("the operator's own secret", 200),
+                ("nobody's own secret at all", 401),
+            ):
+                headers = {} if token is None else {"authorization": f"Bearer {token}"}
+                assert (await client.get("/metrics", headers=headers)).status_code == status, token

@@ -38,6 +38,7 @@ def test_an_unknown_key_is_named() -> None:
         ("tcp", "localhost:70000"),
         ("tcp", "::1:80"),
         ("http", 80),
+        ("access_file", ""),
         ("http_hosts", "name"),
         ("accept_damage", 1),
         ("timer_noise_s", 0.0),

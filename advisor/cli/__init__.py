@@ -21,6 +21,7 @@ COMMANDS = {
     "serve": ("advisor.cli.serving", "Run the service on a Unix or TCP socket."),
     "demo": ("advisor.cli.demonstration", "Show the main job, measured on this machine, in under a minute."),
     "replay": ("advisor.cli.replaying", "Stream a table through a fresh advisor and print how well it predicts."),
+    "learn": ("advisor.cli.learning", "Teach a state or a service what a runtime's own files tell."),
     "predict": ("advisor.cli.asking", "Predict the elapsed time of a component."),
     "choose-cores": ("advisor.cli.asking", "Choose the cores for one invocation of a component."),
     "suggest": ("advisor.cli.asking", "Suggest which run of a component would teach most."),

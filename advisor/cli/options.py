@@ -130,6 +130,14 @@ def service(function: Function) -> Function:
 prior = click.option("--prior", is_flag=True, help="Guess, from the others, what was never observed.")
 
 
+def taught(function: Function) -> Function:
+    """Add the options that say whom to teach: a state file, or a service."""
+    state = click.option(
+        "--state", type=click.Path(path_type=Path), help="Teach this state file; made where there is none."
+    )
+    return service(state(function))
+
+
 def learned(function: Function) -> Function:
     """Add the options that say whom to ask: a service, a state file at rest, or a table learned on the spot."""
     for option in (

@@ -354,6 +354,20 @@ def runs_learned(program: str, runs: int, answer: Mapping[str, Any], *, as_json:
     _say(f"{program}: {several(runs, 'run')} sent{known}")
 
 
+def learned(result: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show what the files of a run have taught."""
+    if as_json:
+        _json(result)
+        return
+    refused = sum(result["refused"].values())
+    parts = [several(result["rows"], "run") + " of boxes learned"]
+    parts += [f"{refused} refused ({', '.join(sorted(result['refused']))})"] if refused else []
+    parts += [f"{result['learned_before']} learned before"] if result["learned_before"] else []
+    parts += [f"{result['unmapped']} of tasks in no map"] if result["unmapped"] else []
+    parts += [] if result["ended"] else ["the run goes on: what it has begun is learned later"]
+    _say(f"{result['network']}: {', '.join(parts)}")
+
+
 def run_prediction(
     program: str, sizes: Sequence[float], workers: Sequence[float], level: float, found: RunPrediction, *, as_json: bool
 ) -> None:

@@ -6,10 +6,12 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from snet_runs import write_run
 
 from advisor.client import SyncClient
 from advisor.demo.service_process import served, serving
@@ -143,3 +145,21 @@ def test_the_demos_service_lives_as_long_as_its_block() -> None:
         assert status["timer_noise_s"] == 5e-3
     with pytest.raises(ConnectionFailed):
         client.hello(timeout_s=1.0)
+
+
+def test_a_service_learns_logs_once_through_a_kill(tmp_path: Path) -> None:
+    written = write_run(40, seed=21)
+    logs, state = tmp_path / "film", tmp_path / "state"
+    logs.mkdir()
+    for share in (0.5, 1.0):
+        for name, text in written.files.items():
+            (logs / name).write_text(text[: int(share * len(text))])
+        with serving(tmp_path, "--state", state) as (socket, process):
+            told = answer("learn", "--from", "snet", logs, "--socket", socket)
+            assert told["ended"] is (share == 1.0)
+            process.kill()
+    with serving(tmp_path, "--state", state) as (socket, _):
+        again = answer("learn", "--from", "snet", logs, "--socket", socket)
+        assert (again["rows"], again["learned_before"]) == (0, len(written.runs))
+        rows = {each["component"]: each["rows"] for each in answer("status", "--socket", socket)["components"]}
+    assert rows == Counter(box for box, _, _ in written.runs)

@@ -1,0 +1,108 @@
+"""`advisor learn`."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli import options, show
+from advisor.cli.source import progress
+from advisor.cli.teaching import COMMIT_ROWS, Pupil, taught
+from advisor.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from advisor.files.snet_runs import Row, SnetFiles
+
+TAUGHT_ROWS = COMMIT_ROWS // 4  # read at a time
+POLL_S = 0.5  # between looks at files that grow
+
+
+@click.command("learn", cls=options.Command)
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "--from", "kind", type=click.Choice(["snet"]), required=True, help="snet: a directory of monitor logs and maps."
+)
+@click.option("--network", help="The network that the rows name; absent: the directory's name.")
+@click.option("--definition", type=click.Path(path_type=Path), help="Its S-Net text, to be kept under that name.")
+@click.option("--follow", is_flag=True, help="Go on while the files grow, until their run ends or SIGINT comes.")
+@click.option(
+    "--ended", is_flag=True, help="The run is over, though its logs do not say so: what waits is learned as it is."
+)
+@options.taught
+@options.timer_noise
+@options.as_json
+def learn_command(
+    source: Path, kind: str, network: str | None, definition: Path | None, *, follow: bool, ended: bool,
+    timer_noise_s: float, as_json: bool, **given: Any,
+) -> None:  # fmt: skip
+    """Teach what SOURCE tells of runs, each of them once: however often, and in however many pieces, it is read.
+
+    S-Net's stream runtime writes logs where it is run with the flag -m A. Each run of a box becomes a row with the size of its
+    record, the record that entered the network, and the replica of its split: times, shares and depths are learned.
+    """
+    from advisor.files.snet_runs import SnetFiles
+
+    name = network or source.resolve().name
+    files = SnetFiles(source, name)
+    counts: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    with taught(given, timer_noise_s) as pupil, progress() as bar:
+        if definition is not None:
+            pupil.define(name, _text(definition))
+        task = bar.add_task("learning", total=files.bytes_total)
+        try:
+            for rows in _batches(files, follow=follow, ended=ended):
+                new = _new(rows, pupil, counts)
+                refused.update(pupil.teach(new))
+                counts["rows"] += len(new)
+                if follow and new:
+                    pupil.commit()
+                bar.update(task, completed=files.bytes_read, total=files.bytes_total)
+        except KeyboardInterrupt:
+            if not follow:
+                raise
+    if not counts["rows"] and not counts["before"] and not files.run.grows:
+        raise InvalidValue(
+            "source", str(source), "logs that tell of runs of boxes", "run the program with the flag -m A"
+        )
+    result: dict[str, Any] = {
+        "network": name, "rows": counts["rows"], "refused": dict(refused), "learned_before": counts["before"],
+        "unmapped": files.run.unmapped, "ended": ended or not files.run.grows,
+    }  # fmt: skip
+    show.learned(result, as_json=as_json)
+
+
+def _batches(files: SnetFiles, *, follow: bool, ended: bool) -> Iterator[list[Row]]:
+    """Give rows as they come, a few thousand at a time; what waits for its end comes last, once the run is over."""
+    while True:
+        rows = files.rows()
+        while batch := list(islice(rows, TAUGHT_ROWS)):
+            yield batch
+        over = ended or not files.run.grows
+        if not follow or (over and files.run.said_to_end):
+            break
+        time.sleep(POLL_S)
+    rows = files.rows(final=ended or not files.run.grows)
+    while batch := list(islice(rows, TAUGHT_ROWS)):
+        yield batch
+
+
+def _new(rows: list[Row], pupil: Pupil, counts: Counter[str]) -> list[Row]:
+    """Return the rows that were not taught before."""
+    known: Mapping[str, int] = {producer: pupil.known(producer) for producer in {row.producer for row in rows}}
+    new = [row for row in rows if row.sequence > known[row.producer]]
+    counts["before"] += len(rows) - len(new)
+    return new
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValue("definition", str(path), "a text file that can be read") from error

@@ -1,0 +1,161 @@
+"""Whom `advisor learn` teaches: a state at rest, or a service. Rows are numbered by their producers, so none counts twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from advisor.cli.source import connected
+from advisor.protocol.params import NO_INCARNATION
+
+if TYPE_CHECKING:
+    from advisor import SyncClient
+    from advisor.engine import Engine
+    from advisor.files.snet_runs import Row
+    from advisor.storage import Store
+
+TOGETHER = 512  # rows on their way to a service at a time: half of what a connection may have unanswered
+COMMIT_ROWS = 20_000  # between commits to a state file: what a kill costs is read again within a second or two
+
+
+class Pupil(Protocol):
+    """Who is taught."""
+
+    def known(self, producer: str) -> int:
+        """Return the number of the last row of a producer that is durable."""
+        ...
+
+    def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
+        """Teach rows in order; return how many were refused, by code."""
+        ...
+
+    def define(self, network: str, text: str) -> None:
+        """Keep a network by id."""
+        ...
+
+    def commit(self) -> None:
+        """Let what was taught be seen by others."""
+        ...
+
+
+@contextmanager
+def taught(options: Mapping[str, Any], timer_noise_s: float) -> Generator[Pupil]:
+    """Yield whom --state, --socket or --tcp names."""
+    given = [key for key in ("socket", "tcp", "state") if options.get(key)]
+    if len(given) != 1:
+        raise click.UsageError("give one of --state FILE, --socket PATH and --tcp HOST:PORT")
+    if given[0] == "state":
+        with stored_pupil(Path(options["state"]), timer_noise_s) as pupil:
+            yield pupil
+    else:
+        with connected(options) as client:
+            yield ServicePupil(client)
+
+
+@contextmanager
+def stored_pupil(path: Path, timer_noise_s: float) -> Generator[StatePupil]:
+    """Yield a state file that is made where there is none; what was taught is committed at the end, whatever ends it."""
+    from advisor.domain.limits import COMPONENTS_MAX
+    from advisor.engine import Engine
+    from advisor.storage import Store
+
+    with Store.open(path, timer_noise_s=None if path.exists() else timer_noise_s) as store:
+        snapshot = store.load()
+        engine = (
+            Engine(timer_noise_s=store.timer_noise_s)
+            if snapshot is None
+            else Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names)))
+        )
+        pupil = StatePupil(engine, store)
+        try:
+            yield pupil
+        finally:
+            pupil.commit()
+
+
+class StatePupil:
+    """A state file."""
+
+    def __init__(self, engine: Engine, store: Store) -> None:
+        self._engine, self._store = engine, store
+        self._rows = 0
+
+    def known(self, producer: str) -> int:
+        """Return as `Pupil`."""
+        return self._engine.applied(producer, NO_INCARNATION)
+
+    def define(self, network: str, text: str) -> None:
+        """Keep as `Pupil`."""
+        self._engine.define_network(text, id=network)
+
+    def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
+        """Teach as `Pupil`."""
+        from advisor.protocol.rows import NameBook, columns_of_rows
+
+        book, refused = NameBook(), dict[str, int]()
+        for row in rows:
+            receipt = self._engine.observe_batch(
+                row.producer, NO_INCARNATION, row.sequence, columns_of_rows([row.plain()], book)
+            )
+            for code, count in receipt.refused.by_code.items():
+                refused[code] = refused.get(code, 0) + count
+        self._rows += len(rows)
+        if self._rows >= COMMIT_ROWS:
+            self.commit()
+        return refused
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self._engine.flush()
+        snapshot = self._engine.snapshot()
+        self._store.commit(snapshot)
+        self._rows = 0
+
+
+class ServicePupil:
+    """A running service."""
+
+    def __init__(self, client: SyncClient) -> None:
+        self._client = client
+
+    def known(self, producer: str) -> int:
+        """Return as `Pupil`."""
+        answer: dict[str, Any] = self._client.run(
+            lambda client: client.ask("hello", {"producer": producer}, dict, None)
+        )
+        return int(answer["sequence"])
+
+    def define(self, network: str, text: str) -> None:
+        """Keep as `Pupil`."""
+        self._client.define_network(text, id=network)
+
+    def commit(self) -> None:
+        """Commit as `Pupil`: a service has done it."""
+
+    def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
+        """Teach as `Pupil`: as many at a time as a connection may have unanswered, in order."""
+        refused = dict[str, int]()
+        for start in range(0, len(rows), TOGETHER):
+            part = rows[start : start + TOGETHER]
+            answers = self._client.run(
+                lambda client, part=part: asyncio.gather(
+                    *(
+                        client.ask(
+                            "observe_rows",
+                            {"producer": row.producer, "sequence": row.sequence, "rows": [row.plain()]},
+                            dict,
+                            None,
+                        )
+                        for row in part
+                    )
+                )
+            )
+            for answer in answers:
+                for code, count in answer["refused"]["by_code"].items():
+                    refused[code] = refused.get(code, 0) + count
+        return refused

@@ -1,0 +1,354 @@
+"""Runs of S-Net programs as rows: what monitor logs tell of boxes, records and their ways, once for each run of a box.
+
+A run of a box lasts from the message of its record to the next such message, or to the stop of its task that waits for input;
+what the task was blocked in between is not its own. A record that a task gives out is made of the one that it took in last:
+so each is followed back to the record that entered the network.
+
+A row is numbered by its place among the runs that begin in its log file; the file is known by its first bytes. So the same
+file teaches the same rows under the same numbers, however it is cut, wherever it lies, and whatever the others tell meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from advisor.errors import InvalidValue
+from advisor.files.snet_logs import Entries, Place, Stop, place_of, stop_of
+
+CHUNK_BYTES = 2**16
+WAITING = "IAZ"  # states in which a task has done with its record: it waits for input, for anything, or has ended
+RECORDS_MAX = 2**64 - 2  # of a record's number
+LATE_NS = 60 * 10**9  # a file of 4 KiB buffers is behind by less, unless its worker has next to nothing to do
+MADE_MAX = 2**20  # records on their way, or gone: 200 bytes each; beyond, those that wait longest are taken for gone
+_LOG, _MAP = re.compile(r"mon_(?:n(\d+)_)?.*\.log"), re.compile(r"n(\d+)_tasks\.map")
+
+
+class Row(NamedTuple):
+    """One run of a box, with its producer and its number there."""
+
+    producer: str
+    sequence: int
+    component: str
+    predictor: float
+    elapsed_s: float
+    more: dict[str, Any]
+
+    def plain(self) -> list[Any]:
+        """Return the row as the protocol has it; a box runs on one core."""
+        return [self.component, self.predictor, 1.0, self.elapsed_s, self.more]
+
+
+class _Run:
+    """A run of a box, or of what else takes records and gives them out."""
+
+    __slots__ = ("begun_ns", "closed", "entered", "id", "log", "maker", "number", "ran_ns", "resolved", "size", "task")
+
+    def __init__(
+        self, log: str, task: tuple[int, int], record: str, size: int, begun_ns: int, maker: _Run | None
+    ) -> None:
+        self.log, self.task, self.id, self.size, self.begun_ns, self.maker = log, task, record, size, begun_ns, maker
+        self.ran_ns, self.closed, self.resolved = 0, False, False
+        self.number: int | None = None  # of the record that entered
+        self.entered = False
+
+
+class _Log:
+    """One log file: what is read of it, and the runs that begin in it."""
+
+    def __init__(self, name: str, node: int) -> None:
+        self.name, self.node = name, node
+        self.entries = Entries(name)
+        self.stops: deque[Stop] = deque()
+        self.runs: deque[_Run] = deque()
+        self.sequence = 0
+        self.identity = ""
+        self.started = self.ended = False
+        self.reached_ns = -1  # end of its last stop that was read
+        self.more = True  # there is more of it to be read now
+        self._hash = blake2b(name.encode(), digest_size=10)
+
+    def feed(self, data: bytes) -> None:
+        for entry in self.entries.feed(data):
+            if not self.identity:
+                self._hash.update(entry + b"#")
+            found = stop_of(entry, self.name)
+            if isinstance(found, str):
+                self.started, self.ended = self.started or found == "start", self.ended or found == "end"
+                continue
+            if not self.identity and any(message.taken for message in found.messages):
+                self.identity = self._hash.hexdigest()
+            self.stops.append(found)
+            self.reached_ns = found.end_ns
+
+    @property
+    def producer(self) -> str:
+        return f"snet:{self.identity}"
+
+    @property
+    def grows(self) -> bool:
+        """True while it is seen to be unfinished."""
+        return self.entries.partial or (self.started and not self.ended)
+
+
+class SnetRun:
+    """All logs and maps of one run of a program.
+
+    Parameters
+    ----------
+    network : str
+        The network that its rows name.
+
+    Attributes
+    ----------
+    unmapped : int
+        Runs left out because no map tells which box they are of.
+    """
+
+    def __init__(self, network: str) -> None:
+        self._network = network
+        self._logs: dict[str, _Log] = {}
+        self._maps: dict[str, Entries] = {}
+        self._places: dict[tuple[int, int], Place] = {}
+        self._open: dict[tuple[int, int], _Run] = {}
+        self._made: dict[str, _Run] = {}  # records given out and not yet taken in, by whom
+        self._source = _Run("", (-1, -1), "", 0, 0, None)
+        self.unmapped = 0
+
+    def feed(self, name: str, data: bytes, *, more: bool = False) -> bool:
+        """Take in the next bytes of a file, by its name; `more`: there is more of it. Return whether it is one of a run's.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+        """
+        found = _MAP.fullmatch(name)
+        if found is not None:
+            for entry in self._maps.setdefault(name, Entries(name)).feed(data):
+                task = place_of(entry, name)
+                if task is not None:
+                    self._places[int(found[1]), task[0]] = task[1]
+            return True
+        found = _LOG.fullmatch(name)
+        if found is None:
+            return False
+        log = self._logs.get(name)
+        if log is None:
+            log = self._logs[name] = _Log(name, int(found[1] or 0))
+        log.more = more
+        log.feed(data)
+        return True
+
+    @property
+    def grows(self) -> bool:
+        """True while a file is seen to be unfinished: an entry is not whole, or a worker has started and not ended."""
+        return any(log.grows for log in self._logs.values()) or any(each.partial for each in self._maps.values())
+
+    @property
+    def said_to_end(self) -> bool:
+        """True when every worker that started has said that it ended, and one has."""
+        return any(log.ended for log in self._logs.values()) and not self.grows
+
+    def hungry(self, name: str) -> bool:
+        """Return whether more of a file is to be read now: where it is not ahead of others of which there is more."""
+        log = self._logs.get(name)
+        if log is None or not log.stops or not log.more:
+            return True
+        return log.reached_ns <= min(each.reached_ns for each in self._logs.values() if each.more)
+
+    def rows(self, *, final: bool) -> Iterator[Row]:
+        """Give the rows that are known by now, by the beginning of their runs as far as the files allow.
+
+        `final`: nothing more comes. Until then a row waits while its run goes on, its task is in no map, or it is not known
+        where its record came from; so do those that began after it in the same log.
+        """
+        self._advance(final=final)
+        while True:
+            ready = [log for log in self._logs.values() if self._ready(log, final=final)]
+            if not ready:
+                return
+            log = min(ready, key=lambda each: each.runs[0].begun_ns)
+            run = log.runs.popleft()
+            place = self._places[run.task]
+            log.sequence += 1
+            told = {
+                "network": self._network, "record": run.number, "entered": run.entered or None, "replica": place.replica,
+                "running": None if run.closed else True,
+            }  # fmt: skip
+            more = {key: value for key, value in told.items() if value is not None}
+            yield Row(log.producer, log.sequence, place.name, float(run.size), run.ran_ns / 1e9, more)
+
+    # -- stops to runs ----------------------------------------------------------------------------------------------------
+
+    def _advance(self, *, final: bool) -> None:
+        """Take in the stops that were read, in the order of their ends, as far as no file may have earlier ones.
+
+        A task that was blocked may go on with another worker, whose file is written later. One that has said nothing for
+        `LATE_NS` is taken for idle.
+        """
+        newest = max((log.reached_ns for log in self._logs.values()), default=0)
+        reached = [
+            log.reached_ns if log.more else max(log.reached_ns, newest - LATE_NS)
+            for log in self._logs.values()
+            if log.more or not (final or log.ended)
+        ]
+        limit = min(reached, default=None)
+        logs = [log for log in self._logs.values() if log.stops]
+        while logs:
+            log = min(logs, key=lambda each: each.stops[0].end_ns)
+            if limit is not None and log.stops[0].end_ns > limit:
+                return
+            self._take(log, log.stops.popleft())
+            if not log.stops:
+                logs.remove(log)
+
+    def _take(self, log: _Log, stop: Stop) -> None:
+        task = (log.node, stop.task)
+        place = self._places.get(task)
+        run = self._open.pop(task, None)
+        since = stop.end_ns - stop.ran_ns
+        for message in stop.messages:
+            if place is not None and place.outside:
+                if self._made.pop(message.record, None) is None:
+                    self._made[message.record] = self._source  # it comes in here; those that leave are done with
+            elif message.taken:
+                if run is not None:
+                    run.ran_ns += message.at_ns - since
+                    run.closed = True
+                since = message.at_ns
+                run = _Run(
+                    log.identity, task, message.record, message.size, since, self._made.pop(message.record, None)
+                )
+                if place is None or place.box:
+                    log.runs.append(run)
+            elif run is not None:
+                self._made[message.record] = run
+        while len(self._made) > MADE_MAX:
+            del self._made[next(iter(self._made))]
+        if run is not None:
+            run.ran_ns += stop.end_ns - since
+            run.closed = stop.state in WAITING
+            if not run.closed:
+                self._open[task] = run
+
+    # -- runs to rows -----------------------------------------------------------------------------------------------------
+
+    def _ready(self, log: _Log, *, final: bool) -> bool:
+        """Return whether the first of a log's runs makes a row now; leave out what is of no box."""
+        while log.runs:
+            run = log.runs[0]
+            place = self._places.get(run.task)
+            if place is None and not final:
+                return False
+            if place is None or not place.box:
+                self.unmapped += place is None
+                log.runs.popleft()
+                continue
+            return (run.closed or final) and self._resolve(run, final=final)
+        return False
+
+    def _resolve(self, run: _Run, *, final: bool) -> bool:
+        """Find the record that entered and became what a run took in; return whether that is settled."""
+        chain = [run]
+        while not chain[-1].resolved:
+            last = chain[-1]
+            if last.maker is None:
+                last.maker = self._made.pop(last.id, None)
+            if last.maker is None or last.maker is self._source:
+                if not self._begin(last, final=final):
+                    return False
+                break
+            chain.append(last.maker)
+        number = chain[-1].number
+        for each in chain:
+            each.resolved, each.number, each.maker = True, number, None
+        return True
+
+    def _begin(self, run: _Run, *, final: bool) -> bool:
+        """Settle a run whose record nobody is known to have made."""
+        place = self._places.get(run.task)
+        if place is None or not (run.maker is self._source or place.first or final):
+            return False
+        if run.maker is self._source or place.first or not any(place.surely_after(box) for box in self._boxes()):
+            run.entered = True
+            digest = blake2b(f"{run.log} {run.id}".encode(), digest_size=8).digest()
+            run.number = int.from_bytes(digest, "big") % RECORDS_MAX
+        return True
+
+    def _boxes(self) -> set[Place]:
+        return {place for place in self._places.values() if place.box}
+
+
+class SnetFiles:
+    """The files of one run in a directory, read whole or as they grow.
+
+    Parameters
+    ----------
+    directory : Path
+    network : str
+
+    Raises
+    ------
+    InvalidValue
+        When the directory cannot be read, or holds no log of a run.
+    """
+
+    def __init__(self, directory: Path, network: str) -> None:
+        self.run = SnetRun(network)
+        self._directory = directory
+        self._at: dict[str, int] = {}
+        self.bytes_read = 0
+        if not any(_LOG.fullmatch(path.name) for path in self._files()):
+            raise InvalidValue("directory", str(directory), "a directory with mon_n00_worker00.log and the like")
+
+    @property
+    def bytes_total(self) -> int:
+        """Bytes of all files as they are now."""
+        return sum(path.stat().st_size for path in self._files())
+
+    def rows(self, *, final: bool = False) -> Iterator[Row]:
+        """Give the rows of what the files hold beyond what was read of them; see `SnetRun.rows`.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+        """
+        while self._read():
+            yield from self.run.rows(final=False)
+        yield from self.run.rows(final=final)
+
+    def _read(self) -> bool:
+        """Read a little more of each file that the others wait for; return whether there was any."""
+        some = False
+        for path in self._files():
+            name = path.name
+            if _LOG.fullmatch(name) and not self.run.hungry(name):
+                continue
+            try:
+                with path.open("rb") as file:
+                    file.seek(self._at.get(name, 0))
+                    data = file.read(CHUNK_BYTES)
+                    size = path.stat().st_size
+            except OSError as error:
+                raise InvalidValue("directory", str(path), "a file that can be read", error.strerror or "") from error
+            at = self._at[name] = self._at.get(name, 0) + len(data)
+            self.bytes_read += len(data)
+            self.run.feed(name, data, more=bool(data) and at < size)
+            some = some or bool(data)
+        return some
+
+    def _files(self) -> list[Path]:
+        try:
+            # Maps come first: they say what the tasks of the logs are.
+            return sorted(
+                (path for path in self._directory.iterdir() if _LOG.fullmatch(path.name) or _MAP.fullmatch(path.name)),
+                key=lambda path: (path.suffix != ".map", path.name),
+            )
+        except OSError as error:
+            raise InvalidValue(
+                "directory", str(self._directory), "a directory that can be read", error.strerror or ""
+            ) from error

@@ -1,0 +1,125 @@
+"""`advisor learn --from snet`: the same run teaches once, to a state or a service, however often and in however many pieces."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from snet_runs import TEXT, Written, write_run
+
+from advisor.cli import learning, main
+from advisor.cli.source import stored
+from advisor.cli.teaching import stored_pupil
+from advisor.files.snet_runs import SnetFiles
+
+RUN = write_run(30, seed=11)
+
+
+def write(directory: Path, written: Written, share: float = 1.0) -> Path:
+    directory.mkdir(exist_ok=True)
+    for name, text in written.files.items():
+        (directory / name).write_text(text[: int(share * len(text))])
+    return directory
+
+
+def learn(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    with pytest.raises(SystemExit) as caught:
+        main(["learn", "--from", "snet", "--json", *map(str, arguments)])
+    told = capsys.readouterr()
+    assert not caught.value.code, told.err
+    return json.loads(told.out)
+
+
+def rows_of(state: Path) -> Counter[str]:
+    advisor = stored(state)
+    return Counter({each["component"]: each["rows"] for each in advisor.status()["components"]})
+
+
+BOXES = Counter(box for box, _, _ in RUN.runs)
+
+
+def test_a_state_learns_a_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs, state = write(tmp_path / "film", RUN), tmp_path / "state"
+    (tmp_path / "film.snet").write_text(TEXT)
+    told = learn(capsys, logs, "--state", state, "--definition", tmp_path / "film.snet")
+    assert told == {
+        "network": "film", "rows": len(RUN.runs), "refused": {}, "learned_before": 0, "unmapped": 0, "ended": True
+    }  # fmt: skip
+    for directory in (logs, write(tmp_path / "copied", RUN)):
+        told = learn(capsys, directory, "--state", state, "--network", "film")
+        assert (told["rows"], told["learned_before"]) == (0, len(RUN.runs))
+    assert rows_of(state) == BOXES
+    assert stored(state).flow("film").visits["large"] == RUN.branches["large"] / 30
+    learn(capsys, write(tmp_path / "film", write_run(30, seed=12)), "--state", state)  # another run in the same place
+    assert stored(state).flow("film").records == 60
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.floats(0.01, 1.0), max_size=4))
+def test_a_run_is_learned_in_pieces_as_it_is_whole(
+    tmp_path_factory: pytest.TempPathFactory, shares: list[float]
+) -> None:
+    directory = tmp_path_factory.mktemp("run")
+    state = directory / "state"
+    for share in (*sorted(shares), 1.0):
+        files = SnetFiles(write(directory / "film", RUN, share), "film")
+        with stored_pupil(state, 1e-6) as pupil:
+            for rows in learning._batches(files, follow=False, ended=False):
+                pupil.teach(learning._new(rows, pupil, Counter()))
+    assert rows_of(state) == BOXES
+    flows = stored(state).components.flows.kept["film"].counts
+    assert flows.n["entered"] == RUN.records
+    assert dict(zip(flows.keys, flows.counts["runs"].tolist(), strict=True)) == BOXES
+
+
+def test_rows_that_were_not_durable_are_learned_again(tmp_path: Path) -> None:
+    state, logs = tmp_path / "state", write(tmp_path / "film", RUN)
+    for stop in (7, 40, 10**6):
+        rows = [row for part in learning._batches(SnetFiles(logs, "film"), follow=False, ended=False) for row in part]
+        with stored_pupil(state, 1e-6) as pupil:
+            pupil.teach(learning._new(rows, pupil, Counter())[:stop])
+            if stop == 40:
+                pupil.commit = lambda: None  # type: ignore[method-assign] - killed before it was
+    assert rows_of(state) == BOXES
+
+
+def test_it_follows_a_run_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, state = write(tmp_path / "film", RUN, 0.1), tmp_path / "state"
+    shares = iter((0.4, 0.4, 0.7, 1.0))
+    monkeypatch.setattr(learning.time, "sleep", lambda _: write(logs, RUN, next(shares)))
+    told = learn(capsys, logs, "--state", state, "--follow")
+    assert (told["rows"], told["ended"]) == (len(RUN.runs), True)
+    assert rows_of(state) == BOXES
+
+
+def test_a_run_cut_short_waits_unless_it_is_said_to_be_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs, state = write(tmp_path / "film", RUN, 0.5), tmp_path / "state"
+    first = learn(capsys, logs, "--state", state)
+    assert not first["ended"]
+    second = learn(capsys, logs, "--state", state, "--ended")
+    assert second["learned_before"] == first["rows"]
+    assert second["rows"] > 0
+
+
+def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def fails(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as caught:
+            main(["learn", "--from", "snet", *map(str, arguments)])
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    assert "mon_n00_worker00.log" in fails(tmp_path, "--state", tmp_path / "state")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "mon_n00_worker00.log").write_text("5S#10I7 5 #20E#")
+    assert "-m A" in fails(logs, "--state", tmp_path / "state")
+    assert "give one of --state" in fails(logs)
+    (logs / "mon_n00_worker00.log").write_text("what is this#")
+    assert "format 2.2" in fails(logs, "--state", tmp_path / "state")

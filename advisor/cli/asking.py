@@ -58,6 +58,7 @@ def predict_command(
 @click.option("--cores-max", type=int, required=True, help="Cores there are to choose from.")
 @click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest.")
 @click.option("--risk", default=0.0, show_default=True, help="0 to 1: compare so far towards the interval's upper end.")
+@click.option("--explore", default=0.0, show_default=True, help="Seconds that its runs may lose for what they teach.")
 @click.option("--free-now", type=int, help="Cores that are free now; with --wait, whether to take them.")
 @click.option("--wait", "wait_s", type=float, help="Seconds until all --cores-max are free.")
 @options.prior
@@ -74,7 +75,9 @@ def choose_cores_command(
     """
     point = _one(predictor)
     further = {
-        key: source[key] for key in ("risk", "machine", "free_now", "wait_s", "prior") if source[key] is not None
+        key: source[key]
+        for key in ("risk", "explore", "machine", "free_now", "wait_s", "prior")
+        if source[key] is not None
     }
     with asked(source) as advisor:
         choice = advisor.choose_cores(

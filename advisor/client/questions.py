@@ -58,19 +58,21 @@ class AsyncQuestions(ABC):
     async def choose_cores(
         self, component: str, predictor: Any = None, *,
         cores_max: int, tolerance: float | None = None, level: float | None = None, risk: float | None = None,
-        machine: str | None = None, free_now: int | None = None, wait_s: float | None = None, prior: bool = True,
-        timeout_s: float | None = None,
+        explore: float | None = None, machine: str | None = None, free_now: int | None = None,
+        wait_s: float | None = None, prior: bool = True, timeout_s: float | None = None,
     ) -> CoreChoice:  # fmt: skip
         """Return the cores for one invocation: the fewest within `tolerance` (0.05) of the fastest.
 
         `predictor` is a number, or the values of one that has several; `level` is that of the interval. With `free_now` and
         `wait_s` it also says whether to take the cores free now, or to wait so long for `cores_max`.
-        `risk`, 0 to 1, is how far towards the interval's upper end counts are compared. A component that was never observed is
-        answered by a guess from the others, `nearest` naming those most like it, unless `prior` is False.
+        `risk`, 0 to 1, is how far towards the interval's upper end counts are compared. `explore` is how many
+        seconds the component's runs may lose, all in all, for what they teach: pass the answer's `at_risk_s` on with the row.
+        A component that was never observed is answered by a guess from the others, `nearest` naming those most like it,
+        unless `prior` is False.
         """
         params = requests.given(
             component=component, predictor=predictor, cores_max=cores_max, tolerance=tolerance, level=level, risk=risk,
-            machine=machine, free_now=free_now, wait_s=wait_s, prior=prior,
+            explore=explore, machine=machine, free_now=free_now, wait_s=wait_s, prior=prior,
         )  # fmt: skip
         return await self._ask("choose_cores", params, requests.read_core_choice, timeout_s)
 

@@ -22,7 +22,7 @@ from advisor.errors import InvalidValue, TooLarge, shorten
 
 # Optional fields that this version learns from, and those that it carries and counts only.
 FLOW_FIELDS = ("network", "record", "entered", "replica")
-LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores")
+LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "at_risk_s")
 COUNTED_FIELDS = ("ok", "running")
 CARRIED_FIELDS: tuple[str, ...] = ()
 OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
@@ -132,6 +132,8 @@ class Columns:
         True: with this row its record entered the network.
     active_cores : float64 array (n,) or None
         Cores busy on the machine while the row ran, its own among them, on average; NaN where nobody knows.
+    at_risk_s : float64 array (n,) or None
+        What the answer put at risk that proposed an explored count, seconds; NaN or 0 for all other rows.
     carried : mapping
         Per optional field that is not learned yet, how many rows had it.
     misread : Misread or None
@@ -158,6 +160,7 @@ class Columns:
     entered: Bools | None = None
     replica: Words | None = None
     active_cores: Floats | None = None
+    at_risk_s: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -178,7 +181,7 @@ class Columns:
         )
 
 
-_OPTIONAL_COLUMNS = ("count", "ok", "running", "further", "machine", *FLOW_FIELDS, "active_cores")
+_OPTIONAL_COLUMNS = ("count", "ok", "running", "further", "machine", *FLOW_FIELDS, "active_cores", "at_risk_s")
 
 # One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
 BOUNDS: Mapping[str, tuple[str, float, float]] = {
@@ -186,6 +189,13 @@ BOUNDS: Mapping[str, tuple[str, float, float]] = {
     "invalid_cores": ("cores", limits.CORES_MIN, limits.CORES_MAX),
     "invalid_elapsed_s": ("elapsed_s", limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S),
     "invalid_count": ("count", 1, limits.COUNT_MAX),
+}
+
+
+# Columns that are NaN where a row has none: name, and the most that they may be, from 0 on.
+MAY_BE_ABSENT: Mapping[str, tuple[str, float]] = {
+    "invalid_active_cores": ("active_cores", limits.CORES_MAX),
+    "invalid_at_risk_s": ("at_risk_s", limits.ELAPSED_MAX_S),
 }
 
 
@@ -212,6 +222,7 @@ _BOUND_TEXTS: Mapping[str, str] = {
     "invalid_machine": NAME_BOUND,
     "invalid_network": NAME_BOUND,
     "invalid_active_cores": f"a finite number from 0 to {limits.CORES_MAX:g}",
+    "invalid_at_risk_s": f"a finite number from 0 to {limits.ELAPSED_MAX_S:g}",
     "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
 }
 
@@ -235,8 +246,8 @@ def _offending(columns: Columns, row: int, code: str) -> Any:
     if code == "invalid_measure":
         told = {name: values[row].item() for name, values in columns.measures.items()}
         return next(({name: t} for name, t in told.items() if vectors.outside(t, *limits.MEASURES[name])), None)
-    if code == "invalid_active_cores" and columns.active_cores is not None:
-        return columns.active_cores[row].item()
+    if code in MAY_BE_ABSENT and (values := getattr(columns, MAY_BE_ABSENT[code][0])) is not None:
+        return values[row].item()
     if code == "invalid_dimensions":
         return 1 if columns.further is None else 1 + int(np.count_nonzero(~np.isnan(columns.further[row])))
     if code == "invalid_predictor" and columns.further is not None:
@@ -287,10 +298,9 @@ def _checks(columns: Columns) -> dict[str, Bools]:
             wrong = vectors.bad_further(columns.further)
             if wrong.any():
                 found[code] = found[code] | wrong if code in found else wrong
-    if columns.active_cores is not None:
-        wrong = vectors.outside(columns.active_cores, 0.0, limits.CORES_MAX)
-        if wrong.any():
-            found["invalid_active_cores"] = wrong
+    for code, (name, most) in MAY_BE_ABSENT.items():
+        if (values := getattr(columns, name)) is not None and (wrong := vectors.outside(values, 0.0, most)).any():
+            found[code] = wrong
     for name, values in columns.measures.items():
         wrong = vectors.outside(values, *limits.MEASURES[name])
         if wrong.any():
@@ -334,6 +344,7 @@ def columns_of(
     x, further = vectors.points("predictor", predictor, n, optional.pop("dimensions", None))
     kinds = (
         ("count", np.int64), ("ok", np.bool_), ("running", np.bool_), ("entered", np.bool_), ("active_cores", np.float64),
+        ("at_risk_s", np.float64),
     )  # fmt: skip
     counted: dict[str, Any] = {
         key: vectors.vector(key, values, kind, n)

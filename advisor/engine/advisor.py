@@ -390,6 +390,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         tolerance: float = 0.05,
         level: float = LEVEL,
         risk: float = 0.0,
+        explore: float = 0.0,
         machine: str | None = None,
         free_now: int | None = None,
         wait_s: float | None = None,
@@ -404,6 +405,12 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         risk : float
             0 to 1: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts
             that nobody tried, are then taken only where the gain is sure.
+        explore : float
+            Seconds that this component's runs may lose, all in all, for what they teach. Where something is left of them, and
+            another count may well be faster, the choice is that count, `exploring` is true and `at_risk_s` what the run may
+            lose, a quarter of what is left at most. The row that reports the run is given ``at_risk_s=choice.at_risk_s``, and
+            charges it; other rows may be given it, too, for it is 0. Nothing is charged by a question: so many answers that are
+            out at once may together put more at risk than is left.
         free_now, wait_s : int and float, optional
             So many cores are free now, all `cores_max` in so many seconds: the choice is what ends earlier, and
             ``take_or_wait`` says why.
@@ -419,10 +426,12 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
         if not is_number(risk) or not 0.0 <= risk <= 1.0:
             raise InvalidValue("risk", risk, "a number from 0 (the expected time) to 1 (the interval's upper end)")
+        if not is_number(explore) or not 0.0 <= explore <= limits.ELAPSED_MAX_S:
+            raise InvalidValue("explore", explore, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
         level = checked_level(level)
         if machine is not None:
             machine = checked_name("machine", machine)
-        asked = float(tolerance), level, machine, float(risk), prior
+        asked = float(tolerance), level, machine, float(risk), prior, float(explore)
         later = self._asking.choose_cores(component, predictor, cores_max, *asked)
         if free_now is None and wait_s is None:
             return later

@@ -14,6 +14,7 @@ from advisor.engine import shaped
 from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import choose, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
+from advisor.engine.exploring import explored
 from advisor.engine.learners import OTHER_MACHINE, Learners, Solved
 from advisor.engine.prior import prior_of
 from advisor.engine.solved import TWO_STEP, SolvedModels
@@ -220,9 +221,9 @@ class Asking:
 
     def choose_cores(
         self, component: str, predictor: Any, cores_max: int, tolerance: float, level: float, machine: str | None,
-        risk: float, prior: bool,
+        risk: float, prior: bool, explore: float,
     ) -> CoreChoice:  # fmt: skip
-        """Return the fewest cores within `tolerance` of the fastest.
+        """Return the fewest cores within `tolerance` of the fastest, or what is worth exploring.
 
         Raises
         ------
@@ -233,12 +234,18 @@ class Asking:
         if prior and self._components.known(component) is None:
             answer = self._unseen(component, 1.0, counts, level, TIME)
             return choose(counts, answer, tolerance, risk)
-        dimensions = self.dimensions(self._components.slot(component))
+        slot = self._components.slot(component)
+        dimensions = self.dimensions(slot)
         if np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
         points = np.broadcast_to(x, (len(counts), np.size(x))) if np.ndim(x) else x
         answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
-        return choose(counts, answer, tolerance, risk)
+        chosen = choose(counts, answer, tolerance, risk)
+        left_s = explore - float(self._components.table["explored_s"][slot]) if explore > 0.0 else 0.0
+        found = self.answering(slot, None) if left_s > 0.0 and len(counts) > 1 else None
+        if not isinstance(found, Solved):
+            return chosen
+        return explored(self.learners, found, chosen, counts, answer, x, tolerance, level, left_s)
 
 
 def _vectors(predictor: Any, dimensions: int) -> Floats:

@@ -214,7 +214,19 @@ class Components:
         wrong[rows] = np.maximum(self.table.integers("dimensions")[slots[rows]], 1) != widths(columns, rows)
         return wrong
 
+    def _charge(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
+        """Charge what explored rows put at risk: those of runs that ended, well or not."""
+        at_risk = columns.at_risk_s
+        if at_risk is None:
+            return
+        rows = at_risk > 0.0 if good is None else (at_risk > 0.0) & good
+        if columns.running is not None:
+            rows &= ~columns.running
+        np.add.at(self.table["explored_s"], slots[rows], at_risk[rows])
+        self.table.changed[slots[rows]] = True
+
     def _learn(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
+        self._charge(columns, slots, good)
         learned = good
         for field, counted, mark in (("failed", columns.ok, False), ("unfinished", columns.running, True)):
             if counted is None:

@@ -36,7 +36,7 @@ OPTIONAL = (
     ("count", "<i8", np.int64, 1), ("ok", "u1", np.bool_, 1), ("running", "u1", np.bool_, 1),
     ("further", "<f8", np.float64, 3), ("machine", "<i8", np.int64, 1), ("network", "<i8", np.int64, 1),
     ("record", "<u8", np.uint64, 1), ("entered", "u1", np.bool_, 1), ("replica", "<u8", np.uint64, 1),
-    ("active_cores", "<f8", np.float64, 1),
+    ("active_cores", "<f8", np.float64, 1), ("at_risk_s", "<f8", np.float64, 1),
 )  # fmt: skip
 
 

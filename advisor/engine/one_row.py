@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.domain import limits, vectors
 from advisor.domain.names import checked_name
-from advisor.domain.observations import Columns, ComponentNames, bound_text, measure_bound
+from advisor.domain.observations import MAY_BE_ABSENT, Columns, ComponentNames, bound_text, measure_bound
 from advisor.engine.checks import check_kinds, is_number
 from advisor.errors import InvalidValue
 
@@ -21,6 +21,7 @@ TRAVEL: Mapping[str, tuple[Any, Any]] = {
     "entered": (False, np.bool_),
     "replica": (vectors.ABSENT_U64, np.uint64),
     "active_cores": (np.nan, np.float64),
+    "at_risk_s": (np.nan, np.float64),
 }
 
 
@@ -89,9 +90,9 @@ def travel_of(given: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "entered":
             check_kinds(1, entered=value)
             found[name] = bool(value)
-        elif name == "active_cores":
-            if not is_number(value) or not 0.0 <= value <= limits.CORES_MAX:
-                raise InvalidValue(name, value, bound_text("invalid_active_cores"))
+        elif (code := f"invalid_{name}") in MAY_BE_ABSENT:
+            if not is_number(value) or not 0.0 <= value <= MAY_BE_ABSENT[code][1]:
+                raise InvalidValue(name, value, bound_text(code))
             found[name] = float(value)
         else:
             found[name] = _identity(name, value)

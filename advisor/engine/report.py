@@ -22,6 +22,7 @@ def component_status(
         entry: dict[str, Any] = {"component": components.names[slot]}
         entry |= {name: int(table.integers(name)[slot]) for name in ("rows", "failed", "unfinished")}
         entry["runs"] = int(counts.runs(table, slot))
+        entry["explored_s"] = float(table["explored_s"][slot])
         scored = int(counts.scored(table, slot))
         entry["prediction_error"] = float(table["error"][slot]) / scored if scored else None
         model = models.get(slot)

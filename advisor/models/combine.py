@@ -51,7 +51,7 @@ def _words(*names: str):
 
 
 COUNTED = _words("rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "start", "unscored")
-ADDED = _words("forgotten", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
+ADDED = _words("forgotten", "explored_s", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
 LEAST_SUMS = _words("least_gram", "least_right", "least_square")
 TOP_SUMS = _words("top_runs", "top_sum")
 LOWEST = _words("x_low", "t_low")
@@ -74,6 +74,7 @@ KEPT = _words(
     "changed_by",
     "dimensions",
     "forgotten",
+    "explored_s",
 )
 KEPT_IN_ORDER = np.sort(KEPT)
 ROWS, START, SOLVE_AT, UNSCORED, FORGOTTEN, DIMENSIONS, CHANGED_AT, CHANGED_BY = (

@@ -1,4 +1,4 @@
-"""The base tier's state: 137 words of 8 bytes a component, one line a field.
+"""The base tier's state: 138 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -29,6 +29,7 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("solve_at", 1, "i", FIRST_SOLVE),  # rows at which the weighting model is solved next: at ages 16, 32, 64, ...
     ("unscored", 1, "i", 0),  # rows that came before there was a weighting model to predict them
     ("forgotten", 1, "f", 0),  # rows that the sums no longer stand for
+    ("explored_s", 1, "f", 0),  # seconds that rows of explored core counts have charged; never goes back
     # Ranges seen.
     ("x_low", 1, "f", np.inf),
     ("x_high", 1, "f", -np.inf),
@@ -78,7 +79,7 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("top_sum", 1, "f", 0),
 )
 
-LAYOUT = "base-2"
+LAYOUT = "base-3"
 WORDS = sum(words for _, words, _, _ in FIELDS)
 
 

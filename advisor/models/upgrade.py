@@ -25,8 +25,10 @@ LACKING: Mapping[str, frozenset[str]] = {
         (
             "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum",
             "drift_square", "changes", "outliers", "changed_at", "changed_by", "running_high", "dimensions",
+            "explored_s",
         )
     ),
+    "base-2": frozenset(("explored_s",)),
     LAYOUT: frozenset(),
 }  # fmt: skip
 READABLE = frozenset(LACKING)
@@ -53,7 +55,8 @@ def upgraded(words: NDArray[Any], layout: str) -> NDArray[Any]:
         if name not in LACKING[layout]:
             new[..., AT[name], :] = old[..., start : start + count, :]
             start += count
-    _know_cores(new)
+    if "w_cores" in LACKING[layout]:
+        _know_cores(new)
     return new.view(words.dtype)
 
 

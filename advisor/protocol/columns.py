@@ -101,6 +101,7 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
         entered=_flags(params, "entered", n),
         replica=_of_type(params, "replica", "<u8", np.uint64, n),
         active_cores=_of_type(params, "active_cores", "<f8", np.float64, n),
+        at_risk_s=_of_type(params, "at_risk_s", "<f8", np.float64, n),
         **named_columns(machine, network, params.labels, n),
     )
 

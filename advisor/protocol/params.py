@@ -78,6 +78,7 @@ class ObserveColumns:
     replica: bytes | None = None
     machine: bytes | None = None
     active_cores: bytes | None = None
+    at_risk_s: bytes | None = None
     measures: dict[str, bytes] | None = None
     labels: list[str] | None = None
 
@@ -155,6 +156,7 @@ class ChooseCores:
     tolerance: float = 0.05
     level: float = 0.9
     risk: float = 0.0
+    explore: float = 0.0
     machine: str | None = None
     free_now: int | None = None
     wait_s: float | None = None

@@ -30,6 +30,7 @@ _OPTIONAL: Mapping[str, f.Check] = {
     "replica": f.integer(0, messages.ABSENT_U64 - 1),
     "machine": f.label,  # refused as a name, not as a row
     "active_cores": f.number,
+    "at_risk_s": f.number,
     "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.or_nil(f.number))),
 }
 
@@ -249,7 +250,7 @@ def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dic
 
 _SCATTERED = (
     ("record", messages.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", messages.ABSENT_U64, np.uint64),
-    ("active_cores", np.nan, np.float64),
+    ("active_cores", np.nan, np.float64), ("at_risk_s", np.nan, np.float64),
 )  # fmt: skip
 _OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
 

@@ -15,7 +15,7 @@ from advisor.client.requests import given as as_params
 from advisor.client.requests import network_params, predict_params, read_suggestions, read_together, simulate_params
 from advisor.client.session import Session
 from advisor.domain import limits
-from advisor.domain.observations import BOUNDS, bound_text
+from advisor.domain.observations import BOUNDS, MAY_BE_ABSENT, bound_text
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol.connection import ClientConnection, Request, ServerConnection, Singles
@@ -190,7 +190,7 @@ def test_every_refusal_is_listed() -> None:
         code for line in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for code in re.findall(r"`(\w+)`", line)
     }
     codes = {*BOUNDS, "invalid_row", "invalid_name", "invalid_machine", "invalid_measure", "unknown_key"}
-    codes |= {"too_many_components", "invalid_network", "invalid_active_cores"}
+    codes |= {"too_many_components", "invalid_network", *MAY_BE_ABSENT}
     assert listed == codes
     assert all(bound_text(code) != code for code in codes)
 

@@ -491,6 +491,8 @@ class Engine:
         ------
         StateTooNew
             When a table has a layout, or the journal a format, that this version does not read.
+        StateDamaged
+            When a table has words that no rows lead to.
         InvalidValue
             When names or pages do not fit together.
         """

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from advisor.engine.components import Components
 from advisor.engine.contention import TABLE as CONTENTION
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
-from advisor.errors import InvalidValue, StateTooNew
-from advisor.models.layout import LAYOUT, WORDS
-from advisor.models.learner_layout import AXES_MAX
+from advisor.errors import InvalidValue, StateDamaged, StateTooNew
+from advisor.models import domains
+from advisor.models.layout import FIELDS, LAYOUT, WORDS
+from advisor.models.learner_layout import AXES_MAX, LearnerTable
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
 from advisor.models.upgrade import READABLE, SUPPORT_POINTS, cells_of_points, upgraded
@@ -176,6 +177,40 @@ def record_table(components: Components, name: str, layout: str) -> RecordTable:
             field="layout", value=layout, bound=table.layout, hint="use the version that wrote it",
         )  # fmt: skip
     return table
+
+
+def check_words(components: Components) -> None:
+    """See that all words are such as rows can lead to, before they are used.
+
+    Raises
+    ------
+    StateDamaged
+        When one is not: a checksum does not tell who wrote it.
+    """
+    n = len(components)
+    owners = np.arange(n)
+    found = domains.outside(FIELDS, components.table.records[:n], domains.BASE)
+    found = found or domains.sketch_outside(components.table)
+    name = BASE
+    for table_name, table in components.records.items():
+        if found is not None:
+            break
+        name, owners = table_name, table.count("component")[: table.size]
+        strange = np.flatnonzero((owners < -1) | (owners >= n))
+        if len(strange):
+            found = int(strange[0]), "component", int(owners[strange[0]])
+        elif isinstance(table, LearnerTable):
+            found = domains.outside(table.fields, table.words[: table.size], domains.LEARNER)
+            found = found or domains.cells_outside(table)
+        else:
+            found = domains.outside(table.fields, table.words[: table.size], domains.CONTENTION)
+    if found is not None:
+        slot = int(owners[found[0]])
+        whose = components.names[slot] if 0 <= slot < n else "no component"
+        raise StateDamaged(
+            f"{name} table: {found[1]} of {whose} is {found[2]!r}, which no rows lead to", components=(whose,),
+            hint="restore a backup",
+        )  # fmt: skip
 
 
 def _too_new(pages: TablePages, bound: str) -> StateTooNew:

@@ -17,7 +17,7 @@ def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
 
     Raises
     ------
-    StateTooNew, InvalidValue
+    StateTooNew, StateDamaged, InvalidValue
         As `Engine.restore`.
     """
     components = advisor.components
@@ -34,6 +34,7 @@ def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
         else:
             pages.put_records(components, table)
     components.flows.restore(snapshot.documents)
+    pages.check_words(components)
     components.resume()
 
 

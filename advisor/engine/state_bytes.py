@@ -22,7 +22,7 @@ from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.engine.pages import put_rows
+from advisor.engine.pages import check_words, put_rows
 from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
 from advisor.engine.task_types import LAYOUT as TYPE_LAYOUT
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
@@ -150,9 +150,7 @@ def _load_supports(components: Components, data: bytes, start: int, tables: list
         put_rows(components, name, layout, 0, words, np.full(int(size), True))
         start += 8 * width * size
     for table in components.records.values():
-        owners = table.count("component")[: table.size]
-        if len(owners) and not -1 <= int(owners.min()) <= int(owners.max()) < len(components):
-            raise ValueError("a record belongs to no component")
         table.changed[: table.size] = True
+    check_words(components)
     components.resume()
     return start

@@ -96,6 +96,8 @@ def in_process() -> None:
         )
         bundle = Bundle(advisor.bundle())
         slow = microseconds(lambda b=bundle, n=name: b.choose_cores(n, 500.0, cores_max=64, tolerance=0.05), 2000)
+        curves = advisor.curves()
+        live = microseconds(lambda c=curves, n=name: c.choose_cores(n, 500.0, cores_max=64, tolerance=0.05), 2000)
         directory, room = Directory(advisor.bundle()), bundled_compiled.room()
         at = directory.start(name)
         fast = microseconds(
@@ -103,7 +105,8 @@ def in_process() -> None:
         )
         print(
             f"in process, {tier}, microseconds: choose_cores on a cached curve {choice:.1f}, on a new predictor {cold:.0f},"
-            f" of a bundle {slow:.1f} (numba, call included, {fast:.1f}); one prediction {point:.1f}"
+            f" of curves in process {live:.1f}, of a bundle {slow:.1f} (numba, call included, {fast:.1f}); one prediction"
+            f" {point:.1f}"
         )
         found = advisor._asking.answering(0, None)  # the benchmark looks inside on purpose
         print(

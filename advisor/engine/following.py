@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from advisor.domain.bundle import Record, pack
 from advisor.engine.asking import Asking
 from advisor.engine.bundles import record_of
 from advisor.engine.components import SEPARATOR, Components
+from advisor.models.bundle import CurveAnswers, carried
+from advisor.models.layout import AT
 
 Ints = NDArray[np.int64]
 
@@ -23,6 +26,7 @@ RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
 GROWN = 8  # a component is told again when its rows grew by one part in so many
 ORIGIN_BITS = 32  # of a version: where its count began; below them the count
 COUNT_MASK = (1 << ORIGIN_BITS) - 1
+ROWS, CHANGES = AT["rows"].start, AT["changes"].start
 
 
 class Bundles:
@@ -36,6 +40,7 @@ class Bundles:
 
     def __init__(self, components: Components, asking: Asking) -> None:
         self.origin = 0
+        self.touches = 0  # times that something changed otherwise than by rows
         self._components = components
         self._asking = asking
         self._records: OrderedDict[tuple[int, float, int], tuple[int, Record]] = OrderedDict()
@@ -49,6 +54,7 @@ class Bundles:
     def touch(self, slot: int | None) -> None:
         """A component, or None for all, changed otherwise than by new rows."""
         self._grow()
+        self.touches += 1
         self._touched[slice(None) if slot is None else slot] += 1
         self._rows[slice(None) if slot is None else slot] = -1
         if slot is None:
@@ -180,3 +186,61 @@ class Follower:
     def pack(self, records: Sequence[Record], version: int) -> bytes:
         """Return the bundle of records; `version` is of before the first of them was made."""
         return pack(records, version, self._level)
+
+
+class _Live(NamedTuple):
+    """A component's words, and until when they hold: as long as it has fewer rows, and nothing else has changed."""
+
+    slot: int
+    rows_below: int
+    changes: int
+    touches: int
+    words: list[float]
+
+
+class LiveCurves(CurveAnswers):
+    """Curves of an advisor in this process, kept from one question to the next.
+
+    A component's curve is made again (milliseconds) when its rows grew by an eighth since, and when its speed changed, or it
+    was pinned, forgotten or merged; between, a choice takes some microseconds.
+
+    Parameters
+    ----------
+    bundles : Bundles
+    components : Components
+    names : sequence of str, optional
+        Whose curves are made at once; the others' with their first question.
+    level : float
+        Of the intervals.
+    cores_max : int
+        Last count of the tables; beyond, curves go on as they end.
+    """
+
+    def __init__(
+        self, bundles: Bundles, components: Components, names: Sequence[str], level: float, cores_max: int
+    ) -> None:
+        super().__init__()
+        self._bundles, self._components = bundles, components
+        self._level, self._cores_max = level, cores_max
+        self._live: dict[str, _Live] = {}
+        for name in names:
+            self._made(name)
+
+    def _answering(self, component: str) -> tuple[Sequence[float], int]:
+        live = self._live.get(component)
+        if live is not None:
+            whole = self._components.table.records_whole[live.slot]
+            known = whole[ROWS] < live.rows_below and whole[CHANGES] == live.changes
+            live = live if known and live.touches == self._bundles.touches else None
+        words = self._made(component).words if live is None else live.words
+        return carried(words, 0, component), 0
+
+    def _made(self, component: str) -> _Live:
+        slot = self._components.slot(component)
+        whole, touches = self._components.table.records_whole[slot], self._bundles.touches
+        rows, changes = int(whole[ROWS]), int(whole[CHANGES])
+        words = self._bundles.record(slot, self._level, self._cores_max).words.tolist()
+        if len(self._live) >= RECORDS_KEPT:
+            self._live.clear()
+        found = self._live[component] = _Live(slot, rows + max(rows // GROWN, 1), changes, touches, words)
+        return found

@@ -21,7 +21,7 @@ from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
-from advisor.engine.following import Bundles, Follower
+from advisor.engine.following import Bundles, Follower, LiveCurves
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
@@ -213,15 +213,30 @@ class NetworkFace:
         return found
 
     def curves(
-        self, network: Network, components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
-    ) -> AmdahlCurves:
-        """Return the demand curve of each key of a network at its component's observed load, or at `load`'s predictor."""
-        return self.curves_of(network.components, components, load)
+        self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
+    ) -> LiveCurves:
+        """Return curves in this process, for who asks often: a choice of cores in some microseconds.
+
+        Parameters
+        ----------
+        components : sequence of str, optional
+            Whose curves are made at once; None: all. Those of others, new ones too, are made with their first question.
+        level, cores_max
+            As of `bundle`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        names = self.components.components if components is None else components
+        return LiveCurves(
+            self.bundles, self.components, names, checked_level(level), checked_cores("cores_max", cores_max)
+        )
 
     def curves_of(
         self, boxes: Sequence[str], components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
     ) -> AmdahlCurves:
-        """Return the demand curve of each box name, as `curves` does: for a network that was read elsewhere."""
+        """Return the demand curve of each box name at its component's observed load, or at `load`'s predictor."""
         return self._solved.curves(boxes, components or {}, load or {})
 
     def tables_of(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.domain import limits
@@ -19,7 +21,47 @@ class CurvePoint(NamedTuple):
     extrapolates: float
 
 
-class Bundle:
+class CurveAnswers(ABC):
+    """What records of curves answer, whoever holds them."""
+
+    def __init__(self) -> None:
+        self._row, self._logs = bundled.room()
+
+    @abstractmethod
+    def _answering(self, component: str) -> tuple[Sequence[float], int]:
+        """Return words, and where the component's record begins in them; raises Unsupported where no curve is carried."""
+
+    def predict(self, component: str, predictor: float = 1.0, cores: float = 1.0) -> CurvePoint:
+        """Return what one run takes.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        Unsupported
+            When the component has no curve that can be carried: nothing learned, or predictors of several values.
+        """
+        words, at = self._answering(component)
+        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
+        _check("cores", cores, limits.CORES_MIN, limits.CORES_MAX)
+        return CurvePoint(*bundled.predict(words, at, float(predictor), float(cores)))
+
+    def choose_cores(self, component: str, predictor: float = 1.0, *, cores_max: int, tolerance: float = 0.05) -> int:
+        """Return the fewest whole cores whose time is within `tolerance` of the fastest, of 1 to `cores_max`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue, Unsupported
+        """
+        words, at = self._answering(component)
+        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
+        _check("cores_max", cores_max, 1, limits.ALLOCATE_CORES_MAX)
+        _check("tolerance", tolerance, 0.0, 1e6)
+        return bundled.choose_cores(
+            words, at, float(predictor), int(cores_max), float(tolerance), self._row, self._logs
+        )
+
+
+class Bundle(CurveAnswers):
     """The curves of components, as `Advisor.bundle` and the verb `curves` write them. Answers take some tens of microseconds.
 
     Parameters
@@ -50,9 +92,9 @@ class Bundle:
     """
 
     def __init__(self, data: bytes) -> None:
+        super().__init__()
         self._directory = Directory(data)
         self._words = self._directory.words.tolist()  # plain numbers: three times as fast as numpy's, one by one
-        self._row, self._logs = bundled.room()
         self.version = self._directory.version
         self.level = self._directory.level
         self.names = self._directory.names
@@ -60,35 +102,6 @@ class Bundle:
     def __len__(self) -> int:
         """Return how many components it has."""
         return len(self._directory)
-
-    def predict(self, component: str, predictor: float = 1.0, cores: float = 1.0) -> CurvePoint:
-        """Return what one run takes.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue
-        Unsupported
-            When the component has no curve that can be carried (`answers`): ask the service.
-        """
-        at = self._answering(component)
-        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
-        _check("cores", cores, limits.CORES_MIN, limits.CORES_MAX)
-        return CurvePoint(*bundled.predict(self._words, at, float(predictor), float(cores)))
-
-    def choose_cores(self, component: str, predictor: float = 1.0, *, cores_max: int, tolerance: float = 0.05) -> int:
-        """Return the fewest whole cores whose time is within `tolerance` of the fastest, of 1 to `cores_max`.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue, Unsupported
-        """
-        at = self._answering(component)
-        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
-        _check("cores_max", cores_max, 1, limits.ALLOCATE_CORES_MAX)
-        _check("tolerance", tolerance, 0.0, 1e6)
-        return bundled.choose_cores(
-            self._words, at, float(predictor), int(cores_max), float(tolerance), self._row, self._logs
-        )
 
     def answers(self, component: str) -> bool:
         """Return whether the component's curve is carried; else only the service can be asked.
@@ -103,7 +116,8 @@ class Bundle:
 
     def table_error(self, component: str) -> float:
         """Return the largest error of the component's table against its model, in log2 of a time, as it was measured."""
-        return self._words[self._answering(component) + VALUE_ERROR]
+        words, at = self._answering(component)
+        return words[at + VALUE_ERROR]
 
     def merged(self, news: Bundle) -> Bundle:
         """Return this bundle with the components of `news` in place of, and beside, its own. Cost O(bytes)."""
@@ -114,13 +128,23 @@ class Bundle:
         """Return the records, in order of name."""
         return list(self._directory)
 
-    def _answering(self, component: str) -> int:
+    def _answering(self, component: str) -> tuple[Sequence[float], int]:
         at = self._directory.start(component)
-        if self._words[at + KIND] == ASK:
-            raise Unsupported(
-                f"no curve of {component!r} is carried", field="component", value=component, hint="ask the service"
-            )
-        return at
+        return carried(self._words, at, component), at
+
+
+def carried(words: Sequence[float], at: int, component: str) -> Sequence[float]:
+    """Return `words` where the record at `at` holds a curve.
+
+    Raises
+    ------
+    Unsupported
+    """
+    if words[at + KIND] == ASK:
+        raise Unsupported(
+            f"no curve of {component!r} is carried", field="component", value=component, hint="ask with choose_cores"
+        )
+    return words
 
 
 def _check(field: str, value: float, low: float, high: float) -> None:

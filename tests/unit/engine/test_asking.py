@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import Advisor
-from advisor.errors import InvalidValue, UnknownComponent
+from advisor.errors import InvalidValue, UnknownComponent, Unsupported
 
 
 def learned(*names: str, counts: tuple[int, ...] = (1, 2, 4), seed: int = 1) -> Advisor:
@@ -153,3 +153,34 @@ def test_at_risk_is_a_column_too_and_refused_where_it_is_none() -> None:
         advisor.observe("c", elapsed_s=1.0, at_risk_s=-1.0)
     with pytest.raises(InvalidValue, match="explore"):
         advisor.choose_cores("c", cores_max=4, explore=-1.0)
+
+
+# -- curves in process -----------------------------------------------------------------------------------------------------
+
+
+def test_curves_in_process_choose_as_the_advisor_does_and_follow_its_rows() -> None:
+    advisor = learned("blur", "sort")
+    curves = advisor.curves(["blur"], cores_max=64)
+    for predictor in (120.0, 400.0, 900.0):
+        for most in (2, 7, 64):
+            wanted = advisor.choose_cores("blur", predictor=predictor, cores_max=most)
+            taken = curves.choose_cores("blur", predictor, cores_max=most)
+            taken_s = advisor.predict("blur", predictor=predictor, cores=taken).elapsed_s
+            assert taken_s == pytest.approx(wanted.elapsed_s, rel=0.06)  # the tolerance, and 1 % of the tables
+    assert curves.predict("sort", 300.0, 2).elapsed_s == pytest.approx(
+        advisor.predict("sort", predictor=300.0, cores=2).elapsed_s, rel=0.02
+    )  # not among those named: made when asked for
+    with pytest.raises(UnknownComponent):
+        curves.choose_cores("new", 1.0, cores_max=4)
+    advisor.observe_columns(components=["new"], index=[0] * 8, cores=[1, 2] * 4, elapsed_s=[2.0, 1.0] * 4)
+    assert curves.predict("new", 1.0, 1).elapsed_s == pytest.approx(2.0, rel=0.1)
+    advisor.observe_columns(components=["new"], index=[0] * 64, cores=[1, 2] * 32, elapsed_s=[3.0, 1.5] * 32)
+    assert curves.predict("new", 1.0, 1).elapsed_s == pytest.approx(
+        advisor.predict("new", predictor=1.0).elapsed_s, rel=0.02
+    )
+    advisor.forget("new")
+    with pytest.raises(Unsupported):
+        curves.choose_cores("new", 1.0, cores_max=4)
+    state = advisor.to_bytes()
+    curves.choose_cores("blur", 100.0, cores_max=8)
+    assert advisor.to_bytes() == state

@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -125,6 +126,10 @@ class AsyncClient(AsyncQuestions):
             return
         with anyio.move_on_after(self._close_s if within_s is None else within_s):
             await self._drained()
+            farewell = self._session.farewell()
+            if farewell is not None:
+                with suppress(AdvisorError):  # a service that does not know of it forgets us by itself
+                    await self._answer(self._session.call("hello", [farewell]), "hello", dict, self._close_s)
         self._closed = True
         self._link.stop()
 

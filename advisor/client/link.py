@@ -68,6 +68,7 @@ class Link:
         self._failed = failed
         self._scope: anyio.CancelScope | None = None  # made by `run`: a scope needs the loop it is on
         self._stopped = False
+        self._answered = False  # on this connection
         self._wake = anyio.Event()
         self._stream: anyio.abc.ByteStream | None = None
         self.progress = anyio.Event()  # set, and replaced, whenever something was answered
@@ -93,14 +94,16 @@ class Link:
         with anyio.CancelScope() as self._scope:
             attempt = 0
             while not self._stopped:
-                acknowledged, welcome = self._session.stats.batches_acknowledged, self._session.welcome
+                acknowledged, began = self._session.stats.batches_acknowledged, anyio.current_time()
+                self._answered = False
                 error = await self._connection()
                 self._session.disconnected(error)
                 self._stir()
                 if not error.retry:
                     self._failed(error)
-                moved = self._session.stats.batches_acknowledged > acknowledged or self._session.welcome is not welcome
-                attempt = 0 if moved else attempt + 1
+                # To be greeted is not enough: who is turned away right after it must not come back at once.
+                moved = self._answered or self._session.stats.batches_acknowledged > acknowledged
+                attempt = 0 if moved or anyio.current_time() - began > BACKOFF_LAST_S else attempt + 1
                 await anyio.sleep(backoff_s(attempt))
 
     async def _connection(self) -> AdvisorError:
@@ -194,6 +197,7 @@ class Link:
         for outcome in self._session.receive(data):
             match outcome:
                 case Answered():
+                    self._answered = True
                     self._tell(outcome)
                 case Told():
                     self._told(outcome)

@@ -147,6 +147,12 @@ class Session:
         """Ask it no more."""
         self._standing.pop(topic, None)
 
+    def farewell(self) -> dict[str, Any] | None:
+        """Return the `hello` by which a client that is done gives its number back; None where it has none."""
+        if self.state != READY or not self.outbox.last_sequence or not self.outbox.idle:
+            return None
+        return {"producer": self._producer, "incarnation": self._incarnation, "retire": True}
+
     @property
     def expecting(self) -> bool:
         """True when the service owes an answer."""

@@ -31,6 +31,7 @@ AHEAD_ROWS = 2 * BATCH_ROWS * WINDOW_BATCHES  # taken out of the queue ahead of 
 # What the thread would import by itself: a fork meanwhile would leave the child with halves of modules.
 IMPORTED_FIRST = ("anyio._backends._asyncio", "anyio.streams.tls", "concurrent.futures.thread", "encodings.idna")
 SLICE_ROWS = 1_000  # taken at a time: then the thread looks after its connection
+FAREWELL_S = 1.0  # for the answer to it; what is held was sent before
 GRACE_S = 2.0  # beyond `close_s`, for the thread to end
 
 
@@ -302,7 +303,7 @@ class SyncClient(SyncQuestions):
             await self._stop.wait()
             with anyio.move_on_after(self._close_s):
                 await self._flush(client, self._close_s)
-            await client.close(0.0)
+            await client.close(0.0 if client.counts.rows_held else FAREWELL_S)
             group.cancel_scope.cancel()
 
     async def _feed(self, client: AsyncClient) -> None:

@@ -104,8 +104,12 @@ def _of_one_thing(params: Forget) -> None:
 
 
 def _introduced(params: Hello) -> None:
-    if params.producer is None and (params.incarnation != NO_INCARNATION or params.resume_at is not None):
-        raise InvalidValue("producer", None, "given where incarnation or resume_at is")
+    if params.producer is None and (
+        params.incarnation != NO_INCARNATION or params.resume_at is not None or params.retire
+    ):
+        raise InvalidValue("producer", None, "given where incarnation, resume_at or retire is")
+    if params.retire and params.resume_at is not None:
+        raise InvalidValue("retire", True, "absent where resume_at is given")
     if params.resume_at is not None and params.incarnation != NO_INCARNATION:
         raise InvalidValue(
             "resume_at", params.resume_at, "absent where incarnation is given",
@@ -300,6 +304,7 @@ METHODS: Mapping[str, Method] = {
             "producer": f.name,
             "incarnation": f.binary(16),
             "resume_at": f.integer(0, SEQUENCE_MAX),
+            "retire": f.boolean,
         },
         rule=_introduced,
     ),

@@ -19,6 +19,7 @@ class Hello:
     producer: str | None = None
     incarnation: bytes = NO_INCARNATION
     resume_at: int | None = None
+    retire: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,10 +223,11 @@ class Config:
     connections_max: int = field(
         default=limits.CONNECTIONS_MAX, metadata=_key(_integer(1, 10**5), "connections open at a time")
     )
-    inbound_bytes_max: int = field(
+    peer_memory: int = field(
         default=2**28,
         metadata=_key(
-            _integer(limits.MESSAGE_BYTES_MAX, 2**40), "bytes of half-received messages, all connections together"
+            _size(limits.MESSAGE_BYTES_MAX, 2**40),
+            "bytes kept for peers: half-received messages, numbered names, producers spoken for; a quarter for each",
         ),
     )
     stall_s: float = field(

@@ -30,6 +30,7 @@ from advisor.service.heavy import Heavy
 from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.planner import Planner
+from advisor.service.peers import NAME_KEPT_BYTES, Peers
 from advisor.service.producers import Producers
 from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
@@ -54,6 +55,7 @@ class Doors:
     producers : Producers
     heavy : Heavy
     measures : Measures
+    peers : Peers
 
     Attributes
     ----------
@@ -62,9 +64,16 @@ class Doors:
     """
 
     def __init__(
-        self, engine: Engine, committer: Committer, producers: Producers, heavy: Heavy, measures: Measures
+        self,
+        engine: Engine,
+        committer: Committer,
+        producers: Producers,
+        heavy: Heavy,
+        measures: Measures,
+        peers: Peers,
     ) -> None:
         self.engine = engine
+        self.peers = peers
         self.committer = committer
         self.producers = producers
         self.heavy = heavy
@@ -156,6 +165,10 @@ class Doors:
     def _observe_columns(
         self, connection: Connection, params: m.ObserveColumns, msgid: int | None
     ) -> dict[str, Any] | None:
+        if self.peers.replace(connection, "lists", NAME_KEPT_BYTES * len(params.components or ())):
+            connection.names.forget_last()
+            self.peers.replace(connection, "lists", 0)
+            return self._batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names.numbered))
         return self._batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names))
 
     def _batch(
@@ -305,6 +318,7 @@ class Doors:
 
     def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
         """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
+        self._room_for(key)
         try:
             self.producers.speak(key, connection)
         except Unavailable:
@@ -313,6 +327,25 @@ class Doors:
         if sequence > self.committer.sequence(key):
             self._refuse_while_storage_fails()
         return sequence <= self.engine.applied(*key)
+
+    def _room_for(self, key: Key) -> None:
+        """Have a new producer remembered: at the limit the one that has been silent for longest gives way."""
+        engine = self.engine
+        if key in engine.producers or len(engine.producers) < engine.producers_max:
+            return
+        silent = self.producers.longest_silent()
+        if silent is None:
+            raise Unavailable(
+                "the service remembers as many producers as it may", field="producers", value=len(engine.producers),
+                bound=engine.producers_max, hint="close clients when they are done; or raise producers_max",
+            )  # fmt: skip
+        self._forget_producers([silent])
+
+    def _forget_producers(self, keys: list[Key]) -> None:
+        self.engine.evict_producers(keys)
+        self.committer.forget(keys)
+        self.committer.changed()
+        self.measures.evicted += len(keys)
 
     def _refuse_while_storage_fails(self) -> None:
         if self.committer.failure is not None:

@@ -32,6 +32,7 @@ from advisor.service.happenings import MINUTE_S, Window
 from advisor.service.heavy import Heavy, Spec
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.peers import NAME_KEPT_BYTES, PRODUCER_KEPT_BYTES, Peers
 from advisor.service.producers import Producers
 from advisor.service.simulating import simulated_apart
 from advisor.service.snet_resources import SnetResources
@@ -39,6 +40,7 @@ from advisor.service.snet_resources import SnetResources
 HEAVY_JOBS_CONNECTION_MAX = 16
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
+PRODUCERS_TOLD_AT = 0.9  # of their limit: the log says that it is near
 GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
 WATCHES_TOLD = 100  # of one status answer
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
@@ -71,17 +73,17 @@ class Hub(Doors):
         heavy: Heavy,
         measures: Measures,
     ) -> None:
-        super().__init__(engine, committer, producers, heavy, measures)
+        super().__init__(engine, committer, producers, heavy, measures, Peers(config.peer_memory))
         self.config = config
         engine.advisor.bundles.origin = int(time.time()) & VERSION_ORIGIN_MASK
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
-        self.inbound_bytes = 0
         self.snet: SnetResources | None = None
         self.access = Access(config)
         self._strangers: dict[Connection, None] = {}  # in the order of coming
         self._guesses = Window(GUESSES_TOLD_A_MINUTE, MINUTE_S)
         self._numbered = 0
+        self._many_producers = False
         self._verbs: Mapping[str, Callable[[Connection, Any, int | None], Any]] = {
             "hello": self._hello,
             "names": self._names,
@@ -138,7 +140,7 @@ class Hub(Doors):
         if self.connections.pop(connection.number, None) is None:
             return
         self.measures.ends[how] += 1
-        self.inbound_bytes -= connection.pending_bytes
+        self.peers.release(connection)
         self.producers.leave(connection)
         self.committer.drop(connection)
         self.unsubscribe(connection)
@@ -149,9 +151,8 @@ class Hub(Doors):
         self.watching.leave(connection)
 
     def pending_changed(self, connection: Connection, by: int) -> None:
-        """Keep count of the bytes of half-received messages; beyond the bound the longest half-sent one goes."""
-        self.inbound_bytes += by
-        if by > 0 and self.inbound_bytes > self.config.inbound_bytes_max:
+        """Keep count of the bytes of half-received messages; beyond the budget the longest half-sent one goes."""
+        if self.peers.add(connection, "messages", by):
             self._drop_slowest(lambda other: other.pending_bytes > 0 and other is not connection, "inbound memory")
 
     def sweep(self) -> None:
@@ -166,11 +167,15 @@ class Hub(Doors):
         self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
         if silent:
-            self.engine.evict_producers(silent)
-            self.committer.forget(silent)
-            self.committer.changed()
-            self.measures.evicted += len(silent)
+            self._forget_producers(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))
+        many = len(self.engine.producers) >= PRODUCERS_TOLD_AT * self.engine.producers_max
+        if many and not self._many_producers:
+            event(
+                logging.WARNING, "nearly as many producers as may be remembered", producers=len(self.engine.producers),
+                producers_max=self.engine.producers_max, hint="close clients when they are done; or raise producers_max",
+            )  # fmt: skip
+        self._many_producers = many
 
     def _look_at_grants(self) -> None:
         """Read the grants again where their files have changed; who is granted something else has to connect anew."""
@@ -259,8 +264,12 @@ class Hub(Doors):
         }
         if params.producer is not None:
             key = (params.producer, params.incarnation)
+            if params.retire:
+                return answer | {"sequence": self._retire(key, connection)}
             if params.resume_at is not None:
                 self.producers.refuse_another(key, connection)
+            if not self.producers.speaks(key, connection):
+                self.peers.keep(connection, "producers", PRODUCER_KEPT_BYTES)
             self.producers.speak(key, connection)
             if params.resume_at is not None:
                 self._resume(key, params.resume_at)
@@ -292,8 +301,24 @@ class Hub(Doors):
         self.engine.resume_producer(*key, at)
         self.committer.changed()
 
+    def _retire(self, key: tuple[str, bytes], connection: Connection) -> int:
+        """A producer is done: all its batches are answered."""
+        self.producers.refuse_another(key, connection)
+        sequence = self.committer.sequence(key)
+        if sequence == self.engine.applied(*key):
+            self.producers.retire(key)
+            self._forget_producers([key])
+        return sequence
+
     def _names(self, connection: Connection, params: m.Names, _: int | None) -> dict[str, Any]:
-        return {"known": connection.names.learn(params)}
+        fresh = params.names[max(0, len(connection.names.numbered) - params.first_id) :]
+        size = NAME_KEPT_BYTES * len(fresh) + sum(map(len, fresh))
+        self.peers.keep(connection, "names", size)
+        try:
+            return {"known": connection.names.learn(params)}
+        except AdvisorError:
+            self.peers.add(connection, "names", -size)
+            raise
 
     def _profile(self, _: Connection, params: m.Profile, __: int | None) -> dict[str, Any]:
         return self.engine.profiles.answer(
@@ -409,6 +434,7 @@ class Hub(Doors):
             "connections": len(self.connections),
             "producers": len(self.engine.producers),
             "producers_live": len(self.producers),
+            "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max, **self.peers.kept},
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),
             "stopping": self.stopping,

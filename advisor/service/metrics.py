@@ -112,6 +112,7 @@ class HubCollector(Collector):
         yield GaugeMetricFamily(
             "advisor_producers", "Producers remembered for exactly-once", value=len(engine.producers)
         )
+        yield GaugeMetricFamily("advisor_producers_max", "Producers remembered at most", value=engine.producers_max)
         error, scored = components.error()
         if scored:
             yield GaugeMetricFamily(
@@ -242,7 +243,11 @@ class HubCollector(Collector):
         yield GaugeMetricFamily(
             "advisor_queue_depth", "Answers held back until a commit", value=hub.committer.answers_waiting
         )
-        yield GaugeMetricFamily("advisor_inbound_bytes", "Bytes of half-received messages", value=hub.inbound_bytes)
+        kept = GaugeMetricFamily("advisor_peer_bytes", "Bytes kept for peers, by what for", labels=["of"])
+        for what, size in hub.peers.kept.items():
+            kept.add_metric([what], size)
+        yield kept
+        yield GaugeMetricFamily("advisor_peer_bytes_max", "Bytes that may be kept for peers", value=hub.peers.bytes_max)
         yield GaugeMetricFamily("advisor_producers_live", "Producers with a connection", value=len(hub.producers))
         yield CounterMetricFamily("advisor_producers_evicted", "Idle producers forgotten", value=measures.evicted)
         yield CounterMetricFamily(

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from advisor.errors import Unavailable
+from advisor.errors import TooLarge, Unavailable
 
 Key = tuple[str, bytes]
+SPOKEN_MAX = 1_000  # producers that one connection speaks for: when it ends, each is seen to
+SPARED_S = 600.0  # a producer silent for less may come back with batches on their way: it does not give way
 
 
 class Speaker(Protocol):
@@ -40,6 +42,8 @@ class Producers:
         ------
         Unavailable
             When a newer connection does.
+        TooLarge
+            When it speaks for too many.
         """
         current = self._speaker.get(key)
         if current is connection:
@@ -51,10 +55,13 @@ class Producers:
                 value=key[0],
                 hint="close this connection; two programs must not share a producer's name and incarnation",
             )
+        spoken = self._spoken.setdefault(connection.number, set())
+        if len(spoken) >= SPOKEN_MAX:
+            raise TooLarge("producers of a connection", len(spoken) + 1, SPOKEN_MAX, "open another connection")
         if current is not None:
             self._spoken[current.number].discard(key)
         self._speaker[key] = connection
-        self._spoken.setdefault(connection.number, set()).add(key)
+        spoken.add(key)
         self._silent_since.pop(key, None)
 
     def refuse_another(self, key: Key, connection: Speaker) -> None:
@@ -74,6 +81,21 @@ class Producers:
     def speaks(self, key: Key, connection: Speaker) -> bool:
         """Return whether `connection` is known as the one that speaks for `key`."""
         return self._speaker.get(key) is connection
+
+    def retire(self, key: Key) -> None:
+        """Forget a producer that is done."""
+        speaker = self._speaker.pop(key, None)
+        if speaker is not None:
+            self._spoken[speaker.number].discard(key)
+        self._silent_since.pop(key, None)
+
+    def longest_silent(self) -> Key | None:
+        """Return, and forget, the producer that nobody has spoken for in the longest time, if that is long."""
+        key = next(iter(self._silent_since), None)  # in the order of their falling silent
+        if key is None or self._silent_since[key] > self._clock() - SPARED_S:
+            return None
+        del self._silent_since[key]
+        return key
 
     def leave(self, connection: Speaker) -> None:
         """The connection is gone."""

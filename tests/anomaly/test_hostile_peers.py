@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import resource
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
 from live import PATIENCE_S, Live, Peer, refused, resident_bytes, rows_of, running
 
+from advisor.client import AsyncClient
 from advisor.domain import limits
+from advisor.service import producers
 
 pack = msgpack.packb
 
@@ -78,7 +81,7 @@ async def test_beyond_the_limit_of_connections_a_newcomer_is_turned_away(tmp_pat
 async def test_half_sent_megabytes_are_bounded_together(tmp_path: Path) -> None:
     """40 connections hold back 4 MiB each: beyond the bound the oldest go, the service stays."""
     head = b"\x94\x00\x01\xafobserve_columns\x91\x81\xa5index\xc6" + (7 * 2**20).to_bytes(4, "big")
-    async with running(tmp_path, inbound_bytes_max=16 * 2**20) as live:
+    async with running(tmp_path, peer_memory=16 * 2**20) as live:
         witness = await taught(live)
         ends = []
         for _ in range(40):
@@ -167,13 +170,88 @@ async def test_numbered_names_of_a_connection_are_bounded(tmp_path: Path) -> Non
         assert error.bound == limits.NAME_IDS_MAX
 
 
-async def test_producers_are_bounded(tmp_path: Path) -> None:
+async def test_producers_are_bounded_and_those_that_speak_keep_their_place(tmp_path: Path) -> None:
     async with running(tmp_path, producers_max=5) as live:
         peer = await live.peer()
         for number in range(5):
             await peer.call("observe_rows", {"producer": f"p{number}", "sequence": 1, "rows": []})
-        error = await refused("too_large", peer.call("observe_rows", {"producer": "q", "sequence": 1, "rows": []}))
-        assert error.bound == 5
+        newcomer = {"producer": "q", "sequence": 1, "rows": []}
+        error = await refused("unavailable", peer.call("observe_rows", newcomer))
+        assert (error.bound, error.retry) == (5, True)
+        await peer.call("hello", {"producer": "p3", "retire": True})
+        await peer.call("observe_rows", newcomer)
+        assert (await peer.call("status", {}))["service"]["producers"] == 5
+
+
+async def test_the_producer_that_is_silent_longest_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers, "SPARED_S", 0.0)
+    async with running(tmp_path, producers_max=5) as live:
+        speaks = await live.peer()
+        await speaks.call("observe_rows", {"producer": "speaks", "sequence": 1, "rows": []})
+        for number in range(12):
+            peer = await live.peer()
+            await peer.call("observe_rows", {"producer": f"p{number}", "sequence": 1, "rows": rows_of(1)})
+            peer.close()
+            while (await speaks.call("status", {}))["service"]["connections"] > 1:
+                pass
+        assert (await speaks.call("hello", {"producer": "speaks"}))["sequence"] == 1
+        known = [(await speaks.call("hello", {"producer": f"p{number}"}))["sequence"] for number in range(12)]
+        assert known == [0] * 8 + [1] * 4
+
+
+async def test_client_objects_without_number_leave_nothing_behind(tmp_path: Path) -> None:
+    async with running(tmp_path, producers_max=3, state=tmp_path / "state") as live:
+        for number in range(20):
+            async with AsyncClient(str(live.bound.socket)) as client:
+                await client.observe("c0", 1.0, 1, 1.0 + number)
+        status = await (await live.peer()).call("status", {})
+        assert status["totals"]["rows_accepted"] == 20
+        assert status["service"]["producers"] == 0
+
+
+async def test_what_peers_make_the_service_keep_has_one_budget(tmp_path: Path) -> None:
+    """Names and lists of names by the megabyte, from many connections: beyond it they are refused, others are served."""
+    async with running(tmp_path, peer_memory=16 * 2**20) as live:
+        witness = await taught(live)
+        before = resident_bytes()
+        refusals = 0
+        for number in range(30):
+            peer = await live.peer()
+            for first in range(0, 8192, 1024):
+                answer = await peer.post("names", first, [f"{number} {first + i} {'x' * 180}" for i in range(1024)])
+                refusals += (await answer_of(peer, answer))[2] is not None
+            listed = [f"{number} listed {i} {'x' * 180}" for i in range(4000)]
+            columns = {"index": b"", "cores": b"", "elapsed_s": b"", "components": listed}
+            await peer.call("observe_columns", columns)
+            kept = (await witness.call("status", {}))["service"]["peer_memory"]
+            assert kept["bytes"] <= kept["bytes_max"] == 16 * 2**20
+        assert refusals > 100
+        assert resident_bytes() - before < 64 * 2**20
+        await serves(witness)
+        for peer in live.peers[1:]:
+            peer.close()
+        while (kept := (await witness.call("status", {}))["service"])["connections"] > 1:
+            pass
+        assert kept["peer_memory"]["bytes"] == 0
+
+
+async def answer_of(peer: Peer, msgid: int) -> list[Any]:
+    while (message := await peer.message())[1] != msgid:
+        pass
+    return message
+
+
+async def test_producers_that_one_connection_speaks_for_are_bounded(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        witness, peer = await taught(live), await live.peer()
+        hellos = b"".join(pack([0, i, "hello", [{"producer": f"p{i}"}]]) for i in range(5 * producers.SPOKEN_MAX))
+        peer.writer.write(hellos)
+        found = [(await peer.message())[2] for _ in range(5 * producers.SPOKEN_MAX)]
+        assert [error["code"] for error in found if error] == ["too_large"] * 4 * producers.SPOKEN_MAX
+        peer.close()
+        while (service := (await witness.call("status", {}))["service"])["connections"] > 1:
+            pass
+        assert service["producers_live"] == service["peer_memory"]["bytes"] == 0
 
 
 async def test_unanswered_requests_stop_the_reading_not_the_service(tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import anyio
 import pytest
 
 from advisor import AsyncClient
+from advisor.client import link
 from advisor.errors import ConnectionFailed, Unavailable, UnknownComponent
+from advisor.protocol.connection import ServerConnection, encode_response
 
 
 async def observe(client: AsyncClient, rows: int) -> None:
@@ -143,3 +148,30 @@ async def test_a_full_buffer_blocks(service) -> None:
         await observe(client, 300)
         await client.flush()
     assert service.rows.total() == 300
+
+
+async def test_who_is_greeted_and_turned_away_comes_back_ever_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+    enough = asyncio.Event()
+
+    def backoff_s(attempt: int) -> float:
+        attempts.append(attempt)
+        if len(attempts) == 6:
+            enough.set()
+        return 0.0
+
+    async def turn_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        [hello] = ServerConnection().receive(await reader.read(2**16))
+        writer.write(encode_response(hello.msgid, {"sequence": 0}))
+        writer.close()
+
+    monkeypatch.setattr(link, "backoff_s", backoff_s)
+    async with (
+        await asyncio.start_unix_server(turn_away, tmp_path / "s"),
+        AsyncClient(str(tmp_path / "s"), close_s=0.0),
+    ):
+        async with asyncio.timeout(20):
+            await enough.wait()
+    assert attempts[:6] == [1, 2, 3, 4, 5, 6]

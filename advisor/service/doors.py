@@ -29,8 +29,8 @@ from advisor.service.happenings import Happenings
 from advisor.service.heavy import Heavy
 from advisor.service.logs import event
 from advisor.service.measures import Measures
-from advisor.service.planner import Planner
 from advisor.service.peers import NAME_KEPT_BYTES, Peers
+from advisor.service.planner import Planner
 from advisor.service.producers import Producers
 from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching

@@ -13,8 +13,9 @@ SHARE = 4  # of the budget one connection may have a quarter: one alone keeps no
 
 
 class Peers:
-    """Bytes kept for each connection, by what they are for: `messages` half received, `names` numbered, the `lists` of names of last
-    batches, `producers` spoken for.
+    """Bytes kept for each connection, by what they are for.
+
+    `messages` half received, `names` numbered, the `lists` of names of last batches, `producers` spoken for.
 
     Parameters
     ----------

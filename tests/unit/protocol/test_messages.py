@@ -98,8 +98,8 @@ REFUSED = {
         ([{"token": b"secret"}], "token", "text"),
         ([{"producer": "p", "incarnation": bytes(15)}], "incarnation", "bin of 16 bytes"),
         ([{"producer": "p", "incarnation": "x" * 16}], "incarnation", "bin"),
-        ([{"incarnation": bytes([1] * 16)}], "producer", "given where incarnation or resume_at is"),
-        ([{"resume_at": 3}], "producer", "given where incarnation or resume_at is"),
+        ([{"incarnation": bytes([1] * 16)}], "producer", "given where incarnation, resume_at or retire is"),
+        ([{"resume_at": 3}], "producer", "given where incarnation, resume_at or retire is"),
         (
             [{"producer": "p", "incarnation": bytes([1] * 16), "resume_at": 3}],
             "resume_at",

@@ -13,13 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 COMPLETE, FAILED, LOCK = "complete", "failed", "lock"
+HOW = "lanes as vectors"  # options of `compiling`, in words: others make other code
 STATES_KEPT = 4  # of a source on a machine: a user may have several versions of this package
 CPU_BYTES = 8192  # of /proc/cpuinfo: the first processor, whose flags are those of all
 
 
 def folder_name(name: str, text: bytes) -> str:
     """Return the name of a source's folder: what compiles it and for which processor, then a fingerprint of its text."""
-    machine = "\0".join((sys.version, *_versions(), *_processor()))
+    machine = "\0".join((sys.version, HOW, *_versions(), *_processor()))
     return f"{name}-{blake2b(machine.encode(), digest_size=5).hexdigest()}-{blake2b(text, digest_size=10).hexdigest()}"
 
 

@@ -13,13 +13,14 @@ time of the fold of events.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 from zlib import crc32
 
-from numba import njit, typeof, types  # type: ignore[import-not-found]
+from numba import config, njit, typeof, types  # type: ignore[import-not-found]
 from numba.core import compiler, serialize  # type: ignore[import-not-found]
 from numba.extending import intrinsic  # type: ignore[import-not-found]
 
@@ -130,9 +131,20 @@ def dispatchers(
         dispatcher: Any = njit(error_model="numpy", nogil=True)(_entry(function, made[function]))
         dispatcher._cache = Folder(folder, function.__name__, fill)
         found[function.__name__] = dispatcher
-    for name, arguments in examples:
-        found[name].compile(tuple(typeof(each) for each in arguments))
+    with _side_by_side():
+        for name, arguments in examples:
+            found[name].compile(tuple(typeof(each) for each in arguments))
     return found
+
+
+@contextmanager
+def _side_by_side() -> Generator[None]:
+    """Let LLVM make one vector instruction of like operations written side by side: the same rounding, a third of the time."""
+    before, config.SLP_VECTORIZE = config.SLP_VECTORIZE, 1
+    try:
+        yield
+    finally:
+        config.SLP_VECTORIZE = before
 
 
 def close(dispatcher: Any, otherwise: Callable[..., Callable[..., Any]]) -> None:

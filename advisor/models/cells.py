@@ -128,12 +128,11 @@ def rise(r, n, axes, cell, z):
     return min(max(found, -CARRY_MAX), CARRY_MAX)
 
 
-def expected(r, n, axes, z, machine):
+def expected(r, n, axes, z, machine, cell):
     """Return ln t as the last choice of settings left it: the model at the cell of z, or near it, and its slope from there.
 
     `UNKNOWN` where no cell within `NEAR_BY` is known.
     """
-    cell = cell_with(n, key_of(n, axes, z, machine))
     if cell == NOWHERE or r[MODEL + cell] != r[MODEL + cell]:
         cell = nearest(r, n, axes, z, machine, NEAR_BY)
     if cell == NOWHERE:
@@ -155,20 +154,17 @@ def variance_of_run(r, n, cell, time):
     return (FREEDOM * law + r[SCATTER + cell]) / (FREEDOM + freedom_of(r, n, cell))
 
 
-def add_run(r, n, axes, z, t, count, machine):
+def add_run(r, n, axes, z, t, count, machine, cell):
     """Add a run of mean time t, standing for `count` runs, to its cell; a new cell may make all of them coarser.
 
     A run beside its cell's centre is carried there along the model before it is averaged; so is the cell, to its new centre.
     """
-    key = key_of(n, axes, z, machine)
-    cell = cell_with(n, key)
     while cell == NOWHERE:
         if n[COUNT] < CELLS:
-            open_cell(r, n, axes, key, z, t, count, machine)
+            open_cell(r, n, axes, key_of(n, axes, z, machine), z, t, count, machine)
             return
         coarsen(r, n, axes)
-        key = key_of(n, axes, z, machine)
-        cell = cell_with(n, key)
+        cell = cell_with(n, key_of(n, axes, z, machine))
     share = count / (r[RUNS + cell] + count)
     aside = rise(r, n, axes, cell, z)
     moved = 0.0

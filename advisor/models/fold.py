@@ -19,7 +19,18 @@ from numpy.typing import NDArray
 
 from advisor import kernels
 from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
-from advisor.models.cells import SEEN, SEEN_RUNS, UNKNOWN, carry_level, expected, log_predictor, place_of_machine
+from advisor.models.cells import (
+    NOWHERE,
+    SEEN,
+    SEEN_RUNS,
+    UNKNOWN,
+    carry_level,
+    cell_with,
+    expected,
+    key_of,
+    log_predictor,
+    place_of_machine,
+)
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
 from advisor.models.drift import (
     CELL_PRIOR_ROWS,
@@ -41,6 +52,7 @@ from advisor.models.process import (
     CELLS_USED,
     DOUBT,
     FRAME_WORDS,
+    INVERSE,
     SHARE,
     pair,
     point_rows,
@@ -106,7 +118,8 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         place_logs(point, axes)
         machine = place_of_machine(m, machine)
     found, wild, learned, reference = WITHIN, False, t, t
-    model = expected(r, m, axes, z, machine) if has else UNKNOWN
+    cell = cell_with(m, key_of(m, axes, z, machine)) if has else NOWHERE
+    model = expected(r, m, axes, z, machine, cell) if has else UNKNOWN
     if n[ROWS] - n[START] < FIRST_SOLVE:
         n[UNSCORED] += 1
     else:
@@ -140,7 +153,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
     n[ROWS] += 1
     n[EXTRA_RUNS] += int(count) - 1
     if has:
-        learn(r, m, axes, z, t, count, machine, wild, model, solution, scratch, out)
+        learn(r, m, axes, z, t, count, machine, cell, wild, model, solution, scratch, out)
     ratio = 0.0
     if found == CHANGED:
         ratio = change(w, n)
@@ -309,8 +322,8 @@ def solution_of(axes: int) -> tuple[Floats, Floats, Floats, Floats]:
 
 def room_of(axes: int) -> Room:
     """Return room to fold and ask in."""
-    planes = np.zeros((LANES, CELLS, CELLS))
-    scratch = np.zeros((LANES, CELLS + 1)), planes, np.zeros((CELLS, CELLS, LANES)), np.zeros((2, CELLS))
+    planes = np.zeros((INVERSE + 1, CELLS, CELLS))
+    scratch = np.zeros((LANES, CELLS + 1)), planes, np.zeros((CELLS, LANES)), np.zeros((3, CELLS))
     return Room(solution_of(axes), scratch, np.zeros(2 * AXES_MAX), np.zeros(LANES))
 
 

@@ -23,9 +23,7 @@ from advisor.models.cells import (
     SEEN,
     SEEN_RUNS,
     add_run,
-    cell_with,
     exp,
-    key_of,
     ln,
     variance_of_run,
 )  # fmt: skip
@@ -69,10 +67,11 @@ def scores_at(row):
     return row <= 16 or row % 4 == 0
 
 
-def learn(r, n, axes, z, t, count, machine, wild, model, solution, scratch, out):
+def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch, out):
     """Learn one run: score it where its number is due, add it to its cell, choose settings where the number is due.
 
-    `wild`: the run is counted and scored, and not added. `model`: ln t as `cells.expected` has it, UNKNOWN where it has not.
+    `cell`: its cell, NOWHERE where it has none yet. `wild`: the run is counted and scored, and not added. `model`: ln t as
+    `cells.expected` has it, UNKNOWN where it has not.
     """
     row = n[SEEN] + 1
     if scores_at(row):
@@ -82,7 +81,6 @@ def learn(r, n, axes, z, t, count, machine, wild, model, solution, scratch, out)
         score(r, n, out[0], out[1] * r[DOUBT], t, wild)
     elif row > SETTLED_EVERY and model == model:
         # The mean of the cell is known as well as its own runs tell it.
-        cell = cell_with(n, key_of(n, axes, z, machine))
         variance = 0.0
         if cell != NOWHERE:
             variance = variance_of_run(r, n, cell, r[MEAN + cell]) / (r[MEAN + cell] * r[MEAN + cell] * r[RUNS + cell])
@@ -93,7 +91,7 @@ def learn(r, n, axes, z, t, count, machine, wild, model, solution, scratch, out)
     n[SEEN] = row
     r[SEEN_RUNS] += count
     if not wild:
-        add_run(r, n, axes, z, t, count, machine)
+        add_run(r, n, axes, z, t, count, machine, cell)
     if settles_at(row):
         settle(r, n, axes, solution, scratch)
 
@@ -131,7 +129,7 @@ def score(r, n, mean, variance, t, wild):
     for level in range(len(LEVELS)):
         reach = r[WIDTH + level]
         spread = spread_of(r, variance, reach, WIDTHS[level])
-        beyond = t > up(time, spread, r[ABSOLUTE], reach) or t < down(time, spread, r[ABSOLUTE], reach)
+        beyond = t > up(time, spread, r[ABSOLUTE], reach) if t > time else t < down(time, spread, r[ABSOLUTE], reach)
         if level == LEVEL_TOLD and not beyond:
             n[COVERED] += 1
         if not wild:

@@ -7,9 +7,9 @@ u is z kept within the seen range and once its span on either side; d is the dis
 (1 - q)**5 (1 + 5 q) is Wendland's function, positive definite up to five axes, of + - * and a root alone. `LANES` settings of
 (BENDS, NEAR, FAR) are computed side by side, which costs what one would, and weighed by their evidence.
 
-A solution is made of four arrays: `frame` (scalars), `points` (rows over cells), `root` (the inverse-diagonal Cholesky factor
-of each lane) and `alpha` (K**-1 of the residuals). Sources: Rasmussen and Williams, Gaussian Processes, algorithm 2.1, eq. 5.12
-(leave one out); Wendland (1995).
+A solution is made of four arrays: `frame` (scalars), `points` (rows over cells), `root` (each lane's factor L with L'L = K, its
+diagonal inverted) and `alpha` (K**-1 of the residuals). Sources: Rasmussen and Williams, Gaussian Processes, algorithm 2.1, eq.
+5.12 (leave one out); Wendland (1995).
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -96,6 +96,7 @@ FRAME_WORDS = EFFECTS + 2 * MACHINES_MAX
 NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, NEAR_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5
 FURTHER_ROWS = 6
 SCRATCH_ROWS = 4  # covariances of a point with the cells: straight, squares, near, far
+INVERSE = 4  # plane of a lane's L**-1, behind those of the covariances
 
 
 def features_at(axes):
@@ -163,64 +164,70 @@ def covary(points, at, count, axes, rows):
 
 
 def factor(root, count):
-    """Replace the lower triangles of `root` (cells, cells, LANES) by Cholesky factors, 1 / l on the diagonal."""
-    for i in range(count):
-        for j in range(i):
-            # Two sums a lane, of even and of odd k: the processor adds one while the other is not ready yet.
-            a, b, c, d = root[i, j, 0], root[i, j, 1], root[i, j, 2], root[i, j, 3]
-            e, f, g, h = 0.0, 0.0, 0.0, 0.0
-            for k in range(0, j - 1, 2):
-                a -= root[i, k, 0] * root[j, k, 0]
-                b -= root[i, k, 1] * root[j, k, 1]
-                c -= root[i, k, 2] * root[j, k, 2]
-                d -= root[i, k, 3] * root[j, k, 3]
-                e -= root[i, k + 1, 0] * root[j, k + 1, 0]
-                f -= root[i, k + 1, 1] * root[j, k + 1, 1]
-                g -= root[i, k + 1, 2] * root[j, k + 1, 2]
-                h -= root[i, k + 1, 3] * root[j, k + 1, 3]
-            if j % 2 == 1:
-                a -= root[i, j - 1, 0] * root[j, j - 1, 0]
-                b -= root[i, j - 1, 1] * root[j, j - 1, 1]
-                c -= root[i, j - 1, 2] * root[j, j - 1, 2]
-                d -= root[i, j - 1, 3] * root[j, j - 1, 3]
-            root[i, j, 0] = (a + e) * root[j, j, 0]
-            root[i, j, 1] = (b + f) * root[j, j, 1]
-            root[i, j, 2] = (c + g) * root[j, j, 2]
-            root[i, j, 3] = (d + h) * root[j, j, 3]
+    """Replace the lower triangles of `root` (cells, cells, LANES), K, by factors L with L'L = K, 1 / l on the diagonal.
+
+    From the last row up, what a row explains is taken from all before it: no sum waits for the term before, and four lanes
+    written out side by side become one vector of the processor.
+    """
+    for back in range(count):
+        k = count - 1 - back
         for lane in range(LANES):
-            left = root[i, i, lane]
-            for k in range(i):
-                left -= root[i, k, lane] * root[i, k, lane]
-            root[i, i, lane] = 1.0 / sqrt(max(left, NUGGET))
+            root[k, k, lane] = 1.0 / sqrt(max(root[k, k, lane], NUGGET))
+        for j in range(k):
+            for lane in range(LANES):
+                root[k, j, lane] *= root[k, k, lane]
+        for i in range(k):
+            a, b, c, d = root[k, i, 0], root[k, i, 1], root[k, i, 2], root[k, i, 3]
+            for j in range(i + 1):
+                e = root[i, j, 0] - a * root[k, j, 0]
+                f = root[i, j, 1] - b * root[k, j, 1]
+                g = root[i, j, 2] - c * root[k, j, 2]
+                h = root[i, j, 3] - d * root[k, j, 3]
+                root[i, j, 0], root[i, j, 1], root[i, j, 2], root[i, j, 3] = e, f, g, h
 
 
-def forward(root, count, right, out):
-    """Solve L out = right for all lanes; `right` and `out` are (cells, LANES) and may be one array."""
+def whitened(root, count, values):
+    """Replace values (cells, LANES) by L'**-1 of them, for all lanes."""
+    for back in range(count):
+        k = count - 1 - back
+        for lane in range(LANES):
+            values[k, lane] *= root[k, k, lane]
+        a, b, c, d = values[k, 0], values[k, 1], values[k, 2], values[k, 3]
+        for j in range(k):
+            e = values[j, 0] - a * root[k, j, 0]
+            f = values[j, 1] - b * root[k, j, 1]
+            g = values[j, 2] - c * root[k, j, 2]
+            h = values[j, 3] - d * root[k, j, 3]
+            values[j, 0], values[j, 1], values[j, 2], values[j, 3] = e, f, g, h
+
+
+def solved(root, count, values):
+    """Replace values (cells, LANES) by L**-1 of them, for all lanes: after `whitened` K**-1 of what they were."""
     for i in range(count):
-        a, b, c, d = right[i, 0], right[i, 1], right[i, 2], right[i, 3]
-        for k in range(i):
-            a -= root[i, k, 0] * out[k, 0]
-            b -= root[i, k, 1] * out[k, 1]
-            c -= root[i, k, 2] * out[k, 2]
-            d -= root[i, k, 3] * out[k, 3]
-        out[i, 0] = a * root[i, i, 0]
-        out[i, 1] = b * root[i, i, 1]
-        out[i, 2] = c * root[i, i, 2]
-        out[i, 3] = d * root[i, i, 3]
-
-
-def backward(root, count, values):
-    """Solve L' out = values in place, for all lanes."""
-    for i in range(count - 1, -1, -1):
+        a, b, c, d = values[i, 0], values[i, 1], values[i, 2], values[i, 3]
+        for j in range(i):
+            a -= root[i, j, 0] * values[j, 0]
+            b -= root[i, j, 1] * values[j, 1]
+            c -= root[i, j, 2] * values[j, 2]
+            d -= root[i, j, 3] * values[j, 3]
+        values[i, 0], values[i, 1], values[i, 2], values[i, 3] = a, b, c, d
         for lane in range(LANES):
             values[i, lane] *= root[i, i, lane]
-        for k in range(i):
-            for lane in range(LANES):
-                values[k, lane] -= root[i, k, lane] * values[i, lane]
 
 
-def learn_noise(r, n):
+def learn_noise(r, n, rows):
     """Choose the noise law s**2 f**2 + tau**2 from the scatter of the cells, by Fisher scoring with Student weights."""
+    freedoms, seen, squares = rows[0], rows[1], rows[2]
+    told = 0
+    for cell in range(n[COUNT]):
+        freedom = freedom_of(r, n, cell)
+        square = r[MEAN + cell] * r[MEAN + cell]
+        if freedom > LEFT_OUT_FREEDOM:
+            freedoms[told], seen[told], squares[told] = freedom, r[SCATTER + cell] / freedom, square
+            told += 1
+        elif r[LEFT_OUT] >= 0.0:
+            freedoms[told], seen[told], squares[told] = LEFT_OUT_FREEDOM, min(r[LEFT_OUT], RUN_SD * RUN_SD) * square, square
+            told += 1
     relative = r[RELATIVE] if r[RELATIVE] > 0.0 else RUN_SD * RUN_SD
     absolute = r[ABSOLUTE]
     least = RUN_SD_LEAST * RUN_SD_LEAST
@@ -228,22 +235,15 @@ def learn_noise(r, n):
         aa = RUN_SD_RUNS / (relative * relative)
         ay = RUN_SD * RUN_SD * aa
         ab, bb, by = 0.0, 0.0, 0.0
-        for cell in range(n[COUNT]):
-            freedom = freedom_of(r, n, cell)
-            square = r[MEAN + cell] * r[MEAN + cell]
-            if freedom > LEFT_OUT_FREEDOM:
-                seen = r[SCATTER + cell] / freedom
-            elif r[LEFT_OUT] >= 0.0:
-                freedom, seen = LEFT_OUT_FREEDOM, min(r[LEFT_OUT], RUN_SD * RUN_SD) * square
-            else:
-                continue
-            law = relative * square + absolute + 1e-300
-            weight = freedom * (FREEDOM + freedom) / (FREEDOM + freedom * (seen / law)) / law / law
+        for k in range(told):
+            freedom, square = freedoms[k], squares[k]
+            law = relative * square + absolute + 1e-100
+            weight = freedom * (FREEDOM + freedom) / ((FREEDOM * law + freedom * seen[k]) * law)
             aa += weight * square * square
             ab += weight * square
             bb += weight
-            ay += weight * square * seen
-            by += weight * seen
+            ay += weight * square * seen[k]
+            by += weight * seen[k]
         determinant = aa * bb - ab * ab
         relative, absolute = ay / aa, 0.0
         if bb > 0.0 and determinant > 1e-9 * aa * bb:
@@ -299,7 +299,7 @@ def lay_out(r, n, axes, frame, points):
 
 
 def assemble(frame, points, rows, planes):
-    """Fill the planes (4, cells, cells) with the unit covariances of all pairs of cells; `rows` is scratch."""
+    """Fill the lower triangles of planes (4, cells, cells) with the cells' unit covariances; `rows` is scratch."""
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     machine = further_at(axes) + OWN_MACHINE
     for i in range(count):
@@ -327,18 +327,18 @@ def mix(frame, points, planes, root):
 
 
 def fit(frame, points, root, alpha):
-    """Factor the covariances and solve for the residuals; alpha then holds L**-1 of them."""
+    """Factor the covariances and solve for the residuals; alpha then holds L'**-1 of them."""
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     residual = further_at(axes) + RESIDUAL
     factor(root, count)
     for i in range(count):
         for lane in range(LANES):
             alpha[i, lane] = points[residual, i]
-    forward(root, count, alpha, alpha)
+    whitened(root, count, alpha)
 
 
 def weigh(root, alpha, count, share):
-    """Fill in the lanes' weights: their marginal likelihoods exp(-|L**-1 r|**2 / 2) / |L|, normalised."""
+    """Fill in the lanes' weights: their marginal likelihoods exp(-|L'**-1 r|**2 / 2) / |L|, normalised."""
     best = -np.inf
     for lane in range(LANES):
         fits, product, logs = 0.0, 1.0, 0.0
@@ -358,22 +358,21 @@ def weigh(root, alpha, count, share):
         share[lane] /= total
 
 
-def invert(root, inverse, count):
-    """Fill the lower triangles of `inverse` with L**-1 of each lane."""
+def invert(root, inverse, count, lane, precisions):
+    """Fill `precisions` (cells,) with the diagonal of a lane's K**-1, and `inverse` (cells, cells) with its L**-1."""
     for i in range(count):
         for j in range(i):
-            a, b, c, d = 0.0, 0.0, 0.0, 0.0
-            for k in range(j, i):
-                a -= root[i, k, 0] * inverse[k, j, 0]
-                b -= root[i, k, 1] * inverse[k, j, 1]
-                c -= root[i, k, 2] * inverse[k, j, 2]
-                d -= root[i, k, 3] * inverse[k, j, 3]
-            inverse[i, j, 0] = a * root[i, i, 0]
-            inverse[i, j, 1] = b * root[i, i, 1]
-            inverse[i, j, 2] = c * root[i, i, 2]
-            inverse[i, j, 3] = d * root[i, i, 3]
-        for lane in range(LANES):
-            inverse[i, i, lane] = root[i, i, lane]
+            inverse[i, j] = 0.0
+        for k in range(i):
+            by = root[i, k, lane]
+            for j in range(k + 1):
+                inverse[i, j] -= by * inverse[k, j]
+        inverse[i, i] = 1.0
+        precision = 0.0
+        for j in range(i + 1):
+            inverse[i, j] *= root[i, i, lane]
+            precision += inverse[i, j] * inverse[i, j]
+        precisions[i] = precision
 
 
 def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
@@ -382,14 +381,12 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
     `alpha` holds K**-1 of the residuals; a cell's leave-one-out error is alpha_c / (K**-1)_cc, of variance 1 / (K**-1)_cc.
     """
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
-    invert(root, inverse, count)
+    invert(root, inverse, count, lane, errors[2])
     noise = further_at(axes) + NOISE
     worst, total, judged = 0.0, DOUBT_CELLS, DOUBT_CELLS
     single, left_out = 0.0, 0.0
     for cell in range(count):
-        precision = 0.0
-        for i in range(cell, count):
-            precision += inverse[i, cell, lane] * inverse[i, cell, lane]
+        precision = errors[2, cell]
         error = alpha[cell, lane] / precision
         errors[0, cell] = error * error
         errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
@@ -462,7 +459,7 @@ def refresh(r, n, axes, solution, scratch):
     assemble(frame, points, rows, planes)
     mix(frame, points, planes, root)
     fit(frame, points, root, alpha)
-    backward(root, n[COUNT], alpha)
+    solved(root, n[COUNT], alpha)
     summarise(frame, points, alpha, r[SHARE : SHARE + LANES])
     if frame[MACHINES_NAMED] > 0.0:
         count_machines(r, n, frame)
@@ -472,9 +469,9 @@ def refresh(r, n, axes, solution, scratch):
 def settle(r, n, axes, solution, scratch):
     """Choose noise, wild cells and the settings' weights anew, and tell the cells what the model says there."""
     frame, points, root, alpha = solution
-    rows, planes, inverse, errors = scratch
+    rows, planes, _, errors = scratch
     count = n[COUNT]
-    learn_noise(r, n)
+    learn_noise(r, n, rows)
     r[DOUBT] = 1.0
     for cell in range(count):
         r[WILD + cell] = 0.0
@@ -485,21 +482,21 @@ def settle(r, n, axes, solution, scratch):
         mix(frame, points, planes, root)
         fit(frame, points, root, alpha)
         weigh(root, alpha, count, share)
-        backward(root, count, alpha)
+        solved(root, count, alpha)
         if count < WILD_CELLS or round_ == WILD_ROUNDS:
             break
         best = 0
         for lane in range(1, LANES):
             if share[lane] > share[best]:
                 best = lane
-        if not judge_cells(r, frame, points, root, inverse, alpha, best, errors):
+        if not judge_cells(r, frame, points, root, planes[INVERSE], alpha, best, errors):
             break
     summarise(frame, points, alpha, share)
-    tell_cells(r, n, frame, points, alpha, share)
+    tell_cells(r, n, frame, points, alpha, share, rows)
 
 
-def tell_cells(r, n, frame, points, alpha, share):
-    """Write the model's ln t and its slopes at each cell's centre into the record.
+def tell_cells(r, n, frame, points, alpha, share, rows):
+    """Write the model's ln t and its slopes at each cell's centre into the record; `rows` is scratch.
 
     The model at a cell is y - noise * alpha, since K alpha = r; slopes are the derivative of the mean.
     """
@@ -510,11 +507,12 @@ def tell_cells(r, n, frame, points, alpha, share):
         for lane in range(LANES):
             pulled += share[lane] * alpha[cell, lane]
         r[MODEL + cell] = points[further + LOG_TIME, cell] - points[further + NOISE, cell] * pulled
+        alike = pulls(points, cell, count, axes, rows)
         for axis in range(axes):
             slope = (SLOPE if axis < axes - 1 else -SLOPE) + SLOPE_SD * frame[STRAIGHT + 1 + axis]
             for other in range(axes):
                 slope += 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + other] * points[bent + other, cell]
-            curvature = 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + axis]
+            curvature = alike + 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + axis]
             if axis == axes - 1:
                 inverse = exp(-points[axis, cell])
                 few = (1.0 - SERIAL_FEW) * inverse / (SERIAL_FEW + (1.0 - SERIAL_FEW) * inverse)
@@ -523,25 +521,42 @@ def tell_cells(r, n, frame, points, alpha, share):
                 slope -= one * few + two * many
                 curvature += one * few * (1.0 - few) + two * many * (1.0 - many)
             for other in range(count):
-                distance = 0.0
-                for each in range(axes):
-                    step = points[each, cell] - points[each, other]
-                    distance += step * step
-                distance = sqrt(distance)
                 step = points[axis, cell] - points[axis, other]
-                along = 4.0 * step * step / distance if distance > 0.0 else 0.0
-                # w' / d = -30 / R**2 (1 - q)**4; along an axis w'' = -30 / R**2 (1 - q)**3 (1 - q - 4 step**2 / (R d)).
-                q = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
-                pull = points[further + NEAR_PULL, other] * q * q * q * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
-                slope += pull * q * step
-                curvature += pull * (q - along * (1.0 / NEAR_RADIUS))
-                q = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
-                pull = points[further + FAR_PULL, other] * q * q * q * (-30.0 / FAR_RADIUS / FAR_RADIUS)
-                slope += pull * q * step
-                curvature += pull * (q - along * (1.0 / FAR_RADIUS))
+                slope += rows[0, other] * step
+                curvature -= rows[1, other] * (step * step)
             n[CENTRE + (axes + axis) * CELLS + cell] = packed(slope, curvature)
     for cell in range(count, CELLS):
         r[MODEL + cell] = UNKNOWN
+
+
+def pulls(points, cell, count, axes, rows):
+    """Fill in how all cells' near and far parts act at one: a = rows[0], b = rows[1]; return the sum of a.
+
+    Their slope along an axis is sum a step, their curvature sum a - b step**2: w' / d = -30 / R**2 (1 - q)**4, and along an
+    axis w'' = -30 / R**2 (1 - q)**3 (1 - q - 4 step**2 / (R d)).
+    """
+    further = further_at(axes)
+    first, second, squares = rows[0], rows[1], rows[2]
+    for j in range(count):
+        squares[j] = 0.0
+    for axis in range(axes):
+        z = points[axis, cell]
+        for j in range(count):
+            step = z - points[axis, j]
+            squares[j] += step * step
+    for j in range(count):
+        distance = sqrt(squares[j])
+        p = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
+        q = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+        near = points[further + NEAR_PULL, j] * (p * p * p) * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
+        far = points[further + FAR_PULL, j] * (q * q * q) * (-30.0 / FAR_RADIUS / FAR_RADIUS)
+        first[j] = near * p + far * q
+        # Where two points are one their step is 0, and the distance may be anything.
+        second[j] = 4.0 * (near * (1.0 / NEAR_RADIUS) + far * (1.0 / FAR_RADIUS)) / max(distance, 1e-150)
+    total = 0.0
+    for j in range(count):
+        total += first[j]
+    return total
 
 
 def pair(points, one, two, axes):
@@ -562,13 +577,13 @@ def pair(points, one, two, axes):
 
 
 def whiten(frame, points, root, rows, out):
-    """Fill `out` (cells, LANES) with L**-1 of the covariances of column CELLS with the cells, machines left aside."""
+    """Fill `out` (cells, LANES) with L'**-1 of the covariances of column CELLS with the cells, machines left aside."""
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     covary(points, CELLS, count, axes, rows)
     for j in range(count):
         for lane in range(LANES):
             out[j, lane] = rows[0, j] + BENDS[lane] * rows[1, j] + NEAR[lane] * rows[2, j] + FAR[lane] * rows[3, j]
-    forward(root, count, out, out)
+    whitened(root, count, out)
 
 
 def mean_at(frame, points, rows, machine):
@@ -649,7 +664,7 @@ def variance_at(frame, points, root, alpha, share, rows, lanes, machine):
             pulled += c * alpha[j, lane]
         mean += share[lane] * pulled
         middle += share[lane] * pulled * pulled
-    forward(root, count, lanes, lanes)
+    whitened(root, count, lanes)
     for lane in range(LANES):
         own = straight + added + BENDS[lane] * squares * squares + NEAR[lane] + FAR[lane]
         for j in range(count):
@@ -683,7 +698,7 @@ def predict(frame, points, root, alpha, share, scratch, z, machine, want_varianc
     changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`. It is never raised: so it has no step where the seen ends.
     """
     axes = int(frame[AXES])
-    rows, lanes = scratch[0], scratch[2][0]
+    rows, lanes = scratch[0], scratch[2]
     stand_at(frame, points, z, axes, CELLS)
     mean = mean_at(frame, points, rows, machine)
     out[1] = variance_at(frame, points, root, alpha, share, rows, lanes, machine) if want_variance else 0.0

@@ -126,10 +126,9 @@ def tables(components: int, cores: int) -> None:
     began = time.perf_counter()
     advisor.tables_of(names, cores_max=cores)
     one = time.perf_counter() - began
-    amdahl = microseconds(lambda: advisor.curves_of(names), 5)
     print(
         f"tables of {components} components, {cores} cores: cold {1e3 * cold / components:.2f} ms each, kept"
-        f" {kept / 1e3:.3f} ms together, after a row of one {1e3 * one:.1f} ms (Amdahl's, kept: {amdahl / 1e3:.1f} ms)"
+        f" {kept / 1e3:.3f} ms together, after a row of one {1e3 * one:.1f} ms"
     )
 
 
@@ -148,16 +147,17 @@ def worth(trials: int, cores: int) -> None:
         def truth(i: Any, x: Any, p: Any) -> Any:
             return 1e-3 * scale[i] * x * (serial[i] + (1 - serial[i]) / p + queue[i] * (p - 1))  # noqa: B023
 
-        advisor = Advisor()
+        advisor, plain = Advisor(), Advisor(model_memory_bytes=0)
         names = [f"b{i}" for i in range(boxes)]
         times = truth(index, x, p) * np.exp(rng.normal(0, 0.05, len(x)))
-        advisor.observe_columns(components=names, index=index, predictor=x, cores=p, elapsed_s=times)
+        for each in (advisor, plain):
+            each.observe_columns(components=names, index=index, predictor=x, cores=p, elapsed_s=times)
         mean_x = np.array([x[index == i].mean() for i in range(boxes)])
-        amdahl = advisor.curves_of(names)
-        table = advisor.tables_of(names, cores_max=cores)
         counts = np.arange(1, cores + 1)
-        by_table = np.exp([np.interp(np.log(counts), np.log(table.cores), np.log(row)) for row in table.elapsed_s])
-        by_amdahl = amdahl.serial_s[:, None] + amdahl.parallel_s[:, None] / counts
+        by_table, by_amdahl = (
+            np.exp([np.interp(np.log(counts), np.log(table.cores), np.log(row)) for row in table.elapsed_s])
+            for table in (each.tables_of(names, cores_max=cores) for each in (advisor, plain))
+        )
         real = truth(np.arange(boxes)[:, None], mean_x[:, None], counts)
         best = [
             1 / max(real[i, c - 1] for i, c in enumerate(balanced(curve, cores))) for curve in (by_table, by_amdahl)

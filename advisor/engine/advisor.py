@@ -6,7 +6,6 @@ that a lock would have to protect longer.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,8 +30,9 @@ from advisor.engine.checks import check_kinds, checked_cores, checked_level, is_
 from advisor.engine.components import TIME, Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles
+from advisor.engine.kept import Kept
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Solved
-from advisor.engine.network_face import NetworkFace
+from advisor.engine.network_face import NETWORKS_KEPT, NetworkFace
 from advisor.engine.one_row import columns_of_row, point_of
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
@@ -92,8 +92,8 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self._adopt(Components(float(timer_noise_s), components_max, model_memory_bytes))
         self.programs = Programs()
         self.task_types = TaskTypeModels()
-        self._networks: OrderedDict[str, Network] = OrderedDict()
-        self._questions: OrderedDict[tuple[int, bytes], Any] = OrderedDict()
+        self._networks = Kept[Network](NETWORKS_KEPT)
+        self._questions = Kept[Any](NETWORKS_KEPT)
 
     def _adopt(self, components: Components) -> None:
         self.components = components
@@ -320,7 +320,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         level = checked_level(level)
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
-        if is_model(model) or active_cores is not None:
+        if active_cores is not None or (model is not None and is_model(model)):
             return self._predict_instances(component, predictor, cores, level, model, machine, measure, active_cores)
         if machine is not None:
             machine = checked_name("machine", machine)
@@ -477,7 +477,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             "programs": self.programs.status(),
             "task_types": self.task_types.status(),
             "offset": offset,
-            "components": component_status(self.components, slots, self._solved.of_slots(slots), self._asking),
+            "components": component_status(self.components, slots, self._solved, self._asking),
         }
 
     def contention(self, component: str) -> Contention:
@@ -499,7 +499,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        return self._solved.one(component, form)
+        return self._solved.of(component, form)
 
     def learner(self, component: str) -> Solved | None:
         """Return the solved learner of a component, for who wants to look inside; None where it has none.
@@ -519,8 +519,8 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         return self.components.learners.ledger()
 
     def models(self, components: Sequence[str]) -> list[Model]:
-        """Return the solved models of several components, with their demand under the observed load; solved in one batch."""
-        return self._solved.many(components)
+        """Return the solved models of several components; the errors of `model`."""
+        return [self._solved.of(component) for component in components]
 
     # -- state ------------------------------------------------------------------------------------------------------------
 

@@ -15,12 +15,13 @@ from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import choose, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
 from advisor.engine.exploring import explored
-from advisor.engine.learners import OTHER_MACHINE, Learners, Solved
+from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.prior import prior_of
-from advisor.engine.solved import TWO_STEP, SolvedModels
+from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, TooLarge
 from advisor.models import prediction, shapes
 from advisor.models.fold import KERNELS
+from advisor.models.forms import FORM_OF, TWO_STEP
 from advisor.models.prediction import Model
 
 Floats = NDArray[np.float64]
@@ -29,7 +30,7 @@ LEARNER = "learner"
 ALIASES = ("mixture", "smooth")  # earlier names of what the learner answers
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
 PINS = (
-    ALIASES[0], TWO_STEP, *prediction.form_names(), ALIASES[1], *shapes.SHAPES, LEARNER,
+    ALIASES[0], TWO_STEP, *FORM_OF, ALIASES[1], *shapes.SHAPES, LEARNER,
     *(f"{TWO_STEP} degree {k}" for k in range(4)),
 )  # fmt: skip
 LEARNED = frozenset((LEARNER, *ALIASES))
@@ -49,7 +50,7 @@ class Asking:
 
     def solved(self, slot: int) -> Solved | None:
         """Return a component's learner, ready to be asked; None where it has none."""
-        return self.learners.solved(slot, int(self._components.table.records_whole[slot, 0]))
+        return self.learners.solved(slot, self._components.table)
 
     def answering(self, slot: int, form: str | None) -> Solved | Model | shaped.Shaped | None:
         """Return what answers for a slot: the form asked for, else the pinned one, else the learner; None: nothing learned.
@@ -61,10 +62,12 @@ class Asking:
         NotEnoughData
             When a form is asked for and nothing is learned.
         """
+        solved = self.solved(slot)
+        if solved is not None and not solved.pin and form is None:
+            return solved
         asked = form is not None and form not in LEARNED  # a prior is no form
         form = form if form is not None else self.pinned(slot)
         if form is None or form in LEARNED or form in shapes.SHAPES:
-            solved = self.solved(slot)
             if solved is not None:
                 return solved if form is None or form in LEARNED else shaped.fitted(solved, form)
             if form is not None and form != self.pinned(slot) and self._solved.learned(slot):
@@ -141,7 +144,7 @@ class Asking:
             x = x if dimensions == 1 else np.minimum(x.prod(axis=-1), limits.PREDICTOR_MAX)
             answer = prediction.predict(found, float(x) if np.ndim(x) == 0 else x, p, level)
         elif isinstance(found, Solved):
-            answer = self._by_learner(slot, found, x, p, level, machine, dimensions)
+            answer = self._by_learner(found, x, p, level, machine, dimensions)
         else:
             answer = shaped.predict(found, x, p, level, self.runs(slot))
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
@@ -157,13 +160,11 @@ class Asking:
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
 
     def _by_learner(
-        self, slot: int, found: Solved, x: Any, p: Any, level: float, machine: str | None, dimensions: int
+        self, found: Solved, x: Any, p: Any, level: float, machine: str | None, dimensions: int
     ) -> Prediction:
-        room, table = self.learners.room(found.table.axes), found.table
-        place = found.machine(machine)
-        longest = self.longest(slot, found)
+        room, table, notes = found.room, found.table, found.notes
+        place = ANY_MACHINE if machine is None else found.machine(machine)
         reach, beyond = found.reach_at(level)
-        notes = found.notes
         if isinstance(p, float) and (isinstance(x, float) if dimensions == 1 else x.ndim == 1):
             if dimensions == 1:
                 room.point[0] = x
@@ -171,8 +172,8 @@ class Asking:
                 room.point[:dimensions] = x
             room.point[dimensions] = p
             KERNELS.answer_one(
-                table.words, found.place, table.axes, room.point, place, reach, beyond, longest, found.solution, room.scratch,
-                room.out,
+                table.words, found.place, table.axes, room.point, place, reach, beyond, found.longest, found.solution,
+                room.scratch, room.out,
             )  # fmt: skip
             value, low, high, outside = room.out.tolist()
         else:
@@ -180,35 +181,24 @@ class Asking:
             shape = np.broadcast_shapes(vectors.shape[:-1], np.shape(p))
             points = np.broadcast_to(vectors, (*shape, dimensions)).reshape(-1, dimensions)
             flat = np.broadcast_to(p, shape).reshape(-1)
-            columns = self.answers(slot, found, points, flat, level, place)
+            columns = self.answers(found, points, flat, level, place)
             value, low, high, outside = (column.reshape(shape) for column in columns)
         if machine is not None and place == OTHER_MACHINE:
             notes = (*notes, f"machine {machine!r} was not seen: its factor is open")
-        if longest > 0.0:
-            notes = (*notes, f"a run was still running after {longest:.3g} s, longer than any that ended")
-        return Prediction(value, low, high, LEARNER, notes, self.runs(slot), outside)
+        return Prediction(value, low, high, LEARNER, notes, found.runs, outside)
 
     def answers(
-        self, slot: int, found: Solved, predictors: Floats, cores: Floats, level: float, machine: int
+        self, found: Solved, predictors: Floats, cores: Floats, level: float, machine: int
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return (elapsed, low, high, octaves outside), each (n,), at predictors (n, d) and cores (n,)."""
-        room, table = self.learners.room(found.table.axes), found.table
-        out = np.empty((len(cores), 4))
+        room, table, out = found.room, found.table, np.empty((len(cores), 4))
         KERNELS.answer_points(
             table.words, found.place, table.axes, np.array(predictors, np.float64, order="C"),
-            np.array(cores, np.float64), machine, *found.reach_at(level), self.longest(slot, found),
+            np.array(cores, np.float64), machine, *found.reach_at(level), found.longest,
             found.solution, room.scratch, room.point, out,
         )  # fmt: skip
         value, low, high, outside = out.T
         return value, low, high, outside
-
-    def longest(self, slot: int, found: Solved) -> float:
-        """Return the seconds that a run was seen running, where no run that ended took so long; else 0."""
-        running = float(self._components.table["running_high"][slot])
-        if running <= 0.0:
-            return 0.0
-        longest = float(found.table.floats("mean")[found.place].max())
-        return running if running > longest else 0.0
 
     def runs(self, slot: int) -> int:
         """Return the exact number of learned runs."""

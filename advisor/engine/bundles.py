@@ -159,7 +159,7 @@ def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, 
         x_range = [float(2.0**value) for value in logs]
 
         def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-            return asking.answers(slot, found, x[:, None], p, level, ANY_MACHINE)[:3]
+            return asking.answers(found, x[:, None], p, level, ANY_MACHINE)[:3]
 
     else:
         x_range, p_range = list(found.x_range), list(found.p_range)

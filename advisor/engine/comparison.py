@@ -113,7 +113,7 @@ def _cells(solved: Solved) -> tuple[Floats, Floats]:
 
 def _average(advisor: Advisor, solved: Solved, z: Floats, weight: Floats) -> tuple[float, float]:
     """Return mean and variance of the curve's weighted average over points (n, axes)."""
-    table, room = solved.table, advisor.components.learners.room(solved.table.axes)
+    table, room = solved.table, solved.room
     predictors = np.ascontiguousarray(np.where(z[:, :-1] <= ZERO, 0.0, np.exp(z[:, :-1])))
     cores = np.exp(z[:, -1])
     mean, cross = np.empty((len(z), 2)), np.empty((len(z), len(z)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -15,7 +14,8 @@ from advisor.domain.curves import Seen, TabulatedCurves
 from advisor.engine.asking import LEARNER, Asking
 from advisor.engine.checks import checked, is_number
 from advisor.engine.components import Components
-from advisor.engine.learners import Learners, Solved
+from advisor.engine.kept import Kept
+from advisor.engine.learners import Solved
 from advisor.engine.shaped import Shaped
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, NotEnoughData
@@ -52,9 +52,8 @@ def counts_of(cores_max: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """One component's table, and of how many rows."""
+    """One component's table."""
 
-    rows: tuple[int, int]  # of the component and of its peak_bytes
     elapsed: Floats
     upper: Floats
     variation: float
@@ -87,13 +86,13 @@ class CurveTables:
         self._components = components
         self._solved = solved
         self._asking = asking
-        self._kept: OrderedDict[tuple[Any, ...], _Table] = OrderedDict()
-        self._together: OrderedDict[tuple[Any, ...], _Together] = OrderedDict()
+        self._kept = Kept[_Table](TABLES_KEPT)
+        self._together = Kept[_Together](NETWORKS_KEPT)
 
     def drop(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
-        self._kept.clear()
-        self._together.clear()
+        self._kept.drop()
+        self._together.drop()
 
     def curves(
         self,
@@ -144,10 +143,7 @@ class CurveTables:
             kept = _Together(
                 watched, np.array([*places, *(place for place, _ in peaks)], np.int64), counted[watched], found
             )
-        self._together[asked] = kept
-        if len(self._together) > NETWORKS_KEPT:
-            self._together.popitem(last=False)
-        return kept.curves
+        return self._together.put(asked, kept).curves
 
     def _curves(
         self, boxes: Sequence[str], slots: Sequence[int], load: Mapping[str, float], counts: Ints, level: float
@@ -178,11 +174,11 @@ class CurveTables:
         wanted = {(self._components.slot_of.get(components.get(box, box), -1), load.get(box)) for box in boxes}
         found = 0
         for slot, x in wanted:
-            table = None if slot < 0 else self._kept.get((slot, counts, level, x))
-            found += slot >= 0 and (table is None or table.rows != self._rows(slot))
+            found += slot >= 0 and self._kept.get((slot, counts, level, x), self._rows(slot)) is None
         return found
 
     def _rows(self, slot: int) -> tuple[int, int]:
+        """Return the rows of a component and of its `peak_bytes`: those that its table stands for."""
         rows = self._components.table.integers("rows")
         peak = self._components.measure_slot(slot, PEAK)
         return int(rows[slot]), 0 if peak is None else int(rows[peak])
@@ -190,8 +186,8 @@ class CurveTables:
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)
         rows = self._rows(slot)
-        kept = self._kept.get(key)
-        if kept is not None and kept.rows == rows:
+        kept = self._kept.get(key, rows)
+        if kept is not None:
             return kept
         found = self._asking.answering(slot, None)
         if found is None:  # `curves` has looked
@@ -208,17 +204,14 @@ class CurveTables:
             given = _Load(np.array([[value]]), np.ones(1))
         at = counts.astype(np.float64)
         if isinstance(found, Solved):
-            elapsed, upper, variation = _of_learner(self._components.learners, found, given, at, level)
+            elapsed, upper, variation = _of_learner(found, given, at, level)
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
-        table = self._kept[key] = _Table(
-            rows, elapsed, upper, variation, self._peak(slot, given, level),
+        table = _Table(
+            elapsed, upper, variation, self._peak(slot, given, level),
             LEARNER if isinstance(found, Solved) else found.name,
         )  # fmt: skip
-        self._kept.move_to_end(key)
-        if len(self._kept) > TABLES_KEPT:
-            self._kept.popitem(last=False)
-        return table
+        return self._kept.put(key, table, rows)
 
     def _load(self, slot: int, found: Solved | Model) -> _Load:
         """Return the observed load: of the sketch, or where predictors have several values, of the cells."""
@@ -268,11 +261,9 @@ def _bound(level: float, freedom: float) -> float:
     return quantile(2.0 * level - 1.0, freedom) if level > 0.5 else 0.0
 
 
-def _of_learner(
-    learners: Learners, found: Solved, load: _Load, counts: Floats, level: float
-) -> tuple[Floats, Floats, float]:
+def _of_learner(found: Solved, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
     """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""
-    table, room, out = found.table, learners.room(found.table.axes), np.empty((2, len(counts)))
+    table, room, out = found.table, found.room, np.empty((2, len(counts)))
     relative, absolute = (float(table.column(name)[found.place]) for name in ("relative", "absolute"))
     inside = np.zeros(table.axes - 1) if load.inside is None else load.inside
     variation = KERNELS.load_table(

@@ -6,7 +6,6 @@ change of speed, a pin, forgetting, a merge).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from advisor.domain.bundle import Record, pack
 from advisor.engine.asking import Asking
 from advisor.engine.bundles import record_of
 from advisor.engine.components import SEPARATOR, Components
+from advisor.engine.kept import Kept
 from advisor.models.bundle import CurveAnswers, carried
 from advisor.models.layout import AT
 
@@ -43,7 +43,7 @@ class Bundles:
         self.touches = 0  # times that something changed otherwise than by rows
         self._components = components
         self._asking = asking
-        self._records: OrderedDict[tuple[int, float, int], tuple[int, Record]] = OrderedDict()
+        self._records = Kept[Record](RECORDS_KEPT)
         self._timed: list[int] = []  # slots that are components and no measures of one, as far as it was looked
         self._looked = 0
         self._count = 0
@@ -57,11 +57,7 @@ class Bundles:
         self.touches += 1
         self._touched[slice(None) if slot is None else slot] += 1
         self._rows[slice(None) if slot is None else slot] = -1
-        if slot is None:
-            self._records.clear()
-        else:
-            for key in [key for key in self._records if key[0] == slot]:
-                del self._records[key]
+        self._records.drop(None if slot is None else lambda key: key[0] == slot)
 
     @property
     def version(self) -> int:
@@ -94,16 +90,11 @@ class Bundles:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
         rows = int(self._components.table.integers("rows")[slot])
         key = (slot, level, cores_max)
-        kept = self._records.get(key)
-        if kept is not None and kept[0] == rows:
-            return kept[1]
+        kept = self._records.get(key, rows)
+        if kept is not None:
+            return kept
         name, dimensions = self._components.names[slot], self._asking.dimensions(slot)
-        found = record_of(self._asking, slot, name, rows, dimensions, level, cores_max)
-        self._records[key] = rows, found
-        self._records.move_to_end(key)
-        if len(self._records) > RECORDS_KEPT:
-            self._records.popitem(last=False)
-        return found
+        return self._records.put(key, record_of(self._asking, slot, name, rows, dimensions, level, cores_max), rows)
 
     def standing(self, slots: Ints) -> tuple[Ints, Ints, Ints]:
         """Return rows, changes of speed and other changes of slots."""

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models.fold import ABSENT, KERNELS, Room, room_of, solution_of
+from advisor.models.layout import AT
 from advisor.models.learner_layout import AXES_MAX, LANES, LEVELS, WIDTHS, LearnerTable
+from advisor.models.table import Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,6 +30,7 @@ SOLUTIONS_KEPT = (
 )
 ONE_CELL = ("one setting seen: how time depends on predictor and cores is assumed",)
 ANY_MACHINE, OTHER_MACHINE = -1, 0  # whom a question is about: any of those seen, one that was not
+ROWS, EXTRA_RUNS, UNFINISHED = (AT[name].start for name in ("rows", "extra_runs", "unfinished"))
 NORMAL = NormalDist()
 LEVEL_QUANTILES = [NORMAL.inv_cdf(0.5 + 0.5 * level) for level in LEVELS.tolist()]
 
@@ -61,11 +64,19 @@ class Solved(NamedTuple):
     Attributes
     ----------
     rows : int
-        Learned rows of the component when it was solved.
+        Rows of the component when it was solved, unfinished ones with them.
     table, place
         Where the record is.
     solution : tuple of arrays
         See `advisor.models.process`.
+    pin : int
+        0, or 1 + the place of the model that it is held to.
+    runs : int
+        Learned runs, exactly.
+    longest : float
+        Seconds that a run was seen running, where no run that ended took so long; else 0.
+    room : Room
+        To ask in.
     reach : dict of float to float
         Half-widths of intervals, by level, as far as they were asked for.
     """
@@ -75,6 +86,10 @@ class Solved(NamedTuple):
     place: int
     solution: tuple[Floats, Floats, Floats, Floats]
     notes: tuple[str, ...]
+    pin: int
+    runs: int
+    longest: float
+    room: Room
     reach: dict[float, tuple[float, float]]
 
     def reach_at(self, level: float) -> tuple[float, float]:
@@ -198,11 +213,13 @@ class Learners:
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    def solved(self, slot: int, rows: int) -> Solved | None:
-        """Return the solution of a component of so many learned rows, solved again only when rows came; None: no cells.
+    def solved(self, slot: int, base: Table) -> Solved | None:
+        """Return the solution of a component, solved again only when rows came; None: no cells.
 
         Cost O(1), else O(cells**3): tens of microseconds compiled.
         """
+        whole = base.records_whole[slot]
+        rows = int(whole[ROWS]) + int(whole[UNFINISHED])
         found = self._solved.get(slot)
         if found is not None and found.rows == rows:
             return found
@@ -211,9 +228,15 @@ class Learners:
             return None
         table, place = record
         arrays = solution_of(table.axes) if found is None or found.table is not table else found.solution
-        KERNELS.refresh_one(table.words, place, table.axes, arrays, self.room(table.axes).scratch)
+        room = self.room(table.axes)
+        KERNELS.refresh_one(table.words, place, table.axes, arrays, room.scratch)
         notes = ONE_CELL if int(table.count("cells")[place]) == 1 else ()
-        found = self._solved[slot] = Solved(rows, table, place, arrays, notes, {})
+        running = float(base["running_high"][slot])
+        longest = running if running > table.floats("mean")[place].max() else 0.0
+        if longest > 0.0:
+            notes = (*notes, f"a run was still running after {longest:.3g} s, longer than any that ended")
+        pin, runs = int(table.count("pin")[place]), int(whole[ROWS] + whole[EXTRA_RUNS])
+        found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {})
         if len(self._solved) > SOLUTIONS_KEPT:
             self._solved.popitem(last=False)
         return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import marshal
 import sys
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
@@ -22,7 +21,7 @@ from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
 from advisor.engine.following import Bundles, Follower, LiveCurves
-from advisor.engine.solved import SolvedModels
+from advisor.engine.kept import Kept
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
 
@@ -38,9 +37,8 @@ class NetworkFace:
 
     components: Components
     bundles: Bundles
-    _networks: OrderedDict[str, Network]
-    _questions: OrderedDict[tuple[int, bytes], Asked]
-    _solved: SolvedModels
+    _networks: Kept[Network]
+    _questions: Kept[Asked]
     _tables: CurveTables
 
     def allocate(
@@ -106,10 +104,7 @@ class NetworkFace:
         kept = self._questions.get(key)
         if kept is not None and kept.structure.network is network:
             return kept
-        asked = self._questions[key] = asked_of(network, Request(**options))
-        if len(self._questions) > NETWORKS_KEPT:
-            self._questions.popitem(last=False)
-        return asked
+        return self._questions.put(key, asked_of(network, Request(**options)))
 
     def allocate_together(
         self, networks: Sequence[Mapping[str, Any]], *, cores: int, objective: str = "throughput", **options: Any
@@ -206,11 +201,7 @@ class NetworkFace:
         if not isinstance(text, str):
             return network_from_nodes(text)
         found = self._networks.get(text)
-        if found is None:
-            found = self._networks[text] = parsed(text)
-            if len(self._networks) > NETWORKS_KEPT:
-                self._networks.popitem(last=False)
-        return found
+        return self._networks.put(text, parsed(text)) if found is None else found
 
     def curves(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
@@ -232,12 +223,6 @@ class NetworkFace:
         return LiveCurves(
             self.bundles, self.components, names, checked_level(level), checked_cores("cores_max", cores_max)
         )
-
-    def curves_of(
-        self, boxes: Sequence[str], components: Mapping[str, str] | None = None, load: Mapping[str, float] | None = None
-    ) -> AmdahlCurves:
-        """Return the demand curve of each box name at its component's observed load, or at `load`'s predictor."""
-        return self._solved.curves(boxes, components or {}, load or {})
 
     def tables_of(
         self,

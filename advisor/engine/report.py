@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
 from advisor.engine.asking import Asking
 from advisor.engine.components import MEASURE_SCALES, SEPARATOR, Components
+from advisor.engine.solved import SolvedModels
 from advisor.models import counts
-from advisor.models.prediction import Model
 
 
 def component_status(
-    components: Components, slots: Sequence[int], models: Mapping[int, Model], asking: Asking
+    components: Components, slots: Sequence[int], solved: SolvedModels, asking: Asking
 ) -> list[dict[str, Any]]:
     """Return one plain map a slot: exact counts, ranges, the model with its notes, bias and prediction error."""
     table = components.table
@@ -25,8 +25,8 @@ def component_status(
         entry["explored_s"] = float(table["explored_s"][slot])
         scored = int(counts.scored(table, slot))
         entry["prediction_error"] = float(table["error"][slot]) / scored if scored else None
-        model = models.get(slot)
-        if model is not None:
+        if solved.learned(slot):
+            model = solved.at(slot)
             entry |= {
                 "model": model.name,
                 "notes": list(model.notes),

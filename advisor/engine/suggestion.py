@@ -60,10 +60,10 @@ def suggest(
         raise TooLarge("candidates", len(tried[1]), CANDIDATES_MAX, "offer fewer")
     if not isinstance(found, Solved):
         return _unlearned(asking, component, tried, limit)
-    before, gain, run = _gains(asking, found, tried, targets)
+    before, gain, run = _gains(found, tried, targets)
     order = np.argsort(-gain, kind="stable")[:limit].tolist()
     answers: list[Suggestion] = []
-    times = asking.answers(slot, found, tried[0][order], tried[1][order], LEVEL, ANY_MACHINE)[0].tolist()
+    times = asking.answers(found, tried[0][order], tried[1][order], LEVEL, ANY_MACHINE)[0].tolist()
     for i, elapsed in zip(order, times, strict=True):
         x, p = tried[0][i], float(tried[1][i])
         narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
@@ -77,15 +77,13 @@ def suggest(
     return answers
 
 
-def _gains(
-    asking: Asking, found: Solved, tried: tuple[Floats, Floats], targets: tuple[Floats, Floats]
-) -> tuple[float, Floats, float]:
+def _gains(found: Solved, tried: tuple[Floats, Floats], targets: tuple[Floats, Floats]) -> tuple[float, Floats, float]:
     """Return the mean variance at the targets, what a run at each candidate takes from it, and the variance of a run."""
-    own, variance = (_predicted(asking, found, *points) for points in (tried, targets))
+    own, variance = (_predicted(found, *points) for points in (tried, targets))
     noise = float(found.table.column("relative")[found.place])
     runs = noise + float(found.table.column("absolute")[found.place]) * np.exp(-2.0 * own[:, 0])
     cross = np.empty((len(tried[1]), len(targets[1])))
-    room, axes = asking.learners.room(found.table.axes), found.table.axes
+    room, axes = found.room, found.table.axes
     white = np.empty((len(tried[1]) + len(targets[1]), CELLS, LANES))
     KERNELS.cross_covariance(
         found.table.words, found.place, axes, *tried, *targets, found.solution, room.scratch, room.point, white, cross
@@ -94,9 +92,9 @@ def _gains(
     return float(variance[:, 1].mean()), gain, float(runs.mean())
 
 
-def _predicted(asking: Asking, found: Solved, predictors: Floats, cores: Floats) -> Floats:
+def _predicted(found: Solved, predictors: Floats, cores: Floats) -> Floats:
     """Return mean and variance (n, 2) of ln t."""
-    out, room = np.empty((len(cores), 2)), asking.learners.room(found.table.axes)
+    out, room = np.empty((len(cores), 2)), found.room
     KERNELS.predict_points(
         found.table.words, found.place, found.table.axes, predictors, cores, ANY_MACHINE, True, found.solution, room.scratch,
         room.point, out,

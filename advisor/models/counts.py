@@ -20,11 +20,6 @@ def runs(table: Table, at: Any = ALL) -> NDArray[np.int64]:
     return table.integers("rows")[at] + table.integers("extra_runs")[at]
 
 
-def age(table: Table, at: Any = ALL) -> NDArray[np.int64]:
-    """Return the rows since the component began, or was wholly forgotten."""
-    return table.integers("rows")[at] - table.integers("start")[at]
-
-
 def evidence(table: Table, at: Any = ALL) -> NDArray[np.float64]:
     """Return the rows that the sums still stand for: what the solver takes for n."""
     return table.integers("rows")[at] - table["forgotten"][at]

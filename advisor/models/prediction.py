@@ -13,20 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, hypot, log2, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import Prediction
-from advisor.models import amdahl, counts, two_step_fit
-from advisor.models.candidates import FORMS, FRACTION_UNKNOWN, Form
-from advisor.models.demand import expected_load
 from advisor.models.elimination import TINY, Elimination
+from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, Fit, solve
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
 from advisor.models.student import quantile
-from advisor.models.table import Table
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +39,7 @@ LEVEL = 0.9  # of an interval, where none is asked for
 
 @dataclass(slots=True)
 class Model:
-    """One component's solved model; plain numbers, so that a single prediction costs no numpy call.
+    """One component's solved model.
 
     Attributes
     ----------
@@ -54,8 +51,6 @@ class Model:
         Relative standard deviation s of one run.
     freedom : float
         Degrees of freedom of `deviation`.
-    load : (float, float) or None
-        E[A] and E[B] under the observed load, seconds: the demand curve of planning, once `add_loads` has filled it.
     information : Elimination or None
         The information matrix of the parameters, factored at the first interval.
     """
@@ -79,7 +74,6 @@ class Model:
     noise_s: float
     bias: float  # sum w (t - f) / sum w f
     gram: tuple[float, ...]  # of weights whose mean is that of 1 / (f^2 + t0^2)
-    load: tuple[float, float] | None = None
     information: Elimination | None = None
 
     def own_variance(self, u: Any, q: Any) -> Any:
@@ -106,103 +100,59 @@ class Model:
         return joint
 
 
-def models_of(part: Table, timer_noise_s: float, form: str | None = None) -> list[Model]:
-    """Return the solved models of all components of `part`, in order. Cost O(n); batched."""
-    solutions = amdahl.solve(part, timer_noise_s, form)
-    return _assemble(part, solutions, timer_noise_s)
-
-
-def two_step_models(part: Table, timer_noise_s: float, degree: int | None) -> list[Model]:
-    """Return paper 1's two-step models of all components of `part`."""
-    return _assemble(part, two_step_fit.solve(part, degree), timer_noise_s, two_step=True)
-
-
-def _assemble(part: Table, solved: amdahl.Solutions, timer_noise_s: float, *, two_step: bool = False) -> list[Model]:
-    freedom = counts.evidence(part) - solved.used
-    weight = _mean_weight(part, solved, timer_noise_s)
-    variance = solved.residual / weight / np.maximum(freedom, 1.0)
-    bias = _bias(part, solved)
-    found: list[Model] = []
-    for i in range(part.size):
-        record = part.words[:, i]
-        form = FORMS[int(solved.form[i])]
-        notes = _notes(part, solved, i, form)
-        deviation = sqrt(float(variance[i]))
-        if not two_step:
-            deviation = max(deviation, FEW_ROWS_SD * 0.5 ** max(float(freedom[i]), 0.0))
-        t_low = float(record[AT["t_low"].start])
-        found.append(
-            Model(
-                name=f"two_step degree {form.degree}" if two_step else form.name,
-                notes=notes,
-                family=form.family,
-                degree=form.degree,
-                serial=tuple(solved.serial[:, i].tolist()),
-                parallel=tuple(solved.parallel[:, i].tolist()),
-                fraction=float(solved.fraction[i]),
-                deviation=deviation,
-                freedom=max(float(freedom[i]), 1.0),
-                rows=int(part.integers("rows")[i]),
-                runs=int(counts.runs(part, i)),
-                origin=float(record[AT["origin"].start]),
-                scale=float(record[AT["scale"].start]),
-                x_range=(float(record[AT["x_low"].start]), float(record[AT["x_high"].start])),
-                p_range=(float(record[AT["p_low"].start]), float(record[AT["p_high"].start])),
-                floor=0.5 * min(timer_noise_s, t_low),
-                noise_s=timer_noise_s,
-                bias=float(bias[i]),
-                gram=tuple((record[AT["gram"]] / weight[i]).tolist()),
-            )
-        )
-    return found
-
-
-def add_loads(part: Table, models: Sequence[Model]) -> None:
-    """Fill `load` of the models of `part`'s components, in order. Cost O(n)."""
-    coefficients = [np.array([getattr(model, name) for model in models]).T for name in ("serial", "parallel")]
-    pairs = zip(*(values.tolist() for values in expected_load(part, *coefficients)), strict=True)
-    for model, pair in zip(models, pairs, strict=True):
-        model.load = pair
-
-
-def _mean_weight(part: Table, solved: amdahl.Solutions, timer_noise_s: float) -> Floats:
-    """Return the mean of w (f^2 + t0^2) over the runs (n,): 1 where each is weighed by what it is predicted to take.
-
-    The sums carry weights up to a factor (see `weighting`); a relative deviation must not.
-    """
-    runs = np.maximum(part["cell_runs"].sum(axis=0), TINY)
-    explained = np.maximum(part["square"] - solved.residual, 0.0) + timer_noise_s * timer_noise_s * part["gram"][0]
-    return np.where(explained > 0, explained / runs, 1.0)
-
-
-def _bias(part: Table, solved: amdahl.Solutions) -> Floats:
-    """Return sum w (t - f) / sum w f (n,), from the sums: what the curve misses on average, in relative terms."""
-    gram = part["gram"]
-    fitted = (solved.serial * gram[:COEFFICIENTS] + solved.parallel * gram[MOMENTS : MOMENTS + COEFFICIENTS]).sum(
-        axis=0
+def model_of(words: Floats, timer_noise_s: float, form: str | None = None) -> Model:
+    """Return the solved model of a component's words (WORDS,): of the best form, or of one of `forms.NAMES`."""
+    fit = solve(words, timer_noise_s, form)
+    two_step = form is not None and form.startswith(TWO_STEP)
+    whole = words.view(np.int64)
+    one = {name: float(words[at.start]) for name, at in AT.items() if at.stop - at.start == 1}
+    rows = int(whole[AT["rows"].start])
+    freedom = rows - one["forgotten"] - fit.used
+    # The mean of w (f^2 + t0^2) over the runs: 1 where each is weighed by what it is predicted to take. The sums carry weights
+    # up to a factor (see `weighting`); a relative deviation must not.
+    runs = max(float(words[AT["cell_runs"]].sum()), TINY)
+    gram = words[AT["gram"]]
+    weight = (max(one["square"] - fit.residual, 0.0) + timer_noise_s * timer_noise_s * float(gram[0])) / runs
+    weight = weight if weight > 0.0 else 1.0
+    deviation = sqrt(fit.residual / weight / max(freedom, 1.0))
+    fitted = float(
+        np.dot(fit.serial, gram[:COEFFICIENTS]) + np.dot(fit.parallel, gram[MOMENTS : MOMENTS + COEFFICIENTS])
     )
-    return np.where(fitted > 0, part["right"][0] / np.where(fitted > 0, fitted, 1.0) - 1.0, 0.0)
+    return Model(
+        name=f"{TWO_STEP} degree {fit.form.degree}" if two_step else fit.form.name,
+        notes=_notes(fit, one, freedom),
+        family=fit.form.family,
+        degree=fit.form.degree,
+        serial=tuple(fit.serial),
+        parallel=tuple(fit.parallel),
+        fraction=fit.fraction,
+        deviation=deviation if two_step else max(deviation, FEW_ROWS_SD * 0.5 ** max(freedom, 0.0)),
+        freedom=max(freedom, 1.0),
+        rows=rows,
+        runs=rows + int(whole[AT["extra_runs"].start]),
+        origin=one["origin"],
+        scale=one["scale"],
+        x_range=(one["x_low"], one["x_high"]),
+        p_range=(one["p_low"], one["p_high"]),
+        floor=0.5 * min(timer_noise_s, one["t_low"]),
+        noise_s=timer_noise_s,
+        bias=float(words[AT["right"].start]) / fitted - 1.0 if fitted > 0.0 else 0.0,
+        gram=tuple((gram / weight).tolist()),
+    )
 
 
-def form_names() -> tuple[str, ...]:
-    """Return the names of the forms that can be forced."""
-    return tuple(form.name for form in FORMS)
-
-
-def _notes(part: Table, solved: amdahl.Solutions, i: int, form: Form) -> tuple[str, ...]:
+def _notes(fit: Fit, one: dict[str, float], freedom: float) -> tuple[str, ...]:
     notes: list[str] = []
-    if solved.preferred[i] != solved.form[i]:
-        wished = FORMS[int(solved.preferred[i])].name
-        notes.append(f"{wished} fits better but is not positive on the seen range")
-    if part["p_low"][i] >= part["p_high"][i]:
+    one_p = one["p_low"] >= one["p_high"]
+    if fit.preferred is not None:
+        notes.append(f"{fit.preferred.name} fits better but is not positive on the seen range")
+    if one_p:
         notes.append(f"one core count seen: parallel fraction {FRACTION_UNKNOWN} assumed")
-    if part["x_low"][i] >= part["x_high"][i]:
+    if one["x_low"] >= one["x_high"]:
         notes.append("one predictor value seen: no dependence on it is known")
-    elif form.family != "proportional" and solved.used[i] < form.columns + (form.family == "joint") * (
-        part["p_low"][i] < part["p_high"][i]
-    ):
+    elif fit.form.family != "proportional" and fit.used < fit.form.columns + (fit.form.family == "joint" and not one_p):
         notes.append("too narrow a band of predictors for this degree: higher terms left out")
-    if counts.evidence(part, i) - solved.used[i] < 1.0:
+    if freedom < 1.0:
         notes.append("too few rows to estimate the noise: the interval is a guess")
     return tuple(notes)
 
@@ -238,82 +188,17 @@ def _moment(moments: Sequence[float], one: Sequence[float], two: Sequence[float]
     return sum(c * d * moments[i + j] for i, c in enumerate(one) if c for j, d in enumerate(two) if d)
 
 
-def predict_one(model: Model, x: float, p: float, level: float) -> tuple[float, float, float, float]:
-    """Return (elapsed_s, low_s, high_s, extrapolates) at one point. Cost: a few dozen float operations."""
-    value, u, log_outside = _point(model, x, p)
-    spread, leverage = _spread(model, value, u, 1.0 / p, log_outside)
-    ratio = exp(min(quantile(level, model.freedom) * spread, SD_MAX))
-    low, high = value / ratio, value * ratio
-    if model.p_range[0] >= model.p_range[1] and p != model.p_range[0] and model.family != "free":
-        # The parallel fraction is unknown: the interval holds every fraction from 0 to 1.
-        seen = model.p_range[0]
-        at_seen = value * (1.0 - model.fraction + model.fraction / seen) / (1.0 - model.fraction + model.fraction / p)
-        low, high = min(low, at_seen * min(1.0, seen / p) / ratio), max(high, at_seen * max(1.0, seen / p) * ratio)
-    outside = abs(log_outside) / LN2
-    p_low, p_high = model.p_range
-    outside += log2(p / p_high) if p > p_high else log2(p_low / p) if p < p_low else 0.0
-    if leverage > 1.0:
-        outside = max(outside, 0.5 * log2(leverage))
-    return value, low, high, outside
-
-
-def value_of(model: Model, x: float, p: float) -> float:
-    """Return the elapsed time at one point, as `predict_one` does."""
-    return _point(model, x, p)[0]
-
-
-def _point(model: Model, x: float, p: float) -> tuple[float, float, float]:
-    """Return (value, u at the nearest seen predictor, log of the distance outside)."""
-    low, high = model.x_range
-    edge = low if x < low else high if x > high else x
-    u = (edge - model.origin) / model.scale
-    (a0, a1, a2, a3), (b0, b1, b2, b3) = model.serial, model.parallel
-    serial = a0 + u * (a1 + u * (a2 + u * a3))
-    parallel = b0 + u * (b1 + u * (b2 + u * b3))
-    q, scaling = _cores_term(model, serial, parallel, p)
-    value = (serial + parallel * q) * scaling
-    log_outside = 0.0
-    if edge != x:
-        # Zero has no logarithm: both ends are lifted by the basis' resolution.
-        lift = model.scale * LIFT
-        ratio = (x + lift) / (edge + lift)
-        log_outside = log2(ratio) * LN2
-        rise = a1 + u * (2.0 * a2 + u * 3.0 * a3) + (b1 + u * (2.0 * b2 + u * 3.0 * b3)) * q
-        slope = rise * scaling * edge / model.scale / value if value > 0 else 0.0
-        value *= ratio ** min(max(slope, 0.0), float(DEGREE_MAX))
-    return max(value, model.floor), u, log_outside
-
-
-def _cores_term(model: Model, serial: float, parallel: float, p: float) -> tuple[float, float]:
-    """Return (1 / p, factor) such that the curve stays positive outside the seen core counts.
-
-    A run time that rises with p stays flat below them; one that falls faster than 1/p falls as 1/p beyond them.
-    """
-    p_low, p_high = model.p_range
-    if parallel < 0 and p < p_low:
-        return 1.0 / p_low, 1.0
-    if serial < 0 and p > p_high:
-        return 1.0 / p_high, p_high / p
-    return 1.0 / p, 1.0
-
-
-def _spread(model: Model, value: float, u: float, q: float, log_outside: float) -> tuple[float, float]:
-    """Return the standard deviation of log time, and the leverage: the curve's own variance in units of one run's."""
-    own = model.own_variance(u, q)
-    run = value * value + model.noise_s * model.noise_s
-    leverage = own / run
-    relative = model.deviation * sqrt(run * (1.0 + leverage)) / value
-    return hypot(relative, SLOPE_SD * log_outside), leverage
-
-
 def values(model: Model, x: Any, p: Any) -> Floats:
-    """Return elapsed times elementwise, as `predict_one` gives them. Cost O(points)."""
+    """Return elapsed times elementwise, as `predict` gives them. Cost O(points)."""
     x, p = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(p, np.float64))
     return _points(model, x, p)[0]
 
 
 def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return `_point` elementwise, but the ratio of the distance outside and not its log."""
+    """Return the values, u at the nearest seen predictors, and the ratios of predictors to these.
+
+    A run time that rises with p stays flat below the seen core counts; one that falls faster than 1/p falls as 1/p beyond them.
+    """
     edge = np.minimum(np.maximum(x, model.x_range[0]), model.x_range[1])
     u = (edge - model.origin) / model.scale
     (a0, a1, a2, a3), (b0, b1, b2, b3) = model.serial, model.parallel
@@ -323,7 +208,7 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     q = 1.0 / np.where(parallel < 0, np.maximum(p, p_low), np.where(serial < 0, np.minimum(p, p_high), p))
     scaling = np.where(serial < 0, np.minimum(p_high / p, 1.0), 1.0)
     value = (serial + parallel * q) * scaling
-    lift = model.scale * LIFT
+    lift = model.scale * LIFT  # zero has no logarithm
     ratio = (x + lift) / (edge + lift)
     positive = np.where(value > 0, value, np.inf)
     rise = a1 + u * (2.0 * a2 + u * 3.0 * a3) + (b1 + u * (2.0 * b2 + u * 3.0 * b3)) * q
@@ -333,7 +218,7 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
 
 
 def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return `predict_one` elementwise."""
+    """Return (elapsed_s, low_s, high_s, extrapolates) elementwise."""
     value, u, beyond = _points(model, x, p)
     log_outside = np.log(beyond)
     own = model.own_variance(u, 1.0 / p)
@@ -343,7 +228,7 @@ def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Flo
     ratio = np.exp(np.minimum(quantile(level, model.freedom) * spread, SD_MAX))
     low, high = value / ratio, value * ratio
     if model.p_range[0] >= model.p_range[1] and model.family != "free":
-        seen = model.p_range[0]
+        seen = model.p_range[0]  # the parallel fraction is unknown: the interval holds every fraction from 0 to 1
         at_seen = value * (1.0 - model.fraction + model.fraction / seen) / (1.0 - model.fraction + model.fraction / p)
         low = np.minimum(low, at_seen * np.minimum(1.0, seen / p) / ratio)
         high = np.maximum(high, at_seen * np.maximum(1.0, seen / p) * ratio)
@@ -359,9 +244,7 @@ def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Flo
 
 def predict(model: Model, predictor: Any, cores: Any, level: float) -> Prediction:
     """Return the prediction for floats, or elementwise for arrays that broadcast together."""
-    if isinstance(predictor, float) and isinstance(cores, float):
-        value, low, high, outside = predict_one(model, predictor, cores, level)
-    else:
-        x, p = np.broadcast_arrays(np.asarray(predictor, np.float64), np.asarray(cores, np.float64))
-        value, low, high, outside = _many(model, x, p, level)
+    x, p = np.broadcast_arrays(np.asarray(predictor, np.float64), np.asarray(cores, np.float64))
+    found = _many(model, x, p, level)
+    value, low, high, outside = found if x.ndim else map(float, found)
     return Prediction(value, low, high, model.name, model.notes, model.runs, outside)

@@ -226,7 +226,11 @@ def learn_noise(r, n, rows):
             freedoms[told], seen[told], squares[told] = freedom, r[SCATTER + cell] / freedom, square
             told += 1
         elif r[LEFT_OUT] >= 0.0:
-            freedoms[told], seen[told], squares[told] = LEFT_OUT_FREEDOM, min(r[LEFT_OUT], RUN_SD * RUN_SD) * square, square
+            freedoms[told], seen[told], squares[told] = (
+                LEFT_OUT_FREEDOM,
+                min(r[LEFT_OUT], RUN_SD * RUN_SD) * square,
+                square,
+            )
             told += 1
     relative = r[RELATIVE] if r[RELATIVE] > 0.0 else RUN_SD * RUN_SD
     absolute = r[ABSOLUTE]

@@ -149,14 +149,13 @@ def test_a_plan_by_tables_is_worth_more_than_one_by_amdahl_where_curves_rise() -
         def truth(i: np.ndarray, x: np.ndarray, p: np.ndarray) -> np.ndarray:
             return 1e-3 * x * (serial[i] + (1 - serial[i]) / p + queue[i] * (p - 1))  # noqa: B023
 
-        advisor = Advisor()
-        advisor.observe_columns(
-            components=names, index=index, predictor=x, cores=p,
-            elapsed_s=truth(index, x, p) * np.exp(rng.normal(0, 0.05, 3 * n)),
-        )  # fmt: skip
+        advisor, plain = Advisor(), Advisor(model_memory_bytes=0)  # whose curves are A + B / p
+        times = truth(index, x, p) * np.exp(rng.normal(0, 0.05, 3 * n))
+        for each in (advisor, plain):
+            each.observe_columns(components=names, index=index, predictor=x, cores=p, elapsed_s=times)
         network, request = parse("a .. b .. c"), Request(cores=60, objective="latency", turns="never")
         latency = []
-        for curves in (advisor.tables_of(names, cores_max=60), advisor.curves_of(names)):
+        for curves in (advisor.tables_of(names, cores_max=60), plain.tables_of(names, cores_max=60)):
             given = plan(network, curves, request).cores
             cores = np.array([given[name] for name in names], np.float64)
             latency.append(truth(np.arange(3), np.full(3, 275.0), cores).sum())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.engine import Advisor
-from advisor.models.two_step_fit import parallel_fraction
+from advisor.models.forms import FRACTION_UNKNOWN, parallel_fraction
 
 
 def paper_rows(seed: int, counts: list[float], n: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,8 +38,8 @@ def test_two_step_equals_a_fit_of_the_rows_and_the_formula(counts: list[float], 
 
 
 def test_at_one_core_the_formula_is_the_papers_with_its_misprint_mended() -> None:
-    r = np.linspace(0.03, 0.99, 20)
-    np.testing.assert_allclose(parallel_fraction(r, np.full(20, 47.0), np.ones(20)), 47 / 46 * (1 - r), rtol=1e-12)
+    for r in np.linspace(0.03, 0.99, 20).tolist():
+        assert parallel_fraction(r, 47.0, 1.0) == pytest.approx(47 / 46 * (1 - r), rel=1e-12)
 
 
 def test_the_fraction_solves_the_model_for_any_two_core_counts() -> None:
@@ -47,18 +47,19 @@ def test_the_fraction_solves_the_model_for_any_two_core_counts() -> None:
     a, p0 = rng.random(500), 2.0 ** rng.uniform(-6, 6, 500)
     p1 = p0 * 2.0 ** rng.uniform(0.1, 6, 500)
     r = (1 - a + a / p1) / (1 - a + a / p0)
-    np.testing.assert_allclose(parallel_fraction(r, p1, p0), a, rtol=1e-9)
+    found = [parallel_fraction(*each) for each in zip(r.tolist(), p1.tolist(), p0.tolist(), strict=True)]
+    np.testing.assert_allclose(found, a, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
     ("ratio", "expected"), [(1.0, 0.0), (1.7, 0.0), (np.inf, 0.0), (2 / 16, 1.0), (0.01, 1.0), (0.0, 1.0)]
 )
 def test_beyond_the_pole_the_fraction_is_clamped(ratio: float, expected: float) -> None:
-    assert parallel_fraction(np.array([ratio]), np.array([16.0]), np.array([2.0]))[0] == expected
+    assert parallel_fraction(ratio, 16.0, 2.0) == expected
 
 
 def test_one_core_count_tells_no_fraction() -> None:
-    assert np.isnan(parallel_fraction(np.array([0.5]), np.array([4.0]), np.array([4.0]))[0])
+    assert parallel_fraction(0.5, 4.0, 4.0) == FRACTION_UNKNOWN
 
 
 def test_fewer_cores_restart_the_sequential_fit_and_higher_ones_the_average() -> None:

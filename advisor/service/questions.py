@@ -25,7 +25,7 @@ INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
 ALLOCATE_OPTIONS = tuple(each.name for each in fields(m.Allocate) if each.name not in ("network", "deadline_s"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
-STATUS_SLICE = 16  # components told at a time, within 2 ms where all of them are solved first
+STATUS_SLICE = 16  # components told at a time, within 5 ms where all of them are solved first
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 
 

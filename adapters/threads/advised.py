@@ -86,7 +86,7 @@ class Advised:
         self.risk = risk
         self.clock = clock
         self._client = client
-        self._patience = {} if client is None else {"timeout_s": ASK_S}
+        self._patience: dict[str, Any] = {} if client is None else {"timeout_s": ASK_S}
         self._path = path
         self._memory: Memory | None = None
         self._deciding: dict[tuple[str, int], Deciding] = {}

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from advisor.cli.source import connected
-from advisor.protocol.params import NO_INCARNATION
+from advisor.client import AsyncClient, SyncClient
+from advisor.client.requests import read_map
+from advisor.protocol.verbs import NO_INCARNATION, Hello, ObserveRows
 
 if TYPE_CHECKING:
-    from advisor import SyncClient
     from advisor.engine import Engine
     from advisor.files.snet_runs import Row
     from advisor.storage import Store
@@ -125,9 +126,7 @@ class ServicePupil:
 
     def known(self, producer: str) -> int:
         """Return as `Pupil`."""
-        answer: dict[str, Any] = self._client.run(
-            lambda client: client.ask("hello", {"producer": producer}, dict, None)
-        )
+        answer = self._client.run(lambda client: client.ask(Hello(producer=producer), read_map))
         return int(answer["sequence"])
 
     def define(self, network: str, text: str) -> None:
@@ -142,19 +141,12 @@ class ServicePupil:
         refused = dict[str, int]()
         for start in range(0, len(rows), TOGETHER):
             part = rows[start : start + TOGETHER]
-            answers = self._client.run(
-                lambda client, part=part: asyncio.gather(
-                    *(
-                        client.ask(
-                            "observe_rows",
-                            {"producer": row.producer, "sequence": row.sequence, "rows": [row.plain()]},
-                            dict,
-                            None,
-                        )
-                        for row in part
-                    )
-                )
-            )
+            batches = [ObserveRows([row.plain()], producer=row.producer, sequence=row.sequence) for row in part]
+
+            async def all_of(client: AsyncClient, batches: list[ObserveRows] = batches) -> list[dict[str, Any]]:
+                return await asyncio.gather(*(client.ask(batch, read_map) for batch in batches))
+
+            answers = self._client.run(all_of)
             for answer in answers:
                 for code, count in answer["refused"]["by_code"].items():
                     refused[code] = refused.get(code, 0) + count

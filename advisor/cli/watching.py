@@ -41,7 +41,7 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     current = {box: numbers[0] for box, numbers in given["current"]} or None
     told = {key: given[key] for key in ("change_cost_s", "horizon_s", "gain_min") if given[key] is not None}
     with connected(given) as client:
-        watch = client.watch(text, given["cores"], current=current, shadow=given["shadow"] or None, **told, **request)
+        watch = client.watch(text, given["cores"], current=current, shadow=bool(given["shadow"]), **told, **request)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             show.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
         left = count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -19,12 +19,14 @@ from advisor.client.address import parse_address
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
-from advisor.client.questions import AsyncQuestions
+from advisor.client.questions import asks, asks_by
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
-from advisor.client.watching import Watches
+from advisor.client.watching import Subscriptions
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
-from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
+from advisor.protocol import verbs as v
+from advisor.protocol.declaring import Question, plain, sent
+from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of, body_of_events
 
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
@@ -38,7 +40,7 @@ def default_producer() -> str:
     return f"{socket.gethostname()[:100]}:{os.getpid()}"
 
 
-class AsyncClient(AsyncQuestions):
+class AsyncClient:
     """A client of the service, for anyio and asyncio programs; use it as an asynchronous context manager.
 
     Rows are taken at once and sent in numbered batches behind the program's back: through cuts, restarts and crashes of
@@ -90,8 +92,7 @@ class AsyncClient(AsyncQuestions):
         self._outbox = self._session.outbox
         self.counts = self._session.stats  # as they stand, without a copy
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
-        self._watches = Watches()
-        self._listeners: dict[str, Callable[[Any], None]] = {}  # by the method of what the service tells by itself
+        self.subscriptions = Subscriptions(self._session, self.ask)
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
             self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._told,
@@ -165,7 +166,7 @@ class AsyncClient(AsyncQuestions):
         Unavailable
             As `observe`.
         """
-        return await self._submit(bodies_of_rows([requests.plain(row) for row in rows], BATCH_ROWS))
+        return await self._submit(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
 
     async def observe_columns(self, **columns: Any) -> int:
         """Take a batch of columns (see `docs/protocol.md`); return how many rows were taken.
@@ -206,6 +207,95 @@ class AsyncClient(AsyncQuestions):
         return replace(
             stats, refused_by_code=stats.refused_by_code.copy(), last_refused=stats.last_refused.copy()
         )  # fmt: skip
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    predict = asks(v.Predict, requests.read_prediction)
+    choose_cores = asks(v.ChooseCores, requests.read_core_choice)
+    suggest = asks(v.Suggest, requests.read_suggestions)
+    allocate = asks(v.Allocate, requests.read_allocation)
+    allocate_together = asks(v.AllocateTogether, requests.read_together)
+    explain = asks(v.Explain, requests.read_map)
+    flow = asks(v.FlowAsked, requests.read_flow)
+    simulate = asks(v.Simulate, requests.read_map)
+    status = asks(v.Status, requests.read_map)
+    profile = asks(v.Profile, requests.read_map)
+    predict_run = asks(v.PredictRun, requests.read_run_prediction)
+    watch = asks_by(v.Watch, lambda client, asked: client.subscriptions.watch(asked))
+    curves = asks_by(v.Curves, lambda client, asked: client.subscriptions.curves(asked))
+
+    async def unwatch_curves(self, *, timeout_s: float | None = None) -> None:
+        """Take no more pushes of curves."""
+        self.subscriptions.end("curves")
+        await self.ask(v.Curves([], watch=False, timeout_s=timeout_s), requests.read_curves)
+
+    async def hello(self, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Return the service's version, limits and features."""
+        call = self._session.call("hello", [{"protocol": v.PROTOCOL_VERSION} | requests.given(token=self._token)])
+        return await self._answer(call, "hello", requests.read_map, timeout_s)
+
+    async def define_network(
+        self,
+        network: v.NetworkGiven,
+        *,
+        id: int | str | None = None,  # noqa: A002
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Keep a network (S-Net text, a network, or its nodes) by id, for rows (``network=id``), `allocate` and `flow`.
+
+        The answer, `{id, keys, components, choices, …}`, comes when it is durable. The same again changes nothing.
+        """
+        form: Any = {"text" if isinstance(network, str) else "nodes": network}
+        return await self.ask(v.DefineNetwork(id, timeout_s=timeout_s, **form), requests.read_map)
+
+    # -- what changes what is learned: in its place among the rows, exactly once. An answer is empty when it was lost with its
+    # connection; the change was made all the same.
+
+    async def forget(self, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
+        """Weaken what was learned of a component: a share `keep` of it stays."""
+        return await self._change("forget", {"component": component, "keep": float(keep)}, timeout_s)
+
+    async def forget_program(self, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Forget a whole program, its runs and its transformation."""
+        return await self._change("forget", {"program": program}, timeout_s)
+
+    async def forget_profile(
+        self, producer: str, *, incarnation: bytes | None = None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Forget the profiles of a producer's runs, or of the one that `incarnation` names.
+
+        A run that goes on has a new profile from its next events on.
+        """
+        profile = requests.given(producer=producer, incarnation=incarnation)
+        return await self._change("forget", {"profile": profile}, timeout_s)
+
+    async def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Hold a component to a model, whatever the evidence says; None lets the evidence choose again."""
+        return await self._change("pin", {"component": component, "model": model}, timeout_s)
+
+    async def observe_run(
+        self, program: str, *, size: float, timeout_s: float | None = None, **run: Any
+    ) -> dict[str, Any]:
+        """Teach one run of a whole program.
+
+        `run` is `workers`, `elapsed_s`, `work_s`, `delay_s`, `no_work_s`, `creates`, `waits` and, where known,
+        `serial_work_s` and `span_s`; what is left out comes from the profile named by `profile`, ``{"producer": name}``.
+        `transform` says what work grows with; a program's first run fixes it.
+        """
+        return await self._change("observe_run", requests.given(program=program, size=size, **run), timeout_s)
+
+    async def task_events(self, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:
+        """Send task events; return what became of them.
+
+        `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
+        `fields`, `dropped`, `sums` (as bytes) and `ended`: the run is over.
+        """
+        call = self._session.call_numbered(body_of_events(records, **header))
+        return await self._answer(call, "task_events", requests.read_map, timeout_s)
+
+    def ask(self, asked: Question, read: Callable[[Any], requests.Answer]) -> Coroutine[Any, Any, requests.Answer]:
+        """Ask the service, and return what `read` makes of its answer; raises at once what is wrong with the question."""
+        return self._asked(asked.verb.name, sent(asked), read, asked.timeout_s)
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 
@@ -271,6 +361,16 @@ class AsyncClient(AsyncQuestions):
 
     # -- inside: questions -----------------------------------------------------------------------------------------
 
+    async def _asked(
+        self, method: str, params: Mapping[str, Any], read: Callable[[Any], requests.Answer], timeout_s: float | None
+    ) -> requests.Answer:
+        return await self._answer(self._session.call(method, [params]), method, read, timeout_s)
+
+    async def _change(self, method: str, params: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
+        """Make a numbered call in its place among the rows."""
+        call = self._session.call_numbered(body_of(method, params))
+        return await self._answer(call, method, requests.read_map, timeout_s)
+
     async def _answer(
         self, call: int, method: str, read: Callable[[Any], requests.Answer], timeout_s: float | None
     ) -> requests.Answer:
@@ -310,9 +410,8 @@ class AsyncClient(AsyncQuestions):
             waiting[0].set()
 
     def _told(self, told: Told) -> None:
-        listener = self._listeners.get(told.method)
-        if listener is not None and told.params:
-            listener(told.params[0])
+        if told.params:
+            self.subscriptions.told(told.method, told.params[0])
 
     def _failed(self, error: AdvisorError) -> None:
         for call in list(self._answers):

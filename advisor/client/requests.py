@@ -25,7 +25,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Part, Together
 from advisor.errors import InvalidValue, MalformedMessage
-from advisor.protocol.points import flattened
+from advisor.protocol.declaring import plain
 
 Answer = TypeVar("Answer")
 TABLES = {"marginal": Marginal, "runner_up": RunnerUp}
@@ -62,53 +62,14 @@ def _floats(field: str, values: Any) -> list[float]:
         raise InvalidValue(field, values, "a number, or a list of numbers") from error
 
 
-def predict_params(predictor: Any, dimensions: int | None, **params: Any) -> dict[str, Any]:
-    """Return the parameters of `predict`; predictors that are rows of several values are flat, with `dimensions`.
-
-    Raises
-    ------
-    InvalidValue
-    """
-    flat, values = flattened(predictor, dimensions)
-    return given(**params, predictor=flat, dimensions=values if values > 1 else None)
-
-
 def given(**params: Any) -> dict[str, Any]:
-    """Return the parameters that are not None, in plain values: arrays as lists, a network as its nodes."""
+    """Return the parameters that are not None, in plain values."""
     return {key: plain(value) for key, value in params.items() if value is not None}
 
 
-def network_params(network: Any, network_id: int | str | None) -> dict[str, Any]:
-    """Return the parameters of `define_network`."""
-    return given(id=network_id, **{"text" if isinstance(network, str) else "nodes": network})
-
-
-def plain(value: Any) -> Any:
-    """Return a value as the wire has it."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in cast("list[Any]", value)]
-    for method in ("tolist", "as_nodes"):  # of numpy, which is not imported for this, and of a network
-        if hasattr(value, method):
-            return getattr(value, method)()
-    return value
-
-
-def simulate_params(graph: Any, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of `simulate`: a `TaskGraph`, or its flat form, and the request."""
-    flat = graph
-    if not isinstance(graph, Mapping):
-        from advisor.domain.task_graphs import graph_as_flat  # noqa: PLC0415 - numpy comes with the caller's graph
-
-        flat = graph_as_flat(graph)
-    listed = {
-        key: [value] if key in ("cores", "policies", "metrics") and isinstance(value, (str, int)) else value
-        for key, value in more.items()
-    }
-    if isinstance(listed.get("contention"), Mapping):
-        listed["contention"] = [listed["contention"]]
-    return {"graph": flat} | given(**listed)
+def read_map(result: Any) -> dict[str, Any]:
+    """Return an answer that is a map; an empty one where it was lost with its connection."""
+    return dict(result or {})
 
 
 def read_prediction(result: Any) -> Prediction:

@@ -23,7 +23,7 @@ from advisor.errors import (
 )
 from advisor.protocol.connection import ClientConnection, Notice, Reply, encode_request
 from advisor.protocol.encoding import EMPTY, Body, encode_numbered
-from advisor.protocol.params import PROTOCOL_VERSION
+from advisor.protocol.verbs import PROTOCOL_VERSION
 
 BATCH_ROWS = 1000  # beyond, a larger batch costs no less a row
 WINDOW_BATCHES = (

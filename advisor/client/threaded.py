@@ -7,23 +7,29 @@ import atexit
 import importlib
 import logging
 import os
+import queue
+import ssl
 import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from functools import wraps
+from typing import Any, Concatenate, Self, cast
 
 import anyio
 
 from advisor.client import requests
-from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, AsyncClient
+from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, LINGER_S, TIMEOUT_S, AsyncClient
 from advisor.client.outcomes import Stats
 from advisor.client.policy import WhenFull, check_policy
+from advisor.client.questions import Answer, Method, P, behind_rows, blocking
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
-from advisor.client.threaded_questions import Answer, SyncQuestions
+from advisor.client.watching import ADVICE_KEPT, AsyncWatch, SyncWatch
+from advisor.domain.advice import Advice
 from advisor.errors import ConnectionFailed, Unavailable
+from advisor.protocol.declaring import plain
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
 GATHER_S = 0.005  # rows gather so long before the thread takes them: one wake-up for many rows
@@ -35,7 +41,28 @@ FAREWELL_S = 1.0  # for the answer to it; what is held was sent before
 GRACE_S = 2.0  # beyond `close_s`, for the thread to end
 
 
-class SyncClient(SyncQuestions):
+def _watching(method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, AsyncWatch]]) -> Method[P, SyncWatch]:
+    """Return the method that watches in the client's thread, and hands what is told to the caller's."""
+
+    @wraps(method)
+    def watch(
+        client: SyncClient, /, *args: Any, told: Callable[[Advice], None] | None = None, **given: Any
+    ) -> SyncWatch:
+        news: queue.SimpleQueue[Advice | None] = queue.SimpleQueue()
+
+        def tell(advice: Advice) -> None:
+            if news.qsize() < ADVICE_KEPT:
+                news.put(advice)
+            if told is not None:
+                told(advice)
+
+        begun = client.run(lambda asynchronous: cast("Any", method)(asynchronous, *args, told=tell, **given))
+        return SyncWatch(client.run, begun, news)
+
+    return cast("Any", watch)
+
+
+class SyncClient:
     """A client of the service for programs with threads. Safe to use from all of them.
 
     `observe` costs about a microsecond and never waits for the service, unless `when_full` is "block". The thread
@@ -53,8 +80,8 @@ class SyncClient(SyncQuestions):
         Rows held: those that wait to be sent, and those sent and not acknowledged. A batch of more is taken alone.
     close_s : float
         Seconds given to what is held when the client closes.
-    **options :
-        As `AsyncClient` has them: `producer`, `token`, `tls`, `batch_rows`, `window`, `linger_s`, `timeout_s`.
+    producer, token, tls, batch_rows, window, linger_s, timeout_s :
+        As `AsyncClient` has them. Its verbs are that client's, too.
     """
 
     def __init__(
@@ -64,14 +91,23 @@ class SyncClient(SyncQuestions):
         when_full: WhenFull = "drop_newest",
         buffer_rows: int = BUFFER_ROWS,
         close_s: float = CLOSE_S,
-        **options: Any,
+        producer: str | None = None,
+        token: str | None = None,
+        tls: ssl.SSLContext | bool | None = None,
+        batch_rows: int = BATCH_ROWS,
+        window: int = WINDOW_BATCHES,
+        linger_s: float = LINGER_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._when_full = check_policy(when_full)
         self._buffer_rows = buffer_rows
         self._close_s = close_s
         # Only what is still in the queue can be dropped as the oldest.
         ahead = min(AHEAD_ROWS, max(1, buffer_rows // 2) if when_full == "drop_oldest" else buffer_rows)
-        self._new = lambda: AsyncClient(address, buffer_rows=ahead, close_s=close_s, **options)
+        self._new = lambda: AsyncClient(
+            address, buffer_rows=ahead, close_s=close_s, producer=producer, token=token, tls=tls,
+            batch_rows=batch_rows, window=window, linger_s=linger_s, timeout_s=timeout_s,
+        )  # fmt: skip
         for module in IMPORTED_FIRST:
             importlib.import_module(module)
         self._begin()
@@ -145,7 +181,7 @@ class SyncClient(SyncQuestions):
         InvalidValue, TooLarge, Unavailable
             As `AsyncClient.observe_rows`.
         """
-        return self._submit(bodies_of_rows([requests.plain(row) for row in rows], BATCH_ROWS))
+        return self._submit(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
 
     def observe_columns(self, **columns: Any) -> int:
         """Take a batch of columns; return how many rows were taken. As `AsyncClient.observe_columns`."""
@@ -153,13 +189,13 @@ class SyncClient(SyncQuestions):
 
     def names(self, names: Sequence[str]) -> int:
         """Number names for `index` columns, on every connection of this client; return the first's number."""
-        return self._run(lambda client: client.names(names))
+        return self.run(lambda client: client.names(names))
 
     def flush(self, timeout_s: float | None = None) -> Stats:
         """Wait until every row taken is acknowledged or refused; return the counts. As `AsyncClient.flush`."""
         if self._thread is None and not self._queue:
             return self.stats()
-        self._run(lambda client: self._flush(client, client.timeout_s if timeout_s is None else timeout_s))
+        self.run(lambda client: self._flush(client, client.timeout_s if timeout_s is None else timeout_s))
         return self.stats()
 
     def stats(self) -> Stats:
@@ -170,19 +206,42 @@ class SyncClient(SyncQuestions):
 
         if self._thread is None or not self._thread.is_alive():
             return self._counted(self._client)
-        return self._run(read)
+        return self.run(read)
 
-    def _after_rows(
-        self, change: Callable[[AsyncClient], Awaitable[dict[str, Any]]], timeout_s: float | None
-    ) -> dict[str, Any]:
+    # -- the verbs of `AsyncClient` ---------------------------------------------------------------------------------
+
+    hello = blocking(AsyncClient.hello)
+    predict = blocking(AsyncClient.predict)
+    choose_cores = blocking(AsyncClient.choose_cores)
+    suggest = blocking(AsyncClient.suggest)
+    allocate = blocking(AsyncClient.allocate)
+    allocate_together = blocking(AsyncClient.allocate_together)
+    watch = _watching(AsyncClient.watch)
+    explain = blocking(AsyncClient.explain)
+    curves = blocking(AsyncClient.curves)
+    unwatch_curves = blocking(AsyncClient.unwatch_curves)
+    define_network = blocking(AsyncClient.define_network)
+    flow = blocking(AsyncClient.flow)
+    simulate = blocking(AsyncClient.simulate)
+    status = blocking(AsyncClient.status)
+    profile = blocking(AsyncClient.profile)
+    predict_run = blocking(AsyncClient.predict_run)
+    forget = behind_rows(AsyncClient.forget)
+    forget_program = behind_rows(AsyncClient.forget_program)
+    forget_profile = behind_rows(AsyncClient.forget_profile)
+    pin = behind_rows(AsyncClient.pin)
+    observe_run = behind_rows(AsyncClient.observe_run)
+    task_events = behind_rows(AsyncClient.task_events)
+
+    def run_behind_rows(self, change: Callable[[AsyncClient], Awaitable[Answer]], timeout_s: float | None) -> Answer:
         """Make a numbered call behind the rows that are queued."""
 
-        async def after_rows(client: AsyncClient) -> dict[str, Any]:
+        async def behind(client: AsyncClient) -> Answer:
             with anyio.move_on_after(client.timeout_s if timeout_s is None else timeout_s):
                 await self._drain(client)
             return await change(client)
 
-        return self._run(after_rows)
+        return self.run(behind)
 
     # -- the queue -------------------------------------------------------------------------------------------------
 
@@ -263,8 +322,8 @@ class SyncClient(SyncQuestions):
                 self._thread = threading.Thread(target=self._work, name="advisor-client", daemon=True)
                 self._thread.start()
 
-    def _run(self, work: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
-        """Do `work` in the thread and return its answer."""
+    def run(self, work: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
+        """Do `work` with the asynchronous client, in its thread, and return its answer."""
         self._start()
         if not self._closed:
             self._started.wait()

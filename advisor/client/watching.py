@@ -1,21 +1,21 @@
-"""A watch of the client: advice as it comes, what was done about it, and its renewal after a cut."""
+"""What a client is told without asking again: advice of watches, curves that change; both begin anew after a cut."""
 
 from __future__ import annotations
 
 import queue
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Self, cast
 
 import anyio
 
 from advisor.client import requests
+from advisor.client.session import Session
 from advisor.domain.advice import Advice
-from advisor.domain.answers import Allocation
-
-if TYPE_CHECKING:
-    from advisor.client.questions import AsyncQuestions
-    from advisor.client.threaded_questions import SyncQuestions
+from advisor.domain.answers import Allocation, Curves
+from advisor.protocol import verbs as v
+from advisor.protocol.declaring import sent
 
 ADVICE_KEPT = 64  # told and not fetched: of older ones only what they led to matters
 
@@ -33,16 +33,14 @@ class AsyncWatch:
         How often it was begun anew after a cut.
     """
 
-    def __init__(
-        self, client: AsyncQuestions, topic: str, params: Mapping[str, Any], told: Callable[[Advice], None] | None
-    ) -> None:
-        self._client = client
+    def __init__(self, subscriptions: Subscriptions, topic: str, asked: v.Watch) -> None:
+        self._subscriptions = subscriptions
         self._topic = topic
-        self._params = dict(params)
-        self._told = told
+        self._params = sent(asked)
+        self._told = asked.told
         self._news: deque[Advice] = deque(maxlen=ADVICE_KEPT)
         self._arrived = anyio.Event()
-        self._has: Any = params.get("current")  # what the runtime has, as far as it has said
+        self._has: Any = self._params.get("current")  # what the runtime has, as far as it has said
         self.allocation: Allocation | None = None
         self.state: dict[str, Any] = {}
         self.renewals = -1
@@ -81,21 +79,24 @@ class AsyncWatch:
         `took_s` is what the change cost: from it the service learns what changes cost.
         """
         self._has = allocation if allocation is not None else _standing(self.allocation)
-        params = requests.given(watch=self.number, applied=allocation or True, took_s=took_s)
-        self.state = await self._client.ask("watch", params, dict, timeout_s)
+        asked = v.Watch(watch=self.number, applied=allocation or True, took_s=took_s, timeout_s=timeout_s)
+        self.state = await self._subscriptions.ask(asked, requests.read_map)
         return self.state
 
     async def status(self, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Return where the watch stands: what it would advise and why it does not, regret, what was lost."""
-        self.state = await self._client.ask("watch", {"watch": self.number}, dict, timeout_s)
+        asked = v.Watch(watch=self.number, timeout_s=timeout_s)
+        self.state = await self._subscriptions.ask(asked, requests.read_map)
         return self.state
 
     async def close(self, *, timeout_s: float | None = None) -> None:
         """Watch no more."""
         if self.closed:
             return
-        self._end()
-        await self._client.ask("unwatch", {"watch": self.number}, dict, timeout_s)
+        self.closed = True
+        self._subscriptions.end(self._topic)
+        self._stir()
+        await self._subscriptions.ask(v.Unwatch(self.number, timeout_s=timeout_s), requests.read_map)
 
     # -- what the client does
 
@@ -127,11 +128,6 @@ class AsyncWatch:
         if self._told is not None:
             self._told(advice)
 
-    def _end(self) -> None:
-        self.closed = True
-        self._client.forget_watch(self._topic)
-        self._stir()
-
     def _stir(self) -> None:
         arrived, self._arrived = self._arrived, anyio.Event()
         arrived.set()
@@ -140,8 +136,10 @@ class AsyncWatch:
 class SyncWatch:
     """A network that is watched, for programs with threads; iterate over it for the `Advice` that comes."""
 
-    def __init__(self, client: SyncQuestions, watch: AsyncWatch, news: queue.SimpleQueue[Advice | None]) -> None:
-        self._client = client
+    def __init__(
+        self, run: Callable[[Callable[[Any], Any]], Any], watch: AsyncWatch, news: queue.SimpleQueue[Advice | None]
+    ) -> None:
+        self._run = run  # in the client's thread
         self._watch = watch
         self._news = news
 
@@ -174,15 +172,15 @@ class SyncWatch:
         timeout_s: float | None = None,
     ) -> dict[str, Any]:
         """Say what was applied. As `AsyncWatch.applied`."""
-        return self._client.run(lambda _: self._watch.applied(allocation, took_s=took_s, timeout_s=timeout_s))
+        return self._run(lambda _: self._watch.applied(allocation, took_s=took_s, timeout_s=timeout_s))
 
     def status(self, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Return where the watch stands. As `AsyncWatch.status`."""
-        return self._client.run(lambda _: self._watch.status(timeout_s=timeout_s))
+        return self._run(lambda _: self._watch.status(timeout_s=timeout_s))
 
     def close(self, *, timeout_s: float | None = None) -> None:
         """Watch no more."""
-        self._client.run(lambda _: self._watch.close(timeout_s=timeout_s))
+        self._run(lambda _: self._watch.close(timeout_s=timeout_s))
         self._news.put(None)
 
 
@@ -203,27 +201,67 @@ def read_advice(item: Mapping[str, Any]) -> Advice:
     )
 
 
-class Watches:
-    """The watches of one client, and what was told of those whose beginning is not answered yet."""
+class Subscriptions:
+    """What one client has asked to be told, and what was told of a watch whose beginning is not answered yet.
 
-    def __init__(self) -> None:
-        self._by_topic: dict[str, AsyncWatch] = {}
+    Parameters
+    ----------
+    session : Session
+        Asks it anew at the begin of each connection.
+    ask : callable
+        (declared question, reader of its answer) to the answer.
+    """
+
+    def __init__(self, session: Session, ask: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+        self.ask = ask
+        self._session = session
+        self._listeners: dict[str, Callable[[Any], None]] = {}  # by what the service tells
+        self._watches: dict[str, AsyncWatch] = {}  # by topic
         self._early: deque[Mapping[str, Any]] = deque(maxlen=ADVICE_KEPT)
-        self.begun = 0
+        self._begun = 0
 
-    def add(self, watch: AsyncWatch, topic: str) -> None:
-        """Take in a watch that the service has begun."""
-        self._by_topic[topic] = watch
+    async def watch(self, asked: v.Watch) -> AsyncWatch:
+        """Begin a watch of a network."""
+        self._begun += 1
+        topic = f"watch {self._begun}"
+        watch = AsyncWatch(self, topic, asked)
+        self._listeners["advice"] = self._advice
+        watch.began(await self.ask(asked, requests.read_map))
+        self._watches[topic] = watch
         early, self._early = self._early, deque[Mapping[str, Any]](maxlen=ADVICE_KEPT)
-        self.told(list(early))
+        self._advice(list(early))
+        self._session.stand(topic, watch.renewal, "watch")
+        self._listeners[topic] = watch.began
+        return watch
 
-    def drop(self, topic: str) -> None:
-        """Forget a watch."""
-        self._by_topic.pop(topic, None)
+    async def curves(self, asked: v.Curves) -> Curves:
+        """Fetch curves; with `told` be told of what changes."""
+        told = asked.told
+        if told is None:
+            return await self.ask(asked, requests.read_curves)
+        asked = replace(asked, watch=True)
+        first = await self.ask(asked, requests.read_curves)
+        self._listeners["curves"] = lambda result: told(requests.read_curves(result))
+        # Pushes leave out what grew by little, so that no version stands for all: after a cut all is asked for.
+        again = sent(replace(asked, since=None))
+        self._session.stand("curves", lambda: [again])
+        return first
 
-    def told(self, items: Any) -> None:
-        """Hand what the service told to the watches that it is about."""
-        by_number = {watch.number: watch for watch in self._by_topic.values()}
+    def end(self, topic: str) -> None:
+        """Begin it no more after a cut."""
+        self._session.unstand(topic)
+        self._watches.pop(topic, None)
+        self._listeners.pop(topic, None)
+
+    def told(self, method: str, result: Any) -> None:
+        """Hand on what the service told."""
+        listener = self._listeners.get(method)
+        if listener is not None:
+            listener(result)
+
+    def _advice(self, items: Any) -> None:
+        """Hand advice to the watches that it is about."""
+        by_number = {watch.number: watch for watch in self._watches.values()}
         for item in cast("list[Any]", items) if isinstance(items, list) else []:
             if not isinstance(item, Mapping):
                 continue

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.client import SyncClient
 from advisor.demo.paper_setting import (
     CORE_COUNTS,
     CORES,
@@ -23,8 +24,8 @@ from advisor.demo.paper_setting import (
     proportional_shares,
     truth,
 )
-from advisor.domain.answers import Allocation
-from advisor.files import Learner, Prequential
+from advisor.files import Prequential
+from advisor.protocol.verbs import ObjectiveWord
 
 Floats = NDArray[np.float64]
 
@@ -35,14 +36,6 @@ LABELS = {None: "default", "two_step": "two_step"}
 GOALS = ("throughput", "latency")
 WINDOWS = (6, 16, 31, 101, 301, 1001, 4001)  # edges of the row numbers that an error is told for
 SIZE_SMALL = 500  # up to here the paper finds too much noise to predict
-
-
-class Planned(Learner, Protocol):
-    """A learner that also plans, and takes rows into a buffer."""
-
-    def flush(self) -> object: ...
-
-    def allocate(self, network: str, *, cores: int, objective: str, turns: str) -> Allocation: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +86,7 @@ class Streamed:
 class _Settled:
     """A client whose rows are learned before its next question: a row is never predicted from fewer rows than it says."""
 
-    def __init__(self, client: Planned) -> None:
+    def __init__(self, client: SyncClient) -> None:
         self.predict = client.predict
         self._client = client
 
@@ -102,7 +95,7 @@ class _Settled:
         self._client.flush()
 
 
-def run_paper(client: Planned, seed: int, *, tick: Callable[[], object] = lambda: None) -> Streamed:
+def run_paper(client: SyncClient, seed: int, *, tick: Callable[[], object] = lambda: None) -> Streamed:
     """Run part (b) against a service whose timer noise is the setting's; `tick` is called once a chunk."""
     rows = measurements(PIPELINE, seed)
     prequential = Prequential(_Settled(client), MODELS)
@@ -127,7 +120,7 @@ def _row_numbers(index: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers
 
 
-def _allocations(client: Planned, early: Shares | None) -> list[Shares]:
+def _allocations(client: SyncClient, early: Shares | None) -> list[Shares]:
     return [
         _judged("equal shares", equal_shares(len(PIPELINE), CORES)),
         _judged("proportional shares", proportional_shares(mean_elapsed_s(PIPELINE, 1), CORES)),
@@ -137,7 +130,7 @@ def _allocations(client: Planned, early: Shares | None) -> list[Shares]:
     ]
 
 
-def _advised(client: Planned, goal: str, label: str) -> Shares:
+def _advised(client: SyncClient, goal: ObjectiveWord, label: str) -> Shares:
     cores = client.allocate(NETWORK, cores=CORES, objective=goal, turns="never").cores  # as the paper has it: own cores
     return _judged(label, [cores[component.name] for component in PIPELINE])
 

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.client import SyncClient
 from advisor.demo.kernels import KERNELS, Workers, record
-from advisor.domain.answers import CoreChoice
 from advisor.errors import Unsupported
 
 Floats = NDArray[np.float64]
@@ -34,16 +33,6 @@ CORES_MAX = 64  # more threads than that on kernels this small measure the opera
 TOLERANCE = 0.05  # the fewest cores within 5 % of the fastest; also what counts as a right choice
 POLICIES = ("one core", "all cores", "advised", "hindsight best")
 CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "max 100000", or microseconds of processor a period of microseconds
-
-
-class Scheduled(Protocol):
-    """What a scheduler needs of the service: it sends what it measured, and asks."""
-
-    def observe(self, component: str, *, predictor: float, cores: float, elapsed_s: float) -> object: ...
-
-    def choose_cores(self, component: str, *, predictor: float, cores_max: int, tolerance: float) -> CoreChoice: ...
-
-    def flush(self) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +131,7 @@ def candidates(cores: int) -> tuple[int, ...]:
 
 
 def run_real(
-    client: Scheduled,
+    client: SyncClient,
     seed: int,
     *,
     cores: int | None = None,
@@ -197,7 +186,7 @@ def _warm_up(workers: Workers, cores: int, rng: np.random.Generator) -> None:
             flow = kernel(flow, count, workers)
 
 
-def _learn(client: Scheduled, flow: Floats, counts: Sequence[int], number: int, workers: Workers) -> None:
+def _learn(client: SyncClient, flow: Floats, counts: Sequence[int], number: int, workers: Workers) -> None:
     for place, (name, kernel) in enumerate(KERNELS.items()):
         # Each component takes every candidate in turn, and no two components the same one at a time.
         cores = counts[(number + place) % len(counts)]
@@ -208,7 +197,7 @@ def _learn(client: Scheduled, flow: Floats, counts: Sequence[int], number: int, 
 
 
 def _judge(
-    client: Scheduled, flow: Floats, counts: Sequence[int], workers: Workers, rng: np.random.Generator
+    client: SyncClient, flow: Floats, counts: Sequence[int], workers: Workers, rng: np.random.Generator
 ) -> Iterator[tuple[float, Invocation]]:
     """Yield for each component of the pipeline the seconds that asking took, and the invocation judged."""
     for name, kernel in KERNELS.items():

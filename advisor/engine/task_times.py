@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,8 +19,9 @@ SLICE = 128  # predictions made at a time, within 2 ms, before others may have t
 class Predicts(Protocol):
     """What predicts: an `Advisor`."""
 
-    def predict(self, component: str, *, predictor: Any, cores: Any, level: float, machine: str | None) -> Any:
-        """Return a prediction of a component for an array of predictors."""
+    @property
+    def predict(self) -> Callable[..., Any]:
+        """Predict a component for an array of predictors."""
         ...
 
 

@@ -6,7 +6,7 @@ The learner is anything with the advisor's verbs: an `Advisor` in this process, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -33,15 +33,8 @@ WINDOWS_PER_DOUBLING = 2  # of the online error: constant space, evenly spaced o
 class Learner(Protocol):
     """What the replay needs of an advisor or of its client."""
 
-    def predict(
-        self,
-        component: str,
-        *,
-        predictor: ArrayLike,
-        cores: ArrayLike,
-        model: str | None = None,
-        machine: str | None = None,
-    ) -> Prediction: ...
+    @property
+    def predict(self) -> Callable[..., Prediction]: ...
 
     def observe_columns(
         self,

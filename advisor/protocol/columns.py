@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.domain import limits, vectors
 from advisor.domain.observations import Columns, ComponentNames, named_columns
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId
-from advisor.protocol import messages
+from advisor.protocol import verbs
 
 
 class ConnectionNames:
@@ -24,7 +24,7 @@ class ConnectionNames:
         self._last: list[str] | None = None
         self._last_names = self.numbered
 
-    def learn(self, params: messages.Names) -> int:
+    def learn(self, params: verbs.Names) -> int:
         """Number names; return how many are numbered now. Numbers follow on; what is known may be said again.
 
         Raises
@@ -61,7 +61,7 @@ class ConnectionNames:
         return self._last_names
 
 
-def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | ConnectionNames) -> Columns:
+def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | ConnectionNames) -> Columns:
     """Return the batch of `observe_columns`. Cost O(n); numbers are read in place.
 
     Raises
@@ -111,7 +111,7 @@ def columns_of_bins(params: messages.ObserveColumns, names: ComponentNames | Con
     )
 
 
-def _points(params: messages.ObserveColumns, rows: int) -> tuple[vectors.Floats, vectors.Floats | None]:
+def _points(params: verbs.ObserveColumns, rows: int) -> tuple[vectors.Floats, vectors.Floats | None]:
     values = None if params.predictor is None else np.frombuffer(params.predictor, "<f8")
     return vectors.points("predictor", values, rows, params.dimensions)
 
@@ -128,12 +128,12 @@ def _column(field: str, data: bytes, dtype: str, rows: int) -> NDArray[Any]:
     return values
 
 
-def _optional(params: messages.ObserveColumns, field: str, dtype: str, rows: int) -> NDArray[Any] | None:
+def _optional(params: verbs.ObserveColumns, field: str, dtype: str, rows: int) -> NDArray[Any] | None:
     data = getattr(params, field)
     return None if data is None else _column(field, data, dtype, rows)
 
 
-def _flags(params: messages.ObserveColumns, field: str, rows: int) -> NDArray[np.bool_] | None:
+def _flags(params: verbs.ObserveColumns, field: str, rows: int) -> NDArray[np.bool_] | None:
     values = _optional(params, field, "u1", rows)
     if values is None:
         return None
@@ -142,6 +142,6 @@ def _flags(params: messages.ObserveColumns, field: str, rows: int) -> NDArray[np
     return values.astype(np.bool_)
 
 
-def _of_type(params: messages.ObserveColumns, field: str, dtype: str, kind: Any, rows: int) -> NDArray[Any] | None:
+def _of_type(params: verbs.ObserveColumns, field: str, dtype: str, kind: Any, rows: int) -> NDArray[Any] | None:
     values = _optional(params, field, dtype, rows)
     return None if values is None else values.astype(kind, copy=False)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 from advisor.domain import limits
 from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol.framing import map_header, pack
-from advisor.protocol.messages import ABSENT_U32, MEASURES, METHODS
 from advisor.protocol.points import flattened
+from advisor.protocol.verbs import ABSENT_U32, MEASURES, METHODS
 
 _HEADER_BYTES = 512  # of a request around its body: method, producer, incarnation, sequence
 _U32 = "I" if array("I").itemsize == 4 else "L"

@@ -1,20 +1,42 @@
 """Checks of one parameter: (field, value) to the value in its typed form, or an error that names field, value, bound.
 
-A check is a function; the ones here take a bound and give a check. Booleans are not numbers.
+A check is a function with words for what it takes; the ones here take a bound and give a check. Booleans are not numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 
-Check = Callable[[str, Any], Any]
-
 NUMBER_TYPES = frozenset((int, float))
+
+
+class Check(NamedTuple):
+    """Looks at a parameter.
+
+    Attributes
+    ----------
+    words : str
+        What it takes, as the protocol page says it.
+    take : callable
+        (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey.
+    """
+
+    words: str
+    take: Callable[[str, Any], Any]
+
+    def __call__(self, field: str, value: Any) -> Any:
+        """Return the typed value of a field."""
+        return self.take(field, value)
+
+
+def takes(words: str) -> Callable[[Callable[[str, Any], Any]], Check]:
+    """Make a check of a function, with the words for what it takes."""
+    return lambda take: Check(words, take)
 
 
 def _list(field: str, value: Any, bound: str, items_max: int = limits.ARRAY_ITEMS_MAX) -> list[Any]:
@@ -32,16 +54,19 @@ def _map(field: str, value: Any, bound: str = "a map") -> dict[Any, Any]:
     return cast("dict[Any, Any]", value)
 
 
+@takes("any value")
 def anything(field: str, value: Any) -> Any:
     """Whatever it is: it is checked where it is used."""
     return value
 
 
+@takes("name")
 def name(field: str, value: Any) -> str:
     """A component's or producer's name, normalised."""
     return checked_name(field, value)
 
 
+@takes("text")
 def label(field: str, value: Any) -> str:
     """A text that should be a name: it is judged where it is used."""
     if type(value) is not str:
@@ -49,6 +74,7 @@ def label(field: str, value: Any) -> str:
     return value
 
 
+@takes("number")
 def number(field: str, value: Any) -> float:
     """Any integer or float; its domain is checked by who uses it."""
     if type(value) not in NUMBER_TYPES:
@@ -56,6 +82,7 @@ def number(field: str, value: Any) -> float:
     return value
 
 
+@takes("array of numbers")
 def numbers(field: str, value: Any) -> list[float]:
     """A list of numbers, at most PREDICT_POINTS_MAX."""
     items = _list(field, value, "a list of numbers", limits.PREDICT_POINTS_MAX)
@@ -65,6 +92,7 @@ def numbers(field: str, value: Any) -> list[float]:
     return items
 
 
+@takes("boolean")
 def boolean(field: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool):
@@ -75,6 +103,7 @@ def boolean(field: str, value: Any) -> bool:
 def integer(low: int, high: int) -> Check:
     """An integer from `low` to `high`."""
 
+    @takes(f"integer, {low} to {high}")
     def check(field: str, value: Any) -> int:
         if type(value) is not int or not low <= value <= high:
             raise InvalidValue(field, value, f"an integer from {low} to {high}")
@@ -86,6 +115,7 @@ def integer(low: int, high: int) -> Check:
 def text(bytes_max: int) -> Check:
     """Text of at most `bytes_max` bytes of UTF-8."""
 
+    @takes("text")
     def check(field: str, value: Any) -> str:
         if not isinstance(value, str):
             raise InvalidValue(field, value, "text")
@@ -96,9 +126,23 @@ def text(bytes_max: int) -> Check:
     return check
 
 
+def within(low: float, high: float, what: str = "number") -> Check:
+    """A number from `low` to `high`."""
+    bound = f"a number from {low:g} to {high:g}" if what == "number" else f"a number of {what} from {low:g} to {high:g}"
+
+    @takes(f"{what}, {low:g} to {high:g}")
+    def check(field: str, value: Any) -> float:
+        if type(value) not in NUMBER_TYPES or not low <= value <= high:
+            raise InvalidValue(field, value, bound)
+        return float(value)
+
+    return check
+
+
 def one_of(*words: str) -> Check:
     """One of the words."""
 
+    @takes("text: " + ", ".join(f"`{word}`" for word in words))
     def check(field: str, value: Any) -> str:
         if not isinstance(value, str) or value not in words:
             raise InvalidValue(field, value, " or ".join(words))
@@ -110,6 +154,7 @@ def one_of(*words: str) -> Check:
 def binary(length: int | None = None, *, item_bytes: int = 1) -> Check:
     """A `bin` of `length` bytes, or of whole items of `item_bytes`."""
 
+    @takes("bin" if length is None else f"bin of {length} bytes")
     def check(field: str, value: Any) -> bytes:
         if not isinstance(value, bytes):
             raise InvalidValue(field, value, "bin")
@@ -124,12 +169,18 @@ def binary(length: int | None = None, *, item_bytes: int = 1) -> Check:
 
 def or_nil(inner: Check) -> Check:
     """What `inner` takes, or nil."""
-    return lambda field, value: None if value is None else inner(field, value)
+
+    @takes(f"{inner.words}, or nil")
+    def check(field: str, value: Any) -> Any:
+        return None if value is None else inner(field, value)
+
+    return check
 
 
 def list_of(inner: Check, items_max: int) -> Check:
     """A list of at most `items_max` of what `inner` takes."""
 
+    @takes(f"array of: {inner.words}")
     def check(field: str, value: Any) -> list[Any]:
         items = _list(field, value, "a list", items_max)
         return [inner(f"{field}[{i}]", item) for i, item in enumerate(items)]
@@ -140,6 +191,7 @@ def list_of(inner: Check, items_max: int) -> Check:
 def texts(items_max: int) -> Check:
     """A list of at most `items_max` texts, whatever they say: each is judged where it is used."""
 
+    @takes("array of texts")
     def check(field: str, value: Any) -> list[str]:
         items = _list(field, value, "a list of texts", items_max)
         if not {str}.issuperset(map(type, items)):
@@ -150,6 +202,7 @@ def texts(items_max: int) -> Check:
     return check
 
 
+@takes("array of rows")
 def rows(field: str, value: Any) -> list[Any]:
     """A list of at most ROWS_BATCH_MAX rows; each row is judged by itself, later."""
     return _list(field, value, "a list of rows [component, predictor, cores, elapsed_s]", limits.ROWS_BATCH_MAX)
@@ -158,6 +211,7 @@ def rows(field: str, value: Any) -> list[Any]:
 def map_of(inner: Check) -> Check:
     """A map from text to what `inner` takes."""
 
+    @takes(f"map by key of: {inner.words}")
     def check(field: str, value: Any) -> dict[str, Any]:
         items = _map(field, value)
         for key in items:
@@ -171,6 +225,7 @@ def map_of(inner: Check) -> Check:
 def record_of(**keys: Check) -> Check:
     """A map with some of these keys, each with its own check."""
 
+    @takes(f"map with {', '.join(f'`{key}`' for key in keys)}")
     def check(field: str, value: Any) -> dict[str, Any]:
         items = _map(field, value, f"a map with the keys {', '.join(keys)}")
         for key in items:
@@ -187,6 +242,7 @@ def record_of(**keys: Check) -> Check:
 def either(bound: str, **by_type: Check) -> Check:
     """What the check named after the value's type takes (`str`, `list`, `dict`, `int`, `float`)."""
 
+    @takes(bound)
     def check(field: str, value: Any) -> Any:
         inner = by_type.get(type(value).__name__)
         if inner is None:
@@ -196,11 +252,13 @@ def either(bound: str, **by_type: Check) -> Check:
     return check
 
 
+@takes("number, or array")
 def number_or_list(field: str, value: Any) -> float | list[float]:
     """A number, or a list of numbers."""
     return numbers(field, value) if isinstance(value, list) else number(field, value)
 
 
+@takes("number, or array of a point's values")
 def point(field: str, value: Any) -> float | list[float]:
     """One predictor: a number, or a list of its values where it has several."""
     if not isinstance(value, list):
@@ -211,6 +269,7 @@ def point(field: str, value: Any) -> float | list[float]:
     return values
 
 
+@takes("pair [predictor, cores]")
 def setting(field: str, value: Any) -> list[Any]:
     """A pair of a predictor and cores."""
     pair = cast("list[Any]", value if isinstance(value, list) else [])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.protocol.framing import pack
-from advisor.protocol.params import NO_INCARNATION
+from advisor.protocol.verbs import NO_INCARNATION
 
 FEW_ROWS = 64  # of a batch that is looked at row by row; for more, columns cost less
 # [1, msgid, nil, {accepted, refused, sequence}], its numbers in one width each.

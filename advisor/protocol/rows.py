@@ -14,24 +14,31 @@ from advisor.domain import limits, vectors
 from advisor.domain.observations import Columns, ComponentNames, Misread, bound_text, named_columns
 from advisor.errors import CallerError, InvalidValue, UnknownKey
 from advisor.protocol import fields as f
-from advisor.protocol import messages
+from advisor.protocol import verbs
 
 _ROW_BOUND = bound_text("invalid_row")
 _DIMENSIONS = f.integer(1, limits.DIMENSIONS_MAX)
 _COUNTS = range(-1, 2**63)  # what an int64 column can hold, and enough to be refused by value
+
+
+@f.takes("integer")
+def _count(field: str, value: Any) -> int:
+    return value if type(value) is int and value in _COUNTS else _refuse(field, value)
+
+
 _OPTIONAL: Mapping[str, f.Check] = {
-    "count": lambda field, value: value if type(value) is int and value in _COUNTS else _refuse(field, value),
+    "count": _count,
     "ok": f.boolean,
     "running": f.boolean,
     "dimensions": _DIMENSIONS,
     "network": f.label,  # as machine
-    "record": f.integer(0, messages.ABSENT_U64 - 1),
+    "record": f.integer(0, verbs.ABSENT_U64 - 1),
     "entered": f.boolean,
-    "replica": f.integer(0, messages.ABSENT_U64 - 1),
+    "replica": f.integer(0, verbs.ABSENT_U64 - 1),
     "machine": f.label,  # refused as a name, not as a row
     "active_cores": f.number,
     "at_risk_s": f.number,
-    "measures": f.record_of(**dict.fromkeys(messages.MEASURES, f.or_nil(f.number))),
+    "measures": f.record_of(**dict.fromkeys(verbs.MEASURES, f.or_nil(f.number))),
 }
 
 
@@ -73,7 +80,7 @@ class NameBook:
         return self.index_of(names)
 
 
-def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook | None = None) -> Columns:
+def columns_of_rows(params: verbs.ObserveRows | Sequence[Any], book: NameBook | None = None) -> Columns:
     """Return the batch of `observe_rows`, or of a list of rows. Cost O(n).
 
     A row that cannot be read keeps its place, as a `Misread`: it is refused as a row, the others are accepted.
@@ -85,7 +92,7 @@ def columns_of_rows(params: messages.ObserveRows | Sequence[Any], book: NameBook
     book : NameBook, optional
         Numbers for the names; with one book for all batches each name is checked and resolved once.
     """
-    rows = params.rows if isinstance(params, messages.ObserveRows) else params
+    rows = params.rows if isinstance(params, verbs.ObserveRows) else params
     book = NameBook() if book is None else book
     misread: dict[int, CallerError] = {}
     plain = _plain_rows(rows, book)
@@ -249,7 +256,7 @@ def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dic
 
 
 _SCATTERED = (
-    ("record", messages.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", messages.ABSENT_U64, np.uint64),
+    ("record", verbs.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", verbs.ABSENT_U64, np.uint64),
     ("active_cores", np.nan, np.float64), ("at_risk_s", np.nan, np.float64),
 )  # fmt: skip
 _OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})

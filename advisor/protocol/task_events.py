@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from advisor.domain.task_events import EVENTS_BATCH_MAX, Clock, TaskEvents, decode
 from advisor.errors import InvalidValue, TooLarge
-from advisor.protocol import messages
+from advisor.protocol import verbs
 
 
-def events_of_params(params: messages.TaskEvents) -> TaskEvents:
+def events_of_params(params: verbs.TaskEvents) -> TaskEvents:
     """Return the batch of `task_events`. Cost O(strings): records are read in place.
 
     Raises

@@ -17,7 +17,7 @@ from advisor.domain import limits
 from advisor.errors import AdvisorError, Unauthorized, Unavailable
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import Request, ServerConnection, Singles, Violation, encode_error, encode_response
-from advisor.protocol.messages import METHODS
+from advisor.protocol.verbs import METHODS
 from advisor.service.access import Grant, Identity, shown_by
 from advisor.service.logs import event
 

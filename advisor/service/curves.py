@@ -11,7 +11,7 @@ from advisor.domain.bundle import Record
 from advisor.engine import Advisor
 from advisor.engine.following import Follower
 from advisor.protocol.connection import encode_notification
-from advisor.protocol.params import Curves
+from advisor.protocol.verbs import Curves
 from advisor.service.subscriptions import Subscriber, Subscriptions
 
 TOPIC = "curves"

@@ -15,7 +15,7 @@ from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
 from advisor.engine.pieces import Batch
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, from_dict
-from advisor.protocol import messages as m
+from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_response
 from advisor.protocol.plain import encode_accepted, few_rows

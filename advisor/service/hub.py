@@ -19,9 +19,9 @@ from advisor.domain.observations import (
 )
 from advisor.engine import Advisor, Engine
 from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unavailable, Unsupported
-from advisor.protocol import messages as m
+from advisor.protocol import verbs as m
 from advisor.protocol.connection import Request, encode_error, encode_response
-from advisor.protocol.params import PROTOCOL_VERSION
+from advisor.protocol.verbs import PROTOCOL_VERSION
 from advisor.service import curves, questions
 from advisor.service.access import Access, digest
 from advisor.service.committer import Committer
@@ -351,7 +351,7 @@ class Hub(Doors):
         self, connection: Connection, params: m.DefineNetwork, msgid: int | None
     ) -> dict[str, Any] | None:
         self._refuse_while_storage_fails()
-        given = params.nodes if params.text is None else params.text
+        given: Any = params.nodes if params.text is None else params.text
         if given is None:  # for the checker: one of them is there
             return None
         if questions.is_small(given):

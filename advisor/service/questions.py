@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, cast
 
@@ -17,13 +17,13 @@ from advisor.engine.sharing import Asked, asked_of, of_machine
 from advisor.errors import InvalidValue, UnknownNetwork
 from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
-from advisor.protocol import messages as m
+from advisor.protocol import verbs as m
 from advisor.service.heavy import Spec
 
 # A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
-ALLOCATE_OPTIONS = tuple(each.name for each in fields(m.Allocate) if each.name not in ("network", "deadline_s"))
+ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
 STATUS_SLICE = 16  # components told at a time, within 5 ms where all of them are solved first
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
@@ -59,44 +59,27 @@ async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, An
 
 
 def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str, Any]:
-    return advisor.predict(
-        params.component,
-        predictor=x,
-        cores=p,
-        level=params.level,
-        model=params.model,
-        machine=params.machine,
-        measure=params.measure,
-        active_cores=params.active_cores,
-        prior=params.prior,
-    ).as_dict()
+    asked = params.given(predictor=x, cores=p)
+    del asked["dimensions"]  # said by the shape of x
+    return advisor.predict(**asked).as_dict()
 
 
 def choose_cores(advisor: Advisor, params: m.ChooseCores) -> dict[str, Any]:
     """Answer `choose_cores`; raises as `Advisor.choose_cores`."""
-    asked = {each.name: getattr(params, each.name) for each in fields(params)}
-    asked["predictor"] = _one_point(advisor, params.component, params.predictor, params.prior)
-    return advisor.choose_cores(asked.pop("component"), **asked).as_dict()
+    point = _one_point(advisor, params.component, params.predictor, params.prior)
+    return advisor.choose_cores(**params.given(predictor=point)).as_dict()
 
 
 def predict_run(advisor: Advisor, params: m.PredictRun) -> dict[str, Any]:
     """Answer `predict_run`; raises as `Advisor.predict_run`."""
-    return advisor.predict_run(
-        params.program, size=params.size, workers=params.workers, level=params.level, model=params.model
-    ).as_dict()
+    return advisor.predict_run(**params.given()).as_dict()
 
 
 def suggest(advisor: Advisor, params: m.Suggest) -> list[dict[str, Any]]:
     """Answer `suggest`; raises as `Advisor.suggest`."""
-    found = advisor.suggest(
-        params.component,
-        predictor=None if params.predictor is None else _one_point(advisor, params.component, params.predictor),
-        cores=params.cores,
-        cores_max=params.cores_max,
-        candidates=None if params.candidates is None else [(x, p) for x, p in params.candidates],
-        limit=params.limit,
-    )
-    return [each.as_dict() for each in found]
+    point = None if params.predictor is None else _one_point(advisor, params.component, params.predictor)
+    candidates = None if params.candidates is None else [(x, p) for x, p in params.candidates]
+    return [each.as_dict() for each in advisor.suggest(**params.given(predictor=point, candidates=candidates))]
 
 
 def flow(advisor: Advisor, params: m.FlowAsked) -> dict[str, Any]:
@@ -116,7 +99,7 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
     if advisor.keeps(params.network):
         request = filled(request, advisor.flow(cast("int | str", params.network)))
-    return _spec_of(advisor, params.network), request
+    return _spec_of(advisor, cast("Spec | int", params.network)), request
 
 
 def together_asked(advisor: Advisor, params: m.AllocateTogether) -> list[Asked]:
@@ -173,13 +156,14 @@ def _predictors(advisor: Advisor, params: m.Predict) -> Any:
 
     A flat list without `dimensions` is read as points of as many values as the component has.
     """
-    known = _dimensions(advisor, params.component, params.measure, params.prior)
-    given, d = params.asked, params.dimensions
+    known, d = _dimensions(advisor, params.component, params.measure, params.prior), params.dimensions
+    given: Any = params.asked
     if d > 1 and known is None:  # the base tier knows a predictor of several values by their product
         return np.minimum(np.asarray(given, np.float64).prod(axis=-1), limits.PREDICTOR_MAX)
     if d not in (1, known):
         raise InvalidValue("dimensions", d, f"{known}, as the component's first row had")
-    if d == 1 and known is not None and known > 1 and isinstance(given, list):
+    if d == 1 and known is not None and known > 1 and type(given) is list:
+        given = cast("list[float]", given)
         if not given or len(given) % known:
             raise InvalidValue(
                 "predictor", len(given), f"a list of {known} values a point, as the component's first row had"
@@ -188,10 +172,11 @@ def _predictors(advisor: Advisor, params: m.Predict) -> Any:
     return given
 
 
-def _one_point(advisor: Advisor, component: str, given: float | list[float] | None, prior: bool = False) -> Any:
+def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False) -> Any:
     """Return the one predictor asked for: a number, or the d values of a component with several."""
-    if not isinstance(given, list):
+    if type(given) is not list:
         return 1.0 if given is None else given
+    given = cast("list[float]", given)
     known = _dimensions(advisor, component, TIME, prior)
     if known is None:
         return min(float(prod(given)), limits.PREDICTOR_MAX)

@@ -10,7 +10,7 @@ import numpy as np
 from advisor.engine import Advisor
 from advisor.engine.task_times import TaskTimes, predicting
 from advisor.errors import InvalidValue
-from advisor.protocol import messages as m
+from advisor.protocol import verbs as m
 from advisor.service.heavy import Heavy
 from advisor.service.worker import Simulate
 

@@ -14,7 +14,7 @@ from advisor.domain.answers import Allocation
 from advisor.planning.fares import Standing
 from advisor.planning.outcomes import Outcome, outcome
 from advisor.planning.stability import CostOfChange, Look, Policy, Schedule, Verdict
-from advisor.protocol import messages as m
+from advisor.protocol import verbs as m
 from advisor.service.seen import Ints, Tally
 
 SAME_CORES = 0.02  # of the cores advised: the mean of the latest rows lies so near when all but the oldest have them

@@ -17,7 +17,7 @@ from advisor.client import AsyncClient, SyncClient
 from advisor.domain import limits
 from advisor.errors import AdvisorError
 from advisor.protocol.connection import ClientConnection, ServerConnection
-from advisor.protocol.messages import METHODS
+from advisor.protocol.verbs import METHODS
 from advisor.service.connection import Connection
 
 pack = msgpack.packb

@@ -11,16 +11,18 @@ import pytest
 
 from advisor import errors
 from advisor.client.outcomes import Answered
-from advisor.client.requests import given as as_params
-from advisor.client.requests import network_params, predict_params, read_suggestions, read_together, simulate_params
+from advisor.client.requests import read_suggestions, read_together
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.observations import BOUNDS, MAY_BE_ABSENT, bound_text
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
+from advisor.protocol import verbs as v
 from advisor.protocol.connection import ClientConnection, Request, ServerConnection, Singles
+from advisor.protocol.declaring import sent
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
-from advisor.protocol.messages import METHODS, RESERVED, check_params
+from advisor.protocol.page import with_tables
+from advisor.protocol.verbs import METHODS, RESERVED, check_params
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 WORDS = {"nil": "None", "true": "True", "false": "False"}
@@ -81,45 +83,33 @@ def sent_by_our_client() -> set[bytes]:
         (5, EMPTY, 9),
     ]
     said += [encode_numbered(msgid, body, "node7", INCARNATION, number) for msgid, body, number in numbered]
-    for msgid, method, params in (
-        (7, "choose_cores", as_params(component="matmul", predictor=2048, cores_max=16)),
-        (8, "allocate", as_params(network="matmul .. sort", cores=8, objective=None)),
+    for msgid, asked in (
+        (7, v.ChooseCores("matmul", 2048, cores_max=16)),
+        (8, v.Allocate("matmul .. sort", 8)),
         (
             18,
-            "allocate_together",
-            as_params(
-                networks=[
+            v.AllocateTogether(
+                [
                     {"network": "images", "weight": 2.0},
                     {"network": "matmul .. sort", "name": "batch", "priority": -1},
                 ],
-                cores=12,
-                objective=None,
+                12,
             ),
         ),
-        (9, "status", as_params(components=True, limit=10)),
-        (14, "define_network", network_params("read .. (small | large) .. write", "images")),
-        (15, "flow", as_params(network="images")),
-        (17, "predict_run", as_params(program="sort", size=[1e6, 4e6], workers=36, model=None)),
-        (11, "suggest", as_params(component="matmul", cores_max=16, limit=1, candidates=None)),
-        (14, "curves", as_params(components=["matmul"], watch=True, since=None)),
-        (
-            15,
-            "simulate",
-            simulate_params(
-                task_graph([3.0, 1.0, 2.0], [(0, 2)]), {"cores": [2], "policies": "lpt", "metrics": ["speedup"]}
-            ),
-        ),
-        (
-            13,
-            "predict",
-            predict_params([[512, 256]], None, component="gemm", cores=8, machine="node7", measure="peak_bytes"),
-        ),
-        (15, "watch", as_params(network="matmul .. sort", cores=8, change_cost_s=2.0, shadow=None)),
-        (16, "unwatch", as_params(watch=1)),
-        (17, "explain", as_params(id="3f0a-12", replay=True)),
+        (9, v.Status(True, limit=10)),
+        (14, v.DefineNetwork("images", "read .. (small | large) .. write")),
+        (15, v.FlowAsked("images")),
+        (17, v.PredictRun("sort", size=[1e6, 4e6], workers=36)),
+        (11, v.Suggest("matmul", cores_max=16, limit=1)),
+        (14, v.Curves(["matmul"], watch=True)),
+        (15, v.Simulate(task_graph([3.0, 1.0, 2.0], [(0, 2)]), 2, policies="lpt", metrics=["speedup"])),
+        (13, v.Predict("gemm", [[512, 256]], 8, machine="node7", measure="peak_bytes")),
+        (15, v.Watch("matmul .. sort", 8, change_cost_s=2.0)),
+        (16, v.Unwatch(1)),
+        (17, v.Explain("3f0a-12", replay=True)),
     ):
         session._last_id = msgid - 2
-        session.call(method, [params])
+        session.call(asked.verb.name, [sent(asked)])
         said.append(session.outgoing())
     return set(said)
 
@@ -164,6 +154,10 @@ def test_the_limits_are_the_limits() -> None:
     assert len(stated) == 22
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
+
+
+def test_the_tables_are_the_declarations() -> None:
+    assert with_tables(PAGE) == PAGE
 
 
 def test_every_form_is_named() -> None:

@@ -18,7 +18,7 @@ from advisor.client.session import DISCONNECTED, PAUSED, Session
 from advisor.errors import AdvisorError, ConnectionFailed, InvalidValue, SequenceGap, StorageFailed, UnknownNameId
 from advisor.protocol.connection import ServerConnection, Violation, encode_error, encode_response
 from advisor.protocol.encoding import body_of
-from advisor.protocol.messages import Forget, Hello, Names, ObserveRows, check_params
+from advisor.protocol.verbs import Forget, Hello, Names, ObserveRows, check_params
 
 POISON = 5e8  # a row with this time or more makes the service refuse its whole batch for ever
 

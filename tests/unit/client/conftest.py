@@ -11,7 +11,7 @@ import pytest
 
 from advisor.errors import AdvisorError, SequenceGap, Unauthorized, UnknownComponent
 from advisor.protocol.connection import Request, ServerConnection, Violation, encode_error, encode_response
-from advisor.protocol.messages import (
+from advisor.protocol.verbs import (
     Allocate,
     ChooseCores,
     Forget,

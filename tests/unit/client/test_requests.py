@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.client.requests import predict_params, row_of
+from advisor.client.requests import row_of
 from advisor.errors import InvalidValue
+from advisor.protocol.declaring import called, sent
 from advisor.protocol.framing import pack
-from advisor.protocol.messages import Predict, check_params
 from advisor.protocol.points import flattened
+from advisor.protocol.verbs import Predict, check_params
 
 
 @pytest.mark.parametrize("point", [[1, 2, 3], (1, 2, 3), np.array([1, 2, 3]), np.array([1, 2, 3], np.float32)])
@@ -48,8 +49,7 @@ def test_what_is_no_row_names_what_is_wrong(predictor: Any, cores: Any, field: s
     ],
 )
 def test_a_question_is_what_the_service_reads(asked: dict[str, Any], expected: Predict) -> None:
-    given = {"predictor": None, "dimensions": None} | asked
-    assert check_params("predict", [predict_params(component="a", **given)]) == expected
+    assert check_params("predict", [sent(called(Predict, ("a",), asked))]) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from advisor import SyncClient
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
 from advisor.errors import ConnectionFailed, InvalidValue, StorageFailed, Unauthorized, Unavailable, UnknownComponent
-from advisor.protocol.params import ChooseCores, Suggest
+from advisor.protocol.verbs import ChooseCores, Suggest
 
 
 def adds_up(stats) -> bool:
@@ -170,7 +170,7 @@ def test_every_verb_has_its_answer(service) -> None:
     assert service.asked[1:] == [
         Suggest("m", [8, 4], cores_max=4),
         Suggest("m", candidates=[[1, 2], [[3, 4], 5]], limit=7),
-        ChooseCores("m", 4, [8.0, 4.0], level=0.5, machine="n", prior=True),
+        ChooseCores("m", [8.0, 4.0], cores_max=4, level=0.5, machine="n"),
     ]
     with pytest.raises(UnknownComponent), SyncClient(service.address) as client:
         client.predict("unknown")

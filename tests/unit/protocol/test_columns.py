@@ -32,8 +32,8 @@ from advisor.protocol import encoding
 from advisor.protocol import rows as reading
 from advisor.protocol.columns import ConnectionNames, columns_of_bins
 from advisor.protocol.connection import Request, ServerConnection
-from advisor.protocol.messages import METHODS, Names, ObserveColumns, check_params
 from advisor.protocol.rows import NameBook, columns_of_rows
+from advisor.protocol.verbs import METHODS, Names, ObserveColumns, check_params
 
 FULL = {
     "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownKey, UnknownMethod, Unsupported
-from advisor.protocol import messages as m
-from advisor.protocol.messages import METHODS, RESERVED, check_params
+from advisor.protocol import verbs as m
+from advisor.protocol.verbs import METHODS, RESERVED, check_params
 
 COLUMNS = {"index": bytes(4), "cores": bytes(8), "elapsed_s": bytes(8)}
 GOOD = {
@@ -22,7 +23,7 @@ GOOD = {
     "observe_rows": ([{"rows": [5]}], m.ObserveRows([5])),
     "observe_columns": ([COLUMNS], m.ObserveColumns(**COLUMNS)),
     "predict": (["a", 3, [1, 2]], m.Predict("a", 3, [1, 2])),
-    "choose_cores": ([{"component": "a", "cores_max": 8}], m.ChooseCores("a", 8)),
+    "choose_cores": ([{"component": "a", "cores_max": 8}], m.ChooseCores("a", cores_max=8)),
     "allocate": ([{"network": "a .. b", "cores": 8}], m.Allocate("a .. b", 8)),
     "allocate_together": (
         [{"networks": [{"network": "a .. b", "weight": 2, "priority": None}], "cores": 8}],
@@ -37,7 +38,7 @@ GOOD = {
     "task_events": ([{"records": b""}], m.TaskEvents(b"")),
     "profile": ([{}], m.Profile()),
     "observe_run": ([{"program": "sort", "size": 3}], m.ObserveRun("sort", 3)),
-    "predict_run": ([{"program": "sort", "size": 3, "workers": [1, 2]}], m.PredictRun("sort", 3, [1, 2])),
+    "predict_run": ([{"program": "sort", "size": 3, "workers": [1, 2]}], m.PredictRun("sort", size=3, workers=[1, 2])),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
     "watch": ([{"network": "a", "cores": 2}], m.Watch(network="a", cores=2)),
@@ -59,18 +60,20 @@ def test_defaults(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_keys_are_the_fields(method: str) -> None:
-    assert set(METHODS[method].keys) == set(METHODS[method].into.__dataclass_fields__)
+    assert set(METHODS[method].keys) == {each.name for each in fields(METHODS[method].into)} - {"timeout_s", "told"}
 
 
 def test_every_parameter_has_its_place() -> None:
     assert check_params("predict", [{"component": "a", "cores": 4, "level": 0.5, "model": "two_step"}]) == m.Predict(
-        "a", None, 4, 0.5, "two_step"
+        "a", None, 4, level=0.5, model="two_step"
     )
     incarnation = bytes(range(16))
     numbered = {"producer": "p", "incarnation": incarnation, "sequence": 2**63 - 1}
     assert check_params("forget", [{"component": "a", "keep": 0.25, **numbered}]) == m.Forget("a", 0.25, **numbered)
     assert check_params("hello", [{"producer": "p", "resume_at": 0}]) == m.Hello(producer="p", resume_at=0)
-    assert check_params("status", [{"components": ["b"], "offset": 3, "limit": 5}]) == m.Status(["b"], 3, 5)
+    assert check_params("status", [{"components": ["b"], "offset": 3, "limit": 5}]) == m.Status(
+        ["b"], offset=3, limit=5
+    )
     assert check_params("observe", ["a", 1, 1, 1, {"ok": True}]).row == ["a", 1, 1, 1, {"ok": True}]
 
 
@@ -353,7 +356,7 @@ def test_anything_is_taken_typed_or_refused_as_the_callers_fault(method: str, da
 
 
 def test_what_the_client_needs_does_not_load_numpy() -> None:
-    modules = "advisor.protocol.connection, advisor.protocol.messages, advisor.protocol.encoding"
+    modules = "advisor.protocol.connection, advisor.protocol.verbs, advisor.protocol.encoding"
     check = f"import {modules}, sys; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True, timeout=60)
 

@@ -19,7 +19,7 @@ import pytest
 from live import Closed, Live, Peer, refused, rows_of, running
 
 from advisor.errors import InvalidValue, Unavailable
-from advisor.protocol.messages import METHODS
+from advisor.protocol.verbs import METHODS
 from advisor.service import hub
 from advisor.service.access import OWNER, SCOPES, Access, tls_context
 from advisor.service.config import load_config

@@ -174,7 +174,9 @@ async def test_forget_is_a_numbered_event(tmp_path: Path) -> None:
             "choose_cores", {"component": "c00", "predictor": [1, 2], "cores_max": 4, "prior": True}
         )
         assert (guess["model"], guess["nearest"], guess["exploring"]) == ("prior", ["c0"], False)
-        await refused("unknown_component", peer.call("choose_cores", {"component": "c00", "cores_max": 4}))
+        await refused(
+            "unknown_component", peer.call("choose_cores", {"component": "c00", "cores_max": 4, "prior": False})
+        )
 
 
 async def test_the_newer_connection_of_a_producer_wins(tmp_path: Path) -> None:

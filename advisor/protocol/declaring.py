@@ -1,0 +1,256 @@
+"""How a verb is declared: a class whose annotations say what each key takes, and what it means.
+
+From the declaration follow the check of what comes over the wire, what the clients send and how they are called, and the
+tables of `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
+
+from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
+from advisor.protocol.fields import Check, closest
+
+RESERVED = frozenset(("merge", "export"))
+
+Declared = TypeVar("Declared", bound="Params")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as the wire has it: arrays as lists, a network as its nodes."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in cast("list[Any]", value)]
+    for method in ("tolist", "as_nodes"):  # of numpy, which is not imported for this, and of a network
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return value
+
+
+class Key(NamedTuple):
+    """What `Annotated` says of a key of a verb.
+
+    Attributes
+    ----------
+    check : Check
+        What the wire takes.
+    meaning : str
+        For a reader of the protocol page and of the command's help.
+    sent : callable
+        A caller's value to the wire's.
+    """
+
+    check: Check
+    meaning: str = ""
+    sent: Callable[[Any], Any] = plain
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """The parameters of a verb, in their typed form. Its fields with a `Key` are the wire's, the others the client's own."""
+
+    verb: ClassVar[Verb]
+
+    def given(self, **instead: Any) -> dict[str, Any]:
+        """Return the wire's keys with their values, or with others `instead`."""
+        return {key: instead[key] if key in instead else getattr(self, key) for key in self.verb.keys}
+
+    def wire(self) -> Self:
+        """Return what a caller asked in the form whose keys are sent."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Params):
+    """A verb that a client asks, and waits for at most `timeout_s`, else the client's own."""
+
+    timeout_s: float | None = field(default=None, kw_only=True)
+
+
+class Verb(NamedTuple):
+    """One line of the table of verbs.
+
+    Attributes
+    ----------
+    name : str
+    into : type
+        The class of its parameters; a field without default is required, in the order of a positional call.
+    keys : mapping of str to Key
+    required : tuple of str
+        The keys that must be given; another may be nil, which is the same as absent.
+    positional : int
+        Parameters may be an array of values, the first so many keys in order; 0: they are one map.
+    named : bool
+        Parameters may be one map.
+    notification : bool
+        It may come without msgid.
+    rule : callable, optional
+        What must hold between parameters.
+    """
+
+    name: str
+    into: type[Any]
+    keys: Mapping[str, Key]
+    required: tuple[str, ...]
+    positional: int
+    named: bool
+    notification: bool
+    rule: Callable[[Any], None] | None
+
+
+METHODS: dict[str, Verb] = {}
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def verb(
+    name: str, *, positional: int = 0, named: bool = True, notification: bool = False,
+    rule: Callable[[Any], None] | None = None,
+) -> Callable[[type[Declared]], type[Declared]]:  # fmt: skip
+    """Make a frozen dataclass of a declaration, and a line of the table of verbs of it."""
+
+    def declare(into: type[Declared]) -> type[Declared]:
+        made = dataclass(frozen=True, slots=True)(into)
+        said: dict[str, Any] = {}
+        for each in reversed(made.__mro__):
+            said |= inspect.get_annotations(each)
+        found = {each.name: _key(said[each.name]) for each in fields(made)}
+        keys = {key: what for key, what in found.items() if what is not None}
+        required = tuple(each.name for each in fields(made) if each.default is MISSING)
+        made.verb = METHODS[name] = Verb(name, made, keys, required, positional, named, notification, rule)
+        return made
+
+    return declare
+
+
+def _key(annotation: Any) -> Key | None:
+    """Return what an annotation says of a key, perhaps as one side of a union."""
+    for said in getattr(annotation, "__metadata__", ()):
+        if isinstance(said, Key):
+            return said
+    return next((found for part in get_args(annotation) if (found := _key(part)) is not None), None)
+
+
+def check_params(method: str, params: Sequence[Any], *, notification: bool = False) -> Any:
+    """Return the parameters of a call in their typed form. Cost O(size of `params`), rows left out.
+
+    Raises
+    ------
+    UnknownMethod, Unsupported
+        No such method; a method reserved for a later version.
+    UnknownKey, InvalidValue, TooLarge
+        Naming the key, its value and its bound. A notification of any method but `observe` is an InvalidValue.
+    """
+    spec = METHODS.get(method)
+    if spec is None:
+        if method in RESERVED:
+            raise Unsupported(f"{method} is reserved for a later version", field="method", value=method)
+        raise UnknownMethod(
+            f"no method {method[:40]!r}", field="method", value=method, bound=", ".join(METHODS),
+            hint=closest(method, tuple(METHODS)),
+        )  # fmt: skip
+    if notification and not spec.notification:
+        raise InvalidValue("msgid", None, f"given: {method} is a request", "only observe may be a notification")
+    return checked(spec, _by_key(spec, params))
+
+
+def checked(spec: Verb, given: Mapping[Any, Any]) -> Any:
+    """Return parameters by key in their typed form; raises as `check_params`."""
+    if not given.keys() <= spec.keys.keys():
+        key = next(key for key in given if key not in spec.keys)
+        raise UnknownKey(
+            f"{spec.name} has no key {str(key)[:40]!r}", field="params", value=key, bound=", ".join(spec.keys),
+            hint=closest(str(key), tuple(spec.keys)),
+        )  # fmt: skip
+    for key in spec.required:
+        if key not in given:
+            raise InvalidValue(key, None, "given", f"{spec.name} needs {', '.join(spec.required)}")
+    keys = spec.keys
+    found = spec.into(**{
+        key: keys[key].check.take(key, value)
+        for key, value in given.items()
+        if value is not None or key in spec.required
+    })  # fmt: skip
+    if spec.rule is not None:
+        spec.rule(found)
+    return found
+
+
+def _by_key(spec: Verb, params: Sequence[Any]) -> Mapping[Any, Any]:
+    """Return the parameters of a call by their keys."""
+    if spec.named and len(params) <= 1 and all(isinstance(only, dict) for only in params):
+        return params[0] if params else {}
+    if spec.positional:
+        if len(params) > spec.positional:
+            names = ", ".join(list(spec.keys)[: spec.positional])
+            raise InvalidValue("params", f"{len(params)} values", f"at most {spec.positional}: {names}")
+        return dict(zip(spec.keys, params, strict=False))
+    raise InvalidValue("params", f"{len(params)} values", f"one map, [{{…}}], for {spec.name}")
+
+
+def called(into: Callable[..., Declared], args: Sequence[Any], given: Mapping[str, Any]) -> Declared:
+    """Return what a caller of a client has asked, by place and by name.
+
+    Raises
+    ------
+    UnknownKey
+        For a name that the verb does not have, with the nearest that it has.
+    InvalidValue
+        When a value is missing, or given twice.
+    """
+    try:
+        return into(*args, **given)
+    except TypeError as error:
+        names, spec = _names(cast("type[Params]", into)), cast("type[Params]", into).verb
+        for name in given:
+            if name not in names:
+                raise UnknownKey(
+                    f"{spec.name} has no parameter {name[:40]!r}", field=name, value=given[name], bound=", ".join(names),
+                    hint=closest(name, names),
+                ) from error  # fmt: skip
+        there = {*names[: len(args)], *given}
+        missing = next((key for key in spec.required if key not in there), spec.name)
+        raise InvalidValue(missing, None, "given, once", f"{spec.name}({', '.join(names)})") from error
+
+
+def sent(asked: Params) -> dict[str, Any]:
+    """Return what a caller has asked as the wire has it: the keys that are not as their default, checked.
+
+    Raises
+    ------
+    InvalidValue, TooLarge, UnknownKey
+        As the service would.
+    """
+    spec, defaults, asked = asked.verb, _defaults(type(asked)), asked.wire()
+    found: dict[str, Any] = {}
+    for key, what in spec.keys.items():
+        value = getattr(asked, key)
+        if value is not None and value is not defaults.get(key):
+            found[key] = what.sent(value)
+    found = {key: value for key, value in found.items() if key not in defaults or value != defaults[key]}
+    checked(spec, found)
+    return found
+
+
+@cache
+def _names(into: type[Params]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(into))
+
+
+@cache
+def _defaults(into: type[Params]) -> dict[str, Any]:
+    return {each.name: each.default for each in fields(into) if each.default is not MISSING}
+
+
+@cache
+def meanings(name: str) -> dict[str, str]:
+    """Return what each key of a verb means: what the docstring of its declaration says ("key: meaning"), else its `Key`."""
+    spec = METHODS[name]
+    doc = "\n".join(inspect.getdoc(each) or "" for each in reversed(spec.into.__mro__[:-1]) if issubclass(each, Params))
+    said = {key: " ".join(words.split()) for key, words in re.findall(r"^(\w+): (.+(?:\n    .+)*)", doc, re.MULTILINE)}
+    return {key: said.get(key) or what.meaning for key, what in spec.keys.items()}

@@ -1,0 +1,203 @@
+"""The verbs that ask about components."""
+
+# No postponed annotations here: `verb` reads them.
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, Self, cast
+
+from advisor.domain import limits
+from advisor.domain.answers import Curves as CurvesTold
+from advisor.errors import InvalidValue
+from advisor.protocol import fields as f
+from advisor.protocol.declaring import Key, Question, verb
+from advisor.protocol.points import flattened
+from advisor.protocol.verbs.keys import (
+    CORES,
+    MEASURES,
+    SECONDS,
+    SEQUENCE_MAX,
+    TIME,
+    WORD,
+    Component,
+    Level,
+    Machine,
+    MeasureWord,
+    Number,
+    Numbers,
+    Point,
+    Prior,
+)
+
+
+def _one_length(params: Any) -> None:
+    x, p, d = params.predictor, params.cores, params.dimensions
+    if d > 1 and (not isinstance(x, list) or not x or len(cast("list[Any]", x)) % d):
+        told = len(cast("list[Any]", x)) if isinstance(x, list) else x
+        raise InvalidValue("predictor", told, f"a list of {d} values a point, as dimensions says")
+    if isinstance(p, list) and params.points not in (None, len(cast("list[Any]", p))):
+        given = len(cast("list[Any]", p))
+        raise InvalidValue("cores", given, f"a number, or a list of {params.points}, as predictor has")
+
+
+def _chosen_later(params: Any) -> None:
+    """Of now and later both are told, or none."""
+    if (params.free_now is None) != (params.wait_s is None):
+        missing, there = ("wait_s", "free_now") if params.wait_s is None else ("free_now", "wait_s")
+        hint = "free_now cores at once, or cores_max after wait_s"
+        raise InvalidValue(missing, None, f"given where {there} is", hint)
+    if params.free_now is not None and params.free_now > params.cores_max:
+        raise InvalidValue("free_now", params.free_now, f"at most cores_max, {params.cores_max}")
+
+
+def _for_a_point(params: Any) -> None:
+    if params.cores is not None and params.predictor is None:
+        raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
+
+
+@verb("predict", positional=3, rule=_one_length)
+class Predict(Question):
+    """Return the elapsed time to expect, or the `measure`; `predictor` and `cores` may be arrays.
+
+    They are of one length, or one of them is a number. Predictors of d values are the rows of an array (n, d), or flat with
+    `dimensions` d: a single point goes with each of the `cores`.
+
+    predictor: nil means 1
+    cores: where `predictor` is an array too, of the same length
+    model: a named form (below), instead of the pinned one, or of what the evidence supports
+    dimensions: `predictor` is an array of points, d values each, row-major; a single point goes with each of the
+        `cores`. Where it is left out, and the component's first row had d values, the array is read as such points
+    measure: what to predict
+    active_cores: only with a model of task types (below): workers that run tasks meanwhile, its own among them; nil: as
+        many as there were when instances ended
+    level: share of runs that the interval should hold
+    machine: the time on that machine; nil: on any. One that was not seen is answered with a wider interval, and a note
+    prior: a component that was never observed is answered, too (below); false by default: `unknown_component`, whose
+        `hint` and `bound` name the known names most like it
+    """
+
+    component: Component
+    predictor: Annotated[Number | Numbers | Sequence[Sequence[float]], Key(f.number_or_list)] | None = None
+    cores: Annotated[Number | Numbers, Key(f.number_or_list)] = 1
+    _: KW_ONLY
+    level: Level = 0.9
+    model: Annotated[str, Key(WORD)] | None = None
+    dimensions: Annotated[int, Key(f.integer(1, limits.DIMENSIONS_MAX))] = 1
+    machine: Machine | None = None
+    measure: Annotated[MeasureWord, Key(f.one_of(TIME, *MEASURES))] = "elapsed_s"
+    active_cores: Annotated[Number, Key(f.number)] | None = None
+    prior: Prior = False
+
+    def wire(self) -> Self:
+        """Return it with points laid flat."""
+        x, d = flattened(self.predictor, None if self.dimensions == 1 else self.dimensions)
+        return self if d == self.dimensions and x is self.predictor else replace(self, predictor=x, dimensions=d)
+
+    @property
+    def asked(self) -> Any:
+        """The predictor as the engine takes it: 1 where there is none, a single point, or points as rows."""
+        x, d = self.predictor, self.dimensions
+        if not isinstance(x, list) or d == 1:
+            return 1.0 if x is None else x
+        flat = cast("list[float]", x)
+        return flat if len(flat) == d else [flat[start : start + d] for start in range(0, len(flat), d)]
+
+    @property
+    def points(self) -> int | None:
+        """How many predictors are asked for; None where it is one, to go with any number of cores."""
+        if not isinstance(self.predictor, list):
+            return None
+        points = len(cast("list[float]", self.predictor)) // self.dimensions
+        return None if points == 1 and self.dimensions > 1 else points
+
+
+@verb("choose_cores", rule=_chosen_later)
+class ChooseCores(Question):
+    """Return the cores for one invocation: the fewest within `tolerance` of the fastest.
+
+    With `free_now` and `wait_s` it also says whether to take the cores free now, or to wait so long for `cores_max`.
+
+    cores_max: cores there are to choose from
+    tolerance: take the fewest cores whose time is within (1 + tolerance) of the fastest; 0 asks for the fastest
+    risk: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts that
+        nobody tried, are then taken only where the gain is sure
+    explore: seconds that the component's runs may lose, all in all, for what they teach: pass the answer's `at_risk_s` on with
+        the row
+    free_now: cores that are free at once
+    wait_s: seconds until `cores_max` are free
+    """
+
+    component: Component
+    predictor: Point | None = None
+    _: KW_ONLY
+    cores_max: Annotated[int, Key(CORES)]
+    tolerance: Annotated[Number, Key(f.number)] = 0.05
+    level: Level = 0.9
+    risk: Annotated[Number, Key(f.within(0.0, 1.0))] = 0.0
+    explore: Annotated[Number, Key(SECONDS)] = 0.0
+    machine: Machine | None = None
+    free_now: Annotated[int, Key(f.integer(0, limits.ALLOCATE_CORES_MAX))] | None = None
+    wait_s: Annotated[Number, Key(SECONDS)] | None = None
+    prior: Prior = True
+
+
+@verb("suggest", rule=_for_a_point)
+class Suggest(Question):
+    """Return which (predictor, cores) to run next, the one that narrows the answers most first.
+
+    With `predictor`, and `cores`, the answers at that point; else those over all of the observed load.
+
+    cores: with `predictor`: narrow the answer on so many
+    cores_max: cores there are to run on
+    candidates: what can be run; else of the observed load, on powers of two of cores
+    limit: suggestions to make
+    """
+
+    component: Component
+    predictor: Point | None = None
+    cores: Annotated[Number, Key(f.number)] | None = None
+    _: KW_ONLY
+    cores_max: Annotated[int, Key(CORES)] = 64
+    candidates: Annotated[Sequence[tuple[Any, float]], Key(f.list_of(f.setting, limits.CANDIDATES_MAX))] | None = None
+    limit: Annotated[int, Key(f.integer(1, limits.CANDIDATES_MAX))] = 3
+
+
+@verb("curves")
+class Curves(Question):
+    """Return the curves of components, or of all, as a bundle: those that changed after the version `since`.
+
+    `told` takes every later `Curves`, with the components that changed, as long as the client lives: after a cut they are asked
+    for anew. It must return soon.
+
+    components: these; nil: all
+    since: a `version`: only what changed after it; all, where it is of another run of the service
+    watch: true: push what changes from now on, instead of what this connection watched before; false: push no more
+    cores_max: tables reach so far
+    level: of the intervals
+    """
+
+    components: Annotated[Sequence[str], Key(f.list_of(f.name, limits.ARRAY_ITEMS_MAX))] | None = None
+    _: KW_ONLY
+    since: Annotated[int, Key(f.integer(0, SEQUENCE_MAX))] | None = None
+    watch: Annotated[bool, Key(f.boolean)] | None = None
+    level: Level = 0.9
+    cores_max: Annotated[int, Key(CORES)] = 256
+    told: Callable[[CurvesTold], None] | None = None
+
+
+@verb("status")
+class Status(Question):
+    """Return totals, producers and, page by page, components: all in order of name (True), these (a list), none (False).
+
+    offset: components to skip
+    limit: components to tell
+    """
+
+    components: Annotated[
+        bool | Sequence[str],
+        Key(
+            f.either("true, false, or a list of names", bool=f.boolean, list=f.list_of(f.name, limits.STATUS_PAGE_MAX))
+        ),
+    ] = False
+    _: KW_ONLY
+    offset: Annotated[int, Key(f.integer(0, 2**63 - 1))] = 0
+    limit: Annotated[int, Key(f.integer(0, limits.STATUS_PAGE_MAX))] = 100

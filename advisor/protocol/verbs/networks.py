@@ -1,0 +1,265 @@
+"""The verbs about networks: their cores, their flow, and what is told of them."""
+
+# No postponed annotations here: `verb` reads them.
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, get_args
+
+from advisor.domain import limits
+from advisor.domain.advice import Advice
+from advisor.errors import InvalidValue
+from advisor.protocol import fields as f
+from advisor.protocol.declaring import Key, Question, verb
+from advisor.protocol.verbs.keys import (
+    ANSWER_ID_BYTES_MAX,
+    BY_KEY,
+    CORES,
+    CORES_BY_KEY,
+    LEVEL,
+    NETWORK,
+    NODES,
+    OBJECTIVES,
+    PER_PLACE,
+    PRIORITY_MAX,
+    RULE,
+    SECONDS,
+    TURNS,
+    Cores,
+    Deadline,
+    Described,
+    MemoryBytes,
+    NetworkGiven,
+    NetworkId,
+    Nodes,
+    Number,
+    ObjectiveWord,
+    Quantile,
+    SharedObjectiveWord,
+    TurnsWord,
+    WatchNumber,
+    WorkMax,
+)
+
+
+def _watchable(params: Any) -> None:
+    """A new watch names a network; what is told of one that stands is what was applied, and no new question."""
+    if (params.network is None) == (params.watch is None):
+        raise InvalidValue(
+            "network" if params.watch is None else "watch", None if params.watch is None else params.watch,
+            "one of network (a new watch) and watch (one that stands)",
+        )  # fmt: skip
+    if params.watch is None:
+        for name in ("applied", "took_s"):
+            if getattr(params, name) is not None:
+                raise InvalidValue(name, getattr(params, name), "absent for a new watch", "say in current what it has")
+    elif params != Watch(watch=params.watch, applied=params.applied, took_s=params.took_s):
+        raise InvalidValue("watch", params.watch, "alone, or with applied and took_s", "unwatch it, and watch anew")
+
+
+def _one_form(params: Any) -> None:
+    if (params.text is None) == (params.nodes is None):
+        raise InvalidValue("text", params.text, "given, or nodes, and not both")
+
+
+@verb("allocate")
+class Allocate(Question):
+    """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
+
+    network: S-Net text, or a flat list: `{kind, name, once}` for a `box`, `{kind, children}` for a `series`,
+        `{kind, children, ordered}` for a `choice`; `children` are indices of earlier nodes, the last node is the root. Or the
+        id of a network that `define_network` keeps, an integer or its name: a text that is such an id is one. Then what was
+        learned of its flow stands where `visits` and `shares` do not say
+    cores: cores to hand out; may be absent for `fewest_cores`
+    objective: what is to be best; `fewest_cores` reaches `target`, `pareto` is the front,
+        `cost` weighs by `weights`
+    target: with `fewest_cores`: `{throughput_per_s}` or `{latency_s}`; with `latency`, optional: the
+        `{throughput_per_s}` that must remain
+    visits: visits per record that enters; overrides `shares`
+    shares: one a choice, in text order: the share of each branch, in proportion
+    minimum: least cores of one instance
+    maximum: most cores of one instance
+    instances_max: instances that a component may have
+    load: by box: the predictor to plan for, instead of the load observed
+    components: by box: the component that it runs, where the names differ
+    level: plan for the time that each component's expectation exceeds with probability 1 − `level` at most; nil, or
+        0.9: for the expectation itself
+    depths: a replication each, in text order: the mean number of replicas that a record passes, or the shares that pass
+        0, 1, 2, …
+    fan_outs: a split each: the number of its replicas, or their shares
+    returns: a feedback each: the probability to return
+    allowed: counts of cores that an instance may have: a list, `powers_of_two` or `{multiples_of: k}`, for all or by
+        key
+    pinned: by key: its cores, or `{cores, instances}`
+    arrival_per_s: records that enter a second: latency then has queueing
+    arrival_variation: squared coefficient of variation between them
+    weights: of objective `cost`: `core_s`, `latency_s`, `record`
+    scale: what if: by key a factor on its time, 0.5 is twice as fast
+    turns: whether components may take turns on shared cores: wherever that does better, only where cores are fewer than
+        components, or not at all
+    """
+
+    network: Annotated[NetworkGiven, Key(NETWORK)]
+    cores: Annotated[int, Key(CORES)] | None = None
+    _: KW_ONLY
+    objective: Annotated[ObjectiveWord, Key(f.one_of(*OBJECTIVES))] = "throughput"
+    target: Annotated[Mapping[str, float], Key(f.record_of(throughput_per_s=f.number, latency_s=f.number))] | None = (
+        None
+    )
+    visits: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
+    shares: Annotated[Sequence[Sequence[float]], Key(f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX))] | None = None
+    minimum: Annotated[Mapping[str, int], Key(CORES_BY_KEY)] | None = None
+    maximum: Annotated[Mapping[str, int], Key(CORES_BY_KEY)] | None = None
+    instances_max: Annotated[
+        int | Mapping[str, int],
+        Key(
+            f.either(
+                "an integer, or a map of integers by component",
+                int=f.integer(1, limits.INSTANCES_MAX),
+                dict=f.map_of(f.integer(1, limits.INSTANCES_MAX)),
+            )
+        ),
+    ] = 1
+    load: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
+    components: Annotated[Mapping[str, str], Key(f.map_of(f.name))] | None = None
+    level: Annotated[float, Key(LEVEL)] | None = None
+    depths: Annotated[Sequence[Any], Key(PER_PLACE)] | None = None
+    fan_outs: Annotated[Sequence[Any], Key(PER_PLACE)] | None = None
+    returns: (
+        Annotated[Sequence[float | None], Key(f.list_of(f.or_nil(f.number), limits.NETWORK_COMPONENTS_MAX))] | None
+    ) = None
+    allowed: Annotated[str | Sequence[int] | Mapping[str, Any], Key(RULE)] | None = None
+    pinned: Annotated[Mapping[str, Any], Key(BY_KEY)] | None = None
+    nodes: Nodes | None = None
+    memory_bytes: MemoryBytes | None = None
+    arrival_per_s: Annotated[Number, Key(f.number)] | None = None
+    arrival_variation: Annotated[Number, Key(f.number)] | None = None
+    quantile: Quantile | None = None
+    weights: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
+    scale: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
+    work_max: WorkMax | None = None
+    turns: Annotated[TurnsWord, Key(f.one_of(*TURNS))] | None = None
+    deadline_s: Deadline | None = None
+
+
+_OF_MACHINE = (
+    "cores",
+    "level",
+    "nodes",
+    "memory_bytes",
+    "quantile",
+    "work_max",
+    "deadline_s",
+)  # of all networks together
+_OF_ONE: Mapping[str, f.Check] = {
+    name: f.or_nil(key.check) for name, key in Allocate.verb.keys.items()
+    if name not in (*_OF_MACHINE, "objective", "weights", "turns")
+} | {
+    "name": f.or_nil(f.name), "weight": f.or_nil(f.number),
+    "priority": f.or_nil(f.integer(-PRIORITY_MAX, PRIORITY_MAX)),
+}  # fmt: skip
+
+
+@verb("allocate_together")
+class AllocateTogether(Question):
+    """Return what each of several networks gets of one machine's cores.
+
+    Each of `networks` is a map with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` and ``priority``,
+    and what `allocate` takes about one network.
+
+    networks: see below
+    level: as of `allocate`
+    """
+
+    networks: Annotated[
+        Sequence[Mapping[str, Any]], Key(f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX))
+    ]
+    cores: Cores
+    _: KW_ONLY
+    objective: Annotated[SharedObjectiveWord, Key(f.one_of(*get_args(SharedObjectiveWord)))] = "throughput"
+    level: Annotated[float, Key(LEVEL)] | None = None
+    nodes: Nodes | None = None
+    memory_bytes: MemoryBytes | None = None
+    quantile: Quantile | None = None
+    work_max: WorkMax | None = None
+    deadline_s: Deadline | None = None
+
+
+@verb("watch", rule=_watchable)
+class Watch(Allocate):
+    """Watch a network: be told when a better allocation than the present one is worth the change.
+
+    The allocation in the answer is taken as applied, unless `current` says what the runtime has. After a cut the watch is begun
+    anew by itself. `told` takes each `Advice` as it comes, beside the iteration; it must return soon.
+
+    network: the network, of a new watch
+    current: by key: cores, or `{cores, instances}`, that the runtime has now
+    change_cost_s: seconds that the network stands still for a change, or by key where its allocation changes
+    horizon_s: a change must be repaid within so long
+    gain_min: gains below are not told
+    shadow: tell nothing; compare what rows show that the runtime does with the best
+    applied: of a watch that stands: what was done
+    took_s: what the change cost
+    """
+
+    network: Annotated[NetworkGiven, Key(NETWORK)] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    _: KW_ONLY
+    watch: WatchNumber | None = None
+    current: Annotated[Mapping[str, Any], Key(BY_KEY)] | None = None
+    change_cost_s: (
+        Annotated[
+            Number | Mapping[str, float],
+            Key(f.either("seconds, or a map of seconds by key", int=SECONDS, float=SECONDS, dict=f.map_of(SECONDS))),
+        ]
+        | None
+    ) = None
+    horizon_s: Annotated[Number, Key(SECONDS)] | None = None
+    gain_min: Annotated[Number, Key(f.within(0.0, 1.0))] | None = None
+    shadow: Annotated[bool, Key(f.boolean)] = False
+    applied: (
+        Annotated[bool | Mapping[str, Any], Key(f.either("true, or a map by key", bool=f.boolean, dict=BY_KEY))] | None
+    ) = None
+    took_s: Annotated[Number, Key(SECONDS)] | None = None
+    told: Callable[[Advice], None] | None = None
+
+
+@verb("unwatch")
+class Unwatch(Question):
+    """Be told no more."""
+
+    watch: WatchNumber
+
+
+@verb("explain")
+class Explain(Question):
+    """Return why an answer of `allocate`, or an advice, was as it was; `sentences` can be read one after the other.
+
+    With `replay` the service works it out again from the slice of state that it kept; ``replayed["same"]`` says whether that
+    gave the same.
+
+    id: the answer's id
+    replay: work it out again
+    """
+
+    id: Annotated[str, Key(f.text(ANSWER_ID_BYTES_MAX))]
+    _: KW_ONLY
+    replay: Annotated[bool, Key(f.boolean)] = False
+
+
+@verb("define_network", rule=_one_form)
+class DefineNetwork(Question):
+    """Keep a network by id, as text or as nodes.
+
+    text: S-Net
+    nodes: a flat list, as of `allocate`
+    """
+
+    id: NetworkId | None = None
+    text: Annotated[str, Key(f.text(limits.NETWORK_TEXT_BYTES_MAX))] | None = None
+    nodes: Annotated[Sequence[Mapping[str, Any]] | Described, Key(NODES)] | None = None
+
+
+@verb("flow")
+class FlowAsked(Question):
+    """Return what rows have told of the flow of records through a network that is kept by id."""
+
+    network: NetworkId

@@ -1,0 +1,227 @@
+"""The verbs by which a service is greeted and learns; the numbered ones are taken exactly once."""
+
+# No postponed annotations here: `verb` reads them.
+from typing import Annotated, Any
+
+from advisor.domain import limits
+from advisor.domain.runs import TRANSFORMS
+from advisor.errors import InvalidValue
+from advisor.protocol import fields as f
+from advisor.protocol.declaring import Key, Params, Question, verb
+from advisor.protocol.verbs.keys import (
+    BY_KEY,
+    CLOCK,
+    F64,
+    MEASURES,
+    NO_INCARNATION,
+    PROTOCOL_VERSION,
+    SEQUENCE_MAX,
+    TEXTS,
+    TOKEN_BYTES_MAX,
+    WORD,
+    Bin8,
+    Bin32,
+    Bin64,
+    Component,
+    Incarnation,
+    Producer,
+    Program,
+    Quantity,
+    Sequenced,
+    Switch,
+    Texts,
+    profile_named,
+    share_kept,
+)  # fmt: skip
+
+
+def _numbered(params: Any) -> None:
+    """Producer and sequence come both or neither; an incarnation belongs to a producer."""
+    if (params.producer is None) != (params.sequence is None):
+        missing, there = ("sequence", "producer") if params.sequence is None else ("producer", "sequence")
+        raise InvalidValue(missing, None, f"given where {there} is", "producer and sequence come both or neither")
+    if params.producer is None and params.incarnation != NO_INCARNATION:
+        raise InvalidValue("producer", None, "given where incarnation is")
+
+
+def _introduced(params: Any) -> None:
+    there = params.incarnation != NO_INCARNATION or params.resume_at is not None or params.retire
+    if params.producer is None and there:
+        raise InvalidValue("producer", None, "given where incarnation, resume_at or retire is")
+    if params.retire and params.resume_at is not None:
+        raise InvalidValue("retire", True, "absent where resume_at is given")
+    if params.resume_at is not None and params.incarnation != NO_INCARNATION:
+        raise InvalidValue(
+            "resume_at", params.resume_at, "absent where incarnation is given",
+            "a client ahead of the durable number takes a new incarnation",
+        )  # fmt: skip
+
+
+def _of_one_thing(params: Any) -> None:
+    """A component, a program or profiles: one of them; only a component keeps a share."""
+    _numbered(params)
+    if sum(each is not None for each in (params.component, params.program, params.profile)) != 1:
+        raise InvalidValue("component", params.component, "given, or program, or profile, and only one of them")
+    if params.keep and params.component is None:
+        raise InvalidValue("keep", params.keep, "0: programs and profiles are forgotten as a whole")
+
+
+@verb("hello", rule=_introduced)
+class Hello(Question):
+    """Who speaks, and where it stands.
+
+    protocol: 1; anything else is refused as `unsupported`
+    token: needed where the service was given one: until then every request is refused as `unauthorized`, and 64 KiB are taken
+        at most. A wrong one is answered late, and ends the connection
+    producer: who will send numbered batches
+    incarnation: of the producer (section 5); absent means 16 zero bytes
+    """
+
+    protocol: Annotated[int, Key(f.integer(0, 2**32 - 1))] = PROTOCOL_VERSION
+    token: Annotated[str, Key(f.text(TOKEN_BYTES_MAX))] | None = None
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    resume_at: Annotated[int, Key(f.integer(0, SEQUENCE_MAX))] | None = None
+    retire: Switch = False
+
+
+@verb("names", positional=2, named=False)
+class Names(Params):
+    """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
+
+    first_id: Annotated[int, Key(f.integer(0, limits.NAME_IDS_MAX))]
+    names: Texts
+
+
+@verb("observe", positional=5, named=False, notification=True)
+class Observe(Params):
+    """One row, at most once."""
+
+    component: Component
+    predictor: Annotated[float | list[float] | None, Key(f.or_nil(f.number_or_list))]
+    cores: Quantity
+    elapsed_s: Quantity
+    optional: Annotated[dict[str, Any], Key(BY_KEY)] | None = None
+
+    @property
+    def row(self) -> list[Any]:
+        """The observation as a row of `rows`."""
+        row = [self.component, self.predictor, self.cores, self.elapsed_s]
+        return row if self.optional is None else [*row, self.optional]
+
+
+@verb("observe_rows", rule=_numbered)
+class ObserveRows(Question):
+    """A batch of rows `[component, predictor, cores, elapsed_s, {optional}]`, not checked one by one yet."""
+
+    rows: Annotated[list[Any], Key(f.rows)]
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None
+
+
+@verb("observe_columns", rule=_numbered)
+class ObserveColumns(Params):
+    """A batch in columns: each `bin` holds little-endian values, one a row; `labels` are named by number."""
+
+    index: Bin32
+    cores: Bin64
+    elapsed_s: Bin64
+    predictor: Bin64 | None = None
+    components: Annotated[list[str], Key(TEXTS)] | None = None
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None
+    dimensions: Annotated[int, Key(f.integer(1, limits.DIMENSIONS_MAX))] = 1
+    count: Bin32 | None = None
+    ok: Bin8 | None = None
+    running: Bin8 | None = None
+    network: Bin32 | None = None
+    record: Bin64 | None = None
+    entered: Bin8 | None = None
+    replica: Bin64 | None = None
+    machine: Bin32 | None = None
+    active_cores: Bin64 | None = None
+    at_risk_s: Bin64 | None = None
+    measures: Annotated[dict[str, bytes], Key(f.record_of(**dict.fromkeys(MEASURES, F64)))] | None = None
+    labels: Texts | None = None
+
+
+@verb("task_events", rule=_numbered)
+class TaskEvents(Params):
+    """Task events: binary records, new strings, and what their times mean."""
+
+    records: Bin8
+    strings: Texts | None = None
+    clock: Annotated[dict[str, Any], Key(CLOCK)] | None = None
+    fields: Annotated[list[str], Key(f.texts(limits.EVENT_FIELDS_MAX))] | None = None
+    dropped: Annotated[int, Key(f.integer(0, 2**63 - 1))] = 0
+    sums: Bin8 = b""
+    ended: Switch = False
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None
+
+
+@verb("observe_run", rule=_numbered)
+class ObserveRun(Params):
+    """A run of a whole program; what is not given comes from the profile of a producer's run, where `profile` names it.
+
+    transform: what work grows with
+    profile: the run whose profile says the rest
+    """
+
+    program: Program
+    size: Quantity
+    workers: Quantity | None = None
+    elapsed_s: Quantity | None = None
+    work_s: Quantity | None = None
+    delay_s: Quantity | None = None
+    no_work_s: Quantity | None = None
+    creates: Quantity | None = None
+    waits: Quantity | None = None
+    serial_work_s: Quantity | None = None
+    span_s: Quantity | None = None
+    transform: Annotated[str, Key(f.one_of(*TRANSFORMS))] | None = None
+    profile: Annotated[dict[str, Any], Key(profile_named)] | None = None
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What is given of the run."""
+        numbering = ("producer", "incarnation", "sequence")
+        return {name: getattr(self, name) for name in self.verb.keys if name not in numbering}
+
+
+@verb("forget", rule=_of_one_thing)
+class Forget(Params):
+    """What was learned of a component is weakened: its sums are multiplied by `keep`. A whole program, or the profiles of a
+    producer's runs (`profile`: producer and perhaps incarnation), are forgotten as a whole.
+
+    keep: share of what was learned that stays
+    profile: whose profiles are forgotten, or which one
+    """
+
+    component: Component | None = None
+    keep: Annotated[float, Key(share_kept)] = 0.0
+    program: Program | None = None
+    profile: Annotated[dict[str, Any], Key(profile_named)] | None = None
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None
+
+
+@verb("pin", rule=_numbered)
+class Pin(Params):
+    """A component is held to a model, whatever the evidence says; None lets the evidence choose again.
+
+    model: the model's name
+    """
+
+    component: Component
+    model: Annotated[str | None, Key(f.or_nil(WORD))]
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None

@@ -773,7 +773,31 @@ static int find_number(reader map, const char *key, uint64_t *value) {
 #define CHUNK_BYTES 65536
 
 enum { CLOSED, CONNECTING, GREETING, READY };
-enum { HELLO_ID = 1, NAMES_ID = 2, CURVES_ID = 3, BATCH_ID_FIRST = 16 };
+#define NETWORKS 64
+#define WATCHES 16
+#define TEXT_BYTES_MAX 65535 /* of a network: what put_text can say */
+enum { HELLO_ID = 1, NAMES_ID = 2, CURVES_ID = 3, DEFINE_ID = 4, ALLOCATE_ID = 5, WATCH_ID_FIRST = 16, BATCH_ID_FIRST = 32 };
+enum { HAS_NETWORK = 1, HAS_RECORD = 2, HAS_ENTERED = 4, HAS_REPLICA = 8, HAS_ACTIVE = 16, HAS_PEAK = 32, HAS_ENERGY = 64 };
+
+/* What a row has beside its component, predictor, cores and time. */
+typedef struct more {
+    uint64_t record, replica;
+    double active_cores, peak_bytes, energy_j, further[3];
+    uint32_t network;
+    unsigned char entered;
+} more;
+
+typedef struct network {
+    char *name, *text; /* text NULL: rows name it, nobody said what it is */
+} network;
+
+typedef struct question {
+    char *network; /* NULL: none */
+    uint32_t cores;
+    int asked;       /* on this connection */
+    uint64_t number; /* of a watch, on this connection */
+    int known;
+} question;
 
 typedef struct batch {
     uint64_t sequence;
@@ -782,6 +806,9 @@ typedef struct batch {
     int refused;          /* for ever: an empty one goes under its number */
     uint32_t *index;
     double *columns; /* predictor, cores, elapsed_s: batch_rows each */
+    more *more;      /* NULL without whole_rows */
+    unsigned has;    /* optional columns of which some row has a value */
+    uint32_t dimensions;
 } batch;
 
 struct advisor_client {
@@ -806,8 +833,15 @@ struct advisor_client {
     uint32_t attempts, seed;
     buffer out, in;
     size_t out_at;
-    uint32_t *column_index; /* room of one batch, allocated once with the ring */
+    uint32_t *column_index; /* room of all batches, allocated once with the ring */
     double *column_values;
+    more *column_more;
+    network networks[NETWORKS];
+    uint32_t network_count, defined; /* of them said on this connection */
+    question allocate, watches[WATCHES];
+    uint32_t watch_count;
+    advisor_told told;
+    void *context;
     advisor_bundle curves;
     advisor_stats stats;
 };
@@ -843,8 +877,16 @@ static void new_incarnation(advisor_client *c) {
 static batch *nth(const advisor_client *c, uint32_t i) { return &c->ring[(c->first + i) % c->batches]; }
 
 void advisor_client_free(advisor_client *client) {
+    uint32_t i;
     if (!client) return;
     if (client->fd >= 0) close(client->fd);
+    for (i = 0; i < client->network_count; i++) {
+        free(client->networks[i].name);
+        free(client->networks[i].text);
+    }
+    for (i = 0; i < client->watch_count; i++) free(client->watches[i].network);
+    free(client->allocate.network);
+    free(client->column_more);
     free(client->producer);
     free(client->name_text);
     free(client->ring);
@@ -884,8 +926,12 @@ advisor_client *advisor_client_new(const advisor_options *options) {
     c->ring = calloc(c->batches, sizeof *c->ring);
     c->column_index = malloc(rows * sizeof *c->column_index);
     c->column_values = malloc(3 * rows * sizeof *c->column_values);
+    c->column_more = options->whole_rows ? malloc(rows * sizeof *c->column_more) : NULL;
+    c->told = options->told;
+    c->context = options->context;
     c->name_text = malloc((size_t)c->names_max * (NAME_BYTES_MAX + 1));
-    if (!c->producer || !c->ring || !c->column_index || !c->column_values || !c->name_text) {
+    if (!c->producer || !c->ring || !c->column_index || !c->column_values || !c->name_text ||
+        (options->whole_rows && !c->column_more)) {
         advisor_client_free(c);
         return NULL;
     }
@@ -893,6 +939,7 @@ advisor_client *advisor_client_new(const advisor_options *options) {
     for (i = 0; i < c->batches; i++) {
         c->ring[i].index = c->column_index + (size_t)i * c->batch_rows;
         c->ring[i].columns = c->column_values + 3 * (size_t)i * c->batch_rows;
+        c->ring[i].more = c->column_more ? c->column_more + (size_t)i * c->batch_rows : NULL;
     }
     new_incarnation(c);
     return c;
@@ -911,10 +958,11 @@ int32_t advisor_client_name(advisor_client *client, const char *name) {
     return (int32_t)client->names++;
 }
 
-int advisor_client_observe(advisor_client *client, int32_t component, double predictor, double cores, double elapsed_s) {
+static int take_row(advisor_client *client, const advisor_row *row) {
     batch *b;
     uint32_t rows = client->batch_rows;
-    if (component < 0 || (uint32_t)component >= client->names) return ADVISOR_INVALID;
+    if (row->component < 0 || (uint32_t)row->component >= client->names) return ADVISOR_INVALID;
+    if (client->filling && nth(client, client->held - 1)->dimensions != row->dimensions) client->filling = 0;
     if (!client->filling) {
         if (client->held == client->batches) {
             client->stats.rows_dropped++;
@@ -924,19 +972,113 @@ int advisor_client_observe(advisor_client *client, int32_t component, double pre
         b->sequence = ++client->last_sequence;
         b->rows = b->msgid = 0;
         b->sent = b->refused = 0;
+        b->has = 0;
+        b->dimensions = row->dimensions;
         client->filling = 1;
         client->filling_since = now_ms();
     }
     b = nth(client, client->held - 1);
-    b->index[b->rows] = (uint32_t)component;
-    b->columns[b->rows] = predictor;
-    b->columns[rows + b->rows] = cores;
-    b->columns[2 * (size_t)rows + b->rows] = elapsed_s;
+    b->index[b->rows] = (uint32_t)row->component;
+    b->columns[b->rows] = row->predictor[0];
+    b->columns[rows + b->rows] = row->cores;
+    b->columns[2 * (size_t)rows + b->rows] = row->elapsed_s;
+    if (b->more) {
+        more *m = &b->more[b->rows];
+        m->network = row->network < 0 ? UINT32_MAX : (uint32_t)row->network;
+        m->record = row->record;
+        m->replica = row->replica;
+        m->entered = row->entered != 0;
+        m->active_cores = row->active_cores;
+        m->peak_bytes = row->peak_bytes;
+        m->energy_j = row->energy_j;
+        memcpy(m->further, row->predictor + 1, sizeof m->further);
+        b->has |= (row->network >= 0 ? HAS_NETWORK : 0u) | (row->record != ADVISOR_NONE ? HAS_RECORD : 0u) |
+                  (row->entered ? HAS_ENTERED : 0u) | (row->replica != ADVISOR_NONE ? HAS_REPLICA : 0u) |
+                  (row->active_cores == row->active_cores ? HAS_ACTIVE : 0u) |
+                  (row->peak_bytes == row->peak_bytes ? HAS_PEAK : 0u) | (row->energy_j == row->energy_j ? HAS_ENERGY : 0u);
+    }
     client->stats.rows_taken++;
     if (++b->rows == rows) client->filling = 0;
     return ADVISOR_OK;
 }
 
+advisor_row advisor_row_of(int32_t component, double predictor, double cores, double elapsed_s) {
+    advisor_row row;
+    memset(&row, 0, sizeof row);
+    row.component = component;
+    row.dimensions = 1;
+    row.predictor[0] = predictor;
+    row.cores = cores;
+    row.elapsed_s = elapsed_s;
+    row.network = -1;
+    row.record = row.replica = ADVISOR_NONE;
+    row.active_cores = row.peak_bytes = row.energy_j = not_a_number();
+    return row;
+}
+
+int advisor_client_observe(advisor_client *client, int32_t component, double predictor, double cores, double elapsed_s) {
+    advisor_row row = advisor_row_of(component, predictor, cores, elapsed_s);
+    return take_row(client, &row);
+}
+
+int advisor_client_observe_row(advisor_client *client, const advisor_row *row) {
+    if (!client->column_more || row->dimensions < 1 || row->dimensions > 4) return ADVISOR_INVALID;
+    if (row->network < -1 || row->network >= (int32_t)client->network_count) return ADVISOR_INVALID;
+    return take_row(client, row);
+}
+
+static char *copied(const char *text) {
+    size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    if (copy) memcpy(copy, text, size);
+    return copy;
+}
+
+int32_t advisor_client_network(advisor_client *client, const char *name) {
+    size_t length = strlen(name);
+    uint32_t i;
+    if (!length || length > NAME_BYTES_MAX) return ADVISOR_INVALID;
+    for (i = 0; i < client->network_count; i++)
+        if (!strcmp(client->networks[i].name, name)) return (int32_t)i;
+    if (client->network_count == NETWORKS) return ADVISOR_FULL;
+    client->networks[i].text = NULL;
+    client->networks[i].name = copied(name);
+    if (!client->networks[i].name) return ADVISOR_MEMORY;
+    client->network_count++;
+    return (int32_t)i;
+}
+
+int advisor_client_define_network(advisor_client *client, const char *name, const char *text) {
+    int32_t i = advisor_client_network(client, name);
+    char *copy;
+    if (i < 0) return i;
+    if (!*text || strlen(text) > TEXT_BYTES_MAX) return ADVISOR_INVALID;
+    copy = copied(text);
+    if (!copy) return ADVISOR_MEMORY;
+    free(client->networks[i].text);
+    client->networks[i].text = copy;
+    if (client->defined > (uint32_t)i) client->defined = (uint32_t)i; /* it and those after it are said (again) */
+    return ADVISOR_OK;
+}
+
+static int pose(question *q, const char *text, uint32_t cores) {
+    if (!*text || strlen(text) > TEXT_BYTES_MAX || !cores || cores > (uint32_t)CORES_MAX) return ADVISOR_INVALID;
+    memset(q, 0, sizeof *q);
+    q->network = copied(text);
+    q->cores = cores;
+    return q->network ? ADVISOR_OK : ADVISOR_MEMORY;
+}
+
+int advisor_client_allocate(advisor_client *client, const char *network, uint32_t cores) {
+    return client->allocate.network ? ADVISOR_FULL : pose(&client->allocate, network, cores);
+}
+
+int32_t advisor_client_watch(advisor_client *client, const char *network, uint32_t cores) {
+    int error;
+    if (client->watch_count == WATCHES) return ADVISOR_FULL;
+    error = pose(&client->watches[client->watch_count], network, cores);
+    return error ? error : (int32_t)client->watch_count++;
+}
 static void disconnect(advisor_client *c, const char *why) {
     uint32_t wait = BACKOFF_FIRST_MS, i;
     if (c->fd >= 0) close(c->fd);
@@ -974,7 +1116,9 @@ static void greet(advisor_client *c) {
 static void begin_connection(advisor_client *c) {
     uint32_t i;
     c->out.used = c->out_at = c->in.used = 0;
-    c->named = c->in_flight = 0;
+    c->named = c->in_flight = c->defined = 0;
+    c->allocate.asked = 0;
+    for (i = 0; i < c->watch_count; i++) c->watches[i].asked = c->watches[i].known = 0;
     c->rewind = 0;
     c->rewinds = 0;
     c->resume_at = 0;
@@ -1036,11 +1180,73 @@ static void put_column(buffer *out, const char *key, const double *values, uint3
     for (i = 0; i < rows; i++) put_little_endian(out, to_bits(values[i]), 8);
 }
 
+/* The optional columns of a batch, those of which some row has a value. */
+static void put_more(advisor_client *c, const batch *b, uint32_t rows) {
+    static const struct {
+        const char *key;
+        unsigned flag;
+        size_t offset;
+        int bytes;
+    } columns[] = {
+        {"network", HAS_NETWORK, offsetof(more, network), 4}, {"record", HAS_RECORD, offsetof(more, record), 8},
+        {"entered", HAS_ENTERED, offsetof(more, entered), 1}, {"replica", HAS_REPLICA, offsetof(more, replica), 8},
+        {"active_cores", HAS_ACTIVE, offsetof(more, active_cores), 8}, {"peak_bytes", HAS_PEAK, offsetof(more, peak_bytes), 8},
+        {"energy_j", HAS_ENERGY, offsetof(more, energy_j), 8},
+    };
+    size_t k, measures = !!(b->has & HAS_PEAK) + (size_t)!!(b->has & HAS_ENERGY);
+    uint32_t i;
+    if (b->has & HAS_NETWORK) {
+        put_text(&c->out, "labels");
+        put_array(&c->out, c->network_count);
+        for (i = 0; i < c->network_count; i++) put_text(&c->out, c->networks[i].name);
+    }
+    if (b->dimensions > 1) {
+        put_text(&c->out, "dimensions");
+        put_uint(&c->out, b->dimensions);
+    }
+    for (k = 0; k < sizeof columns / sizeof *columns; k++) {
+        if (columns[k].flag == HAS_PEAK && measures) {
+            put_text(&c->out, "measures");
+            put_map(&c->out, measures);
+        }
+        if (!(b->has & columns[k].flag)) continue;
+        put_text(&c->out, columns[k].key);
+        put_bin_head(&c->out, (size_t)rows * (size_t)columns[k].bytes);
+        for (i = 0; i < rows; i++) {
+            const unsigned char *at = (const unsigned char *)&b->more[i] + columns[k].offset;
+            uint64_t value = *at;
+            uint32_t half;
+            if (columns[k].bytes == 8) memcpy(&value, at, 8);
+            if (columns[k].bytes == 4) {
+                memcpy(&half, at, 4);
+                value = half;
+            }
+            put_little_endian(&c->out, value, columns[k].bytes);
+        }
+    }
+}
+
+static void put_predictors(buffer *out, const batch *b, uint32_t rows) {
+    uint32_t i, k;
+    put_text(out, "predictor");
+    put_bin_head(out, (size_t)rows * 8 * b->dimensions);
+    for (i = 0; i < rows; i++)
+        for (k = 0; k < b->dimensions; k++) put_little_endian(out, to_bits(k ? b->more[i].further[k - 1] : b->columns[i]), 8);
+}
+
+static size_t keys_of(const batch *b) {
+    size_t keys = 7 + (b->dimensions > 1);
+    unsigned flag;
+    for (flag = HAS_NETWORK; flag <= HAS_ACTIVE; flag *= 2) keys += !!(b->has & flag);
+    return keys + !!(b->has & HAS_NETWORK) + !!(b->has & (HAS_PEAK | HAS_ENERGY));
+}
+
 /* Encode a batch; 0 when there is no room. */
 static int send_batch(advisor_client *c, batch *b) {
     uint32_t rows = b->refused ? 0 : b->rows, i;
-    if (!request(c, (size_t)rows * ROW_BYTES + 1024, c->next_id, "observe_columns", 1)) return 0;
-    put_map(&c->out, 7);
+    size_t room = (size_t)rows * (ROW_BYTES + (b->more ? sizeof *b->more : 0)) + (size_t)c->network_count * (NAME_BYTES_MAX + 4);
+    if (!request(c, room + 1024, c->next_id, "observe_columns", 1)) return 0;
+    put_map(&c->out, keys_of(b));
     put_text(&c->out, "producer");
     put_text(&c->out, c->producer);
     put_text(&c->out, "incarnation");
@@ -1050,9 +1256,10 @@ static int send_batch(advisor_client *c, batch *b) {
     put_text(&c->out, "index");
     put_bin_head(&c->out, (size_t)rows * 4);
     for (i = 0; i < rows; i++) put_little_endian(&c->out, b->index[i], 4);
-    put_column(&c->out, "predictor", b->columns, rows);
+    put_predictors(&c->out, b, rows);
     put_column(&c->out, "cores", b->columns + c->batch_rows, rows);
     put_column(&c->out, "elapsed_s", b->columns + 2 * (size_t)c->batch_rows, rows);
+    put_more(c, b, rows);
     c->stats.batches_resent += (uint64_t)b->sent;
     b->sent = 1;
     if (b->sequence > c->sent_sequence) c->sent_sequence = b->sequence;
@@ -1073,6 +1280,30 @@ static void ask_for_curves(advisor_client *c) {
     put_uint(&c->out, c->cores_max);
 }
 
+static void send_networks(advisor_client *c) {
+    for (; c->defined < c->network_count; c->defined++) {
+        const network *n = &c->networks[c->defined];
+        if (!n->text) continue;
+        if (!request(c, strlen(n->text) + NAME_BYTES_MAX + 64, DEFINE_ID, "define_network", 1)) return;
+        put_map(&c->out, 2);
+        put_text(&c->out, "id");
+        put_text(&c->out, n->name);
+        put_text(&c->out, "text");
+        put_text(&c->out, n->text);
+    }
+}
+
+static void send_question(advisor_client *c, question *q, uint32_t msgid, const char *method) {
+    if (!q->network || q->asked) return;
+    if (!request(c, strlen(q->network) + 128, msgid, method, 1)) return;
+    put_map(&c->out, 2);
+    put_text(&c->out, "network");
+    put_text(&c->out, q->network);
+    put_text(&c->out, "cores");
+    put_uint(&c->out, q->cores);
+    q->asked = 1;
+}
+
 /* Put what may be said now behind what is being sent; return whether that is anything. */
 static int fill_out(advisor_client *c) {
     uint32_t i;
@@ -1081,6 +1312,11 @@ static int fill_out(advisor_client *c) {
     if (c->state != READY) return 0;
     if (c->filling && now - c->filling_since >= c->linger_ms) c->filling = 0;
     send_names(c);
+    send_networks(c);
+    if (c->defined == c->network_count) {
+        send_question(c, &c->allocate, ALLOCATE_ID, "allocate");
+        for (i = 0; i < c->watch_count; i++) send_question(c, &c->watches[i], WATCH_ID_FIRST + i, "watch");
+    }
     if (c->rewind || now < c->resume_at || c->named < c->names) return c->out.used > before;
     for (i = 0; i < c->held - (uint32_t)c->filling; i++) {
         batch *b = nth(c, i);
@@ -1148,6 +1384,122 @@ static void take_curves(advisor_client *c, reader map) {
         c->stats.bundles++;
 }
 
+static double find_double(reader map, const char *key) {
+    reader at;
+    token t;
+    unsigned head;
+    if (!find_key(map, key, &at) || at.at == at.end) return not_a_number();
+    head = *at.at;
+    if (next_token(&at, &t) <= 0) return not_a_number();
+    return t.kind == NUMBER ? (double)t.value : head == 0xcb ? from_bits(t.value) : not_a_number();
+}
+
+/* The number of a key of a map that may have any keys. */
+static int number_of(reader map, const unsigned char *key, size_t length, uint64_t *value) {
+    token t;
+    uint64_t items;
+    if (next_token(&map, &t) <= 0 || t.kind != MAP) return 0;
+    for (items = t.value; items; items--) {
+        int same;
+        if (next_token(&map, &t) <= 0 || t.kind != TEXT) return 0;
+        same = t.value == length && !memcmp(t.bytes, key, length);
+        if (next_token(&map, &t) <= 0 || t.kind != NUMBER) return 0;
+        *value = t.value;
+        if (same) return 1;
+    }
+    return 0;
+}
+
+/* Tell of an allocation; 0 when there is none. */
+static int tell(advisor_client *c, int kind, int32_t watch, reader map) {
+    advisor_allocation found;
+    advisor_share *shares;
+    reader instances, cores, turns = {NULL, NULL}, at = map;
+    uint64_t used = 0, value;
+    token t;
+    uint32_t i;
+    if (next_token(&at, &t) <= 0 || t.kind != MAP || !c->told) return 0;
+    if (!find_key(map, "instances", &instances) || !find_key(map, "cores", &cores)) return 0;
+    find_key(map, "in_turn", &turns);
+    find_number(map, "cores_used", &used);
+    at = instances;
+    if (next_token(&at, &t) <= 0 || t.kind != MAP || t.value > (uint64_t)(at.end - at.at)) return 0;
+    found.count = (uint32_t)t.value;
+    shares = calloc((size_t)found.count + 1, sizeof *shares);
+    if (!shares) return 0;
+    for (i = 0; i < found.count; i++) {
+        if (next_token(&at, &t) <= 0 || t.kind != TEXT) break;
+        shares[i].key = (const char *)t.bytes;
+        shares[i].length = (size_t)t.value;
+        if (number_of(cores, t.bytes, (size_t)t.value, &value) || (turns.at && number_of(turns, t.bytes, (size_t)t.value, &value)))
+            shares[i].cores = (uint32_t)value;
+        if (next_token(&at, &t) <= 0 || t.kind != NUMBER) break;
+        shares[i].instances = (uint32_t)t.value;
+    }
+    found.throughput_per_s = find_double(map, "throughput_per_s");
+    found.latency_s = find_double(map, "latency_s");
+    found.cores_used = (uint32_t)used;
+    found.shares = shares;
+    if (i == found.count) c->told(c->context, kind, watch, &found, "");
+    free(shares);
+    return i == found.count;
+}
+
+static void tell_why(advisor_client *c, int kind, int32_t watch, reader map, const char *key) {
+    char why[160];
+    reader at;
+    token t;
+    int length = 0;
+    if (find_key(map, key, &at) && next_token(&at, &t) > 0 && t.kind == TEXT) length = (int)(t.value < 159 ? t.value : 159);
+    snprintf(why, sizeof why, "%.*s", length, length ? (const char *)t.bytes : "");
+    if (c->told) c->told(c->context, kind, watch, NULL, why);
+}
+
+/* The answer to a question of ours; `error` where it failed. */
+static void answered(advisor_client *c, uint64_t msgid, reader error, int failed, reader result) {
+    reader at;
+    if (msgid == ALLOCATE_ID) {
+        free(c->allocate.network);
+        memset(&c->allocate, 0, sizeof c->allocate);
+        if (failed)
+            tell_why(c, ADVISOR_REFUSED, -1, error, "message");
+        else
+            tell(c, ADVISOR_ALLOCATED, -1, result);
+    } else if (msgid - WATCH_ID_FIRST < c->watch_count) {
+        question *q = &c->watches[msgid - WATCH_ID_FIRST];
+        int32_t watch = (int32_t)(msgid - WATCH_ID_FIRST);
+        if (failed)
+            tell_why(c, ADVISOR_REFUSED, watch, error, "message");
+        else {
+            q->known = find_number(result, "watch", &q->number);
+            if (find_key(result, "allocation", &at)) tell(c, ADVISOR_ADVICE, watch, at);
+        }
+    }
+}
+
+/* What the service says of watches: a list of maps. */
+static void take_advice(advisor_client *c, reader list) {
+    token t;
+    uint64_t items;
+    if (next_token(&list, &t) <= 0 || t.kind != ARRAY) return;
+    for (items = t.value; items; items--) {
+        reader item = list, at;
+        uint64_t number;
+        uint32_t i;
+        if (skip(&list) <= 0) return;
+        item.end = list.at;
+        if (!find_number(item, "watch", &number) || !find_key(item, "kind", &at) || next_token(&at, &t) <= 0) continue;
+        for (i = 0; i < c->watch_count && !(c->watches[i].known && c->watches[i].number == number); i++) continue;
+        if (i == c->watch_count || t.kind != TEXT) continue;
+        if ((t.value == 6 && !memcmp(t.bytes, "advice", 6)) || (t.value == 5 && !memcmp(t.bytes, "first", 5))) {
+            if (find_key(item, "allocation", &at)) tell(c, ADVISOR_ADVICE, (int32_t)i, at);
+        } else if (t.value == 9 && !memcmp(t.bytes, "withdrawn", 9))
+            tell_why(c, ADVISOR_WITHDRAWN, (int32_t)i, item, "why");
+        else if (t.value == 6 && !memcmp(t.bytes, "failed", 6) && find_key(item, "error", &at))
+            tell_why(c, ADVISOR_REFUSED, (int32_t)i, at, "message");
+    }
+}
+
 static void settle(advisor_client *c, batch *b, reader error, reader result) {
     reader at, text;
     token t, code;
@@ -1195,11 +1547,13 @@ static int take(advisor_client *c, reader message) {
     if (next_token(&message, &t) <= 0 || t.kind != NUMBER) return 0;
     kind = t.value;
     if (kind == 2 && items == 3) {
-        int is_curves;
+        int is_curves, is_advice;
         if (next_token(&message, &t) <= 0 || t.kind != TEXT) return 0;
         is_curves = t.value == 6 && !memcmp(t.bytes, "curves", 6);
+        is_advice = t.value == 6 && !memcmp(t.bytes, "advice", 6);
         if (next_token(&message, &t) <= 0 || t.kind != ARRAY) return 0;
         if (is_curves && t.value) take_curves(c, message);
+        if (is_advice && t.value) take_advice(c, message);
         return 1;
     }
     if (kind != 1 || items != 4 || next_token(&message, &t) <= 0) return 0;
@@ -1220,8 +1574,10 @@ static int take(advisor_client *c, reader message) {
             reader text;
             if (find_key(error, "message", &text) && next_token(&text, &t) > 0 && t.kind == TEXT)
                 say(c, "refused", t.bytes, (size_t)t.value);
-            return msgid == CURVES_ID; /* rows go on without curves */
+            if (msgid >= ALLOCATE_ID) answered(c, msgid, error, 1, result);
+            return msgid >= CURVES_ID; /* rows go on without curves, networks and answers */
         }
+        if (msgid >= ALLOCATE_ID) answered(c, msgid, error, 0, result);
         if (msgid == HELLO_ID) greeted(c, result);
         if (msgid == CURVES_ID) take_curves(c, result);
         return 1;

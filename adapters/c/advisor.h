@@ -78,6 +78,42 @@ double advisor_table_error(const advisor_bundle *bundle, uint32_t component);
 
 typedef struct advisor_client advisor_client;
 
+#define ADVISOR_NONE UINT64_MAX /* no record, no replica */
+
+/* A run, with all that may be known of it; `advisor_row_of` begins one of which nothing more is. */
+typedef struct advisor_row {
+    int32_t component;    /* of advisor_client_name */
+    uint32_t dimensions;  /* values of the predictor, 1 to 4 */
+    double predictor[4];
+    double cores, elapsed_s;
+    int32_t network;      /* of advisor_client_network; -1: none */
+    int entered;          /* nonzero: with this run its record entered the network */
+    uint64_t record;      /* that entered, on whose behalf it ran */
+    uint64_t replica;     /* of the innermost index split: the value of its tag */
+    double active_cores;  /* busy on the machine meanwhile, its own among them; NaN: not known */
+    double peak_bytes, energy_j; /* NaN: not measured */
+} advisor_row;
+
+advisor_row advisor_row_of(int32_t component, double predictor, double cores, double elapsed_s);
+
+/* What an answer gives to a key of a network: cores of one instance, its own or in its turn, and instances. */
+typedef struct advisor_share {
+    const char *key; /* `length` bytes of UTF-8, no end after them */
+    size_t length;
+    uint32_t cores, instances;
+} advisor_share;
+
+typedef struct advisor_allocation {
+    double throughput_per_s, latency_s;
+    uint32_t cores_used, count;
+    const advisor_share *shares;
+} advisor_allocation;
+
+/* What a client is told: an answer to advisor_client_allocate, an advice of a watch (the first allocation among them), its
+ * withdrawal, or why there is none. Called within a step; what it points to ends with it. */
+enum { ADVISOR_ALLOCATED = 1, ADVISOR_ADVICE = 2, ADVISOR_WITHDRAWN = 3, ADVISOR_REFUSED = 4 };
+typedef void (*advisor_told)(void *context, int kind, int32_t watch, const advisor_allocation *allocation, const char *why);
+
 typedef struct advisor_stats {
     uint64_t rows_taken;        /* = acknowledged + rejected + held */
     uint64_t rows_dropped;      /* for which there was no room */
@@ -99,6 +135,9 @@ typedef struct advisor_options {
     int watch_curves;     /* nonzero: the service pushes curves as they change */
     double level;         /* of the curves' intervals; 0: 0.9 */
     uint32_t cores_max;   /* of the curves' tables; 0: 256 */
+    int whole_rows;       /* nonzero: room for advisor_client_observe_row, 72 bytes a row more */
+    advisor_told told;    /* may be NULL */
+    void *context;
 } advisor_options;
 
 /* NULL when there is no memory, or an option is wrong. Nothing is connected yet. */
@@ -110,6 +149,23 @@ int32_t advisor_client_name(advisor_client *client, const char *name);
 
 /* Take a row: ADVISOR_OK, ADVISOR_FULL or ADVISOR_INVALID. Never waits. */
 int advisor_client_observe(advisor_client *client, int32_t component, double predictor, double cores, double elapsed_s);
+
+/* The same with all that is known of a run; ADVISOR_INVALID also without `whole_rows`. */
+int advisor_client_observe_row(advisor_client *client, const advisor_row *row);
+
+/* ---- networks ---- */
+
+/* Number a network's name for rows: at most 64. */
+int32_t advisor_client_network(advisor_client *client, const char *name);
+
+/* Say what a network is, in S-Net's language, before rows and questions name it: on every connection of this client. */
+int advisor_client_define_network(advisor_client *client, const char *name, const char *text);
+
+/* Ask for the allocation of so many cores to a network (its name, or S-Net text); one question at a time. `told` hears it. */
+int advisor_client_allocate(advisor_client *client, const char *network, uint32_t cores);
+
+/* Be told of allocations that are worth the change, on every connection; at most 16. The watch's number, or an error. */
+int32_t advisor_client_watch(advisor_client *client, const char *network, uint32_t cores);
 
 /* Connect, send and receive what can be without waiting. Call it when `advisor_client_fd` is ready and now and then;
  * `advisor_client_wait_ms` says within how long. Returns nonzero while the service is connected and has said hello. */

@@ -144,6 +144,12 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the sweep to this PNG or SVG file.")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["snet"]),
+    help="snet: print -w and -c of S-Net's runtime, whose boxes run on one core; --instances-max is then --cores.",
+)
 @options.learned
 @options.as_json
 def allocate_command(
@@ -169,6 +175,8 @@ def allocate_command(
         raise click.UsageError("give --cores or --sweep")
     if given["deadline_s"] is not None and (given["state"] or given["table"]):
         raise InvalidValue("deadline", given["deadline_s"], "absent with --state and --table", "a service has a clock")
+    if given["form"] is not None and (len(networks) > 1 or sweep is not None or given["objective"] == "pareto"):
+        raise click.UsageError("--as prints one allocation of one network")
     if len(networks) == 1:
         _allocate_one(networks[0], cores, sweep, plot, given)
         return
@@ -181,6 +189,9 @@ def _allocate_one(
     network: Path, cores: int | None, sweep: list[int] | None, plot: Path | None, given: dict[str, Any]
 ) -> None:
     request, objective = asked_for(given), given["objective"]
+    if given["form"] is not None:
+        _print_arguments(network, cores, request, given)
+        return
     if given["priority"]:
         raise InvalidValue("priority", given["priority"][0][0], "absent for one network", "it ranks several")
     if sweep is not None and objective not in SWEPT:
@@ -204,6 +215,19 @@ def _allocate_one(
 
         draw_sweep(plot, f"{network.name}: {objective} by cores", found, knee)
     show.sweep(objective, found, knee, plot, as_json=given["as_json"])
+
+
+def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> None:
+    """Print an allocation as arguments of S-Net's runtime."""
+    from advisor.engine.flows import parsed
+    from advisor.files.snet_arguments import ONE, arguments_of
+
+    text = network_text(network)
+    if given["instances_max"] == 1 and cores is not None:
+        request["instances_max"] = cores
+    with asked(given) as advisor:
+        allocation = advisor.allocate(text, cores=cores, **{**ONE, **request})
+    show.arguments(arguments_of(parsed(text), allocation), allocation, as_json=given["as_json"])
 
 
 def _allocate_together(files: Sequence[Path], cores: int | None, given: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -352,6 +353,14 @@ def runs_learned(program: str, runs: int, answer: Mapping[str, Any], *, as_json:
         return
     known = f", {several(int(answer['runs']), 'run')} learned of it now" if "runs" in answer else ""
     _say(f"{program}: {several(runs, 'run')} sent{known}")
+
+
+def arguments(words: Sequence[str], found: Allocation, *, as_json: bool) -> None:
+    """Show the arguments of a runtime that do what an allocation says."""
+    if as_json:
+        _json({"arguments": list(words)} | found.as_dict())
+        return
+    print(shlex.join(words))
 
 
 def learned(result: Mapping[str, Any], *, as_json: bool) -> None:

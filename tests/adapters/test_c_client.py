@@ -50,9 +50,9 @@ class Driven:
 
 @asynccontextmanager
 async def driven(
-    program: Path, path: Path, *, batch_rows: int = 100, batches: int = 64, watch: bool = False
+    program: Path, path: Path, *, batch_rows: int = 100, batches: int = 64, watch: bool = False, whole: bool = False
 ) -> AsyncIterator[Driven]:
-    options = (str(path), "c program", str(batch_rows), str(batches), str(int(watch)))
+    options = (str(path), "c program", str(batch_rows), str(batches), str(int(watch)), *(["whole"] if whole else []))
     process = await asyncio.create_subprocess_exec(
         str(program), *options, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -124,6 +124,84 @@ async def test_curves_are_pushed_and_answer_as_in_python(program: Path, tmp_path
         answer = Bundle((await peer.call("curves", {"components": ["c1"]}))["bundle"])
         assert float.fromhex(value) == answer.predict("c1", 4.0, 2.0).elapsed_s
         assert int(cores) == answer.choose_cores("c1", 4.0, cores_max=8) == 8
+
+
+async def test_rows_tell_networks_records_and_measures(program: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with driven(program, tmp_path / "s", batch_rows=37, whole=True) as client:
+        assert await client.ask("define", 1) == "0"
+        assert await client.ask("wrong") == "-5 -5 -5"
+        assert await client.ask("records", 60) == "132"
+        async with running(tmp_path, state=state) as live:
+            assert await client.ask("flush", 10_000) == "1"
+            peer = await live.peer()
+            flow = await peer.call("flow", {"network": "net"})
+            assert flow["shares"] == [[0.75, 0.25]]
+            assert flow["records"] == 60
+            assert flow["fan_outs"] == [pytest.approx([1 / 3] * 3)]
+            status = await peer.call("status", {"components": True})
+            assert {each["component"]: each["rows"] for each in status["components"]} == {
+                "c0": 60, "c1": 45, "c2": 15, "square": 12
+            }  # fmt: skip
+            assert (await peer.call("predict", {"component": "c1", "predictor": 4.0, "measure": "energy_j"}))[
+                "elapsed_s"
+            ] == pytest.approx(2.5)
+            assert (await peer.call("predict", {"component": "c0", "predictor": 4.0, "measure": "peak_bytes"}))[
+                "elapsed_s"
+            ] == pytest.approx(4096.0)
+            assert (await peer.call("predict", {"component": "square", "predictor": [2.0, 3.0], "cores": 2}))[
+                "elapsed_s"
+            ] == pytest.approx(0.5)
+            assert not status["totals"].get("refused")
+        assert (await client.stats())["accepted"] == 132
+
+
+async def test_allocations_and_advice_are_told(program: Path, tmp_path: Path) -> None:
+    async with driven(program, tmp_path / "s", whole=True) as client:
+        assert await client.ask("define", 1) == "0"
+        async with running(tmp_path) as live:
+            assert await client.ask("watch", 4) == "0"  # before anything is known
+            assert await client.ask("records", 100) == "220"
+            assert await client.ask("flush", 10_000) == "1"
+            told = await client.ask("told", 200)
+            assert told.startswith("2 0 used=")
+            assert await client.ask("allocate", 4) == "0 -6"
+            told = await client.ask("told", 200)
+            answer = await (await live.peer()).call("allocate", {"network": "net", "cores": 4})
+            words = told.removesuffix(";").split()
+            runs_on = answer["cores"] | answer.get("in_turn", {})
+            assert words[:3] == ["1", "-1", f"used={answer['cores_used']}"]
+            assert words[3:-1] == [f"{key}={runs_on[key]}x{n}" for key, n in answer["instances"].items()]
+            assert float.fromhex(words[-1]) == answer["throughput_per_s"]
+        async with running(tmp_path):  # a service that knows nothing is told the network again, and asked again
+            assert await client.ask("allocate", 4) == "0 -6"
+            assert (await client.ask("told", 200)).startswith("4 -1 component")
+            assert await client.ask("define", 0) == "0"
+            assert await client.ask("step", 20) == "1"
+
+
+async def test_what_is_told_may_be_cut_anywhere_and_need_not_be_true(program: Path, tmp_path: Path) -> None:
+    shares = {"c0": 1, "c1": 2}
+    said: list[Any] = [
+        [2, "advice", [[{"watch": 7, "kind": "advice", "allocation": {"cores": shares, "instances": shares}}]]],
+        [2, "advice", [[{"watch": 3, "kind": "advice", "allocation": {"cores": "x", "instances": [1]}}, 5]]],
+        [2, "advice", [{"watch": 7}]],
+        [2, "advice", [[{"watch": 7, "kind": "withdrawn", "allocation": None}]]],
+    ]
+
+    def answer(message: list[Any]) -> list[bytes]:
+        _, msgid, method, _ = message
+        if method == "watch":
+            parts = bytewise([1, msgid, None, {"watch": 7, "allocation": None}])
+            return parts + [byte for each in said for byte in bytewise(each)]
+        return bytewise([1, msgid, None, {"sequence": 0} if method == "hello" else {}])
+
+    async with scripted(tmp_path / "s", answer), driven(program, tmp_path / "s", whole=True) as client:
+        await client.ask("watch", 2)
+        heard = ""
+        while "3 0" not in heard:
+            heard += await client.ask("told", 50)
+        assert "2 0 used=0 c0=1x1 c1=2x2" in heard
 
 
 Answer = Callable[[list[Any]], list[bytes] | None]

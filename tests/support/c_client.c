@@ -6,6 +6,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+static char heard[4096]; /* what the client was told */
+
+static void told(void *context, int kind, int32_t watch, const advisor_allocation *allocation, const char *why) {
+    size_t used = strlen(heard), i;
+    (void)context;
+    used += (size_t)snprintf(heard + used, sizeof heard - used, "%d %d %s", kind, (int)watch, why);
+    if (allocation) {
+        used += (size_t)snprintf(heard + used, sizeof heard - used, "used=%u", (unsigned)allocation->cores_used);
+        for (i = 0; i < allocation->count && used < 3000; i++)
+            used += (size_t)snprintf(heard + used, sizeof heard - used, " %.*s=%ux%u", (int)allocation->shares[i].length,
+                                     allocation->shares[i].key, (unsigned)allocation->shares[i].cores,
+                                     (unsigned)allocation->shares[i].instances);
+        used += (size_t)snprintf(heard + used, sizeof heard - used, " %a", allocation->throughput_per_s);
+    }
+    snprintf(heard + used, sizeof heard - used, "; ");
+}
+
+/* Records that enter a network: c0, then c1 or c2 in replicas of a split; every fifth with two predictors, under another name. */
+static long send_records(advisor_client *client, long records) {
+    long i, taken = 0;
+    int32_t network = advisor_client_network(client, "net"), square = advisor_client_name(client, "square");
+    for (i = 0; i < records; i++) {
+        advisor_row row = advisor_row_of(0, 4.0, 1.0, 0.25);
+        row.network = network;
+        row.record = UINT64_C(1000000000000) + (uint64_t)i;
+        row.entered = 1;
+        row.active_cores = 3.0;
+        row.peak_bytes = 4096.0;
+        taken += advisor_client_observe_row(client, &row) == ADVISOR_OK;
+        row.component = i % 4 ? 1 : 2;
+        row.entered = 0;
+        row.replica = (uint64_t)(i % 3);
+        row.energy_j = 2.5;
+        taken += advisor_client_observe_row(client, &row) == ADVISOR_OK;
+        if (i % 5 == 0) {
+            row = advisor_row_of(square, 2.0, 2.0, 0.5);
+            row.dimensions = 2;
+            row.predictor[1] = 3.0;
+            taken += advisor_client_observe_row(client, &row) == ADVISOR_OK;
+        }
+    }
+    return taken;
+}
+
 int main(int argc, char **argv) {
     static const char *NAMES[] = {"c0", "c1", "c2"};
     advisor_options options = {0};
@@ -20,6 +64,8 @@ int main(int argc, char **argv) {
     options.batches = (uint32_t)atoi(argv[4]);
     options.watch_curves = atoi(argv[5]);
     options.linger_ms = -1;
+    options.whole_rows = argc > 6;
+    options.told = told;
     client = advisor_client_new(&options);
     if (!client) return 3;
     for (i = 0; i < 3; i++)
@@ -44,6 +90,26 @@ int main(int argc, char **argv) {
             i = (int)advisor_find(curves, "c1", 2);
             printf("%a %d\n", advisor_predict(curves, (uint32_t)i, 4.0, 2.0, NULL, NULL),
                    advisor_choose_cores(curves, (uint32_t)i, 4.0, 8, 0.0, NULL));
+        } else if (!strcmp(word, "define")) {
+            printf("%d\n", advisor_client_define_network(client, "net", number ? "c0 .. (c1 | c2) ! <t>" : "no network |"));
+        } else if (!strcmp(word, "records")) {
+            printf("%ld\n", send_records(client, number));
+        } else if (!strcmp(word, "wrong")) { /* rows and questions that the client itself refuses */
+            advisor_row row = advisor_row_of(0, 1.0, 1.0, 1.0);
+            row.dimensions = 5;
+            i = advisor_client_observe_row(client, &row);
+            row.dimensions = 1;
+            row.network = 7;
+            printf("%d %d %d\n", i, advisor_client_observe_row(client, &row), advisor_client_watch(client, "net", 0));
+        } else if (!strcmp(word, "allocate")) {
+            i = advisor_client_allocate(client, "net", (uint32_t)number); /* and one more, while it waits */
+            printf("%d %d\n", i, advisor_client_allocate(client, "net", (uint32_t)number));
+        } else if (!strcmp(word, "watch")) {
+            printf("%d\n", (int)advisor_client_watch(client, "net", (uint32_t)number));
+        } else if (!strcmp(word, "told")) { /* wait until something was told */
+            while (number-- && !*heard) advisor_client_wait(client, 100);
+            printf("%s\n", heard);
+            *heard = 0;
         } else if (!strcmp(word, "stats")) {
             advisor_stats s = advisor_client_stats(client);
             printf("{\"taken\": %lu, \"dropped\": %lu, \"acknowledged\": %lu, \"accepted\": %lu, \"refused\": %lu, \"rejected\": %lu,"

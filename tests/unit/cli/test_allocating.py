@@ -93,3 +93,22 @@ def test_what_is_wrong_is_said(
     status, out, err = run(capsys, "allocate", network, table, *wrong)
     assert (status, out) == (2, "")
     assert len(err.strip().splitlines()) == 1
+
+
+def test_an_allocation_is_printed_as_arguments_of_s_nets_runtime(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, table = tmp_path / "net.snet", tmp_path / "table.csv"
+    network.write_text("net n { box one ((a) -> (b)); box two ((b) -> (c)); } connect one .. two;")
+    table.write_text("component,x,p,t\n" + "one,1,1,0.1\n" * 8 + "two,1,1,0.3\n" * 8)
+
+    def said(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(["allocate", str(network), "--as", "snet", "--table", str(table), *arguments])
+        return int(caught.value.code or 0), capsys.readouterr().out
+
+    assert said("--cores", "4", "--turns", "never") == (0, "-w 4 -c '1 3:two'\n")
+    status, out = said("--cores", "4", "--turns", "never", "--json")
+    assert (status, json.loads(out)["arguments"]) == (0, ["-w", "4", "-c", "1 3:two"])
+    assert said("--cores", "4", "--instances-max", "2", "--turns", "never")[1] == "-w 3 -c '1 2:two'\n"
+    assert said("--sweep", "cores=1..4")[0] == 2

@@ -1,0 +1,46 @@
+"""Allocations as arguments of S-Net's runtime."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor import Advisor
+from advisor.domain.answers import Allocation
+from advisor.files.snet_arguments import arguments_of
+from advisor.network import parse
+
+
+def planned(text: str, **instances: int) -> list[str]:
+    network = parse(text)
+    found = Allocation(
+        dict.fromkeys(network.keys, 1), {key: instances[key.replace("#", "")] for key in network.keys}, 0, 1.0, 1.0, ()
+    )
+    return arguments_of(network, found)
+
+
+@pytest.mark.parametrize(
+    ("text", "instances", "arguments"),
+    [
+        ("a .. b", {"a": 1, "b": 1}, ["-w", "2", "-c", "1"]),
+        ("a .. b", {"a": 3, "b": 3}, ["-w", "6", "-c", "1 3:a,b"]),
+        ("a .. (b || c)", {"a": 16, "b": 4, "c": 1}, ["-w", "21", "-c", "1 16:a 4D:b"]),
+        ("a ** {x} .. (b | c)", {"a": 2, "b": 2, "c": 1}, ["-w", "5", "-c", "1 2D:a 2:b"]),
+        ("(a .. (b .. c)) !! <t> .. a", {"a1": 2, "b": 1, "c": 1, "a2": 5}, ["-w", "9", "-c", "1 5D:a"]),
+    ],
+)
+def test_workers_and_concurrency(text: str, instances: dict[str, int], arguments: list[str]) -> None:
+    assert planned(text, **instances) == arguments
+
+
+def test_boxes_in_turns_count_their_group_once() -> None:
+    network = parse("a .. b")
+    advisor = Advisor()
+    for box, seconds in (("a", 0.1), ("b", 0.3)):
+        for _ in range(8):
+            advisor.observe(box, elapsed_s=seconds)
+    found = advisor.allocate(network, cores=1, allowed=[1], instances_max=1)
+    assert found.groups
+    assert arguments_of(network, found) == ["-w", "1", "-c", "1"]
+    assert arguments_of(network, replace(found, instances={"a": 2, "b": 1})) == ["-w", "1", "-c", "1 2:a"]

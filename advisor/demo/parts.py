@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -13,6 +15,8 @@ from advisor.demo import paper, real, report
 from advisor.demo.paper_setting import NOISE_S
 from advisor.demo.service_process import served
 from advisor.errors import InvalidValue
+from advisor.kernels import can_compile
+from advisor.kernels.source import mode_told
 
 TIMER_NOISE_S = 1e-6  # of perf_counter, beside runs of 10 µs and more
 
@@ -35,6 +39,7 @@ def run_demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidValue("out", str(folder), "a folder that can be made", error.strerror or "") from error
+    _compiled(console)
     results: dict[str, Any] = {}
     if "a" in parts:
         start, records = perf_counter(), real.RECORDS_LEARNED + real.RECORDS_JUDGED
@@ -51,6 +56,19 @@ def run_demo(
         picture = report.draw_paper(folder / "advisor-demo-paper.png", streamed)
         results["paper"] = report.paper_as_dict(streamed) | _footer(console, start, picture)
     return results
+
+
+def _compiled(console: Console) -> None:
+    """Compile the kernels that answer where this installation has not yet: a service would do it beside its first answers."""
+    from advisor.models.fold import KERNELS  # noqa: PLC0415 - the command that only prints its help needs none
+
+    if mode_told() == "auto" and can_compile() and KERNELS.filled() is None:
+        console.print("Compiling the kernels, once for this installation: half a minute or so.", highlight=False)
+        start = perf_counter()
+        subprocess.run([sys.executable, "-m", "advisor.kernels", KERNELS.module], check=False)  # noqa: S603 - our own module
+        console.print(
+            f"Compiled in {perf_counter() - start:.0f} s; what follows is measured with them.", highlight=False
+        )
 
 
 def _footer(console: Console, start: float, picture: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
-from advisor.errors import StateTooNew
+from advisor.errors import AdvisorError, StateTooNew
 
 Slots = NDArray[np.uint64]
 
@@ -43,11 +43,14 @@ class Paged:
     ----------
     kind, layout : str
         Of the tables; pages of another layout are refused.
+    take : callable
+        Takes a thing back from its bytes, under its number; ValueError, KeyError and IndexError where they do not read.
     """
 
-    def __init__(self, kind: str, layout: str) -> None:
+    def __init__(self, kind: str, layout: str, take: Callable[[bytes, int], None]) -> None:
         self._kind = kind
         self._layout = layout
+        self._take = take
         self._taken: dict[int, Slots] = {}  # of each number in use, as the last snapshot had it
         self._changed: set[int] = set()
         self._gone: dict[int, int] = {}  # numbers of what was forgotten, to be written over, and their slots
@@ -96,8 +99,13 @@ class Paged:
         else:
             self._gone[number] = (int(pages.pages.max()) + 1) * PAGE_SLOTS
 
-    def read(self, pages: TablePages) -> tuple[int, Slots] | None:
-        """Return the number and the slots of a whole table; None for what was forgotten.
+    def owns(self, pages: TablePages) -> bool:
+        """Return whether pages are of a table of this kind."""
+        name, _, number = pages.table.partition("-")
+        return name == self._kind and number.isdecimal()
+
+    def put(self, pages: TablePages) -> None:
+        """Take a thing back from the pages of its whole table, by `take`; one that is damaged is left out.
 
         Raises
         ------
@@ -105,21 +113,24 @@ class Paged:
             When a later version wrote it.
         """
         number, slots = self._number_of(pages), slots_in(pages)
-        return None if not len(slots) or int(slots[0, 0]) == GONE else (number, slots)
-
-    def keep(self, number: int, slots: Slots) -> None:
-        """Count a thing as there, and stored as these slots: those that `read` gave could be read."""
+        if not len(slots) or int(slots[0, 0]) == GONE:
+            return
+        try:
+            self._take(bytes_in(slots), number)
+        except StateTooNew:
+            raise
+        except (AdvisorError, ValueError, KeyError, IndexError):
+            return  # the store has named what is damaged; it begins anew
         self._taken[number] = slots
         self._changed.discard(number)
 
     def _number_of(self, pages: TablePages) -> int:
-        name, _, number = pages.table.partition("-")
-        if pages.layout != self._layout or name != self._kind or not number.isdecimal():
+        if pages.layout != self._layout or not self.owns(pages):
             raise StateTooNew(
                 f"table {pages.table!r} of layout {pages.layout!r}; this version reads {self._layout!r}",
                 field="layout", value=pages.layout, bound=self._layout, hint="use the version that wrote it",
             )  # fmt: skip
-        return int(number)
+        return int(pages.table.partition("-")[2])
 
 
 def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> TablePages | None:

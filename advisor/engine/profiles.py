@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,9 +9,9 @@ from typing import Any, Final
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
-from advisor.engine.blobs import Paged, bytes_in
+from advisor.engine.blobs import Paged
 from advisor.engine.snapshot import TablePages
-from advisor.errors import AdvisorError, InvalidValue, StateTooNew
+from advisor.errors import InvalidValue
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
@@ -23,7 +22,6 @@ from advisor.profile.whole_run import run_of
 
 Key = tuple[str, bytes]
 
-TABLE: Final = re.compile(r"profile-(\d+)")
 LAYOUT: Final = "profile-1"
 ANONYMOUS: Final[Key] = ("", bytes(16))
 
@@ -61,7 +59,7 @@ class Profiles:
         self.runs_max = runs_max
         self.runs: OrderedDict[Key, Run] = OrderedDict()
         self.gave_way = 0
-        self._paged = Paged("profile", LAYOUT)
+        self.paged = Paged("profile", LAYOUT, self._put_record)
 
     def fold(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold`."""
@@ -75,7 +73,7 @@ class Profiles:
         self.runs[key] = run
         self.runs.move_to_end(key)
         run.ended = events.ended
-        self._paged.touch(run.number)
+        self.paged.touch(run.number)
         return folded
 
     def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
@@ -101,10 +99,10 @@ class Profiles:
             events += run.profiler.accepted
             if run.ended:
                 del self.runs[key]
-                self._paged.drop(run.number)
+                self.paged.drop(run.number)
             else:
                 run.profiler = run.profiler.emptied()
-                self._paged.touch(run.number)
+                self.paged.touch(run.number)
                 self.runs.move_to_end(key, last=False)  # the first to give way
         return {"producer": producer, "runs": len(keys), "events": events}
 
@@ -188,39 +186,18 @@ class Profiles:
             _, old = self.runs.popitem(last=False)
             self.gave_way += 1
             return Run(old.number, profiler)
-        return Run(self._paged.new(), profiler)
+        return Run(self.paged.new(), profiler)
 
     # -- snapshots --------------------------------------------------------------------------------------------------------
+
+    def _put_record(self, data: bytes, number: int) -> None:
+        key, profiler = _read(data)
+        self.runs[key] = Run(number, profiler)
 
     def pages(self) -> list[TablePages]:
         """Return the changed pages of changed runs, and count them as taken."""
         by_number = {run.number: (key, run) for key, run in self.runs.items()}
-        return self._paged.pages(lambda number: _bytes_of(*by_number[number]))
-
-    def mark(self, pages: TablePages) -> None:
-        """Count pages as not taken."""
-        self._paged.mark(pages)
-
-    def put(self, pages: TablePages) -> None:
-        """Take a run back from its pages; one that is damaged is left out.
-
-        Raises
-        ------
-        StateTooNew
-            When a later version wrote it.
-        """
-        found = self._paged.read(pages)
-        if found is None:
-            return
-        number, slots = found
-        try:
-            key, profiler = _read(bytes_in(slots))
-        except StateTooNew:
-            raise
-        except (AdvisorError, ValueError, KeyError, IndexError):
-            return  # the store has named what is damaged; a profile begins anew
-        self._paged.keep(number, slots)
-        self.runs[key] = Run(number, profiler)
+        return self.paged.pages(lambda number: _bytes_of(*by_number[number]))
 
 
 def _bytes_of(key: Key, run: Run) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +10,13 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
-from advisor.engine.blobs import Paged, bytes_in
+from advisor.engine.blobs import Paged
 from advisor.engine.snapshot import TablePages
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
 from advisor.models.lasso import Fit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
 
-TABLE: Final = re.compile(r"program-(\d+)")
 LAYOUT: Final = f"program-1-{WORDS}"
 RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
 FEW_RUNS: Final = 20
@@ -63,7 +61,7 @@ class Programs:
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
         self.programs_max = programs_max
         self.programs: dict[str, Program] = {}
-        self._paged = Paged("program", LAYOUT)
+        self.paged = Paged("program", LAYOUT, self.put_record)
 
     def observe(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a run; the first one of a program fixes its transformation.
@@ -89,7 +87,7 @@ class Programs:
         known = known or self._new(transform)
         known.model.learn(row)
         known.fits = {}
-        self._paged.touch(known.number)
+        self.paged.touch(known.number)
         self.programs[run.program] = known
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
@@ -135,7 +133,7 @@ class Programs:
         """
         known = self._known(program)
         del self.programs[program]
-        self._paged.drop(known.number)
+        self.paged.drop(known.number)
         return {"program": program, "runs": known.model.runs}
 
     def _known(self, program: str) -> Program:
@@ -185,10 +183,10 @@ class Programs:
             self.programs[name] = mine
             mine.model.merge(theirs.model)
             mine.fits = {}
-            self._paged.touch(mine.number)
+            self.paged.touch(mine.number)
 
     def _new(self, transform: str) -> Program:
-        return Program(self._paged.new(), transform, ProgramModel(np.zeros(WORDS)))
+        return Program(self.paged.new(), transform, ProgramModel(np.zeros(WORDS)))
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
@@ -206,35 +204,13 @@ class Programs:
         if not np.isfinite(words).all():
             raise ValueError("a record of a program holds what is no number")
         self.programs[name] = Program(
-            self._paged.new() if number is None else number, TRANSFORMS[transform], ProgramModel(words)
+            self.paged.new() if number is None else number, TRANSFORMS[transform], ProgramModel(words)
         )
 
     def pages(self) -> list[TablePages]:
         """Return the changed pages of changed programs, and count them as taken."""
         by_number = {known.number: (name, known) for name, known in self.programs.items()}
-        return self._paged.pages(lambda number: record_of(*by_number[number]))
-
-    def mark(self, pages: TablePages) -> None:
-        """Count pages as not taken."""
-        self._paged.mark(pages)
-
-    def put(self, pages: TablePages) -> None:
-        """Take a program back from its pages; one that is damaged is left out.
-
-        Raises
-        ------
-        StateTooNew
-            When a later version wrote it.
-        """
-        found = self._paged.read(pages)
-        if found is None:
-            return
-        number, slots = found
-        try:
-            self.put_record(bytes_in(slots), number)
-        except (ValueError, IndexError):
-            return  # the store has named what is damaged
-        self._paged.keep(number, slots)
+        return self.paged.pages(lambda number: record_of(*by_number[number]))
 
 
 def record_of(name: str, known: Program) -> bytes:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from advisor.engine import pages
 from advisor.engine.advisor import Advisor
+from advisor.engine.blobs import Paged
 from advisor.engine.journal import Forgotten, JournalEvent, Limits, RowsEvent
 from advisor.engine.pages import BASE
-from advisor.engine.profiles import TABLE, Profiles
-from advisor.engine.programs import TABLE as PROGRAM_TABLE
-from advisor.engine.snapshot import Snapshot
-from advisor.engine.task_types import TABLE as TYPE_TABLE
+from advisor.engine.profiles import Profiles
+from advisor.engine.snapshot import Snapshot, TablePages
 
 
 def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
@@ -23,14 +22,11 @@ def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
     components = advisor.components
     components.restore(dict(snapshot.names), snapshot.totals)
     for table in snapshot.tables:
-        if table.table == BASE:
+        paged = _paged(advisor, profiles, table)
+        if paged is not None:
+            paged.put(table)
+        elif table.table == BASE:
             pages.put_base(components.table, len(components), table)
-        elif TABLE.fullmatch(table.table):
-            profiles.put(table)
-        elif PROGRAM_TABLE.fullmatch(table.table):
-            advisor.programs.put(table)
-        elif TYPE_TABLE.fullmatch(table.table):
-            advisor.task_types.put(table)
         else:
             pages.put_records(components, table)
     components.flows.restore(snapshot.documents)
@@ -38,16 +34,19 @@ def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
     components.resume()
 
 
+def _paged(advisor: Advisor, profiles: Profiles, table: TablePages) -> Paged | None:
+    """Return what keeps a table of things of any length; None for a table of components."""
+    kept = (profiles.paged, advisor.programs.paged, advisor.task_types.paged)
+    return next((each for each in kept if each.owns(table)), None)
+
+
 def mark(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
     """Count the pages and documents of a snapshot as not taken."""
     components = advisor.components
     for table in snapshot.tables:
-        if TABLE.fullmatch(table.table):
-            profiles.mark(table)
-        elif PROGRAM_TABLE.fullmatch(table.table):
-            advisor.programs.mark(table)
-        elif TYPE_TABLE.fullmatch(table.table):
-            advisor.task_types.mark(table)
+        paged = _paged(advisor, profiles, table)
+        if paged is not None:
+            paged.mark(table)
         else:
             own = components.table if table.table == BASE else components.records[table.table]
             pages.mark(own.changed, table)

@@ -6,7 +6,6 @@ Instances wait until a question or a snapshot needs them: when they are learned 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,7 @@ from advisor.domain import limits
 from advisor.domain.answers import Prediction
 from advisor.domain.names import normalised_name
 from advisor.domain.observations import bound_text
-from advisor.engine.blobs import Paged, bytes_in
+from advisor.engine.blobs import Paged
 from advisor.engine.checks import check_together, checked, is_number
 from advisor.engine.snapshot import TablePages
 from advisor.errors import InvalidValue, NotEnoughData
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TABLE: Final = re.compile(r"tasktype-(\d+)")
 LAYOUT: Final = f"tasktype-1-{WORDS}"
 NAME_BYTES: Final = 208  # of a record: the length of a name of at most 200 bytes, and the name
 RECORD_BYTES: Final = NAME_BYTES + 8 * WORDS
@@ -46,7 +44,7 @@ class TaskTypeModels:
         self.numbers: dict[str, int] = {}  # of each name, the number of its record and of its table
         self._made: TaskTypes | None = None
         self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
-        self._paged = Paged("tasktype", LAYOUT)
+        self.paged = Paged("tasktype", LAYOUT, self.put_record)
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -108,15 +106,15 @@ class TaskTypeModels:
             self._types.models[number].forget(keep)
             return
         del self.numbers[name], self._types.models[number]
-        self._paged.drop(number)
+        self.paged.drop(number)
 
     def _new(self, name: str) -> int:
-        self.numbers[name] = self._paged.new()
+        self.numbers[name] = self.paged.new()
         return self.numbers[name]
 
     def _touch(self, number: int) -> None:
         self._solved.pop(number, None)
-        self._paged.touch(number)
+        self.paged.touch(number)
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
@@ -219,36 +217,14 @@ class TaskTypeModels:
         words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
         if not np.isfinite(words).all() or not words[0] > 0.0:
             raise ValueError("a record of a task type holds what is no number, or nothing")
-        self.numbers[name] = self._paged.new() if number is None else number
+        self.numbers[name] = self.paged.new() if number is None else number
         self._types.models[self.numbers[name]] = SizeTime(words)
 
     def pages(self) -> list[TablePages]:
         """Return the changed pages of changed records, and count them as taken."""
         self._types.settle()
         name_of = {number: name for name, number in self.numbers.items()}
-        return self._paged.pages(lambda number: _record_of(name_of[number], self._types.models[number]))
-
-    def mark(self, pages: TablePages) -> None:
-        """Count pages as not taken."""
-        self._paged.mark(pages)
-
-    def put(self, pages: TablePages) -> None:
-        """Take a type back from its pages; one that is damaged is left out.
-
-        Raises
-        ------
-        StateTooNew
-            When a later version wrote it.
-        """
-        found = self._paged.read(pages)
-        if found is None:
-            return
-        number, slots = found
-        try:
-            self.put_record(bytes_in(slots), number)
-        except (ValueError, IndexError):
-            return  # the store has named what is damaged
-        self._paged.keep(number, slots)
+        return self.paged.pages(lambda number: _record_of(name_of[number], self._types.models[number]))
 
 
 def is_model(name: object) -> bool:

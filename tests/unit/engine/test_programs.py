@@ -123,7 +123,7 @@ def test_snapshots_hold_what_changed_and_restore_it() -> None:
     written = sum(bin(int(bits)).count("1") for bits in changed["program-0"].changed)
     assert written < 40  # slots of 512 bytes: one fold of each model, not the whole record
     with pytest.raises(StateTooNew):
-        Programs().put(type(pages)("program-0", "program-9", pages.pages, pages.words, pages.changed))
+        Programs().paged.put(type(pages)("program-0", "program-9", pages.pages, pages.words, pages.changed))
 
 
 def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None:

@@ -360,7 +360,7 @@ def test_snapshots_hold_what_changed_and_restore_it() -> None:
     assert pages.table == "tasktype-1"
     assert sum(bin(int(bits)).count("1") for bits in pages.changed) < 20  # slots of 512 bytes, of 35
     with pytest.raises(StateTooNew):
-        TaskTypeModels().put(type(pages)("tasktype-0", "tasktype-9", pages.pages, pages.words, pages.changed))
+        TaskTypeModels().paged.put(type(pages)("tasktype-0", "tasktype-9", pages.pages, pages.words, pages.changed))
 
 
 def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:

@@ -63,7 +63,9 @@ def _compiled(console: Console) -> None:
     from advisor.models.fold import KERNELS  # noqa: PLC0415 - the command that only prints its help needs none
 
     if mode_told() == "auto" and can_compile() and KERNELS.filled() is None:
-        console.print("Compiling the kernels, once for this installation: about a minute of processor time.", highlight=False)
+        console.print(
+            "Compiling the kernels, once for this installation: about a minute of processor time.", highlight=False
+        )
         start = perf_counter()
         subprocess.run([sys.executable, "-m", "advisor.kernels", KERNELS.module], check=False)  # noqa: S603 - our own module
         console.print(

@@ -230,6 +230,10 @@ class Config:
             "bytes kept for peers: half-received messages, numbered names, producers spoken for; a quarter for each",
         ),
     )
+    memory_max: int | None = field(
+        default=None,
+        metadata=_key(_size(2**26, 2**44), "bytes that the service may take, its worker processes apart; e.g. 1GiB"),
+    )
     stall_s: float = field(
         default=30.0,
         metadata=_key(_number(0.01, 3600), "seconds a peer may take to finish a message or to read answers"),

@@ -32,6 +32,7 @@ from advisor.service.happenings import MINUTE_S, Window
 from advisor.service.heavy import Heavy, Spec
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.memory import GROWING, Memory
 from advisor.service.peers import NAME_KEPT_BYTES, PRODUCER_KEPT_BYTES, Peers
 from advisor.service.producers import Producers
 from advisor.service.simulating import simulated_apart
@@ -80,6 +81,7 @@ class Hub(Doors):
         self.connections: dict[int, Connection] = {}
         self.snet: SnetResources | None = None
         self.access = Access(config)
+        self.memory = Memory(config.memory_max)
         self._strangers: dict[Connection, None] = {}  # in the order of coming
         self._guesses = Window(GUESSES_TOLD_A_MINUTE, MINUTE_S)
         self._numbered = 0
@@ -125,7 +127,7 @@ class Hub(Doors):
             self._strangers[connection] = None
         if len(self.connections) >= self.config.connections_max:
             self._make_room()
-        if self.stopping or len(self.connections) >= self.config.connections_max:
+        if self.stopping or self.memory.short or len(self.connections) >= self.config.connections_max:
             self.measures.connections_refused += 1
             return False
         self._numbered += 1
@@ -194,6 +196,16 @@ class Hub(Doors):
             connection.drop("revoked")
         event(logging.WARNING, "grants read again", revoked=len(revoked))
 
+    def look_at_memory(self) -> None:
+        """See whether there is memory for more; while there is not, new components are refused like those beyond the limit.
+
+        Rows are replayed under one limit a commit: it falls to what is there, which all rows of this commit kept, and
+        rises again only between two.
+        """
+        if self.memory.look(may_recover=not self.committer.unsaved):
+            components = self.engine.advisor.components
+            components.components_max = len(components) if self.memory.short else self.config.components_max
+
     def _make_room(self) -> None:
         """At the limit, whoever keeps us waiting longest in the middle of a message gives way to the newcomer."""
         self._drop_slowest(lambda other: True, "made room")
@@ -221,6 +233,8 @@ class Hub(Doors):
             params = m.check_params(method, given, notification=msgid is None)
             if limits_of is not None:
                 limits_of.check(method, params)
+            if method in GROWING:
+                self.memory.refuse_while_short()
             self.engine.flush()
             result = self._verbs[method](connection, params, msgid)
             self.happenings.drain()
@@ -435,6 +449,7 @@ class Hub(Doors):
             "producers": len(self.engine.producers),
             "producers_live": len(self.producers),
             "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max, **self.peers.kept},
+            "short_of_memory": self.memory.short,
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),
             "stopping": self.stopping,

@@ -247,6 +247,11 @@ class HubCollector(Collector):
         for what, size in hub.peers.kept.items():
             kept.add_metric([what], size)
         yield kept
+        if hub.memory.bytes_max is not None:
+            yield GaugeMetricFamily("advisor_memory_max", "Bytes that the service may take", value=hub.memory.bytes_max)
+        yield GaugeMetricFamily(
+            "advisor_memory_short", "1 while nothing new is taken for want of it", value=hub.memory.short
+        )
         yield GaugeMetricFamily("advisor_peer_bytes_max", "Bytes that may be kept for peers", value=hub.peers.bytes_max)
         yield GaugeMetricFamily("advisor_producers_live", "Producers with a connection", value=len(hub.producers))
         yield CounterMetricFamily("advisor_producers_evicted", "Idle producers forgotten", value=measures.evicted)

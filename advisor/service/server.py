@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from advisor import __version__, kernels
 from advisor.engine import Engine
 from advisor.errors import AdvisorError
-from advisor.service import listeners
+from advisor.service import listeners, memory
 from advisor.service.access import tls_context
 from advisor.service.committer import Committer
 from advisor.service.config import Address, Config
@@ -195,6 +195,8 @@ class _Service:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._hub.committer.run)
                 group.start_soon(self._sweep)
+                if self._config.memory_max is not None:
+                    group.start_soon(self._look_at_memory)
                 group.start_soon(self._hub.heavy.warm)
                 group.start_soon(self._hub.subscriptions.run)
                 if self._config.compiled:
@@ -278,6 +280,11 @@ class _Service:
         while True:
             await anyio.sleep(every)
             self._hub.sweep()
+
+    async def _look_at_memory(self) -> None:
+        while True:
+            await anyio.sleep(memory.LOOKS_EVERY_S)
+            self._hub.look_at_memory()
 
     async def _stop(self) -> None:
         """Stop accepting, drain, commit, close; all of it within `shutdown_s`."""

@@ -17,9 +17,7 @@ from advisor.errors import InvalidValue
 @click.option(
     "--predictor",
     type=options.Points(),
-    default="1",
-    show_default=True,
-    help="Predictors of the inputs; 64x32 is one of two values.",
+    help="Predictors of the inputs; 64x32 is one of two values. Without, a run of the observed load.",
 )
 @click.option("--cores", type=options.Numbers(), default="1", show_default=True, help="Core counts.")
 @click.option("--model", help="Answer with this model, e.g. two_step; by default the one that the evidence supports.")
@@ -32,7 +30,7 @@ from advisor.errors import InvalidValue
 @options.as_json
 def predict_command(
     component: str,
-    predictor: list[Any],
+    predictor: list[Any] | None,
     cores: list[float],
     level: float,
     measure: str | None,
@@ -40,8 +38,8 @@ def predict_command(
     **source: Any,
 ) -> None:
     """Predict the elapsed time of COMPONENT for every predictor on every core count, or another measure of its runs."""
-    x = [value for value in predictor for _ in cores]
-    p = cores * len(predictor)
+    x = None if predictor is None else [value for value in predictor for _ in cores]
+    p = cores if predictor is None else cores * len(predictor)
     chosen: dict[str, Any] = {key: source[key] for key in ("model", "machine", "prior")}
     if measure:
         chosen["measure"] = measure
@@ -54,7 +52,7 @@ def predict_command(
 
 @click.command("choose-cores", cls=options.Command)
 @click.argument("component")
-@click.option("--predictor", type=options.Points(), default="1", show_default=True, help="The input's predictor.")
+@click.option("--predictor", type=options.Points(), help="The input's predictor. Without, a run of the observed load.")
 @click.option("--cores-max", type=int, required=True, help="Cores there are to choose from.")
 @click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest.")
 @click.option("--risk", default=0.0, show_default=True, help="0 to 1: compare so far towards the interval's upper end.")
@@ -67,13 +65,13 @@ def predict_command(
 @options.learned
 @options.as_json
 def choose_cores_command(
-    component: str, predictor: list[Any], cores_max: int, tolerance: float, level: float, **source: Any
+    component: str, predictor: list[Any] | None, cores_max: int, tolerance: float, level: float, **source: Any
 ) -> None:
     """Choose the cores for one invocation of COMPONENT: the fewest within --tolerance of the fastest.
 
     With --free-now and --wait, also whether to take the cores that are free, or to wait for all.
     """
-    point = _one(predictor)
+    point = None if predictor is None else _one(predictor)
     further = {
         key: source[key]
         for key in ("risk", "explore", "machine", "free_now", "wait_s", "prior")

@@ -42,6 +42,8 @@ def size(value: float | None) -> str:
 
 def point(predictor: Any) -> str:
     """Return a predictor, its values with x between them."""
+    if predictor is None:
+        return "observed load"
     return "x".join(f"{value:g}" for value in (predictor if isinstance(predictor, (list, tuple)) else (predictor,)))  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -59,19 +61,19 @@ MEASURES_TOLD: Mapping[str, Callable[[float], str]] = {"peak_bytes": size, "ener
 
 
 def prediction(
-    component: str, x: Sequence[Any], p: Sequence[float], level: float, found: Prediction, measure: str | None, *,
+    component: str, x: Sequence[Any] | None, p: Sequence[float], level: float, found: Prediction, measure: str | None, *,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Show a prediction at points (x, p)."""
     plain = found.as_dict()
     if as_json:
         about = {"measure": measure} if measure else {}
-        _json({"component": component, "predictor": list(x), "cores": list(p), "level": level} | about | plain)
+        _json({"component": component, "predictor": x and list(x), "cores": list(p), "level": level} | about | plain)
         return
     rows = table("predictor", "cores", measure or "elapsed", "low", "high", "extrapolates", text_columns=0)
     told = MEASURES_TOLD.get(measure or "", seconds)
     each = (plain[key] for key in ("elapsed_s", "low_s", "high_s", "extrapolates"))
-    for size, cores, elapsed, low, high, outside in zip(x, p, *each, strict=True):
+    for size, cores, elapsed, low, high, outside in zip(x or [None] * len(p), p, *each, strict=True):
         shown = "nothing seen" if math.isinf(outside) else f"{outside:.1f} doublings" if outside else "no"
         rows.add_row(point(size), f"{cores:g}", told(elapsed), told(low), told(high), shown)
     _print(rows)

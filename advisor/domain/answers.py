@@ -20,8 +20,8 @@ class Prediction:
         The form that answers, and what was done to it, e.g. ``joint degree 3``.
     notes : tuple of str
         What the caller should know: a dropped degree, too narrow a band, few rows.
-    observations : int
-        Runs learned for the component.
+    observations : int or int64 array
+        Runs learned for the component; an array where several were asked for.
     extrapolates : float or float64 array
         Distance outside the seen ranges of predictor and cores in log2, 0.0 inside.
     nearest : tuple of str or None
@@ -33,14 +33,14 @@ class Prediction:
     high_s: Any
     model: str
     notes: tuple[str, ...]
-    observations: int
+    observations: Any
     extrapolates: Any
     nearest: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; arrays become lists."""
         plain = {key: _plain(getattr(self, key)) for key in ("elapsed_s", "low_s", "high_s", "extrapolates")}
-        plain |= {"model": self.model, "notes": list(self.notes), "observations": self.observations}
+        plain |= {"model": self.model, "notes": list(self.notes), "observations": _plain(self.observations)}
         return plain if self.nearest is None else plain | {"nearest": list(self.nearest)}
 
 

@@ -279,9 +279,9 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     def predict(
         self,
-        component: str,
+        component: str | Sequence[str],
         *,
-        predictor: Any = 1.0,
+        predictor: Any = None,
         cores: Any = 1,
         level: float = LEVEL,
         model: str | None = None,
@@ -294,8 +294,12 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
         Parameters
         ----------
+        component
+            A name; or a list of n names, the answer then being arrays (n,), each at its own of n predictors and cores, or all
+            at one. `model` then names all that answered, and `observations` is an array.
         predictor
-            A value, or an array of them; for a component with d > 1 predictors d values, or an array (.., d).
+            A value, or an array of them; for a component with d > 1 predictors d values, or an array (.., d). Absent: a
+            run of the observed load, E[T] over it.
         level : float
             Share of runs that the interval should hold, 0.01 to 0.9999.
         model : str, optional
@@ -321,10 +325,16 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
         if active_cores is not None or (model is not None and is_model(model)):
+            if not isinstance(component, str):
+                raise InvalidValue("component", component, "one task type", "ask for each")
+            predictor = 1.0 if predictor is None else predictor
             return self._predict_instances(component, predictor, cores, level, model, machine, measure, active_cores)
         if machine is not None:
             machine = checked_name("machine", machine)
-        return self._asking.predict(component, predictor, cores, level, model, machine, measure, prior)
+        asked = predictor, cores, level, model, machine, measure, prior
+        if isinstance(component, (list, tuple)):
+            return self._asking.several(component, *asked)
+        return self._asking.predict(component, *asked)  # type: ignore[arg-type] - what is no name either is told so
 
     def simulate(
         self,
@@ -385,7 +395,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self,
         component: str,
         *,
-        predictor: Any = 1.0,
+        predictor: Any = None,
         cores_max: int,
         tolerance: float = 0.05,
         level: float = LEVEL,

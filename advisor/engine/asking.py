@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction
+from advisor.domain.names import checked_name
 from advisor.engine import shaped
-from advisor.engine.checks import check_together, checked
+from advisor.engine.checks import check_together, checked, is_number
 from advisor.engine.choice import choose, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
 from advisor.engine.exploring import explored
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
+from advisor.engine.load import Load, load_of, over_load
 from advisor.engine.prior import prior_of
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, TooLarge
@@ -130,6 +133,12 @@ class Asking:
         slot = self._components.slot(component, measure)
         dimensions = self.dimensions(slot) if self._components.vectors else 1
         p = checked("cores", cores, "invalid_cores")
+        if predictor is None:
+            given = load_of(self._components, slot, self.answering(slot, form))
+            if len(given.share) > 1:
+                return self._over_load(given, component, p, level, form, machine, measure)
+            points = given.predictors[0] if len(given.share) else np.ones(dimensions)  # nothing learned
+            predictor = float(points[0]) if dimensions == 1 else points
         if dimensions > 1:
             x = _vectors(predictor, dimensions)
             check_together(x[..., 0] if x.ndim > 1 else float(x[0]), p)
@@ -149,9 +158,60 @@ class Asking:
             answer = shaped.predict(found, x, p, level, self.runs(slot))
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
 
+    def _over_load(
+        self, given: Load, component: str, p: Any, level: float, form: str | None, machine: str | None, measure: str
+    ) -> Prediction:
+        """Return the prediction for a run of the observed load, on one count of cores or elementwise on many."""
+        shape, flat, n = np.shape(p), np.reshape(p, -1), len(given.share)
+        points = given.predictors if given.predictors.shape[1] > 1 else given.predictors[:, 0]
+        answer = self.predict(
+            component, np.repeat(points, len(flat), axis=0), np.tile(flat, n), level, form, machine, measure
+        )
+        columns: list[Floats] = [
+            np.broadcast_to(each, n * len(flat)).reshape(n, -1)
+            for each in (answer.elapsed_s, answer.low_s, answer.high_s, answer.extrapolates)
+        ]
+        found = (*over_load(given.share, columns[0], columns[1], columns[2], level), columns[3].max(axis=0))
+        value, low, high, outside = (each.reshape(shape) if shape else float(each[0]) for each in found)
+        notes = (*answer.notes, f"no predictor given: over the observed load, at {n} points")
+        return replace(answer, elapsed_s=value, low_s=low, high_s=high, extrapolates=outside, notes=notes)
+
+    def several(self, components: Sequence[str], predictor: Any, cores: Any, *asked: Any) -> Prediction:
+        """Return the predictions of components (n,), each at its own predictor and cores, or all at one; `asked` as `predict`.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue, TooLarge
+        """
+        n = len(components)
+        if not n:
+            raise InvalidValue("component", "[]", "a name, or a list of them")
+        if n > limits.PREDICT_POINTS_MAX:
+            raise TooLarge("component", n, limits.PREDICT_POINTS_MAX, "ask in parts")
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(components):
+            places.setdefault(checked_name("component", name), []).append(place)
+        each_x, each_p = (_each(field, given, n) for field, given in (("predictor", predictor), ("cores", cores)))
+        found, names, notes = np.empty((4, n)), dict[str, None](), list[str]()
+        runs = np.empty(n, np.int64)
+        for name, at in places.items():
+            x = None if predictor is None else np.array([each_x[place] for place in at], np.float64)
+            answer = self.predict(name, x, np.array([each_p[place] for place in at], np.float64), *asked)
+            found[:, at] = [
+                answer.elapsed_s,
+                answer.low_s,
+                answer.high_s,
+                np.broadcast_to(answer.extrapolates, len(at)),
+            ]
+            runs[at] = answer.observations
+            names[answer.model] = None
+            notes += [f"{name}: {note}" for note in answer.notes]
+        return Prediction(found[0], found[1], found[2], ", ".join(names), tuple(notes), runs, found[3])
+
     def _unseen(self, component: str, predictor: Any, cores: Any, level: float, measure: str) -> Prediction:
         """Return what is said of a component that was never observed; points of several values count as they stand."""
-        x, p = checked("predictor", predictor, "invalid_predictor"), checked("cores", cores, "invalid_cores")
+        x = 1.0 if predictor is None else checked("predictor", predictor, "invalid_predictor")
+        p = checked("cores", cores, "invalid_cores")
         check_together(x, p)
         answer = prior_of(self._components, None, "" if measure == TIME else measure, x, p, level)
         near = self._components.nearest(component)
@@ -220,22 +280,35 @@ class Asking:
         UnknownComponent, InvalidValue
         """
         counts = counts_to(cores_max)
-        x = checked("predictor", predictor, "invalid_predictor")
+        x: Any = predictor if predictor is None else checked("predictor", predictor, "invalid_predictor")
         if prior and self._components.known(component) is None:
             answer = self._unseen(component, 1.0, counts, level, TIME)
             return choose(counts, answer, tolerance, risk)
         slot = self._components.slot(component)
         dimensions = self.dimensions(slot)
-        if np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
+        if x is not None and np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
-        points = np.broadcast_to(x, (len(counts), np.size(x))) if np.ndim(x) else x
+        points: Any = x if dimensions == 1 or x is None else np.broadcast_to(x, (len(counts), dimensions))
         answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
         chosen = choose(counts, answer, tolerance, risk)
         left_s = explore - float(self._components.table["explored_s"][slot]) if explore > 0.0 else 0.0
         found = self.answering(slot, None) if left_s > 0.0 and len(counts) > 1 else None
         if not isinstance(found, Solved):
             return chosen
+        if x is None:
+            given = load_of(self._components, slot, found)
+            x = given.share @ given.predictors
         return explored(self.learners, found, chosen, counts, answer, x, tolerance, level, left_s)
+
+
+def _each(field: str, given: Any, n: int) -> Sequence[Any]:
+    """Return what each of n components is asked at: one value for all, or one for each."""
+    if given is None or is_number(given):
+        return [given] * n
+    values: Any = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(values, (list, tuple)) or len(cast("list[Any]", values)) != n:
+        raise InvalidValue(field, given, f"one value, or {n}, as many as there are components")
+    return cast("list[Any]", values)
 
 
 def _vectors(predictor: Any, dimensions: int) -> Floats:

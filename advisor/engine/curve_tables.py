@@ -16,13 +16,12 @@ from advisor.engine.checks import checked, is_number
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
+from advisor.engine.load import Load, load_of
 from advisor.engine.shaped import Shaped
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, NotEnoughData
-from advisor.models import prediction, process, sketch
-from advisor.models.cells import PITCHES
+from advisor.models import prediction
 from advisor.models.counts import runs
-from advisor.models.learner_layout import CELLS, ZERO
 from advisor.models.load_table import KERNELS, scratch_of
 from advisor.models.prediction import SD_MAX, Model
 from advisor.models.student import quantile
@@ -68,15 +67,6 @@ class _Together(NamedTuple):
     places: Ints
     rows: Ints
     curves: TabulatedCurves
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
-
-    predictors: Floats
-    share: Floats
-    inside: Floats | None = None
 
 
 class CurveTables:
@@ -195,13 +185,13 @@ class CurveTables:
         if isinstance(found, Shaped):  # a plan prices what is not known, which a shape does not tell
             found = found.solved
         if x is None:
-            given = self._load(slot, found)
+            given = load_of(self._components, slot, found)
         else:
             dimensions = self._asking.dimensions(slot)
             if isinstance(found, Solved) and dimensions > 1:
                 raise InvalidValue(f"load[{box}]", x, f"left out: its predictors have {dimensions} values")
             value = float(checked(f"load[{box}]", x, "invalid_predictor"))
-            given = _Load(np.array([[value]]), np.ones(1))
+            given = Load(np.array([[value]]), np.ones(1))
         at = counts.astype(np.float64)
         if isinstance(found, Solved):
             elapsed, upper, variation = _of_learner(found, given, at, level)
@@ -213,23 +203,7 @@ class CurveTables:
         )  # fmt: skip
         return self._kept.put(key, table, rows)
 
-    def _load(self, slot: int, found: Solved | Model) -> _Load:
-        """Return the observed load: of the sketch, or where predictors have several values, of the cells."""
-        if isinstance(found, Solved) and self._asking.dimensions(slot) > 1:
-            frame, points, _, _ = found.solution
-            d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])
-            weights = found.table.floats("runs")[found.place][:count]
-            # Cells of x = 0 stand below the least positive one.
-            centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count]
-            where = np.where(centres <= ZERO, 0.0, np.exp(points[:d, :count]))
-            places, inverse = np.unique(where.T, axis=0, return_inverse=True)
-            share = np.bincount(inverse.reshape(-1), weights, len(places))
-            return _Load(places, share / float(share.sum()), _inside(found, d))
-        x, share = sketch.points(self._components.table.gather(np.array([slot], np.int64)))
-        x, inverse = np.unique(x[share > 0], return_inverse=True)
-        return _Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)).astype(np.float64))
-
-    def _peak(self, slot: int, load: _Load, level: float) -> float:
+    def _peak(self, slot: int, load: Load, level: float) -> float:
         """Return the most memory that a run of the load takes, on the fewest or most cores seen, at `level`; 0: not learned."""
         measured = self._components.measure_slot(slot, PEAK)
         if measured is None or not self._solved.learned(measured):
@@ -244,13 +218,6 @@ class CurveTables:
         return float(np.max(high))
 
 
-def _inside(found: Solved, dimensions: int) -> Floats:
-    """Return the sd (d,) of the logs of predictors inside cells, spread evenly over their width; 0 where cells are points."""
-    coarseness = found.table.integers("coarseness")[found.place][:dimensions]
-    begun = found.table.empty_record().view(np.int64)[found.table.at["coarseness"]][:dimensions]
-    return np.where(coarseness > begun, 1.0 / PITCHES[coarseness] / 12.0**0.5, 0.0)
-
-
 def contention_of(components: Components, slot: int) -> float:
     """Return kappa of a component, 0 where it is not learned."""
     return components.contentions.of(slot).kappa
@@ -261,7 +228,7 @@ def _bound(level: float, freedom: float) -> float:
     return quantile(2.0 * level - 1.0, freedom) if level > 0.5 else 0.0
 
 
-def _of_learner(found: Solved, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
+def _of_learner(found: Solved, load: Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
     """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""
     table, room, out = found.table, found.room, np.empty((2, len(counts)))
     relative, absolute = (float(table.column(name)[found.place]) for name in ("relative", "absolute"))
@@ -274,7 +241,7 @@ def _of_learner(found: Solved, load: _Load, counts: Floats, level: float) -> tup
     return out[0], out[1], float(variation)
 
 
-def _of_form(found: Model, load: _Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
+def _of_form(found: Model, load: Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
     """Return what `_of_learner` does, exactly, from a form of the exact sums."""
     x = load.predictors[:, :1] if load.predictors.shape[1] == 1 else load.predictors.prod(axis=1, keepdims=True)
     times = prediction.values(found, x, counts[None, :])

@@ -140,11 +140,12 @@ def dispatchers(
 @contextmanager
 def _side_by_side() -> Generator[None]:
     """Let LLVM make one vector instruction of like operations written side by side: the same rounding, a third of the time."""
-    before, config.SLP_VECTORIZE = config.SLP_VECTORIZE, 1
+    settings: Any = config
+    before, settings.SLP_VECTORIZE = settings.SLP_VECTORIZE, 1
     try:
         yield
     finally:
-        config.SLP_VECTORIZE = before
+        settings.SLP_VECTORIZE = before
 
 
 def close(dispatcher: Any, otherwise: Callable[..., Callable[..., Any]]) -> None:

@@ -31,11 +31,14 @@ PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 
 def points_asked(params: m.Predict) -> int:
     """Return how many points a `predict` asks for, or a little more."""
-    return max(len(given) if isinstance(given, list) else 1 for given in (params.predictor, params.cores))
+    asked = params.component, params.predictor, params.cores
+    return max(len(given) if isinstance(given, list) else 1 for given in asked)
 
 
 def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
     """Answer `predict`; raises as `Advisor.predict`."""
+    if isinstance(params.component, list):
+        return _predicted(advisor, params, params.asked, params.cores)
     return _predicted(advisor, params, _predictors(advisor, params), params.cores)
 
 
@@ -44,18 +47,40 @@ async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, An
 
     Rows may come meanwhile: each point sees all that were folded before the question, the later ones perhaps more.
     """
-    x, p = (np.asarray(values, np.float64) for values in (_predictors(advisor, params), params.cores))
-    one = x.ndim == (0 if (_dimensions(advisor, params.component, params.measure, params.prior) or 1) == 1 else 1)
-    points = len(p) if one else len(x)
+    if isinstance(params.component, list):
+        return await _several_in_slices(advisor, params, params.component)
+    given, p = _predictors(advisor, params), np.asarray(params.cores, np.float64)
+    x = given if given is None else np.asarray(given, np.float64)
+    one = x is None or x.ndim == (
+        0 if (_dimensions(advisor, params.component, params.measure, params.prior) or 1) == 1 else 1
+    )
+    points = len(p) if one or x is None else len(x)
     if p.ndim and len(p) != points:
         raise InvalidValue("cores", len(p), f"a number, or a list of {points}, as predictor has")
     parts: list[dict[str, Any]] = []
     for start in range(0, points, PREDICT_SLICE):
         part = slice(start, start + PREDICT_SLICE)
-        parts.append(_predicted(advisor, params, x if one else x[part], p[part] if p.ndim else p.item()))
+        parts.append(_predicted(advisor, params, x if one or x is None else x[part], p[part] if p.ndim else p.item()))
         await anyio.lowlevel.checkpoint()
     joined = {key: [value for part in parts for value in part[key]] for key in PREDICTED_ARRAYS}
     return parts[-1] | joined
+
+
+async def _several_in_slices(advisor: Advisor, params: m.Predict, names: list[str]) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    for start in range(0, len(names), PREDICT_SLICE):
+        part = slice(start, start + PREDICT_SLICE)
+        x, p = _part(params.asked, part), _part(params.cores, part)
+        parts.append(_predicted(advisor, replace(params, component=names[part]), x, p))
+        await anyio.lowlevel.checkpoint()
+    joined = {key: [value for part in parts for value in part[key]] for key in (*PREDICTED_ARRAYS, "observations")}
+    models = dict.fromkeys(model for part in parts for model in part["model"].split(", "))
+    notes = dict.fromkeys(note for part in parts for note in part["notes"])
+    return joined | {"model": ", ".join(models), "notes": list(notes)}
+
+
+def _part(given: Any, part: slice) -> Any:
+    return given[part] if isinstance(given, list) else given
 
 
 def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str, Any]:
@@ -156,8 +181,11 @@ def _predictors(advisor: Advisor, params: m.Predict) -> Any:
 
     A flat list without `dimensions` is read as points of as many values as the component has.
     """
-    known, d = _dimensions(advisor, params.component, params.measure, params.prior), params.dimensions
     given: Any = params.asked
+    d = params.dimensions
+    if given is None:
+        return None
+    known = _dimensions(advisor, params.component, params.measure, params.prior)
     if d > 1 and known is None:  # the base tier knows a predictor of several values by their product
         return np.minimum(np.asarray(given, np.float64).prod(axis=-1), limits.PREDICTOR_MAX)
     if d not in (1, known):
@@ -175,7 +203,7 @@ def _predictors(advisor: Advisor, params: m.Predict) -> Any:
 def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False) -> Any:
     """Return the one predictor asked for: a number, or the d values of a component with several."""
     if type(given) is not list:
-        return 1.0 if given is None else given
+        return given
     given = cast("list[float]", given)
     known = _dimensions(advisor, component, TIME, prior)
     if known is None:
@@ -185,7 +213,7 @@ def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False
     return given[0] if known == 1 else given
 
 
-def _dimensions(advisor: Advisor, component: str, measure: str, prior: bool) -> int | None:
+def _dimensions(advisor: Advisor, component: Any, measure: str, prior: bool) -> int | None:
     """Return how many predictors a component has; None where nobody knows, for it has no learner, or is not known."""
     components = advisor.components
     if prior and components.known(component) is None:

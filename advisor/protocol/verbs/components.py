@@ -31,6 +31,13 @@ from advisor.protocol.verbs.keys import (
 
 def _one_length(params: Any) -> None:
     x, p, d = params.predictor, params.cores, params.dimensions
+    if isinstance(params.component, list):
+        n = len(cast("list[str]", params.component))
+        for name, given, each in (("predictor", x, d), ("cores", p, 1)):
+            if isinstance(given, list) and len(cast("list[Any]", given)) != n * each:
+                told = len(cast("list[Any]", given))
+                raise InvalidValue(name, told, f"a number, or a list of {n * each}, for {n} components")
+        return
     if d > 1 and (not isinstance(x, list) or not x or len(cast("list[Any]", x)) % d):
         told = len(cast("list[Any]", x)) if isinstance(x, list) else x
         raise InvalidValue("predictor", told, f"a list of {d} values a point, as dimensions says")
@@ -58,10 +65,13 @@ def _for_a_point(params: Any) -> None:
 class Predict(Question):
     """Return the elapsed time to expect, or the `measure`; `predictor` and `cores` may be arrays.
 
-    They are of one length, or one of them is a number. Predictors of d values are the rows of an array (n, d), or flat with
-    `dimensions` d: a single point goes with each of the `cores`.
+    They are of one length, or one of them is a number. Without `predictor` it is a run of the observed load. Predictors of d
+    values are the rows of an array (n, d), or flat with `dimensions` d: a single point goes with each of the `cores`.
 
-    predictor: nil means 1
+    component: for an array of n names, `predictor` and `cores` are a number for all or an array of n (`dimensions` times n);
+        `model` then names all that answered, `notes` whom they are about, and `observations` is an array
+    predictor: nil: a run of the observed load, its expected time and the interval of one run over all the predictors that
+        rows had (1 with a model of task types)
     cores: where `predictor` is an array too, of the same length
     model: a named form (below), instead of the pinned one, or of what the evidence supports
     dimensions: `predictor` is an array of points, d values each, row-major; a single point goes with each of the
@@ -75,7 +85,10 @@ class Predict(Question):
         `hint` and `bound` name the known names most like it
     """
 
-    component: Component
+    component: Annotated[
+        str | Sequence[str],
+        Key(f.either("a name, or a list of names", str=f.name, list=f.list_of(f.name, limits.PREDICT_POINTS_MAX))),
+    ]
     predictor: Annotated[Number | Numbers | Sequence[Sequence[float]], Key(f.number_or_list)] | None = None
     cores: Annotated[Number | Numbers, Key(f.number_or_list)] = 1
     _: KW_ONLY
@@ -94,12 +107,14 @@ class Predict(Question):
 
     @property
     def asked(self) -> Any:
-        """The predictor as the engine takes it: 1 where there is none, a single point, or points as rows."""
+        """The predictor as the engine takes it: None where there is none, a single point, or points as rows."""
         x, d = self.predictor, self.dimensions
         if not isinstance(x, list) or d == 1:
-            return 1.0 if x is None else x
+            return x
         flat = cast("list[float]", x)
-        return flat if len(flat) == d else [flat[start : start + d] for start in range(0, len(flat), d)]
+        if len(flat) == d and isinstance(self.component, str):
+            return flat
+        return [flat[start : start + d] for start in range(0, len(flat), d)]
 
     @property
     def points(self) -> int | None:

@@ -109,7 +109,8 @@ def share_kept(field: str, value: Any) -> float:
 # Keys of several verbs.
 Component = Annotated[str, Key(f.name, "the component's name")]
 Point = Annotated[
-    Number | Numbers, Key(f.point, "the input: nil means 1; an array holds the values of one that has several")
+    Number | Numbers,
+    Key(f.point, "the input, an array where it has several values; nil: a run of the observed load"),
 ]
 Cores = Annotated[int, Key(CORES, "cores there are")]
 Level = Annotated[float, Key(LEVEL, "share of runs that the interval should hold")]

@@ -93,7 +93,7 @@ def test_observe_names_the_field_that_is_wrong(advisor: Advisor, change: dict[st
 def test_no_face_takes_what_is_no_name(advisor: Advisor, name: Any) -> None:
     faces: list[Callable[[], Any]] = [
         lambda: advisor.observe(name, elapsed_s=1.0),
-        lambda: advisor.predict(name),
+        lambda: advisor.predict([name]),
         lambda: advisor.choose_cores(name, cores_max=2),
         lambda: advisor.forget(name),
         lambda: advisor.model(name),
@@ -200,7 +200,6 @@ def test_nothing_is_carried_without_being_learned() -> None:
         ({"predictor": [1.0, np.nan]}, "predictor"),
         ({"predictor": [1, [2]]}, "predictor"),
         ({"predictor": -1}, "predictor"),
-        ({"predictor": None}, "predictor"),
         ({"cores": 0}, "cores"),
         ({"cores": [1, 2**21]}, "cores"),
         ({"cores": [True]}, "cores"),
@@ -327,6 +326,7 @@ def test_status_tells_counts_ranges_and_pages(advisor: Advisor) -> None:
         "component": "failing",
         "rows": 0,
         "runs": 0,
+        "explored_s": 0.0,
         "failed": 1,
         "unfinished": 0,
         "prediction_error": None,

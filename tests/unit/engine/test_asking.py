@@ -184,3 +184,50 @@ def test_curves_in_process_choose_as_the_advisor_does_and_follow_its_rows() -> N
     state = advisor.to_bytes()
     curves.choose_cores("blur", 100.0, cores_max=8)
     assert advisor.to_bytes() == state
+
+
+# -- the observed load, and several components ------------------------------------------------------------------------------
+
+
+def test_without_a_predictor_the_answer_is_of_the_observed_load() -> None:
+    rng = np.random.default_rng(3)
+    advisor, x = Advisor(), rng.choice([100.0, 200.0, 2000.0], 400, p=[0.5, 0.3, 0.2])
+    p = rng.choice([1.0, 2.0, 4.0], 400)
+    t = 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1, 400)
+    advisor.observe_columns(components=["c"], index=np.zeros(400, int), predictor=x, cores=p, elapsed_s=t)
+    fresh = 1e-3 * rng.choice([100.0, 200.0, 2000.0], 20_000, p=[0.5, 0.3, 0.2]) * rng.lognormal(0, 0.1, 20_000)
+    for cores in (1.0, 4.0):
+        runs = fresh * (0.1 + 0.9 / cores)
+        answer = advisor.predict("c", cores=cores)
+        assert answer.elapsed_s == pytest.approx(runs.mean(), rel=0.1)
+        assert [answer.low_s, answer.high_s] == pytest.approx(np.quantile(runs, [0.05, 0.95]), rel=0.06)
+    many = advisor.predict("c", cores=[1.0, 4.0])
+    assert [many.elapsed_s[1], many.low_s[1], many.high_s[1]] == [answer.elapsed_s, answer.low_s, answer.high_s]
+    assert "over the observed load" in many.notes[-1]
+    assert advisor.choose_cores("c", cores_max=4).cores == 4
+    one = Advisor()
+    for elapsed_s in (1.0, 1.1, 0.9):
+        one.observe("c", elapsed_s=elapsed_s)
+    assert one.predict("c") == one.predict("c", predictor=1.0)
+
+
+def test_several_components_are_predicted_in_one_call() -> None:
+    advisor = learned("blur", "sort")
+    for i in range(20):
+        advisor.observe("mm", predictor=(10.0 + i, 20.0), cores=1, elapsed_s=0.1 * (10 + i))
+    names, x, p = ["sort", "blur", "mm", "sort"], [200.0, 300.0, (12.0, 20.0), 400.0], [1, 2, 1, 4]
+    answer = advisor.predict(names, predictor=x, cores=p)
+    for i, name in enumerate(names):
+        alone = advisor.predict(name, predictor=x[i], cores=p[i])
+        found = (answer.elapsed_s[i], answer.low_s[i], answer.high_s[i], answer.extrapolates[i], answer.observations[i])
+        assert found == (alone.elapsed_s, alone.low_s, alone.high_s, alone.extrapolates, alone.observations)
+    assert answer.model == "learner"
+    assert len(advisor.predict(["sort", "blur"]).elapsed_s) == 2
+    guess = advisor.predict(["sort", "sorts"], cores=2, prior=True)
+    assert guess.model == "learner, prior"
+    assert any(note.startswith("sorts: ") for note in guess.notes)
+    for wrong in ({"predictor": [1.0]}, {"cores": [1, 2, 3]}, {"predictor": "ab"}):
+        with pytest.raises(InvalidValue, match=next(iter(wrong))):
+            advisor.predict(["sort", "blur"], **wrong)
+    with pytest.raises(InvalidValue, match="component"):
+        advisor.predict([])

@@ -168,6 +168,11 @@ async def test_forget_is_a_numbered_event(tmp_path: Path) -> None:
         assert (await peer.call("forget", gone))["replayed"] is True
         assert (await peer.call("predict", "c0", 1, 1))["model"] == "prior"
         await refused("unknown_component", peer.call("forget", {"component": "nobody"}))
+        several = {"component": ["c0", "c1"] * 200, "predictor": [2.0] * 400, "prior": True}
+        many = await peer.call("predict", several)
+        few = await peer.call("predict", several | {"component": ["c0", "c1"], "predictor": [2.0, 2.0]})
+        assert (many["elapsed_s"], many["observations"]) == (few["elapsed_s"] * 200, few["observations"] * 200)
+        await refused("invalid", peer.call("predict", several | {"cores": [1]}))
         guess = await peer.call("predict", {"component": "c00", "predictor": [1, 2], "dimensions": 2, "prior": True})
         assert (guess["model"], guess["nearest"]) == ("prior", ["c0"])
         guess = await peer.call(

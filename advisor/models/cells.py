@@ -15,6 +15,7 @@ from math import floor, sqrt
 import numpy as np
 
 from advisor.models.learner_layout import (
+    AGREED,
     AT,
     CARRY_MAX,
     CELLS,
@@ -189,6 +190,8 @@ def add_run(r, n, axes, z, t, count, machine, cell):
         reach = WINSOR * sqrt(variance_of_run(r, n, cell, mean))
         t = min(max(t, mean - reach), mean + reach)
     step = t - mean
+    if r[WILD + cell] > 0.0 and step * step <= AGREED * (r[RELATIVE] * mean * mean + r[ABSOLUTE]):
+        r[WILD + cell] = 0.0  # two runs agree
     r[RUNS + cell] += count
     r[MEAN + cell] += step * share
     r[SCATTER + cell] += count * step * (t - r[MEAN + cell])

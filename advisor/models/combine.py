@@ -35,7 +35,7 @@ from advisor.models.cells import (
     key_of,
     place_of_machine,
 )  # fmt: skip
-from advisor.models.drift import PRIOR_ROWS, restart
+from advisor.models.drift import restart
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
 from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, WIDTH
 from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST, key_bits
@@ -117,7 +117,7 @@ def merge_sums(base, slot, other, there, noise):
     w[P_HIGH] = max(w[P_HIGH], v[P_HIGH])
     if n[DIMENSIONS] == 0:
         n[DIMENSIONS] = m[DIMENSIONS]
-    solve_weighting(w, n, noise, PRIOR_ROWS)
+    solve_weighting(w, n, noise, 1.0)
     if theirs > 0 and mine > 0:
         solve_soon(n)
 

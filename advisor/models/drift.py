@@ -43,7 +43,6 @@ SCALE_MIN = (
 INFLATION = 1.0  # of the scale, by 1 / sqrt(rows): about twice its standard error
 # A young model's own level is worth this many rows: E[t / m] = 1 at each solve, so that E[e] is about -(ln 2 / 2) scale**2.
 PRIOR_ROWS = 64.0
-CELL_PRIOR_ROWS = 4.0  # of a learner's cells: a cell of one run is at its level, not at its mean
 HALF_LN2 = 0.34657359027997264
 SPREAD_MAX = 1.0  # the scale up to which that expansion is used
 
@@ -130,8 +129,12 @@ def quick(n):
     return n[CHANGES] > 0 and rows - at < max(rows >> 1, QUICK_ROWS)
 
 
-def settle(w, n, grown, prior_rows):
-    """Estimate the centre and scale of residuals since the last solve; the expected centre is worth `prior_rows`."""
+def settle(w, n, grown, averaged):
+    """Estimate the centre and scale of residuals since the last solve; the expected centre is worth `PRIOR_ROWS`.
+
+    `averaged`: 1 where rows are compared with a mean, 0 with a single run. The log of a mean of k runs lies above the mean of
+    logs by (ln 2 / 2) scale**2 (1 - 1/k).
+    """
     scored = n[LEVELS] & SCORED_MASK
     caution = n[LEVELS] >> CAUTION_BITS & CAUTION_MASK
     if scored >= ROWS_MIN:
@@ -142,9 +145,9 @@ def settle(w, n, grown, prior_rows):
         caution = max(caution - (0 if quick(n) else 1), 0)
         spread = unit * sqrt(max(square - mean * mean, 0.0) * (many / (many - 1.0)))
         spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(many)) * (1.0 + CAUTION_STEP * caution)
-        share = many / (many + prior_rows)
+        share = many / (many + PRIOR_ROWS)
         bounded = min(spread, SPREAD_MAX)
-        w[CENTRE] = share * (w[CENTRE] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded)
+        w[CENTRE] = share * (w[CENTRE] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded * averaged)
         w[RATE] = UNIT / spread
     if grown:
         w[RATE] = 0.0

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from advisor import kernels
 from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
 from advisor.models.cells import (
+    COUNT,
     NOWHERE,
     SEEN,
     SEEN_RUNS,
@@ -33,9 +34,7 @@ from advisor.models.cells import (
 )
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
 from advisor.models.drift import (
-    CELL_PRIOR_ROWS,
     CHANGED,
-    PRIOR_ROWS,
     REACH,
     WITHIN,
     bound_of,
@@ -46,14 +45,16 @@ from advisor.models.drift import (
 )
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS
 from advisor.models.learner import answer, learn
-from advisor.models.learner_layout import AXES_MAX, BENDS, CELLS, FAR, LANES, NEAR, LearnerTable
+from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.process import (
     CELLS_USED,
     DOUBT,
     FRAME_WORDS,
     INVERSE,
+    SCRATCH_ROWS,
     SHARE,
+    in_lane,
     pair,
     point_rows,
     predict,
@@ -160,7 +161,8 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         if has:
             move_level(r, m, ratio)
     if n[ROWS] == n[SOLVE_AT]:
-        solve_weighting(w, n, noise, CELL_PRIOR_ROWS if has else PRIOR_ROWS)
+        # The rows since the last solve were compared with cells of half as many runs.
+        solve_weighting(w, n, noise, max(1.0 - 2.0 * m[COUNT] / max(m[SEEN], 1), 0.0) if has else 1.0)
     return ratio
 
 
@@ -269,10 +271,10 @@ def cross_covariance(
         stand(frame, points, predictors, cores, others, other_cores, i, axes, point, CELLS)
         for j in range(m):
             stand(frame, points, predictors, cores, others, other_cores, n + j, axes, point, CELLS + 1)
-            straight, squares, near, far = pair(points, CELLS, CELLS + 1, axes)
+            straight, squares, near, middle, far = pair(points, CELLS, CELLS + 1, axes)
             total = 0.0
             for lane in range(LANES):
-                left = straight + BENDS[lane] * squares + NEAR[lane] * near + FAR[lane] * far
+                left = in_lane(lane, straight, squares, near, middle, far)
                 for k in range(count):
                     left -= white[i, k, lane] * white[n + j, k, lane]
                 total += share[lane] * left
@@ -323,7 +325,7 @@ def solution_of(axes: int) -> tuple[Floats, Floats, Floats, Floats]:
 def room_of(axes: int) -> Room:
     """Return room to fold and ask in."""
     planes = np.zeros((INVERSE + 1, CELLS, CELLS))
-    scratch = np.zeros((LANES, CELLS + 1)), planes, np.zeros((CELLS, LANES)), np.zeros((3, CELLS))
+    scratch = np.zeros((SCRATCH_ROWS, CELLS + 1)), planes, np.zeros((CELLS, LANES)), np.zeros((3, CELLS))
     return Room(solution_of(axes), scratch, np.zeros(2 * AXES_MAX), np.zeros(LANES))
 
 

@@ -29,6 +29,7 @@ from advisor.models.cells import (
 )  # fmt: skip
 from advisor.models.learner_layout import (
     AT,
+    BEYOND_SD,
     FIRST_SCORED,
     LANES,
     LEVELS,
@@ -152,11 +153,12 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
     for axis in range(axes):
         at = z[axis] if z[axis] > ZERO else frame[LOWS + axis]
         outside += max(frame[LOWS + axis] - at, at - frame[HIGHS + axis], 0.0)
-    doubt = r[DOUBT]
+    variance = out[1] * r[DOUBT]
     if outside > 0.0:  # what cells and scores inside have shown is no promise
-        doubt, reach = 1.0, max(reach, beyond)
+        reach = max(reach, beyond)
+        variance = out[1] + BEYOND_SD * BEYOND_SD * outside * outside
     time = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)  # exp rounds
-    spread = spread_of(r, out[1] * doubt, reach, beyond)
+    spread = spread_of(r, variance, reach, beyond)
     out[0] = time
     out[1] = min(max(down(time, spread, r[ABSOLUTE], reach), ELAPSED_MIN_S), time)
     out[2] = max(min(up(time, spread, r[ABSOLUTE], reach), ELAPSED_MAX_S), longest)

@@ -34,11 +34,16 @@ SLOPE = 0.5
 SLOPE_SD = 0.5
 SERIAL_SHARES = (0.03, 0.3)  # f of Amdahl's saturation ln(f + (1 - f) / p): where curves bend
 SERIAL_SD = 1.0
-# Corrections that no simple form tells: Wendland's functions of these radii (a factor of 8, of 1800), variance by lane.
-NEAR_RADIUS, FAR_RADIUS = 2.1, 7.5
+# Corrections that no simple form tells: Wendland's functions of these radii (factors of 3.7, 55 and 22,000), variance by lane.
+# Jumps from one count of cores to the next are near, a slope that no square tells is middle, and smooth laws are far.
+NEAR_RADIUS, MIDDLE_RADIUS, FAR_RADIUS = 1.3, 4.0, 10.0
 BENDS = np.array([0.09, 0.09, 0.09, 0.0])  # variance of the squares: a slope that changes by 0.3 a factor e
-NEAR = np.array([0.0, 0.04, 0.0, 0.0])
-FAR = np.array([0.01, 0.0, 0.36, 0.36])
+NEAR = np.array([0.0, 0.06, 0.0, 0.0])
+MIDDLE = np.array([0.0, 0.0, 0.0, 0.25])
+FAR = np.array([0.01, 0.0, 0.36, 0.0])
+# Further relative variance of a run, by lane, where no repeats tell it: an s of 0.3.
+NOISY = np.array([0.06, 0.0, 0.0, 0.0])
+NOISY_CELLS = 24  # from so many cells on: fewer cannot tell noise from shape
 MACHINE_VARIANCE = 0.25  # of a machine's factor: two thirds lie between 0.6 and 1.65
 
 # The noise of one run: variance s**2 f**2 + tau**2.
@@ -51,10 +56,15 @@ RUN_SD_LEAST = 1e-4
 RUN_SD_TOLD = 0.01  # of an interval: no run is promised to less than 1 %, times the width that scores have found
 FREEDOM = 4.0  # of the Student weight of a cell's own scatter: one two-valued cell cannot set the noise
 NOISE_ROUNDS = 8
+NOISE_STEP = (
+    1 / 16
+)  # tau**2 falls to this share in a round, at most: once it is 0 the shortest cells would keep it there
+BELOW_TIMER = 0.16  # a clock of ticks d has tau = 0.4 d: a mean below d / 6, 0.4 tau, is mostly zeros
 NUGGET = 1e-8  # of a variance of ln t: rounding
 
 WILD = 16.0  # squared leave-one-out errors beyond, in variances, are of wild cells
 WILD_RUNS = 2.0  # what so many runs agree on is no wild measurement, whatever their neighbours say
+AGREED = 16.0  # squared deviations up to which, in variances of a run, runs of a cell agree
 WILD_CELLS = 5  # fewer cannot tell which of them is wild
 WILD_ROUNDS = 3
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
@@ -67,6 +77,7 @@ CARRY_MAX = 5.0  # of ln t, by one carry
 # Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes.
 RISE_IN_PREDICTOR = 3.0
 RISE_IN_CORES = 0.5  # above the counts seen; below them time falls as 1/p at most
+BEYOND_SD = 0.3  # of ln t, a unit of z outside: curves bend, or jump, where nobody has looked
 BEYOND = 0.7  # of ln t, above the longest cell
 
 # Interval: half-widths, in standard deviations, tracked at these levels. A little wider than a normal's at first.

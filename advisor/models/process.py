@@ -1,11 +1,13 @@
 """What a record's cells say of ln t anywhere: one Gaussian process, in a few settings side by side. Kernels.
 
     ln t = level + sum_j SLOPE z_j - SLOPE ln p + correction,   z about the cells' mean
-    covariance = LEVEL + slopes + Amdahl's saturation + BENDS (u u')**2 + NEAR w(d / 2.1) + FAR w(d / 7.5) + machine
+    covariance = LEVEL + slopes + Amdahl's saturation + BENDS (u u')**2 + NEAR w(d / 1.3) + MIDDLE w(d / 4) + FAR v(d / 10)
+                 + machine
 
 u is z kept within the seen range and once its span on either side; d is the distance of two points; w(q) =
-(1 - q)**5 (1 + 5 q) is Wendland's function, positive definite up to five axes, of + - * and a root alone. `LANES` settings of
-(BENDS, NEAR, FAR) are computed side by side, which costs what one would, and weighed by their evidence.
+(1 - q)**5 (1 + 5 q) and v(q) = (1 - q)**7 (1 + 7 q + 16 q**2) are Wendland's functions, with two and four derivatives,
+positive definite up to five axes, of + - * and a root alone. `LANES` settings of (BENDS, NEAR, MIDDLE, FAR) are computed side
+by side, which costs what one would, and weighed by their evidence.
 
 A solution is made of four arrays: `frame` (scalars), `points` (rows over cells), `root` (each lane's factor L with L'L = K, its
 diagonal inverted) and `alpha` (K**-1 of the residuals). Sources: Rasmussen and Williams, Gaussian Processes, algorithm 2.1, eq.
@@ -43,8 +45,10 @@ from advisor.models.cells import (
     variance_of_run,
 )  # fmt: skip
 from advisor.models.learner_layout import (
+    AGREED,
     AT,
     AXES_MAX,
+    BELOW_TIMER,
     BENDS,
     BEYOND,
     CELLS,
@@ -58,9 +62,14 @@ from advisor.models.learner_layout import (
     LEVEL_VARIANCE,
     MACHINE_VARIANCE,
     MACHINES_MAX,
+    MIDDLE,
+    MIDDLE_RADIUS,
     NEAR,
     NEAR_RADIUS,
     NOISE_ROUNDS,
+    NOISE_STEP,
+    NOISY,
+    NOISY_CELLS,
     NUGGET,
     RISE_IN_CORES,
     RISE_IN_PREDICTOR,
@@ -93,10 +102,10 @@ BENT_PAIRS = STRAIGHT + 1 + AXES_MAX + 2
 EFFECTS = BENT_PAIRS + AXES_MAX * AXES_MAX  # of machines: posterior mean factors, then shares of runs
 FRAME_WORDS = EFFECTS + 2 * MACHINES_MAX
 # Rows of a solution's points: centres, features (axes + 2), bent axes, then these.
-NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, NEAR_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5
-FURTHER_ROWS = 6
-SCRATCH_ROWS = 4  # covariances of a point with the cells: straight, squares, near, far
-INVERSE = 4  # plane of a lane's L**-1, behind those of the covariances
+NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, UNTOLD, NEAR_PULL, MIDDLE_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5, 6, 7
+FURTHER_ROWS = 8
+SCRATCH_ROWS = 5  # covariances of a point with the cells: straight, squares, near, middle, far
+INVERSE = 5  # plane of a lane's L**-1, behind those of the covariances
 
 
 def features_at(axes):
@@ -134,10 +143,22 @@ def place_point(frame, points, j, axes):
     points[first + axes + 1, j] = SERIAL_SD * ln(SERIAL_MANY + (1.0 - SERIAL_MANY) * share)
 
 
+def rough(q):
+    """Return w of 1 - q."""
+    square = q * q
+    return square * square * q * (6.0 - 5.0 * q)
+
+
+def smooth(q):
+    """Return v of 1 - q."""
+    square = q * q
+    return square * square * square * q * ((16.0 * q - 39.0) * q + 24.0)
+
+
 def covary(points, at, count, axes, rows):
-    """Fill rows[0..3] with the covariances of column `at` with the first `count` columns, of unit variances."""
+    """Fill rows[0..4] with the covariances of column `at` with the first `count` columns, of unit variances."""
     first, bent = features_at(axes), bent_at(axes)
-    straight, squares, near, far = rows[0], rows[1], rows[2], rows[3]
+    straight, squares, near, middle, far = rows[0], rows[1], rows[2], rows[3], rows[4]
     for j in range(count):
         straight[j] = LEVEL_VARIANCE
         squares[j] = 0.0
@@ -155,12 +176,14 @@ def covary(points, at, count, axes, rows):
     for j in range(count):
         squares[j] *= squares[j]
         distance = sqrt(near[j])
-        q = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
-        square = q * q
-        near[j] = square * square * q * (6.0 - 5.0 * q)
-        q = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
-        square = q * q
-        far[j] = square * square * q * (6.0 - 5.0 * q)
+        near[j] = rough(max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0))
+        middle[j] = rough(max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0))
+        far[j] = smooth(max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0))
+
+
+def in_lane(lane, straight, squares, near, middle, far):
+    """Return a covariance in one setting, of its unit parts."""
+    return straight + BENDS[lane] * squares + NEAR[lane] * near + MIDDLE[lane] * middle + FAR[lane] * far
 
 
 def factor(root, count):
@@ -216,15 +239,21 @@ def solved(root, count, values):
 
 
 def learn_noise(r, n, rows):
-    """Choose the noise law s**2 f**2 + tau**2 from the scatter of the cells, by Fisher scoring with Student weights."""
+    """Choose the noise law s**2 f**2 + tau**2 from the scatter of the cells, by Fisher scoring with Student weights.
+
+    It begins with a tau that explains all scatter, and a cell whose mean is far below tau does not weigh: times are not
+    negative, so it scatters less whatever the timer does. Otherwise a clock's ticks would be found as a relative noise.
+    """
     freedoms, seen, squares = rows[0], rows[1], rows[2]
-    told = 0
+    told, total, most = 0, 0.0, 0.0
     for cell in range(n[COUNT]):
         freedom = freedom_of(r, n, cell)
         square = r[MEAN + cell] * r[MEAN + cell]
         if freedom > LEFT_OUT_FREEDOM:
             freedoms[told], seen[told], squares[told] = freedom, r[SCATTER + cell] / freedom, square
             told += 1
+            total += r[SCATTER + cell]
+            most += freedom
         elif r[LEFT_OUT] >= 0.0:
             freedoms[told], seen[told], squares[told] = (
                 LEFT_OUT_FREEDOM,
@@ -232,8 +261,7 @@ def learn_noise(r, n, rows):
                 square,
             )
             told += 1
-    relative = r[RELATIVE] if r[RELATIVE] > 0.0 else RUN_SD * RUN_SD
-    absolute = r[ABSOLUTE]
+    relative, absolute = RUN_SD * RUN_SD, total / max(most, 1.0)
     least = RUN_SD_LEAST * RUN_SD_LEAST
     for _ in range(NOISE_ROUNDS):
         aa = RUN_SD_RUNS / (relative * relative)
@@ -243,19 +271,20 @@ def learn_noise(r, n, rows):
             freedom, square = freedoms[k], squares[k]
             law = relative * square + absolute + 1e-100
             weight = freedom * (FREEDOM + freedom) / ((FREEDOM * law + freedom * seen[k]) * law)
+            weight *= square / (square + BELOW_TIMER * absolute + 1e-100)
             aa += weight * square * square
             ab += weight * square
             bb += weight
             ay += weight * square * seen[k]
             by += weight * seen[k]
         determinant = aa * bb - ab * ab
-        relative, absolute = ay / aa, 0.0
+        absolute *= NOISE_STEP
         if bb > 0.0 and determinant > 1e-9 * aa * bb:
-            both = (aa * by - ab * ay) / determinant
-            if both > 0.0:
-                relative = (bb * ay - ab * by) / determinant
-                absolute = both if relative >= least else by / bb
-        relative = max(relative, least)
+            absolute = max((aa * by - ab * ay) / determinant, absolute)
+        relative = (ay - ab * absolute) / aa
+        if relative < least:
+            relative = least
+            absolute = max((by - ab * relative) / bb, absolute) if bb > 0.0 else absolute
     r[RELATIVE], r[ABSOLUTE] = relative, absolute
 
 
@@ -277,6 +306,9 @@ def lay_out(r, n, axes, frame, points):
             low, high = min(low, z), max(high, z)
         frame[ZEROS + axis] = zero
         frame[MIDDLES + axis], frame[LOWS + axis], frame[HIGHS + axis] = total / count, low, high
+    told = 0.0
+    for cell in range(count):
+        told += freedom_of(r, n, cell)
     level, low, high = 0.0, np.inf, -np.inf
     for cell in range(count):
         place_point(frame, points, cell, axes)
@@ -286,6 +318,9 @@ def lay_out(r, n, axes, frame, points):
         points[further + NOISE, cell] = (
             variance_of_run(r, n, cell, time) / (time * time * runs) + NUGGET + r[WILD + cell]
         )
+        # Of a cell of one run, nobody knows how noisy it is before others have told by their repeats.
+        alone = max(1.0 - freedom_of(r, n, cell), 0.0) if count >= NOISY_CELLS else 0.0
+        points[further + UNTOLD, cell] = alone * (FREEDOM / (FREEDOM + told))
         rest = y
         for axis in range(axes):
             slope = -SLOPE if axis == axes - 1 else SLOPE
@@ -303,7 +338,7 @@ def lay_out(r, n, axes, frame, points):
 
 
 def assemble(frame, points, rows, planes):
-    """Fill the lower triangles of planes (4, cells, cells) with the cells' unit covariances; `rows` is scratch."""
+    """Fill the lower triangles of planes (5, cells, cells) with the cells' unit covariances; `rows` is scratch."""
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     machine = further_at(axes) + OWN_MACHINE
     for i in range(count):
@@ -323,11 +358,12 @@ def mix(frame, points, planes, root):
     noise = further_at(axes) + NOISE
     for i in range(count):
         for j in range(i + 1):
-            straight, squares, near, far = planes[0, i, j], planes[1, i, j], planes[2, i, j], planes[3, i, j]
+            straight, squares, near = planes[0, i, j], planes[1, i, j], planes[2, i, j]
+            middle, far = planes[3, i, j], planes[4, i, j]
             for lane in range(LANES):
-                root[i, j, lane] = straight + BENDS[lane] * squares + NEAR[lane] * near + FAR[lane] * far
+                root[i, j, lane] = in_lane(lane, straight, squares, near, middle, far)
         for lane in range(LANES):
-            root[i, i, lane] += points[noise, i]
+            root[i, i, lane] += points[noise, i] + NOISY[lane] * points[noise + UNTOLD, i]
 
 
 def fit(frame, points, root, alpha):
@@ -379,7 +415,14 @@ def invert(root, inverse, count, lane, precisions):
         precisions[i] = precision
 
 
-def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
+def agreed(r, n, cell):
+    """Return whether the runs of a cell agree with each other, as far as one run's noise lets them: at least two."""
+    freedom = freedom_of(r, n, cell)
+    law = r[RELATIVE] * r[MEAN + cell] * r[MEAN + cell] + r[ABSOLUTE]
+    return freedom >= WILD_RUNS - 1.0 and r[SCATTER + cell] <= AGREED * freedom * law
+
+
+def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
     """Mark cells that the others contradict, the worst first; free those that they no longer do. True where any changed.
 
     `alpha` holds K**-1 of the residuals; a cell's leave-one-out error is alpha_c / (K**-1)_cc, of variance 1 / (K**-1)_cc.
@@ -395,12 +438,13 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
         errors[0, cell] = error * error
         errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
         if r[WILD + cell] == 0.0:
-            if r[RUNS + cell] < WILD_RUNS:
+            alone = not agreed(r, n, cell)
+            if alone:
                 worst = max(worst, errors[1, cell])
             # Of a leave-one-out variance this share is the model's own, the rest noise: errors beyond the noise judge it.
-            share = max(1.0 - points[noise, cell] * precision, 0.0)
+            share = max(1.0 - (points[noise, cell] + NOISY[lane] * points[noise + UNTOLD, cell]) * precision, 0.0)
             total += share * (errors[1, cell] - 1.0 + share)
-            if r[RUNS + cell] < WILD_RUNS:
+            if alone:
                 single += 1.0
                 left_out += errors[0, cell]
             judged += share * share
@@ -410,7 +454,7 @@ def judge_cells(r, frame, points, root, inverse, alpha, lane, errors):
     for cell in range(count):
         before = r[WILD + cell]
         beyond = errors[1, cell] > WILD_BEYOND and (before > 0.0 or errors[1, cell] >= 0.5 * worst)
-        after = errors[0, cell] if beyond and r[RUNS + cell] < WILD_RUNS else 0.0
+        after = errors[0, cell] if beyond and not agreed(r, n, cell) else 0.0
         changed = changed or (after > 0.0) != (before > 0.0)
         points[noise, cell] += after - before
         r[WILD + cell] = after
@@ -424,14 +468,17 @@ def summarise(frame, points, alpha, share):
     for word in range(STRAIGHT, FRAME_WORDS):
         frame[word] = 0.0
     for cell in range(count):
-        straight, squares, near, far = 0.0, 0.0, 0.0, 0.0
+        straight, squares, near, middle, far = 0.0, 0.0, 0.0, 0.0, 0.0
         for lane in range(LANES):
             weight = share[lane] * alpha[cell, lane]
             straight += weight
             squares += weight * BENDS[lane]
             near += weight * NEAR[lane]
+            middle += weight * MIDDLE[lane]
             far += weight * FAR[lane]
-        points[further + NEAR_PULL, cell], points[further + FAR_PULL, cell] = near, far
+        points[further + NEAR_PULL, cell] = near
+        points[further + MIDDLE_PULL, cell] = middle
+        points[further + FAR_PULL, cell] = far
         frame[STRAIGHT] += LEVEL_VARIANCE * straight
         for feature in range(axes + 2):
             frame[STRAIGHT + 1 + feature] += straight * points[first + feature, cell]
@@ -493,7 +540,7 @@ def settle(r, n, axes, solution, scratch):
         for lane in range(1, LANES):
             if share[lane] > share[best]:
                 best = lane
-        if not judge_cells(r, frame, points, root, planes[INVERSE], alpha, best, errors):
+        if not judge_cells(r, n, frame, points, root, planes[INVERSE], alpha, best, errors):
             break
     summarise(frame, points, alpha, share)
     tell_cells(r, n, frame, points, alpha, share, rows)
@@ -507,10 +554,11 @@ def tell_cells(r, n, frame, points, alpha, share, rows):
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     further, bent = further_at(axes), bent_at(axes)
     for cell in range(count):
-        pulled = 0.0
+        beside = 0.0
         for lane in range(LANES):
-            pulled += share[lane] * alpha[cell, lane]
-        r[MODEL + cell] = points[further + LOG_TIME, cell] - points[further + NOISE, cell] * pulled
+            noise = points[further + NOISE, cell] + NOISY[lane] * points[further + UNTOLD, cell]
+            beside += share[lane] * alpha[cell, lane] * noise
+        r[MODEL + cell] = points[further + LOG_TIME, cell] - beside
         alike = pulls(points, cell, count, axes, rows)
         for axis in range(axes):
             slope = (SLOPE if axis < axes - 1 else -SLOPE) + SLOPE_SD * frame[STRAIGHT + 1 + axis]
@@ -534,10 +582,11 @@ def tell_cells(r, n, frame, points, alpha, share, rows):
 
 
 def pulls(points, cell, count, axes, rows):
-    """Fill in how all cells' near and far parts act at one: a = rows[0], b = rows[1]; return the sum of a.
+    """Fill in how all cells' near, middle and far parts act at one: a = rows[0], b = rows[1]; return the sum of a.
 
     Their slope along an axis is sum a step, their curvature sum a - b step**2: w' / d = -30 / R**2 (1 - q)**4, and along an
-    axis w'' = -30 / R**2 (1 - q)**3 (1 - q - 4 step**2 / (R d)).
+    axis w'' = -30 / R**2 (1 - q)**3 (1 - q - 4 step**2 / (R d)); v' / d = -24 / R**2 (1 - q)**6 (1 + 6 q), and along an axis
+    v'' = -24 / R**2 (1 - q)**5 ((1 - q) (1 + 6 q) - 42 step**2 / R**2).
     """
     further = further_at(axes)
     first, second, squares = rows[0], rows[1], rows[2]
@@ -551,12 +600,15 @@ def pulls(points, cell, count, axes, rows):
     for j in range(count):
         distance = sqrt(squares[j])
         p = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
-        q = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+        q = max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0)
+        u = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
         near = points[further + NEAR_PULL, j] * (p * p * p) * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
-        far = points[further + FAR_PULL, j] * (q * q * q) * (-30.0 / FAR_RADIUS / FAR_RADIUS)
-        first[j] = near * p + far * q
+        middle = points[further + MIDDLE_PULL, j] * (q * q * q) * (-30.0 / MIDDLE_RADIUS / MIDDLE_RADIUS)
+        far = points[further + FAR_PULL, j] * (u * u * u * u * u) * (-24.0 / FAR_RADIUS / FAR_RADIUS)
+        first[j] = near * p + middle * q + far * (u * (7.0 - 6.0 * u))
         # Where two points are one their step is 0, and the distance may be anything.
-        second[j] = 4.0 * (near * (1.0 / NEAR_RADIUS) + far * (1.0 / FAR_RADIUS)) / max(distance, 1e-150)
+        bent = 4.0 * (near * (1.0 / NEAR_RADIUS) + middle * (1.0 / MIDDLE_RADIUS)) / max(distance, 1e-150)
+        second[j] = bent + far * (42.0 / FAR_RADIUS / FAR_RADIUS)
     total = 0.0
     for j in range(count):
         total += first[j]
@@ -564,7 +616,7 @@ def pulls(points, cell, count, axes, rows):
 
 
 def pair(points, one, two, axes):
-    """Return the four unit covariances of two columns: straight, squares, near, far."""
+    """Return the unit covariances of two columns: straight, squares, near, middle, far."""
     first, bent = features_at(axes), bent_at(axes)
     straight, product, distance = LEVEL_VARIANCE, 0.0, 0.0
     for feature in range(first, bent):
@@ -574,10 +626,10 @@ def pair(points, one, two, axes):
         step = points[axis, one] - points[axis, two]
         distance += step * step
     distance = sqrt(distance)
-    a = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
-    b = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
-    near, far = a * a * a * a * a * (6.0 - 5.0 * a), b * b * b * b * b * (6.0 - 5.0 * b)
-    return straight, product * product, near, far
+    near = rough(max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0))
+    middle = rough(max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0))
+    far = smooth(max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0))
+    return straight, product * product, near, middle, far
 
 
 def whiten(frame, points, root, rows, out):
@@ -586,7 +638,7 @@ def whiten(frame, points, root, rows, out):
     covary(points, CELLS, count, axes, rows)
     for j in range(count):
         for lane in range(LANES):
-            out[j, lane] = rows[0, j] + BENDS[lane] * rows[1, j] + NEAR[lane] * rows[2, j] + FAR[lane] * rows[3, j]
+            out[j, lane] = in_lane(lane, rows[0, j], rows[1, j], rows[2, j], rows[3, j], rows[4, j])
     whitened(root, count, out)
 
 
@@ -613,12 +665,11 @@ def mean_at(frame, points, rows, machine):
             near[j] += step * step
     for j in range(count):
         distance = sqrt(near[j])
-        one = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
-        two = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
-        square, other = one * one, two * two
-        near[j] = points[further + NEAR_PULL, j] * (square * square * one * (6.0 - 5.0 * one)) + points[
-            further + FAR_PULL, j
-        ] * (other * other * two * (6.0 - 5.0 * two))
+        near[j] = (
+            points[further + NEAR_PULL, j] * rough(max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0))
+            + points[further + MIDDLE_PULL, j] * rough(max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0))
+            + points[further + FAR_PULL, j] * smooth(max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0))
+        )
     for j in range(count):
         found += near[j]
     return found + effect_of(frame, machine)
@@ -663,14 +714,14 @@ def variance_at(frame, points, root, alpha, share, rows, lanes, machine):
     for lane in range(LANES):
         pulled = 0.0
         for j in range(count):
-            c = rows[0, j] + BENDS[lane] * rows[1, j] + NEAR[lane] * rows[2, j] + FAR[lane] * rows[3, j]
+            c = in_lane(lane, rows[0, j], rows[1, j], rows[2, j], rows[3, j], rows[4, j])
             lanes[j, lane] = c
             pulled += c * alpha[j, lane]
         mean += share[lane] * pulled
         middle += share[lane] * pulled * pulled
     whitened(root, count, lanes)
     for lane in range(LANES):
-        own = straight + added + BENDS[lane] * squares * squares + NEAR[lane] + FAR[lane]
+        own = in_lane(lane, straight + added, squares * squares, 1.0, 1.0, 1.0)
         for j in range(count):
             own -= lanes[j, lane] * lanes[j, lane]
         spread += share[lane] * max(own, 0.0)

@@ -101,8 +101,8 @@ def packed_cores(low, high):
     return int(np.floor(low * CORES_UNIT)) << CORES_BITS | int(np.ceil(high * CORES_UNIT))
 
 
-def solve_weighting(w, n, noise, prior_rows):
-    """Solve the weighting model of a component that is old enough, and set when next. `prior_rows`: see `drift.settle`."""
+def solve_weighting(w, n, noise, averaged):
+    """Solve the weighting model of a component that is old enough, and set when next. `averaged`: see `drift.settle`."""
     age = n[ROWS] - n[START]
     if age >= FIRST_SOLVE:
         fit_cone(w)
@@ -115,7 +115,7 @@ def solve_weighting(w, n, noise, prior_rows):
         grown = n[W_CORES] != cores
         n[W_CORES] = cores
         normalise(w, age, noise)
-        settle(w, n, grown, prior_rows)
+        settle(w, n, grown, averaged)
     n[SOLVE_AT] = n[START] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
 
 

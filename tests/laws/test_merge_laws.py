@@ -127,7 +127,7 @@ def test_weighted_sums_of_young_shards_merge_to_rounding(seed: int, n: int, spre
 
 def test_weighted_sums_merge_to_rounding_where_the_weights_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (fold, combine):
-        monkeypatch.setattr(module, "solve_weighting", lambda w, n, noise, prior_rows: None)
+        monkeypatch.setattr(module, "solve_weighting", lambda w, n, noise, averaged: None)
     monkeypatch.setattr(fold, "FIRST_SOLVE", 0)  # no row is weighed by its own time
     monkeypatch.setattr(fold, "weigh", lambda w, at, x, p: 1e-3 + 1e-6 * x)
     monkeypatch.setattr(fold, "knows", lambda w, n, at, x, p: False)

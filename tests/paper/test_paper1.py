@@ -20,7 +20,7 @@ CUBIC = "two_step degree 3"  # the paper takes the degree as known
 
 
 def learned(columns: Columns, rows: int, memory: int = 2**24) -> Advisor:
-    advisor = Advisor(timer_noise_s=NOISE_S, model_memory_bytes=memory)
+    advisor = Advisor(model_memory_bytes=memory)
     advisor.observe_columns(
         components=columns.components.names, index=columns.index[:rows], predictor=columns.predictor[:rows],
         cores=columns.cores[:rows], elapsed_s=columns.elapsed_s[:rows],
@@ -38,16 +38,15 @@ def median_error(component: Component, rows: int, seed: int, memory: int) -> flo
 # -- accuracy of the default ------------------------------------------------------------------------------------------
 
 
-# Median error after 30 and after 1000 rows: the median over seeds, and the worst of 20 seeds after 1000. Measured: multiply
-# 2.2 % and 0.5 % (worst 1.3 %), blocked 7.0 % and 0.7 % (1.2 %), filter 2.1 % and 0.6 % (1.0 %), reduce 0.7 % and 0.3 %.
-# The goal, 5 % and 3 %, is for the paper's component; `blocked` misses the first: at most sizes and core counts it takes about
-# as long as the noise. So much for the base tier alone; with support points, the worst of 8 seeds after 1000 rows is 3.7 % for
-# multiply and 6.3 % for blocked: noise that is added to times as short as it is, logs of times do not tell apart.
+# Median error after 30 and after 1000 rows: the median over seeds, and the worst seed after 1000; nothing is told about the
+# timer. Measured: multiply 2.9 % and 0.4 % (worst of 40 seeds 0.6 %), blocked 4.5 % and 1.3 % (2.7 %), filter 1.7 % and 0.4 %
+# (0.6 %), reduce 1.0 % and 0.2 % (0.4 %). At most sizes and core counts `blocked` takes about as long as the noise. The exact
+# sums alone, for components without room: 3.4, 10.7, 2.1 and 0.7 % after 30 rows, at worst 2.3 % after 1000.
 @pytest.mark.parametrize(
     ("place", "memory", "after_30", "after_1000"),
     [
         (0, 0, 0.05, 0.03), (1, 0, 0.12, 0.03), (2, 0, 0.05, 0.03), (3, 0, 0.05, 0.03),
-        (0, 2**24, 0.05, 0.05), (1, 2**24, 0.12, 0.09), (2, 2**24, 0.05, 0.03), (3, 2**24, 0.05, 0.03),
+        (0, 2**24, 0.05, 0.03), (1, 2**24, 0.07, 0.03), (2, 2**24, 0.05, 0.03), (3, 2**24, 0.05, 0.03),
     ],
 )  # fmt: skip
 def test_the_default_is_accurate_after_30_and_1000_rows(
@@ -59,9 +58,9 @@ def test_the_default_is_accurate_after_30_and_1000_rows(
     assert max(many) < after_1000, np.round(many, 4)
 
 
-@pytest.mark.parametrize(("memory", "worst"), [(0, 0.01), (2**24, 0.04)])
+@pytest.mark.parametrize("memory", [0, 2**24])
 @pytest.mark.parametrize("fraction", [0.5, 0.9, 0.99])
-def test_the_bias_is_small_at_thirty_percent_noise(fraction: float, memory: int, worst: float) -> None:
+def test_the_bias_is_below_one_percent_at_thirty_percent_noise(fraction: float, memory: int) -> None:
     biases = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -74,9 +73,7 @@ def test_the_bias_is_small_at_thirty_percent_noise(fraction: float, memory: int,
         )  # fmt: skip
         biases.append(float(np.mean(advisor.predict("c", predictor=GRID_X, cores=GRID_P).elapsed_s / truth - 1.0)))
     # Measured: at most 0.76 %, 0.2 % on average; noise alone moves the mean of the fit by about 0.5 %.
-    # With support points, which hold a sample of the rows: at most 2.3 %, 0.7 % on average.
-    assert max(map(abs, biases)) < worst, np.round(biases, 4)
-    assert abs(np.mean(biases)) < 0.015, np.round(biases, 4)
+    assert max(map(abs, biases)) < 0.01, np.round(biases, 4)
 
 
 # -- two_step, section 3.2 --------------------------------------------------------------------------------------------

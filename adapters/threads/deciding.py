@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 FLOOR_S: Final = 2e-4  # ten times what a call through the adapter costs: below it nothing can be gained
-ASK_SHARE: Final = 0.01  # of the time of a component's calls, for questions
+ASK_SHARE: Final = 0.01  # of the time of all calls, for questions
+SLOWER: Final = 8.0  # times a question, that one before it counts at most
 LOSS_SHARE: Final = 0.01  # of it, that calls with other cores than the answer's may lose
 GROWN: Final = 1.5  # runs since an answer: the learner chooses its settings at such counts
 SURPRISE: Final = 2.0  # a run that is so far off its answer asks again
@@ -55,6 +56,8 @@ class Together:
     def __init__(self) -> None:
         self.spent_s = 0.0
         self.lost_s = 0.0
+        self._asked_s = 0.0
+        self._questions = 0
         self._excess_s = [0.0] * OCTAVES
         self._runs = [0] * OCTAVES
 
@@ -62,6 +65,16 @@ class Together:
         """Add a run on cores of an octave."""
         self._excess_s[octave] += elapsed_s - expected_s
         self._runs[octave] += 1
+
+    @property
+    def may_ask(self) -> bool:
+        """True while questions have taken less than their share of the calls' time."""
+        return self._asked_s <= ASK_SHARE * self.spent_s
+
+    def asked(self, seconds: float) -> None:
+        """Add a question; a quick one bounds what the earlier ones count, which loaded and compiled what answers."""
+        self._questions += 1
+        self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
 
     def excess_s(self, octave: int) -> float:
         """Return the mean seconds of a run beyond what was predicted, 0 or more."""
@@ -93,8 +106,6 @@ class Deciding:
         self._ask = ask
         self._together = together
         self._spent_s = 0.0  # in runs
-        self._asked_s = 0.0  # in questions
-        self._question_s = math.inf  # the shortest: the first ones load and compile what answers
         self._trials: Iterator[int] | None = None
         self._sizes: dict[Key, Size] = {}
         self._took_s = [0.0] * OCTAVES  # in runs, by octave of their cores
@@ -122,7 +133,8 @@ class Deciding:
             self._trials = iter(() if known else powers(self.cores_max))
         cores = next(self._trials, 0)
         if not cores:
-            if (not size.cores or self.runs >= GROWN * size.answered_at) and self._asked_s <= ASK_SHARE * self._spent_s:
+            stale = not size.cores or self.runs >= GROWN * size.answered_at
+            if stale and self._together.may_ask:
                 self._answer(size, predictor, clock)
             cores = size.cores or self._nearest(size)
             if self.runs + 1 >= self._look and available == self.cores_max and size.cores:
@@ -150,12 +162,9 @@ class Deciding:
     def _answer(self, size: Size, predictor: Any, clock: Callable[[], float]) -> bool:
         begun = clock()
         answer = self._ask(predictor, self._counts)
-        asked_s = clock() - begun
+        self._together.asked(clock() - begun)
         if answer is None:
-            self._asked_s += asked_s
             return False
-        self._question_s = min(self._question_s, asked_s)
-        self._asked_s += self._question_s
         size.expected_s = answer
         kept = self._kept()
         compared = [expected * kept[count.bit_length()] for count, expected in zip(self._counts, answer, strict=True)]

@@ -32,6 +32,10 @@ SAVE_S: Final = 30.0  # between two writings, of a millisecond each
 ROWS_MAX: Final = 100_000  # that wait to be written, some 20 MB: they are let go of, and it is logged
 HEADER_BYTES_MAX: Final = 1 << 20  # of the line before the state: names of files of rows, 60 bytes each
 FORMAT: Final = 1
+PAUSE_S: Final = (
+    0.01  # that a call waits at most while rows are learned: where nothing is compiled yet a row takes 20 ms
+)
+CATCH_UP_S: Final = 0.5  # that the end of a process may wait; a second process learns what takes longer
 TOGETHER: Final = 64  # rows learned at once, where nobody asks: a batch costs 0.2 ms and some microseconds a row
 Row = list[Any]  # component, predictor, cores, elapsed_s, active cores (NaN: nobody looked), ok
 
@@ -53,11 +57,12 @@ class Memory:
         self._advisor: Advisor | None = None
         self._rows: list[Row] = []  # in no file yet
         self._learned = 0  # of them
+        self._row_s = 0.0  # that a row took to be learned, of late
         self._taken: set[str] = set()  # files of rows that the state holds
         self._held: int | None = None  # the lock's descriptor, where this process writes
         self._pid = os.getpid()
         self._files = 0
-        self._saved_at = 0.0
+        self._saved_at = time.monotonic()
         os.register_at_fork(
             before=self._hold, after_in_parent=self._free,
             after_in_child=self._in_child,
@@ -81,13 +86,13 @@ class Memory:
         active_cores: float = math.nan,
         ok: bool = True,
     ) -> None:
-        """Take a run; it is learned with others, before the next question."""
+        """Take a run; it is learned with others, before a question."""
         with self._lock:
             self._rows.append([component, predictor, cores, elapsed_s, active_cores, ok])
-            if len(self._rows) - self._learned >= TOGETHER:
+            if len(self._rows) - self._learned >= TOGETHER and TOGETHER * self._row_s <= PAUSE_S:
                 self._learn()
-                if self.path is not None and time.monotonic() - self._saved_at > SAVE_S:
-                    self._save()
+            if self.path is not None and time.monotonic() - self._saved_at > SAVE_S:
+                self._save()
 
     def predict(self, component: str, **asked: Any) -> Any:
         """Predict the elapsed time of runs, as an advisor does."""
@@ -95,22 +100,25 @@ class Memory:
             return self._learn().predict(component, **asked)
 
     def _learn(self) -> Advisor:
-        """Learn the rows that were taken; what is kept nowhere, and what is too much, is let go of."""
+        """Learn the oldest rows that wait, as many as `PAUSE_S` allows; rows that no file will have are let go of."""
         advisor = self._ready()
-        if len(self._rows) > self._learned:
-            learn(advisor, self._rows[self._learned :])
-            self._learned = len(self._rows)
-        if self.path is None or self._learned > ROWS_MAX:
+        waiting = len(self._rows) - self._learned
+        if waiting:
+            several = min(waiting, max(1, int(PAUSE_S / self._row_s)) if self._row_s else TOGETHER)
+            begun = time.perf_counter()
+            learn(advisor, self._rows[self._learned : self._learned + several])
+            self._row_s = (time.perf_counter() - begun) / several
+            self._learned += several
+        if self.path is None or len(self._rows) > ROWS_MAX:
             if self.path is not None:
-                log.warning("%s is not written: %d runs of this process are in no file", self.path, self._learned)
-            self._rows, self._learned = [], 0
+                log.warning("%s is not written: %d runs of this process are in no file", self.path, len(self._rows))
+            self._rows, self._learned = self._rows[self._learned :][-ROWS_MAX:], 0
         return advisor
 
     def flush(self) -> None:
         """Write what was learned now."""
         with self._lock:
             if self._rows:
-                self._learn()
                 self._save()
 
     def close(self) -> None:
@@ -217,18 +225,31 @@ class Memory:
         self._saved_at = time.monotonic()
         if self.path is None or self._pid != os.getpid():  # a child that no hook knows of never writes its parent's
             return
+        self._ready()
+        waiting = self._rows[self._learned :]
         try:
+            if len(waiting) * self._row_s > CATCH_UP_S:  # nothing is compiled yet: a later process learns them
+                self._leave_rows(waiting)
+                del self._rows[self._learned :]
+                waiting = []
             if self._held is not None:
-                self._write(self._take_rows())
+                learn(self._advisor, waiting)
+                self._write(self._take_rows() if not self._slow else [])
             elif self._lock_file():  # who wrote has ended: its state is newer than ours
-                if not self._load(take=True):
-                    return
-                learn(self._advisor, self._rows)
-                self._write(self._take_rows())
+                if self._load(take=not self._slow):
+                    learn(self._advisor, self._rows)
+                    self._write(self._take_rows() if not self._slow else [])
             else:
-                self._leave_rows()
+                self._leave_rows(self._rows)
+                learn(self._advisor, waiting)
+                self._rows, self._learned = [], 0
         except OSError as error:
             log.warning("%s cannot be written, it is tried again: %s", self.path, error)
+
+    @property
+    def _slow(self) -> bool:
+        """True while nothing is compiled yet: then rows that others left wait, too."""
+        return TOGETHER * self._row_s > CATCH_UP_S
 
     def _write(self, taken: list[Path]) -> None:
         assert self.path is not None
@@ -239,13 +260,12 @@ class Memory:
         for path in taken:
             path.unlink(missing_ok=True)
 
-    def _leave_rows(self) -> None:
+    def _leave_rows(self, rows: Sequence[Row]) -> None:
         assert self.path is not None
-        if self._rows:
+        if rows:
             self._files += 1
             name = f"{self.path.stem}.{os.getpid()}-{time.time_ns()}-{self._files}.rows"
-            put(self.path.with_name(name), json.dumps(self._rows).encode())
-            self._rows, self._learned = [], 0
+            put(self.path.with_name(name), json.dumps(rows).encode())
 
     def _in_child(self) -> None:
         """In the child of a fork: go on with what the parent knew, and write nothing that is the parent's."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,39 +13,107 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import progress
+from advisor.cli.source import progress, tell_refused
 from advisor.cli.teaching import COMMIT_ROWS, Pupil, taught
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from advisor.files.snet_runs import Row, SnetFiles
+    from advisor.files.run_files import Row
+    from advisor.files.snet_runs import SnetFiles
 
 TAUGHT_ROWS = COMMIT_ROWS // 4  # read at a time
 POLL_S = 0.5  # between looks at files that grow
 
 
+# What `--from` names, and the reader of each format of files; logs of S-Net are a directory, and have a reader of their own.
+SNET = "snet"
+READERS = {
+    "nextflow": "advisor.files.nextflow",
+    "snakemake": "advisor.files.snakemake",
+    "sacct": "advisor.files.slurm",
+    "wfformat": "advisor.files.workflows",
+}
+
+
 @click.command("learn", cls=options.Command)
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--from", "kind", type=click.Choice([SNET, *READERS]), required=True, help="Who wrote the files.")
+@click.option("--network", help="snet: the network that the rows name; absent: the directory's name.")
+@click.option("--definition", type=click.Path(path_type=Path), help="snet: its text, to be kept under that name.")
+@click.option("--follow", is_flag=True, help="snet: go on while the files grow, until their run ends or SIGINT comes.")
 @click.option(
-    "--from", "kind", type=click.Choice(["snet"]), required=True, help="snet: a directory of monitor logs and maps."
-)
-@click.option("--network", help="The network that the rows name; absent: the directory's name.")
-@click.option("--definition", type=click.Path(path_type=Path), help="Its S-Net text, to be kept under that name.")
-@click.option("--follow", is_flag=True, help="Go on while the files grow, until their run ends or SIGINT comes.")
-@click.option(
-    "--ended", is_flag=True, help="The run is over, though its logs do not say so: what waits is learned as it is."
+    "--ended",
+    is_flag=True,
+    help="snet: the run is over, though its logs do not say so: what waits is learned as it is.",
 )
 @options.taught
 @options.timer_noise
 @options.as_json
-def learn_command(
-    source: Path, kind: str, network: str | None, definition: Path | None, *, follow: bool, ended: bool,
-    timer_noise_s: float, as_json: bool, **given: Any,
-) -> None:  # fmt: skip
-    """Teach what SOURCE tells of runs, each of them once: however often, and in however many pieces, it is read.
+def learn_command(sources: tuple[Path, ...], kind: str, timer_noise_s: float, *, as_json: bool, **given: Any) -> None:
+    """Teach what SOURCES tell of runs, each of them once: however often, and in however many pieces, it is read.
 
-    S-Net's stream runtime writes logs where it is run with the flag -m A. Each run of a box becomes a row with the size of its
-    record, the record that entered the network, and the replica of its split: times, shares and depths are learned.
+    \b
+    snet       a directory of monitor logs and maps, written with the flag -m A of S-Net's stream runtime
+    nextflow   traces (-with-trace)
+    snakemake  benchmark files (--benchmark-extended)
+    sacct      output of sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS
+    wfformat   executions in WfCommons' WfFormat
+
+    Failed runs are counted, not learned; bad rows are told and left out. A file is known by its format and its first rows.
+    """
+    of_snet = {name: given.pop(name) for name in ("network", "definition", "follow", "ended")}
+    if kind != SNET:
+        if any(of_snet.values()):
+            raise click.UsageError("--network, --definition, --follow and --ended are of --from snet")
+        _learn_files(sources, kind, given, timer_noise_s, as_json=as_json)
+        return
+    source, *more = sources
+    if more:
+        raise click.UsageError("give one directory of S-Net's logs")
+    _learn_snet(source, given, timer_noise_s, as_json=as_json, **of_snet)
+
+
+def _learn_files(
+    paths: Sequence[Path], kind: str, given: Mapping[str, Any], timer_noise_s: float, *, as_json: bool
+) -> None:
+    """Teach files, one after another; what is learned of one stays where another is bad."""
+    from advisor.files.run_files import RunFile
+
+    files = [RunFile(path, kind, import_module(READERS[kind]).runs) for path in paths]
+    result: list[dict[str, Any]] = []
+    with taught(given, timer_noise_s) as pupil, progress() as bar:
+        task = bar.add_task("learning", total=sum(file.bytes_total for file in files))
+        done = 0
+        for file in files:
+            counts: Counter[str] = Counter()
+            refused: Counter[str] = Counter()
+            rows = file.read()
+            while batch := list(islice(rows, TAUGHT_ROWS)):
+                new = _new(batch, pupil, counts)
+                refused.update(pupil.teach(new))
+                counts["rows"] += len(new)
+                counts["failed"] += sum(row.more.get("ok") is False for row in new)
+                bar.update(task, completed=done + file.lines.read)
+            done += file.bytes_total
+            tell_refused(file)
+            result.append(
+                {
+                    "file": file.name, "runs": counts["rows"] - counts["failed"], "failed": counts["failed"],
+                    "learned_before": counts["before"], "bad": file.refused, "refused": dict(refused),
+                    "passed": dict(file.passed),
+                }
+            )  # fmt: skip
+    show.files_learned(result, as_json=as_json)
+
+
+def _learn_snet(
+    source: Path, given: Mapping[str, Any], timer_noise_s: float, *,
+    network: str | None, definition: Path | None, follow: bool, ended: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Teach the logs of a run of S-Net's stream runtime.
+
+    Each run of a box becomes a row with the size of its record, the record that entered the network, and the replica of its
+    split: times, shares and depths are learned.
     """
     from advisor.files.snet_runs import SnetFiles
 

@@ -379,6 +379,25 @@ def learned(result: Mapping[str, Any], *, as_json: bool) -> None:
     _say(f"{result['network']}: {', '.join(parts)}")
 
 
+def files_learned(files: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Show what files of runs have taught."""
+    if as_json:
+        _json({"files": list(files)})
+        return
+    for each in files:
+        parts = [several(each["runs"], "run") + " learned"]
+        parts += [f"{each['failed']} failed, counted"] if each["failed"] else []
+        parts += [f"{each['learned_before']} learned before"] if each["learned_before"] else []
+        parts += [f"{each['bad']} bad"] if each["bad"] else []
+        parts += (
+            [f"{sum(each['refused'].values())} refused ({', '.join(sorted(each['refused']))})"]
+            if each["refused"]
+            else []
+        )
+        parts += [f"{count} {why}" for why, count in sorted(each["passed"].items())]
+        _say(f"{each['file']}: {', '.join(parts)}")
+
+
 def run_prediction(
     program: str, sizes: Sequence[float], workers: Sequence[float], level: float, found: RunPrediction, *, as_json: bool
 ) -> None:

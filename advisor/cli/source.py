@@ -16,6 +16,7 @@ from advisor.errors import InvalidValue
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
     from advisor.files import TableReader
+    from advisor.files.run_files import RunFile
 
 CONNECT_S = 2.0  # to a service that runs, on a busy machine
 QUESTION_S = 60.0  # twice what the service gives its heaviest requests
@@ -106,8 +107,8 @@ def steps() -> Progress:
     )  # fmt: skip
 
 
-def tell_refused(reader: TableReader) -> None:
-    """Say on standard error which rows of a table were refused."""
+def tell_refused(reader: TableReader | RunFile) -> None:
+    """Say on standard error which rows of a file were refused."""
     if not reader.refused:
         return
     for cell in reader.first_refused:

@@ -17,7 +17,7 @@ from advisor.protocol.verbs import NO_INCARNATION, Hello, ObserveRows
 
 if TYPE_CHECKING:
     from advisor.engine import Engine
-    from advisor.files.snet_runs import Row
+    from advisor.files.run_files import Row
     from advisor.storage import Store
 
 TOGETHER = 512  # rows on their way to a service at a time: half of what a connection may have unanswered

@@ -149,8 +149,8 @@ class RunFile:
 
     Attributes
     ----------
-    refused : int
-        Lines that were no legal run; `first_refused` are the first of them.
+    rows, refused : int
+        Legal runs, failed ones among them; lines that were no legal run; `first_refused` are the first of them.
     passed : Counter
         Lines that were no run at all, by why.
     failed : int
@@ -160,6 +160,7 @@ class RunFile:
     path: Path
     kind: str
     reader: Reader
+    rows: int = 0
     refused: int = 0
     failed: int = 0
     first_refused: list[BadCell] = field(default_factory=list[BadCell])
@@ -177,7 +178,12 @@ class RunFile:
         except OSError:
             return 0
 
-    def rows(self) -> Iterator[Row]:
+    @property
+    def name(self) -> str:
+        """The file, for who tells of it."""
+        return str(self.path)
+
+    def read(self) -> Iterator[Row]:
         """Yield the file's runs, each with its number.
 
         Raises
@@ -185,7 +191,7 @@ class RunFile:
         InvalidValue, TooLarge
             When the file cannot be read, or is of another format.
         """
-        producer, sequence = f"{self.kind}:{self._identity()}", 0
+        producer = f"{self.kind}:{self._identity()}"
         for told in self.reader(self.lines):
             if isinstance(told, Passed):
                 self.passed[told.why] += 1
@@ -197,12 +203,12 @@ class RunFile:
                     self.first_refused.append(bad)
                 continue
             assert isinstance(told, Ran)
-            sequence += 1
+            self.rows += 1
             more: dict[str, Any] = {} if told.ok else {"ok": False}
             self.failed += not told.ok
             if told.peak_bytes is not None and told.ok:
                 more["measures"] = {"peak_bytes": told.peak_bytes}
-            yield Row(producer, sequence, told.component, told.predictor, told.cores, told.elapsed_s, more)
+            yield Row(producer, self.rows, told.component, told.predictor, told.cores, told.elapsed_s, more)
 
     def _identity(self) -> str:
         """Return what the file is known by: its first two lines, the header and a run; or more, as its format needs."""

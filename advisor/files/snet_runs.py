@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from advisor.errors import InvalidValue
+from advisor.files.run_files import Row
 from advisor.files.snet_logs import Entries, Place, Stop, place_of, stop_of
 
 CHUNK_BYTES = 2**16
@@ -26,21 +26,6 @@ RECORDS_MAX = 2**64 - 2  # of a record's number
 LATE_NS = 60 * 10**9  # a file of 4 KiB buffers is behind by less, unless its worker has next to nothing to do
 MADE_MAX = 2**20  # records on their way, or gone: 200 bytes each; beyond, those that wait longest are taken for gone
 _LOG, _MAP = re.compile(r"mon_(?:n(\d+)_)?.*\.log"), re.compile(r"n(\d+)_tasks\.map")
-
-
-class Row(NamedTuple):
-    """One run of a box, with its producer and its number there."""
-
-    producer: str
-    sequence: int
-    component: str
-    predictor: float
-    elapsed_s: float
-    more: dict[str, Any]
-
-    def plain(self) -> list[Any]:
-        """Return the row as the protocol has it; a box runs on one core."""
-        return [self.component, self.predictor, 1.0, self.elapsed_s, self.more]
 
 
 class _Run:
@@ -180,7 +165,7 @@ class SnetRun:
                 "running": None if run.closed else True,
             }  # fmt: skip
             more = {key: value for key, value in told.items() if value is not None}
-            yield Row(log.producer, log.sequence, place.name, float(run.size), run.ran_ns / 1e9, more)
+            yield Row(log.producer, log.sequence, place.name, float(run.size), 1.0, run.ran_ns / 1e9, more)
 
     # -- stops to runs ----------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,8 @@ Plain = tuple[str, float, float, float, dict[str, Any]]
 
 def read(kind: str, path: Path) -> tuple[RunFile, list[Plain]]:
     file = RunFile(path, kind, READERS[kind])
-    rows = list(file.rows())
+    rows = list(file.read())
+    assert file.rows == len(rows)
     assert [row.sequence for row in rows] == list(range(1, len(rows) + 1))
     return file, [tuple(row[2:]) for row in rows]
 
@@ -138,10 +139,10 @@ def test_a_file_is_known_wherever_it_lies_and_when_it_has_grown(tmp_path: Path) 
     shorter, moved = tmp_path / "a.txt", tmp_path / "b.txt"
     shorter.write_text("".join(lines[:3]))
     moved.write_text("".join(lines))
-    few, all_ = (list(RunFile(path, "nextflow", nextflow.runs).rows()) for path in (shorter, moved))
+    few, all_ = (list(RunFile(path, "nextflow", nextflow.runs).read()) for path in (shorter, moved))
     assert all_[: len(few)] == few
     moved.write_text("".join([lines[0], lines[2], *lines[3:]]))
-    assert {row.producer for row in RunFile(moved, "nextflow", nextflow.runs).rows()} != {few[0].producer}
+    assert {row.producer for row in RunFile(moved, "nextflow", nextflow.runs).read()} != {few[0].producer}
 
 
 @given(st.sampled_from(sorted(READERS)), st.lists(st.text(max_size=60), max_size=8), st.booleans())

@@ -1,0 +1,86 @@
+"""`advisor learn --from nextflow|snakemake|sacct|wfformat`: each run teaches once, failed ones are counted, bad ones told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.cli import main
+from advisor.cli.source import stored
+
+SAMPLES = Path(__file__).parents[2] / "golden" / "run_files"
+FILES = {
+    "nextflow": "trace.txt", "snakemake": "count_words.a.tsv", "sacct": "sacct.txt", "wfformat": "nextflow.wfformat.json",
+}  # fmt: skip
+LEARNED = {
+    "nextflow": (3, 1, 2),
+    "snakemake": (3, 0, 1),
+    "sacct": (5, 1, 2),
+    "wfformat": (3, 0, 1),
+}  # runs, failed, bad
+
+
+def learn(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list[dict[str, Any]], str]:
+    with pytest.raises(SystemExit) as caught:
+        main(["learn", "--json", *map(str, arguments)])
+    told = capsys.readouterr()
+    assert not caught.value.code, told.err
+    return json.loads(told.out)["files"], told.err
+
+
+def totals(state: Path) -> tuple[int, int]:
+    known = stored(state).status()["components"]
+    return sum(each["rows"] for each in known), sum(each["failed"] for each in known)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_teaches_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    state, sample = tmp_path / "state", SAMPLES / FILES[kind]
+    (told,), refused = learn(capsys, "--from", kind, sample, "--state", state)
+    runs, failed, bad = LEARNED[kind]
+    assert (told["runs"], told["failed"], told["bad"], told["refused"]) == (runs, failed, bad, {})
+    assert refused.count("is not ") == bad
+    assert totals(state) == (runs, failed)
+    copied = tmp_path / "copied" / sample.name
+    copied.parent.mkdir()
+    copied.write_bytes(sample.read_bytes())
+    for told in learn(capsys, "--from", kind, sample, copied, "--state", state)[0]:
+        assert (told["runs"], told["failed"], told["learned_before"]) == (0, 0, runs + failed)
+    assert totals(state) == (runs, failed)
+
+
+def test_a_file_that_has_grown_teaches_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (SAMPLES / "trace.txt").read_text().splitlines(keepends=True)
+    trace, state = tmp_path / "trace.txt", tmp_path / "state"
+    learned = 0
+    for end in range(2, len(lines) + 1):
+        trace.write_text("".join(lines[:end]))
+        (told,), _ = learn(capsys, "--from", "nextflow", trace, "--state", state)
+        assert told["learned_before"] == learned
+        learned += told["runs"] + told["failed"]
+    assert totals(state) == (3, 1)
+
+
+def test_peak_memory_is_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    learn(capsys, "--from", "sacct", SAMPLES / "sacct.txt", "--state", state)
+    peak = stored(state).predict("align", cores=8, measure="peak_bytes")
+    assert float(peak.elapsed_s) == pytest.approx(8 * 2**30, rel=0.2)
+
+
+def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def fails(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as caught:
+            main(["learn", *map(str, arguments)])
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    state = ("--state", tmp_path / "state")
+    assert "with a column s" in fails("--from", "snakemake", SAMPLES / "trace.txt", *state)
+    assert "--benchmark-extended" in fails("--from", "snakemake", SAMPLES / "trace.txt", *state)
+    assert "are of --from snet" in fails("--from", "sacct", SAMPLES / "sacct.txt", "--follow", *state)
+    assert "one directory" in fails("--from", "snet", tmp_path, tmp_path, *state)
+    assert "'sacct'" in fails("--from", "slurm", SAMPLES / "sacct.txt", *state)

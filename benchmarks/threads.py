@@ -1,8 +1,8 @@
 """Advice for threads: recorded calls of numpy kernels replayed, a live run, machines planted, and what a call costs.
 
-`python -m benchmarks.threads record FILE | replay FILE | live | planted | cost [--calls 1500] [--seed 1]`. Each prints the
-machine and its load, and for the advised calls, from the first on and after 200, their time over that of the best constant
-number of threads, of all threads, and of hindsight (the best number for each call).
+`python -m benchmarks.threads record FILE | replay FILE | live | planted | cost | joblib | futures`, with `--calls 1500` and
+`--seed 1`. Each prints the machine and its load, and for the advised calls, from the first on and after 200, their time over
+that of the best constant number of threads, of all threads, and of hindsight (the best number for each call).
 
 A replay and a planted machine run the adapter itself on a clock that recorded or planted times move.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import os
 import platform
 import statistics
@@ -18,10 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -226,6 +229,63 @@ def live(calls: int, seed: int) -> dict[str, float]:
     return report("live", took, times, counts)
 
 
+# Workloads of many small tasks, and their backend: Python's lock lets one thread run, hashes and waits run beside it.
+def _counted(n: int) -> int:
+    return sum(range(n))
+
+
+def _hashed(n: int) -> bytes:
+    return hashlib.sha256(b"x" * n).digest()
+
+
+def _waited(n: int) -> None:
+    time.sleep(n / 1e6)
+
+
+WORKLOADS: dict[str, tuple[Callable[[int], Any], list[int], str]] = {
+    "python, threads": (_counted, [20_000] * 16, "threading"),
+    "hashes, threads": (_hashed, [1_000_000] * 16, "threading"),
+    "waits, threads": (_waited, [1_000] * 16, "threading"),
+}
+
+
+def workers(calls: int, form: str) -> dict[str, float]:
+    """Run workloads advised, on one worker and on all, interleaved; `form` is ``joblib`` or ``futures``."""
+    cores = len(os.sched_getaffinity(0))
+    told: dict[str, float] = {}
+    rng = np.random.default_rng(1)
+    for name, (task, sizes, backend) in WORKLOADS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            advised = Advised(path=Path(folder) / "threads.state", cores_max=cores)
+            arms = _arms(advised, name, task, sizes, backend, cores, form)
+            times = np.empty((calls, len(arms)))
+            for number in range(calls):
+                for arm in rng.permutation(len(arms)).tolist():
+                    begun = time.perf_counter()
+                    arms[arm]()
+                    times[number, arm] = time.perf_counter() - begun
+            advised.close()
+        one, all_, ours = np.median(times[100:], axis=0)
+        means = times[100:].mean(axis=0)
+        told[name] = ours / min(one, all_)
+        print(
+            f"{form}, {name}, calls 101-{calls}: medians {one * 1e3:.2f} ms on one, {all_ * 1e3:.2f} on all {cores},"
+            f" {ours * 1e3:.2f} advised: {told[name]:.3f} x the better; means {means[2] / means[:2].min():.3f} x"
+        )
+    return told
+
+
+def _arms(
+    advised: Advised, name: str, task: Callable[[int], Any], sizes: list[int], backend: str, cores: int, form: str
+) -> list[Callable[[], Any]]:
+    if form == "joblib":
+        ours = advised.parallel(name, backend=backend)
+        fixed = [Parallel(n_jobs=count, backend=backend) for count in (1, cores)]
+        return [lambda run=run: run(delayed(task)(n) for n in sizes) for run in (*fixed, ours)]
+    pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(cores), advised.executor(name)]
+    return [lambda pool=pool: [future.result() for future in [pool.submit(task, n) for n in sizes]] for pool in pools]
+
+
 def cost(calls: int) -> float:
     """Print and return the median seconds that advice adds to a call that is learned."""
     with tempfile.TemporaryDirectory() as folder:
@@ -251,7 +311,7 @@ def cost(calls: int) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("record", "replay", "live", "planted", "cost"))
+    parser.add_argument("what", choices=("record", "replay", "live", "planted", "cost", "joblib", "futures"))
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--calls", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=1)
@@ -267,6 +327,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         planted(given.calls, given.seed)
     elif given.what == "live":
         live(given.calls, given.seed)
+    elif given.what in ("joblib", "futures"):
+        workers(given.calls, given.what)
     else:
         cost(given.calls)
     print(machine())

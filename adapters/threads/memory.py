@@ -227,22 +227,23 @@ class Memory:
             return
         self._ready()
         waiting = self._rows[self._learned :]
+        slow = len(waiting) * self._row_s > CATCH_UP_S  # nothing is compiled yet: a later process learns them
         try:
-            if len(waiting) * self._row_s > CATCH_UP_S:  # nothing is compiled yet: a later process learns them
-                self._leave_rows(waiting)
+            took_over = self._held is None and self._lock_file()  # who wrote has ended: its state is newer than ours
+            if self._held is None or slow:
+                self._leave_rows(self._rows if self._held is None else waiting)
+                if self._held is None:
+                    learn(self._advisor, [] if slow else waiting)
+                    self._rows, self._learned = [], 0
+                    return
                 del self._rows[self._learned :]
-                waiting = []
-            if self._held is not None:
-                learn(self._advisor, waiting)
-                self._write(self._take_rows() if not self._slow else [])
-            elif self._lock_file():  # who wrote has ended: its state is newer than ours
-                if self._load(take=not self._slow):
-                    learn(self._advisor, self._rows)
-                    self._write(self._take_rows() if not self._slow else [])
+            if took_over:
+                if not self._load(take=not self._slow):
+                    return
+                learn(self._advisor, self._rows)
             else:
-                self._leave_rows(self._rows)
-                learn(self._advisor, waiting)
-                self._rows, self._learned = [], 0
+                learn(self._advisor, [] if slow else waiting)
+            self._write([] if self._slow else self._take_rows())
         except OSError as error:
             log.warning("%s cannot be written, it is tried again: %s", self.path, error)
 

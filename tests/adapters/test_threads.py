@@ -446,7 +446,7 @@ if not child:
 assert os.waitpid(child, 0)[1] == 0
 now[0] += 1.0
 assert [pool.get_num_threads() for pool in GRANTS.pools.shared] == limits
-assert len(list(path.parent.glob("*.rows"))) == 1
+assert len(list(path.parent.glob(f"*.{child}-*.rows"))) == 1
 run("parent")
 advised.close()
 """

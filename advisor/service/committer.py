@@ -22,11 +22,10 @@ from advisor.engine.snapshot import Snapshot
 from advisor.errors import StorageFailed
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.pace import Pace
 from advisor.service.writer import Writer
 from advisor.storage import Store
 
-GATHER_S = 0.001  # a commit waits this long for company: one fsync then serves a burst
-GATHER_MAX_S = 0.25  # however long the last commit took
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a failure, doubling
 
 Key = tuple[str, bytes]
@@ -80,7 +79,6 @@ class Committer:
         self._store = store
         self._measures = measures
         self._rows_max = rows_max
-        self._share = share
         self._clock = clock
         self._durable = durable
         self._waiting: dict[Waiting, list[bytes]] = {}
@@ -90,8 +88,7 @@ class Committer:
         self._timer: asyncio.TimerHandle | None = None
         self._bell: asyncio.Future[None] | None = None  # rung when `run` has to take what is committed, or has failed
         self._writer = Writer()
-        self._last_ended = clock()
-        self._last_took = 0.0
+        self._pace = Pace(share, clock)
         self._dirty_since: float | None = None
         self._committing = False  # from the taking of what is committed to the end of its writing
         self._order: Order | None = None
@@ -157,7 +154,7 @@ class Committer:
         if self._rows >= self._rows_max and self.failure is None:
             self._schedule(0.0)
         elif self._timer is None:
-            self._schedule(self._pause_s())
+            self._schedule(self._pace.pause_s())
 
     def hold(self, who: Waiting, answers: list[bytes]) -> None:
         """Hold answers back until everything applied so far is durable."""
@@ -290,10 +287,10 @@ class Committer:
             if error is not None:
                 self._give_up(error)
                 return
-            self._last_ended = self._clock()
-            self._last_took = self._last_ended - began
             if write is not None:
-                self._measures.commit_s.add(self._last_took)
+                took = self._clock() - began
+                self._pace.ended(took)
+                self._measures.commit_s.add(took)
             self._durable.update(self._unsealed)
             self._unsealed.clear()
             self._recover()
@@ -315,11 +312,6 @@ class Committer:
     def close(self) -> None:
         """Wait for the commit in flight; there is no other behind it."""
         self._writer.close()
-
-    def _pause_s(self) -> float:
-        """Seconds until the next commit may begin: commits take their share of the time, a burst is gathered."""
-        gap = min(self._last_took * (1 - self._share) / self._share, GATHER_MAX_S)
-        return max(GATHER_S, self._last_ended + gap - self._clock())
 
     def _fail(self, failure: StorageFailed) -> None:
         self._measures.commits_failed += 1

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from kill_harness import PROGRAM, Miscounted, batch_rows, harness
+from kill_harness import PROGRAM, Miscounted, harness
 from live import PATIENCE_S
+from mixed_events import Mixed, bits
 
 from advisor.engine import Engine
-from advisor.protocol.rows import columns_of_rows
 from advisor.storage import Store
 
 
@@ -37,48 +37,54 @@ async def test_a_hundred_kills(tmp_path: Path) -> None:
     assert done["kills"] == 100
 
 
-def batches(rng: random.Random) -> list[list[list[object]]]:
-    """Return batches of one row, of some and of many, some of them on the short way."""
-    return [
-        [list(row) for number in range(rng.choice((1, 1, 20))) for row in batch_rows(0, 1000 * k + number)][
-            : rng.choice((1, 1, 7, 1000))
-        ]
-        for k in range(150)
-    ]
+EVENTS_A_LIFE = 45
 
 
-@pytest.mark.parametrize("entries_max", [2**15, 4])
-def test_what_a_killed_service_leaves_is_replayed_to_the_bit(tmp_path: Path, entries_max: int) -> None:
-    """One producer, in its order: however batches were grouped, cut and committed, and pages written between."""
+def killed_and_compared(tmp_path: Path, lives: int, entries_max: int) -> int:
+    """Kill a service again and again under a stream of all verbs; hold what it left, each time, against a twin.
+
+    One producer, in its order: however its events were grouped, cut and committed, and pages written between.
+    """
     rng = random.Random(entries_max)
     patched = f"store.JOURNAL_ENTRIES_MAX = {entries_max}; pages.SLICE_BYTES = 1"  # and each page has a turn of its own
     program = f"from advisor.engine import pages; from advisor.storage import store; {patched}; {PROGRAM}"
     options = {"socket": str(tmp_path / "s"), "state": str(tmp_path / "state")}
-    given, first = batches(rng), 1
-    for _ in range(3):
+    given, twin, first = Mixed(entries_max, lives * EVENTS_A_LIFE), Engine(), 0
+    for life in range(lives):
         with subprocess.Popen([sys.executable, "-c", program, json.dumps(options)], stderr=subprocess.PIPE) as service:
             assert service.stderr is not None
             assert b'"serving"' in service.stderr.readline()
             with socket.socket(socket.AF_UNIX) as peer:
                 peer.settimeout(PATIENCE_S)
                 peer.connect(options["socket"])
-                frames = [
-                    msgpack.packb([0, n, "observe_rows", [{"producer": "p", "sequence": n, "rows": given[n - 1]}]])
-                    for n in range(first, len(given) + 1)
-                ]
-                peer.sendall(b"".join(frames[:50]))
-                answers, acknowledged = msgpack.Unpacker(), first - 1
-                while acknowledged < first + rng.randrange(30):
+                peer.sendall(b"".join(given.message(at) for at in range(first, first + EVENTS_A_LIFE)))
+                answers, acknowledged, enough = msgpack.Unpacker(), first - 1, first + rng.randrange(EVENTS_A_LIFE - 5)
+                while acknowledged < enough:
                     answers.feed(peer.recv(2**16))
-                    acknowledged = max([acknowledged, *(message[1] for message in answers)])
+                    for _, at, error, _ in answers:
+                        assert error is None, (life, given.events[at], error)
+                        acknowledged = max(acknowledged, at)
             service.send_signal(signal.SIGKILL)
         with Store.open(tmp_path / "state", read_only=True) as store:
             loaded = store.load()
         assert loaded is not None
-        survivor, fresh = Engine.restore(loaded), Engine()
-        durable = survivor.applied("p", bytes(16))
-        assert durable >= acknowledged
-        for number in range(1, durable + 1):
-            fresh.observe_batch("p", bytes(16), number, columns_of_rows(given[number - 1]))
-        assert survivor.advisor.to_bytes() == fresh.advisor.to_bytes()
-        first = durable + 1
+        survivor = Engine.restore(loaded)
+        while given.happened(survivor, first):
+            given.apply(twin, first)
+            first += 1
+        assert first > acknowledged
+        for left, never in zip(bits(survivor), bits(twin), strict=True):
+            assert left == never, f"life {life}, behind event {first}"
+    return first
+
+
+@pytest.mark.parametrize("entries_max", [2**15, 4])
+def test_what_a_killed_service_leaves_equals_a_twin_that_was_never_killed(tmp_path: Path, entries_max: int) -> None:
+    assert killed_and_compared(tmp_path, 4, entries_max) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entries_max", [2**15, 4, 40, 400])
+def test_a_thousand_kills_under_all_verbs(tmp_path: Path, entries_max: int) -> None:
+    """Of four times 250 lives."""
+    assert killed_and_compared(tmp_path, 250, entries_max) > 250

@@ -80,7 +80,7 @@ async def _several_in_slices(advisor: Advisor, params: m.Predict, names: list[st
 
 
 def _part(given: Any, part: slice) -> Any:
-    return given[part] if type(given) is list else given
+    return cast("list[Any]", given)[part] if isinstance(given, list) else given
 
 
 def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str, Any]:

@@ -22,10 +22,12 @@ import numpy as np
 
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import series
+from advisor.engine import Advisor
 from advisor.network import parse
 from advisor.planning import Request, plan
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of the tables
+WARM = 100  # plans before times are taken
 RISE_S = 1e-4  # seconds that each core adds to a table: curves rise again
 
 
@@ -123,6 +125,35 @@ def fifty(repeats: int) -> None:
         print(f"     50 components      200 cores  {name:<29} plan   {spread(times)}   gap {told}")
 
 
+def after_a_row(components: int, cores: int, repeats: int, *, read: bool = False) -> None:
+    """A row comes in, then a plan of all components is asked for; with `read` its reasons and tables are read, too."""
+    rng, advisor = np.random.default_rng(5), Advisor()
+    names = [f"c{row}" for row in range(components)]
+    scale, share = rng.lognormal(-4, 1, components), rng.uniform(0.7, 0.999, components)
+    for p in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0) * 4:
+        x = rng.lognormal(0, 0.5, components)
+        times = x * scale * (1 - share + share / p) * rng.lognormal(0, 0.05, components)
+        advisor.observe_columns(
+            components=names, index=np.arange(components), predictor=x, cores=np.full(components, p), elapsed_s=times
+        )
+    network, row, times = series(*names), 0, list[float]()
+    for order in range(3 * repeats + WARM):  # kernels are loaded meanwhile
+        row = (row + 1) % components
+        advisor.observe(names[row], predictor=1.0, cores=4, elapsed_s=float(scale[row]))
+
+        def asked() -> object:
+            found = advisor.allocate(network, cores=cores)
+            return found.why if read else found
+
+        spent = seconds(asked)
+        if order >= WARM:
+            times.append(spent)
+        elif order == WARM // 2:
+            time.sleep(3.0)  # the compiler's child, where the kernels are not made yet
+    told = "after a row, reasons read" if read else "after a row"
+    print(f"{components:>7} components {cores:>8} cores  {told:<27} plan     {spread(times)}")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--repeats", type=int, default=9)
@@ -131,6 +162,9 @@ def main() -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
     print("median [quartiles]; the last column is baseline / plan")
     compare(1_000, 10_000, given.repeats)
+    for components, cores in ((4, 16), (1_000, 10_000)):
+        after_a_row(components, cores, given.repeats)
+        after_a_row(components, cores, given.repeats, read=True)
     fifty(max(3, given.repeats // 3))
     if given.large:
         compare(100_000, 1_000_000, max(3, given.repeats // 3))

@@ -180,9 +180,9 @@ def allocate_command(
     if len(networks) == 1:
         _allocate_one(networks[0], cores, sweep, plot, given)
         return
-    if sweep is not None:
-        raise click.UsageError("--sweep is of one network")
-    _allocate_together(networks, cores, given)
+    if plot is not None:
+        raise click.UsageError("--plot draws the sweep of one network")
+    _allocate_together(networks, cores, sweep, given)
 
 
 def _allocate_one(
@@ -230,8 +230,10 @@ def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], 
     show.arguments(arguments_of(parsed(text), allocation), allocation, as_json=given["as_json"])
 
 
-def _allocate_together(files: Sequence[Path], cores: int | None, given: dict[str, Any]) -> None:
-    if cores is None:
+def _allocate_together(
+    files: Sequence[Path], cores: int | None, sweep: list[int] | None, given: dict[str, Any]
+) -> None:
+    if cores is None and sweep is None:
         raise InvalidValue("cores", None, "given: several networks share a number of cores")
     asks: list[dict[str, Any]] = []
     machine: dict[str, Any] = {}
@@ -243,8 +245,14 @@ def _allocate_together(files: Sequence[Path], cores: int | None, given: dict[str
         ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
         asks.append({"network": one["text"], "name": one["name"], **ranks, **request})
     with asked(given) as advisor:
-        found = advisor.allocate_together(asks, cores=cores, objective=given["objective"], **machine)
-    show_plans.together(found, cores, as_json=given["as_json"])
+        found = [
+            (count, advisor.allocate_together(asks, cores=count, objective=given["objective"], **machine))
+            for count in sweep or [cores]
+        ]
+    if sweep is not None:
+        show_plans.swept(found, as_json=given["as_json"])
+    else:
+        show_plans.together(found[0][1], found[0][0], as_json=given["as_json"])
 
 
 def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -76,6 +76,22 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
         _say(f"  {reason.text}", style="dim")
     if found.id:
         _say(f"  answer {found.id}", style="dim")
+
+
+def swept(found: Sequence[tuple[int, Together]], *, as_json: bool) -> None:
+    """Show what each of several networks reaches by cores."""
+    if as_json:
+        points = [{"cores": cores} | each.as_dict() for cores, each in found]
+        print(json.dumps({"sweep": points}, indent=2, ensure_ascii=False))
+        return
+    rows = show.table("cores", "spare", "network", "cores of it", "records/s beside the others", "latency")
+    for cores, each in found:
+        for place, part in enumerate(each.networks):
+            plan = part.allocation
+            latency = plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s
+            whole = (str(cores), str(each.spare)) if place == 0 else ("", "")
+            rows.add_row(*whole, escape(part.name), str(part.used), _rate(part.guaranteed_per_s), show.seconds(latency))
+    _print(rows)
 
 
 def explained(found: Mapping[str, Any]) -> None:

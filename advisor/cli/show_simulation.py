@@ -32,15 +32,18 @@ def result(found: dict[str, Any]) -> None:
         )
         click.echo(f"When it was recorded it {took}{where}.")
     interval = ["interval"] if "makespan_low" in found["results"][0] else []
-    stochastic = ["Graham", "Kruskal–Weiss"] if "graham" in found["results"][0]["bounds"] else []
-    table = show.table("policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", *stochastic)
+    compared = {"graham": "Graham", "kruskal_weiss": "Kruskal–Weiss", "exponential_processes": "Mak–Lundstrom"}
+    compared = {name: word for name, word in compared.items() if any(name in row["bounds"] for row in found["results"])}
+    table = show.table(
+        "policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", *compared.values()
+    )
     for row in found["results"]:
         bound = row["bounds"]
         table.add_row(
             row["policy"], str(row["cores"]), time(row["makespan"]),
             *(f"{time(row['makespan_low'])} to {time(row['makespan_high'])}" for _ in interval),
             f"{row['speedup']:.2f}", show.percent(row["efficiency"]), time(max(bound["work"], bound["span"])),
-            *(time(bound[name]) for name in ("graham", "kruskal_weiss") if stochastic),
+            *(time(bound.get(name)) for name in compared),
         )  # fmt: skip
     console = Console(highlight=False)
     (console if console.is_terminal else Console(highlight=False, width=show.PIPE_COLUMNS)).print(table)

@@ -107,10 +107,9 @@ class TabulatedCurves:
         """Level and fall, (n, m) each: T_c(p) = level + fall / p from each count to the next; the last stays for ever."""
         return self._pieces(self.elapsed_s)
 
-    @cached_property
-    def upper_pieces(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same of the upper bounds."""
-        return self._pieces(np.maximum(self.upper_s, self.elapsed_s))
+    def priced(self, price: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return `pieces` of what lies between the expectation (0) and the upper bound (1), or beyond, in log time."""
+        return self.pieces if price == 0.0 else self._pieces(self.elapsed_s * np.exp(price * self.spread))
 
     @cached_property
     def spread(self) -> NDArray[np.float64]:
@@ -140,9 +139,8 @@ class TabulatedCurves:
         known, new = vars(self), vars(found)
         new |= {"cores": self.cores, "seen": None}
         new |= {name: taken(known[name], getattr(other, name)) for name in VALUES}
-        for name in ("pieces", "upper_pieces"):
-            if name in known:
-                new[name] = tuple(map(taken, known[name], getattr(other, name)))
+        if "pieces" in known:
+            new["pieces"] = tuple(map(taken, known["pieces"], other.pieces))
         if self.seen is not None and other.seen is not None:
             new["seen"] = Seen(*map(taken, self.seen, other.seen))
         return found

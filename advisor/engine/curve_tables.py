@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ NETWORKS_KEPT = 16  # networks whose tables are kept together
 PEAK = "peak_bytes"
 
 
+@lru_cache(64)
 def counts_of(cores_max: int) -> Ints:
     """Return the core counts of tables, from 1 to the first that is not below `cores_max`."""
     counts = list(range(1, ALL_COUNTS + 1))
@@ -46,7 +48,9 @@ def counts_of(cores_max: int) -> Ints:
     while counts[-1] < cores_max:
         counts.append(round(ALL_COUNTS * 2.0 ** (step / PER_DOUBLING)))
         step += 1
-    return np.array(counts[: max(int(np.searchsorted(counts, cores_max)) + 1, 2)], np.int64)
+    found = np.array(counts[: max(int(np.searchsorted(counts, cores_max)) + 1, 2)], np.int64)
+    found.flags.writeable = False  # whoever asks gets the same
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class CurveTables:
                     "components" if unknown[0] in components else "load", unknown[0], "a box of the network"
                 )
             places, slots = list(range(len(boxes))), [self._components.slot(components.get(box, box)) for box in boxes]
-        self._solved.require_rows(slots)
+            self._solved.require_rows(slots)
         found = self._curves([boxes[place] for place in places], slots, load, counts_of(cores_max), level)
         if kept is not None:
             kept = kept._replace(rows=now, curves=kept.curves.renewed(np.array(places), found))  # type: ignore[possibly-undefined]

@@ -91,7 +91,7 @@ class NetworkFace:
         request = asked.terms.request
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
-        return planned(asked, self.tables_of(structure.components, components, load, cores_max=reach, level=level))
+        return planned(asked, self._tables.curves(structure.components, components or {}, load or {}, reach, level))
 
     def _asked(self, network: Network, options: Mapping[str, Any]) -> Asked:
         """Return what a request asks of a network: the last ones are kept, by the network itself and the options' values."""

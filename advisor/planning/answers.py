@@ -81,22 +81,24 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
     queued = request.arrival_per_s is not None and bool(np.isfinite(judged.latency_s[0]))
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
     slowest: list[int] = found.slowest.tolist()
-    cores, instances = placed.cores[0].tolist(), placed.instances[0].tolist()
-    groups = groups_of(keys, placed) if found.shared else ()
-    alone = {key for _, some in groups if len(some) == 1 for key in some} if groups else set(keys)
+    cores = dict(zip(keys, placed.cores[0].tolist(), strict=True))
+    groups, in_turn = groups_of(keys, placed) if found.shared else (), dict[str, int]()
+    for _, members in groups:
+        if len(members) > 1:
+            in_turn |= {key: cores.pop(key) for key in members}
     placement = None
     if request.nodes is not None:
         nodes = nodes_of(found.model, question.machine, placed, 0) or []
         placement = {key: tuple(some) for key, some in zip(keys, nodes, strict=True)}
     return Allocation(
-        cores={key: count for key, count in zip(keys, cores, strict=True) if key in alone},
-        instances=dict(zip(keys, instances, strict=True)),
+        cores=cores,
+        instances=dict(zip(keys, placed.instances[0].tolist(), strict=True)),
         spare=found.spare,
         throughput_per_s=float(1 / judged.period_s[0]),
         latency_s=float(judged.unloaded_s[0]),
-        bottleneck=tuple(keys[row] for row in slowest),
+        bottleneck=tuple(map(keys.__getitem__, slowest)),
         groups=groups,
-        in_turn={key: count for key, count in zip(keys, cores, strict=True) if key not in alone},
+        in_turn=in_turn,
         objective=request.objective,
         latency_queued_s=float(judged.latency_s[0]) if queued else None,
         latency_quantile_s=float(latency_of(request, judged)[0]) if wants_quantile else None,
@@ -107,7 +109,7 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
         placement=placement,
         front=front_of(found) if OBJECTIVES[request.objective].front else (),
         cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.measure == COST else None,
-        details=partial(_details, found, tables=not brief and not found.shared),
+        details=partial(_details, found, tables=not brief and not groups),
     )
 
 
@@ -338,6 +340,9 @@ def _caveats(found: Solution, whole: Allocation) -> Iterator[Reason]:
     elif request.arrival_per_s is not None:
         waits = float((demand.visits * judged.wait_s[0]).sum())
         yield reason("queueing", None, waits, seconds=amount(waits))
+    if demand.price and request.level is None:
+        text = "planned beyond the expectation of each curve: the target is to be reached, not only expected"
+        yield reason("level", None, demand.price, text=text)
     if request.level is not None:
         text = f"planned for the upper bound of each curve at level {request.level:g}"
         if not demand.spread.any():

@@ -93,6 +93,8 @@ class Demand:
         Counts beyond were not measured.
     curves : AmdahlCurves or TabulatedCurves
         What it was made of.
+    price : float
+        Where between the curves' expectation (0) and their upper bound (1), or beyond it, in log time, it lies.
     """
 
     visits: Floats
@@ -110,6 +112,7 @@ class Demand:
     peak_bytes: Floats
     last: Ints
     curves: AnyCurves
+    price: float = 0.0
 
     def __len__(self) -> int:
         return len(self.visits)
@@ -197,8 +200,10 @@ def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, li
     return max(loads), sorted(loads, reverse=True)
 
 
-def demand_of(terms: Terms, curves: AnyCurves) -> Demand:
+def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n), with tables O(n m) once.
+
+    With a level it lies on the curves' upper bound, else at `price`.
 
     Raises
     ------
@@ -213,7 +218,8 @@ def demand_of(terms: Terms, curves: AnyCurves) -> Demand:
         knots, level, fall, rest = np.ones(1), curves.serial_s[:, None], curves.parallel_s[:, None], (zero, zero, zero)
     else:
         knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
-        level, fall = curves.pieces if terms.request.level is None else curves.upper_pieces
+        price = price if terms.request.level is None else 1.0
+        level, fall = curves.priced(price)
         rest = curves.variation, curves.contention, curves.peak_bytes
         high = np.maximum(np.minimum(high, last), low)
     if terms.scale is not None:
@@ -227,7 +233,7 @@ def demand_of(terms: Terms, curves: AnyCurves) -> Demand:
                                    "no count is left for it")  # fmt: skip
             low[row] = high[row] = cores
     return Demand(terms.visits.per_record, knots, level, fall, low, high, terms.fewest, terms.most, terms.rules,
-                  terms.replicas, *rest, last, curves)  # fmt: skip
+                  terms.replicas, *rest, last, curves, price)  # fmt: skip
 
 
 # --- places: the best shape on at most so many cores -------------------------------------------------------------------
@@ -324,3 +330,16 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
         for table, new in zip(found, some, strict=True):
             table[rows] = np.where(better, new, table[rows])
     return Places(sizes, *found, sizes[best])  # type: ignore[arg-type]
+
+
+def check_possible(keys: tuple[str, ...], demand: Demand, possible: NDArray[np.bool_], most: int) -> None:
+    """Raise InvalidValue where no count of at most `most` cores is left for a component, (n, counts)."""
+    some = possible.any(axis=1)
+    if not some.all():
+        row = int(some.argmin())
+        ruled = row in demand.rules
+        bound = f"a count from {demand.low[row]} to {min(int(demand.high[row]), most)}"
+        raise InvalidValue(
+            f"allowed.{keys[row]}" if ruled else f"minimum.{keys[row]}", int(demand.low[row]),
+            bound + (" that is allowed" if ruled else ""), "no count is left for it",
+        )  # fmt: skip

@@ -9,9 +9,10 @@ import numpy as np
 
 from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE, Places
-from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered, period_bound, shared_sizes_max
+from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered, period_bound
 from advisor.planning.judge import Placed
-from advisor.planning.partitions import Partitions
+from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
+from advisor.planning.pieces import KERNELS
 from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX
@@ -22,6 +23,7 @@ from advisor.planning.thresholds import (
     best_period,
     least_shapes,
     lowest_sum,
+    own_period,
     shapes_in_places,
     sizes_within,
 )
@@ -88,6 +90,8 @@ def _own_shapes(question: Question, places: Places | None, target_s: float) -> t
             found = best_in_places(places, cores)
         return None if found is None else (found[0], shapes_in_places(demand, places, found[1], found[0]))
     if not target_s:
+        if demand.single:
+            return own_period(demand, cores)
         period = best_period(demand, cores)
         return period, least_shapes(demand, period * (1 + TIE), ties=True)
     lowest = float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max())
@@ -98,11 +102,15 @@ def _best_shared(
     question: Question, places: Places | None, longest_s: float
 ) -> tuple[Places | None, Grouping | None, bool]:
     """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
-    n, exact = len(question.demand), shared_sizes_max(len(question.demand))
+    n, exact = len(question.demand), exact_sizes(len(question.demand))
     if exact:
-        most = min(question.most, exact)
-        table = places if places is not None and places.sizes[-1] <= exact else question.places(most)
-        return table, best_grouping(table, min(question.cores, exact), longest_s), question.most <= exact
+        table = (
+            places if places is not None and places.sizes[-1] <= exact else question.places(min(question.most, exact))
+        )
+        found = shortest_partition(
+            table.turn_s, table.stay_s, min(question.cores, exact, int(table.sizes[-1])), longest_s
+        )
+        return table, None if found is None else numbered(*found), question.most <= exact
     cores = _most_shared(question)
     if np.isfinite(longest_s) and not _may_reach(question, longest_s, counts_up_to(cores)[-1]):
         return None, None, not _may_reach(question, longest_s, question.cores)
@@ -121,16 +129,15 @@ def _may_reach(question: Question, period_s: float, cores: int) -> bool:
     demand = question.demand
     if not demand.plain:
         return True
-    with np.errstate(divide="ignore"):
-        seconds = np.where(demand.visits > 0, demand.most * period_s / demand.visits, np.inf)
-    return float(demand.work_s(demand.fewest_within(seconds)).sum()) <= period_s * cores * (1 + TIE)
+    pieces = demand.level, demand.fall, demand.knots, demand.low, demand.high
+    return KERNELS.least_work(*pieces, demand.visits, demand.most, period_s) <= period_s * cores * (1 + TIE)
 
 
 def _fewest_shared(
     question: Question, places: Places | None, target_s: float, most: int
 ) -> tuple[tuple[Places, Grouping] | None, bool]:
     """Return tables and the grouping of the fewest cores, at most so many, for a period; and whether fewer are impossible."""
-    n, exact = len(question.demand), shared_sizes_max(len(question.demand))
+    n, exact = len(question.demand), exact_sizes(len(question.demand))
     most = min(most, question.cores)
     if most < int(question.demand.low.max()):
         return None, True

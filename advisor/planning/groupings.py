@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.planning.demand import TIE, Places
+from advisor.planning.partitions import EXACT_COMPONENTS
 from advisor.planning.requests import Floats, Ints
 
-EXACT_COMPONENTS = 10  # 3**10 / 2 pairs of subsets: a tenth of a millisecond a pass, some thirty passes
-CELLS_MAX = 500_000  # subsets times sizes of groups: some ten milliseconds; sizes beyond are not shared
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
 PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
 FITS = 12  # bisections for the period into which turns are packed: the bracket falls to a thousandth
@@ -84,11 +83,6 @@ def period_bound(places: Places, cores: int) -> float:
         middle = (shortest * longest) ** 0.5
         shortest, longest = (shortest, middle) if fits(middle) else (middle, longest)
     return shortest
-
-
-def shared_sizes_max(components: int) -> int:
-    """Return the most cores on which every partition of so many components is looked at; 0 for too many components."""
-    return CELLS_MAX >> components if components <= EXACT_COMPONENTS else 0
 
 
 # --- many components: packed --------------------------------------------------------------------------------------------

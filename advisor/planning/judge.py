@@ -97,11 +97,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A network with its demand under a request, ready to judge allocations."""
+    """A network with its demand under a request, ready to judge; `contended` where some slow down with others busy."""
 
     structure: Structure
     demand: Demand
     request: Request
+    contended: bool = field(init=False)
     windows_s: Floats = field(init=False, repr=False)
     after: Succession | None = field(init=False, repr=False)
 
@@ -113,23 +114,19 @@ class Model:
             table = demand.level + demand.fall / demand.knots
             least, most = np.minimum(table.min(axis=1), demand.seconds(demand.high)), table.max(axis=1)
             windows, after = windows_of(rate * demand.visits, least, most), successions(self.structure)
+        object.__setattr__(self, "contended", bool(demand.contention.any()))
         object.__setattr__(self, "windows_s", windows)
         object.__setattr__(self, "after", after)
-
-    @property
-    def contended(self) -> bool:
-        """True when a component slows down with others busy."""
-        return bool(self.demand.contention.any())
 
     def judge(self, placed: Placed) -> Judged:
         """Judge K allocations. Cost O(K nodes)."""
         arrival, visits = self.request.arrival_per_s, self.demand.visits
         load, seconds = visits * placed.heaviest, placed.seconds_s
-        full = self._slowed(placed, load, None)
-        cycle = together(placed.group, load * full)
+        full = self._slowed(placed, load, None) if self.contended else seconds
+        cycle = load * full if placed.group is None else together(placed.group, load * full)
         period = cycle.max(axis=1)
         steady = seconds**2 * self.demand.variation
-        if self.structure.adds_up and self.request.quantile is None:
+        if not self.structure.joins and self.request.quantile is None:
             unloaded, spread = seconds @ visits, np.zeros(len(seconds))
         else:
             unloaded, spread = through(
@@ -142,7 +139,7 @@ class Model:
                 period, unloaded, spread, unloaded, cycle, full, seconds, steady, np.zeros_like(seconds),
                 rate * load * full, active, _poisson(seconds),
             )  # fmt: skip
-        loaded = self._slowed(placed, load, arrival)
+        loaded = self._slowed(placed, load, arrival) if self.contended else seconds
         rho = np.minimum(arrival * load * loaded, 1.0)
         unstable: NDArray[np.bool_] = np.any(together(placed.group, arrival * load * loaded) >= FULL, axis=1)
         if placed.group is None:
@@ -197,8 +194,6 @@ class Model:
     def _slowed(self, placed: Placed, load: Floats, rate: float | None) -> Floats:
         """Return the times under contention at a rate, or at the highest throughput where None is given."""
         seconds = placed.seconds_s
-        if not self.contended:
-            return seconds
         slowed, alone = seconds.copy(), _alone(placed)
         for _ in range(ROUNDS_MAX):
             most = 1 / together(placed.group, load * slowed).max(axis=1)

@@ -67,7 +67,7 @@ def _still(model: Model, options: Options, placed: Placed, judged: Judged) -> tu
 def _gradient(model: Model, judged: Judged, instances: Ints) -> Floats:
     """Return dL/dt_c at a judged allocation, (n,): at least 0. Cost O(n nodes), O(n) where nothing joins or keeps order."""
     request, structure = model.request, model.structure
-    if structure.adds_up and request.quantile is None and not (request.arrival_per_s and structure.keeps_order):
+    if not structure.joins and request.quantile is None and not (request.arrival_per_s and structure.keeps_order):
         return model.demand.visits
     mean = judged.seconds_s + judged.wait_s if request.arrival_per_s is not None else judged.alone_s
     if not np.isfinite(mean).all():

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
-from advisor.planning.demand import Demand, numbers_of, sizes_of
+from advisor.planning.demand import Demand, check_possible, numbers_of, sizes_of
 from advisor.planning.judge import Placed
 from advisor.planning.requests import Floats, Ints, Request, is_allowed
 
@@ -75,19 +75,6 @@ def options_of(keys: tuple[str, ...], request: Request, demand: Demand, most: in
             padded[part][row, : len(values)] = values
     cores, instances, weight, times, heaviest = padded
     return Options(cores, instances, weight, times, heaviest, np.array([len(table[0]) for table in tables]))  # type: ignore[arg-type]
-
-
-def check_possible(keys: tuple[str, ...], demand: Demand, possible: NDArray[np.bool_], most: int) -> None:
-    """Raise InvalidValue where no count of at most `most` cores is left for a component, (n, counts)."""
-    some = possible.any(axis=1)
-    if not some.all():
-        row = int(some.argmin())
-        ruled = row in demand.rules
-        bound = f"a count from {demand.low[row]} to {min(int(demand.high[row]), most)}"
-        raise InvalidValue(
-            f"allowed.{keys[row]}" if ruled else f"minimum.{keys[row]}", int(demand.low[row]),
-            bound + (" that is allowed" if ruled else ""), "no count is left for it",
-        )  # fmt: skip
 
 
 def _shapes(

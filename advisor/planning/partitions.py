@@ -19,6 +19,8 @@ from advisor import kernels
 from advisor.planning.pieces import PATIENCE, TIE
 from advisor.planning.requests import Floats, Ints
 
+EXACT_COMPONENTS = 10  # 3**10 / 2 pairs of subsets: a tenth of a millisecond a pass, some thirty passes
+CELLS_MAX = 500_000  # subsets times sizes of groups: some ten milliseconds; sizes beyond are not shared
 NEAR = 1e-4  # of a period: nearer, one threshold after the other is tried
 
 
@@ -144,6 +146,18 @@ class Partitions:
             found.append(int(sizes[some]))
             rest ^= some
         return group, np.array(found)
+
+
+def exact_sizes(components: int) -> int:
+    """Return the most cores on which every partition of so many components is looked at; 0 for too many components."""
+    return CELLS_MAX >> components if components <= EXACT_COMPONENTS else 0
+
+
+def shortest_partition(turn_s: Floats, stay_s: Floats, cores: int, longest_s: float) -> tuple[Ints, Ints] | None:
+    """Return group and sizes of the shortest period on so many cores, None where it is above `longest_s`."""
+    subsets = Partitions(turn_s, stay_s, cores)
+    period = subsets.best_period(longest_s)
+    return subsets.fewest(period) if np.isfinite(period) else None
 
 
 def _sums(values: Floats) -> Floats:

@@ -87,15 +87,27 @@ def within(level, fall, knots, low, high, visits, period, taken):
     return used, longest
 
 
-def shortest_period(level, fall, knots, low, high, visits, lowest, cores, taken, other):
-    """Return the shortest period max v_c T_c(p_c) with sum p_c <= cores; `taken` (n,) gets cores that reach it.
+def fastest_of(level, fall, knots, row, low, high):
+    """Return the least T_c(p) in [low, high]: at one of these, or at a knot between them."""
+    least = min(seconds_of(level, fall, knots, row, low), seconds_of(level, fall, knots, row, high))
+    for piece in range(len(knots)):
+        if low < knots[piece] < high:
+            least = min(least, level[row, piece] + fall[row, piece] / knots[piece])
+    return least
 
-    `lowest` is that of all on their fastest counts; sum low_c <= cores. The period is halved until few cores are left, which
-    then go to whoever is slowest, one step after the other: exact. Cost O(n m) a halving, O(n) a step.
+
+def shortest_period(level, fall, knots, low, high, visits, cores, taken, other):
+    """Return the shortest period max v_c T_c(p_c) with sum p_c <= cores; `taken` (n,) gets the fewest cores that reach it.
+
+    sum low_c <= cores. The period is halved until few cores are left, which then go to whoever is slowest, one step after the
+    other: exact. Cost O(n m) a halving, O(n) a step.
     """
-    used, _ = within(level, fall, knots, low, high, visits, lowest, taken)
+    lowest = 0.0
+    for row in range(len(low)):
+        lowest = max(lowest, visits[row] * fastest_of(level, fall, knots, row, low[row], high[row]))
+    used, longest = within(level, fall, knots, low, high, visits, lowest * (1.0 + TIE), taken)
     if used <= cores:
-        return lowest
+        return longest
     used, highest = within(level, fall, knots, low, low, visits, lowest, taken)
     while cores - used > STEPS_FEW and highest - lowest > TIE * highest:
         middle = sqrt(lowest) * sqrt(highest) if highest > 2.0 * lowest else 0.5 * (lowest + highest)
@@ -118,15 +130,37 @@ def shortest_period(level, fall, knots, low, high, visits, lowest, cores, taken,
         more = fewest_of(level, fall, knots, slowest, low[slowest], high[slowest], enough)
         used += more - taken[slowest]
         if used > cores or seconds_of(level, fall, knots, slowest, more) > enough:
+            within(
+                level, fall, knots, low, high, visits, longest * (1.0 + TIE), taken
+            )  # equals may have got more in vain
             return longest
         taken[slowest] = more
+
+
+def least_work(level, fall, knots, low, high, visits, most, period):
+    """Return core-seconds of one record, at least, where the turns of up to most_c instances are within the period.
+
+    p T(p) is least at ends of pieces.
+    """
+    total = 0.0
+    for row in range(len(low)):
+        if visits[row] > 0.0:
+            start = fewest_of(level, fall, knots, row, low[row], high[row], most[row] * period / visits[row])
+            least = min(start * seconds_of(level, fall, knots, row, start),
+                        high[row] * seconds_of(level, fall, knots, row, high[row]))  # fmt: skip
+            for piece in range(len(knots)):
+                if start < knots[piece] < high[row]:
+                    least = min(least, knots[piece] * level[row, piece] + fall[row, piece])
+            total += visits[row] * least
+    return total
 
 
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types with which each kernel is called."""
     table, some, whole = np.ones((1, 1)), np.ones(1), np.ones(1, np.int64)
     yield "fewest_within", (table, table, some, whole, whole, some, whole)
-    yield "shortest_period", (table, table, some, whole, whole, some, 1.0, 1, whole, whole)
+    yield "least_work", (table, table, some, whole, whole, some, whole, 1.0)
+    yield "shortest_period", (table, table, some, whole, whole, some, 1, whole, whole)
 
 
-KERNELS = kernels.Source(__name__, (fewest_within, shortest_period), _examples, patience=PATIENCE)
+KERNELS = kernels.Source(__name__, (fewest_within, shortest_period, least_work), _examples, patience=PATIENCE)

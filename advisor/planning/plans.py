@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.domain.answers import Allocation
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
@@ -19,10 +20,15 @@ from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, TABLES_MAX, Asked, Question, asked_of, question_of
 from advisor.planning.refusals import refused
-from advisor.planning.requests import COST, OBJECTIVES, PERIOD, RATE, Request
+from advisor.planning.requests import CORES, COST, OBJECTIVES, PERIOD, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
+from advisor.planning.uncertain import price_of
 
+CHANCES = (
+    0.9,
+    0.75,
+)  # with which the fewest cores for a load carry it, as far as curves are uncertain; else by expectation
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes
 
 
@@ -71,24 +77,35 @@ def plan(
 
 def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
+    request = asked.terms.request
+    if request.measure == CORES and RATE in (request.target or {}) and request.level is None:
+        # A load is to be carried, not only expected to be: what is not known is paid for in cores, where there are any.
+        for chance in CHANCES if isinstance(curves, TabulatedCurves) and curves.spread.any() else ():
+            found = _found(question_of(asked, curves, price_of(chance, len(curves), None)))
+            if found is not None:
+                return answer(found)
     return answer(solved(question_of(asked, curves)))
 
 
 def solved(question: Question) -> Solution:
     """Return the best allocation; raises as `plan`."""
+    found = _found(question)
+    if found is None:
+        raise refused(question, solved)
+    return found
+
+
+def _found(question: Question) -> Solution | None:
+    """Return the best allocation, None where none was found."""
     request = question.request
     coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
     coupled = coupled or request.measure == COST or OBJECTIVES[request.objective].front
     if not coupled and request.for_latency:
         coupled = bool(question.structure.joins) or request.quantile is not None or RATE in (request.target or {})
-        found = _searched(question) if coupled else by_sums(question, lambda own: _searched(own, shared=False))
-    elif not coupled and not question.demand.contention.any():
-        found = by_thresholds(question)
-    else:
-        found = _searched(question)
-    if found is None:
-        raise refused(question, solved)
-    return found
+        return _searched(question) if coupled else by_sums(question, lambda own: _searched(own, shared=False))
+    if not coupled and not question.demand.contention.any():
+        return by_thresholds(question)
+    return _searched(question)
 
 
 def _searched(question: Question, *, shared: bool = True) -> Solution | None:

@@ -12,11 +12,20 @@ from advisor.domain import limits
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue
-from advisor.planning.demand import ALL_INSTANCES, AnyCurves, Demand, Places, Terms, demand_of, places_of, terms_of
+from advisor.planning.demand import (
+    ALL_INSTANCES,
+    AnyCurves,
+    Demand,
+    Places,
+    Terms,
+    check_possible,
+    demand_of,
+    places_of,
+    terms_of,
+)
 from advisor.planning.judge import Model
-from advisor.planning.options import check_possible
 from advisor.planning.placing import SLACK, Machine, machine_of
-from advisor.planning.requests import NEVER, Request
+from advisor.planning.requests import BETTER, NEVER, Request
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.visits import visits_of
 
@@ -53,26 +62,20 @@ class Question:
     asked: Asked
     demand: Demand
     machine: Machine
+    structure: Structure = field(init=False)
+    keys: tuple[str, ...] = field(init=False)
     cores: int = field(init=False)
     most: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note the cores of the machine, and the most that any one component can use."""
+        """Note what is often asked: of the network, the cores of the machine, and the most that any one component can use."""
+        object.__setattr__(self, "structure", self.asked.structure)
+        object.__setattr__(self, "keys", self.asked.terms.keys)
         object.__setattr__(self, "cores", int(self.machine.sizes.sum()))
         widest = min(
             self.cores, int(self.demand.high.max()) * int(self.demand.most.max()), int(self.machine.sizes.max())
         )
         object.__setattr__(self, "most", max(widest, int(self.demand.low.max())))
-
-    @property
-    def structure(self) -> Structure:
-        """Of the network."""
-        return self.asked.structure
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Of the network."""
-        return self.asked.terms.keys
 
     @cached_property
     def model(self) -> Model:
@@ -82,8 +85,8 @@ class Question:
     @cached_property
     def shares(self) -> bool:
         """Whether components may take turns."""
-        n = len(self.demand)
-        return self.request.may_share(n, self.cores) and (n <= SHARED_COMPONENTS_MAX or self.cores < n)
+        n, turns = len(self.keys), self.request.turns
+        return turns != NEVER and (self.cores < n or (turns == BETTER and n <= SHARED_COMPONENTS_MAX))
 
     @property
     def least(self) -> int:
@@ -114,8 +117,8 @@ class Question:
         return Question(request, self.asked, self.demand, self.machine)
 
 
-def question_of(asked: Asked, curves: AnyCurves) -> Question:
-    """Return what is to be solved.
+def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Question:
+    """Return what is to be solved, of curves at a price for what is not known.
 
     Raises
     ------
@@ -123,7 +126,7 @@ def question_of(asked: Asked, curves: AnyCurves) -> Question:
         When limits leave a component nothing, or one instance needs more memory than there is.
     """
     request, keys, machine = asked.terms.request, asked.terms.keys, asked.machine
-    demand = demand_of(asked.terms, curves)
+    demand = demand_of(asked.terms, curves, price)
     low = int(demand.low.max())
     if low > int(machine.sizes.max()):
         key = keys[int(demand.low.argmax())]

@@ -115,7 +115,8 @@ class Request:
     scale : mapping, optional
         What if: key -> factor on its time; 0.5 is a component twice as fast.
     level : float, optional
-        Plan for the upper bound of each curve, which its maker chose at this level; absent: for the expectation.
+        Plan for the upper bound of each curve, which its maker chose at this level; absent: for the expectation, and the
+        fewest cores for a throughput for what carries it with a probability of 0.9, where the cores allow it.
     work_max : int, optional
         Steps that the search may take: the best so far is then answered with its gap to the bound.
     turns : str
@@ -202,10 +203,6 @@ class Request:
     def for_latency(self) -> bool:
         """Whether latency is what is planned for."""
         return self.measure == LATENCY or LATE in (self.target or {})
-
-    def may_share(self, components: int, cores: int) -> bool:
-        """Return whether so many components may take turns on so many cores."""
-        return self.turns == BETTER or (self.turns == SCARCE and cores < components)
 
     def may_have_instances(self, key: str) -> bool:
         """Return whether a key may have a second instance."""

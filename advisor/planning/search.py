@@ -25,7 +25,7 @@ from advisor.planning.scores import driven, score
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
-KEPT = 64  # best allocations that are kept as runners-up
+KEPT = 8  # best allocations that are kept: the answer, and runners-up to be told
 WAY_ALL, WAY_RATIO = 24, 1.1  # numbers of cores at which exchanges are tried: all up to here, then so far apart
 ROUNDS_MAX = 4  # of exchanges on one number of cores
 WORK_MAX = 100_000  # allocations judged by default: a few seconds at the most

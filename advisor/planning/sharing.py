@@ -22,10 +22,9 @@ from advisor.planning.groupings import (
     numbered,
     packed,
     period_bound,
-    shared_sizes_max,
 )
 from advisor.planning.judge import Model, Placed
-from advisor.planning.partitions import Partitions
+from advisor.planning.partitions import exact_sizes, shortest_partition
 from advisor.planning.requests import CORES, Ints
 from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
 
@@ -167,11 +166,10 @@ class Turns:
 
 def best_grouping(places: Places, cores: int, longest_s: float = np.inf) -> Grouping | None:
     """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found."""
-    exact = min(cores, shared_sizes_max(len(places.turn_s)), int(places.sizes[-1]))
+    exact = min(cores, exact_sizes(len(places.turn_s)), int(places.sizes[-1]))
     if exact:
-        subsets = Partitions(places.turn_s, places.stay_s, exact)
-        period = subsets.best_period(longest_s)
-        return numbered(*subsets.fewest(period)) if np.isfinite(period) else None
+        few = shortest_partition(places.turn_s, places.stay_s, exact, longest_s)
+        return None if few is None else numbered(*few)
     best: Grouping | None = None
     for count in counts_up_to(cores)[::-1]:
         if period_bound(places, count) >= longest_s * (1 - TIE):

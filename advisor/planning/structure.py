@@ -44,11 +44,6 @@ class Structure:
     rows: dict[int, int]
 
     @property
-    def adds_up(self) -> bool:
-        """True when the mean latency is sum_c v_c T_c: nothing waits for anything else."""
-        return not self.joins
-
-    @property
     def keeps_order(self) -> bool:
         """True when a part hands its records on in order."""
         return any(node.ordered for node in self.network.nodes)

@@ -9,7 +9,7 @@ import numpy as np
 from advisor.domain.answers import FrontPoint, Knee, Marginal, RunnerUp
 from advisor.planning.demand import TIE, Demand
 from advisor.planning.judge import Placed
-from advisor.planning.requests import CORES, COST, Floats, Ints, is_allowed
+from advisor.planning.requests import CORES, COST, RATE, Floats, Ints, is_allowed
 from advisor.planning.scores import latency_of
 from advisor.planning.thresholds import lowest_sum
 from advisor.planning.uncertain import better_than
@@ -28,7 +28,7 @@ def adds_up(found: Solution) -> bool:
     """Return whether period and latency are plain maxima and sums: nothing couples the components."""
     request, model = found.question.request, found.model
     alone = request.arrival_per_s is None and request.quantile is None and not model.contended
-    return alone and model.structure.adds_up
+    return alone and not model.structure.joins
 
 
 def with_cores(found: Solution, cores: Ints) -> Placed:
@@ -144,6 +144,9 @@ def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
     sure = [None] * len(some) if question.request.target else better_than(found, some)
     for one, chance in zip(some, sure, strict=True):
         period, latency = figures(found, one)
+        if any((1 / period[0] if name == RATE else value) < (value if name == RATE else latency[0]) * (1 - TIE)
+               for name, value in (question.request.target or {}).items()):  # fmt: skip
+            continue  # what misses the target is no other answer
         cores, many = (dict(zip(keys, part[0].tolist(), strict=True)) for part in (one.cores, one.instances))
         told.append(RunnerUp(cores, many, int(one.used[0]), float(1 / period[0]), float(latency[0]), chance))
     return tuple(told)

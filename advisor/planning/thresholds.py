@@ -74,17 +74,24 @@ def shapes_in_places(demand: Demand, places: Places, sizes: Ints, period_s: floa
 # --- many components: closed forms --------------------------------------------------------------------------------------
 
 
+def own_period(demand: Demand, cores: int) -> tuple[float, Shapes]:
+    """Return the shortest period of single instances, of a plain demand, and the fewest cores that reach it."""
+    taken, other = np.empty((2, len(demand)), np.int64)
+    period = KERNELS.shortest_period(
+        demand.level, demand.fall, demand.knots, demand.low, demand.high, demand.visits, cores, taken, other
+    )
+    return float(period), Shapes(taken, np.ones_like(taken))
+
+
 def best_period(demand: Demand, cores: int) -> float:
     """Return the shortest period max_c v_c T_c(p_c) / n_c of a plain demand with sum n_c p_c <= cores.
 
     `cores` is at least the sum of ``demand.low``. Cost O(n m log(P)) for single instances, else
     O(n (1 + sqrt(P/n)) log(1/BRACKET)).
     """
-    lowest = float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max())
     if demand.single:
-        room = np.empty((2, len(demand)), np.int64)
-        return float(KERNELS.shortest_period(demand.level, demand.fall, demand.knots, demand.low, demand.high,
-                                             demand.visits, lowest, cores, *room))  # fmt: skip
+        return own_period(demand, cores)[0]
+    lowest = float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max())
     if least_shapes(demand, lowest).used <= cores:
         return lowest
     return _period_of_instances(demand, cores, lowest, float((demand.visits * demand.seconds(demand.low)).max()))

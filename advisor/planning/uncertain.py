@@ -53,6 +53,14 @@ def better_than(found: Solution, others: Sequence[Placed]) -> list[float | None]
     return told
 
 
+def price_of(chance: float, components: int, level: float | None) -> float:
+    """Return where to plan, by the curves' bounds at `level`, for all of so many to be faster with such a chance.
+
+    They are taken as independent: each stays below its bound at chance**(1 / components), in units of the bounds given.
+    """
+    return NormalDist().inv_cdf(chance ** (1 / components)) / _deviations(level or LEVEL)
+
+
 def target_probability(found: Solution) -> float | None:
     """Return the probability that the answer reaches its target, as `better_than` sees it; None without uncertainty."""
     target = next(iter((found.question.request.target or {}).items()), None)
@@ -73,9 +81,8 @@ def _sampled(found: Solution, placed: Placed, *, of_target: bool = False) -> Flo
     demand, request, model = found.question.demand, found.question.request, found.model
     unit = _deviations(request.level or LEVEL)
     spread = demand.spread_at(placed.cores[0])
-    # Planned with the upper bound, the expectation lies so far below.
-    shift = 0.0 if request.level is None else spread
-    seconds = placed.seconds_s[0] * np.exp(spread * normals(len(demand)) / unit - shift)
+    # Planned beyond the expectation, that lies so far below.
+    seconds = placed.seconds_s[0] * np.exp(spread * normals(len(demand)) / unit - spread * demand.price)
     for_latency = request.for_latency and (not of_target or RATE not in (request.target or {}))
     if not for_latency and request.weights is None and not model.contended and placed.group is None:
         return (demand.visits * placed.heaviest[0] * seconds).max(axis=1)

@@ -21,6 +21,7 @@ from advisor.simulation.program import Program
 Ints = NDArray[np.int64]
 BURDEN_FACTOR = 1.7  # of the burdened span in Cilkview's estimate (He, Leiserson and Leiserson 2010, section 4)
 BURDEN_NS_MAX = 1e9  # a second: no task's creation costs more
+MAXIMA_MAX = 2_000  # exponentials in all whose maxima are integrated: half a second
 QUADRATURE_POINTS = 20_000  # of the expected maximum of exponentials: 1e-6 relative, against the harmonic sum
 
 
@@ -45,6 +46,9 @@ class Bounds:
         Kruskal and Weiss with the tasks' own variance.
     kruskal_weiss_exponential : float
         The same, as if task times were exponential.
+    exponential_processes : float
+        As a heuristic after Mak and Lundstrom (1990) has it, with one exponential a process and phase: where tasks are divided
+        beforehand, and phases times processors are few.
     """
 
     work: float
@@ -53,6 +57,7 @@ class Bounds:
     burdened: float | None
     kruskal_weiss: float | None
     kruskal_weiss_exponential: float | None
+    exponential_processes: float | None = None
 
     @property
     def least(self) -> float:
@@ -67,8 +72,13 @@ def bounds(
     burden_ns: float = 0.0,
     batch: int | None = None,
     speeds: Sequence[float] | None = None,
+    owner: Ints | None = None,
 ) -> Bounds:
-    """Return the bounds and comparators; `burden_ns` is the cost of a create or a steal, `batch` as `kruskal_weiss` has it."""
+    """Return the bounds and comparators.
+
+    `burden_ns` is the cost of a create or a steal, `batch` as `kruskal_weiss` has it, `owner` each task's processor where tasks
+    are divided beforehand.
+    """
     unit = program.graph.ticks_per_unit
     if speeds is not None and any(speed != 1.0 for speed in speeds):
         return Bounds(program.work / sum(speeds) / unit, program.span / max(speeds) / unit, None, None, None, None)
@@ -80,6 +90,7 @@ def bounds(
         per_core / unit + BURDEN_FACTOR * burdened_span(program, burden_ns),
         kruskal_weiss(program, cores, batch=batch),
         kruskal_weiss(program, cores, "exponential", batch=batch),
+        None if owner is None else exponential_processes(program, owner, cores),
     )
 
 
@@ -160,16 +171,18 @@ def kruskal_weiss(
     return float(each.sum()) / program.graph.ticks_per_unit
 
 
-def exponential_processes(program: Program, owner: Ints, cores: int) -> float:
+def exponential_processes(program: Program, owner: Ints, cores: int) -> float | None:
     """Return the time of the condensed graph with one exponential per process and phase: the stand-in for Mak and Lundstrom.
 
     Per phase the expected maximum of independent exponentials whose means are the processes' loads. A heuristic for
-    series-parallel
-    graphs reduces to this on fork-join programs whose processes each run one condensed task a phase (paper 4, 6.2).
+    series-parallel graphs reduces to this on fork-join programs whose processes each run one condensed task a phase (paper 4,
+    6.2). None where phases times processors are more than MAXIMA_MAX.
     """
-    ticks = program.graph.ticks.astype(np.float64)
+    ticks, some = program.graph.ticks.astype(np.float64), phases(program)
     total = 0.0
-    for phase in phases(program):
+    if len(some) * cores > MAXIMA_MAX:
+        return None
+    for phase in some:
         loads = np.bincount(owner[phase], ticks[phase], cores)
         total += expected_maximum(np.asarray(loads[loads > 0], np.float64))
     return total / program.graph.ticks_per_unit

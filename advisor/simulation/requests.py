@@ -21,6 +21,7 @@ from advisor.simulation.policies import Policy
 from advisor.simulation.program import Program
 from advisor.simulation.system_words import systems_of
 from advisor.simulation.systems import alone
+from advisor.simulation.tied import lists_of
 
 DETAILED = ("critical_path", "ready_length", "processes_per_queue", "timeline")  # metrics with an entry a task
 PLAIN = ("makespan", "speedup", "efficiency", "bounds")  # metrics that need no timeline
@@ -243,11 +244,12 @@ def _timeline(execution: Execution, ready: Prepared, policy: Policy) -> list[dic
 
 def _bounds(execution: Execution, ready: Prepared, policy: Policy) -> dict[str, float]:
     # Kruskal and Weiss's batches: the whole share of a processor where tasks are divided beforehand, single tasks elsewhere.
-    batch = None if hasattr(policy, "lists") else 1
-    speeds = ready.request.speeds
+    divided = hasattr(policy, "lists")
     found: Bounds = bounds(
-        execution.program, execution.cores, burden_ns=ready.request.burden_ns, batch=batch, speeds=speeds
-    )
+        execution.program, execution.cores, burden_ns=ready.request.burden_ns, batch=None if divided else 1,
+        speeds=ready.request.speeds,
+        owner=lists_of(policy, execution.program, execution.cores)[1] if divided else None,
+    )  # fmt: skip
     return {name: getattr(found, name) for name in Bounds.__slots__ if getattr(found, name) is not None}
 
 

@@ -154,8 +154,9 @@ def searched() -> list[Any]:
         found.append(taken.copy())
         for share in (0.0, 0.3, 1.0):
             cores = int(pieces_[3].sum() + share * (pieces_[4] - pieces_[3]).sum())
-            period = pieces.KERNELS.shortest_period(*pieces_, np.linspace(0, 1, n), 1e-3, cores, taken, other)
-            found += [period, taken.copy()]
+            period = pieces.KERNELS.shortest_period(*pieces_, np.linspace(0, 1, n), cores, taken, other)
+            work = pieces.KERNELS.least_work(*pieces_, np.linspace(0, 1, n), np.full(n, 2), 0.5 * period + 0.1)
+            found += [period, taken.copy(), work]
     return found
 
 

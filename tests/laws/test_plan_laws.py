@@ -6,6 +6,7 @@ answer gives exceeds the machine; an answer does not depend on earlier questions
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.planning import Request, plan, sentences
+from advisor.planning.uncertain import price_of
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
 CORES = range(1, 11)
@@ -190,3 +192,24 @@ def test_a_curve_beyond_what_was_seen_is_told_where_it_is_read() -> None:
     assert answer.evidence["a"].extrapolates == beyond > 0
     assert [some.value for some in answer.why if some.code == "extrapolates"] == [beyond]
     assert any("a is extrapolated by" in text for text in sentences(answer))
+
+
+@given(networks(), st.floats(0.005, 0.1))
+@settings(max_examples=20, deadline=None)
+def test_the_fewest_cores_for_a_load_pay_for_what_is_not_known_where_they_can(case: Any, error: float) -> None:
+    network, curves, given_ = case
+    if not isinstance(curves, TabulatedCurves):
+        return
+    unsure = replace(curves, upper_s=curves.elapsed_s * np.exp(error))
+    for share in (0.5, 1.0):
+        top = answered(network, curves, cores=10, **given_)
+        if top is None:
+            return
+        asked = {"objective": "fewest_cores", "target": {"throughput_per_s": share * top.throughput_per_s}} | given_
+        sure, expected = (answered(network, some, cores=10, **asked) for some in (unsure, curves))
+        assert expected is not None
+        assert sure is not None  # what is only expected to carry it is better than nothing
+        assert sure.cores_used >= expected.cores_used
+        beyond = [some for some in sure.why if some.code == "level"]
+        chance = next(float(some.text.rsplit(" ", 1)[1]) for some in sure.why if some.code == "target")
+        assert chance >= (0.85 if beyond and beyond[0].value == price_of(0.9, len(curves), None) else 0.0)

@@ -137,7 +137,7 @@ def test_options_go_where_they_belong(files: tuple[Path, Path, str], capsys: pyt
         ("A B --cores 9 --shares 1,1 --objective fewest_cores --latency A=1", "network B"),
         ("A --cores 9 --objective fewest_cores --throughput A=1", "throughput"),
         ("A B --cores 9 --shares 1,1 --deadline 1", "deadline"),
-        ("A B --shares 1,1 --sweep cores=2..9", "--sweep is of one network"),
+        ("A B --shares 1,1 --sweep cores=5..9 --plot a.svg", "--plot draws the sweep of one network"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -149,6 +149,19 @@ def test_what_is_wrong_is_said(
     assert (status, out) == (2, "")
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_sweep_of_several_networks_is_their_plans(
+    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline, choice, table = files
+    asked = ("allocate", pipeline, choice, table, "--shares", "1,1")
+    found = answer(capsys, *asked, "--sweep", "cores=6..8")["sweep"]
+    assert [point["cores"] for point in found] == [6, 7, 8]
+    assert found == [answer(capsys, *asked, "--cores", count) for count in (6, 7, 8)]
+    status, out, _ = run(capsys, *asked, "--sweep", "cores=6..8")
+    assert status == 0
+    assert len([line for line in out.splitlines() if " A " in line or " B " in line]) == 6
 
 
 def test_each_of_several_networks_has_a_target_of_its_own(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from advisor.client import SyncClient
 
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
+RISK: Final = 1.0  # counts are compared at the upper ends of their intervals: more cores only where the gain is sure
 ASK_S: Final = 1.0  # that a call waits for a service, at most; its time is charged to questions
 
 log = logging.getLogger("advisor.threads")
@@ -77,7 +78,7 @@ class Advised:
         path: Path | str | None = None,
         cores_max: int | None = None,
         tolerance: float = TOLERANCE,
-        risk: float = 0.0,
+        risk: float = RISK,
         clock: Callable[[], float] = time.perf_counter,
         load: Callable[[], float] | None = None,
     ) -> None:

@@ -1,0 +1,189 @@
+"""A service near and beyond what it can do: acknowledgements, questions, memory, nothing lost, and how soon it is well again.
+
+    python benchmarks/overload.py [--seconds 60] [--state]
+
+The peak is found first, in the same run: batches of 1000 rows in columns from two processes, a window of 64 each, as fast as
+they are acknowledged; one row in a hundred is of a component that is new. Then the same is offered at 80 % and at 200 % of
+it, at times that do not wait for answers: an acknowledgement is timed from when its batch was due. `predict` is asked all the
+while. After each load it is timed when questions are as fast as before again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import select
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+from latency import Wire, service
+
+ROWS = 1000  # a batch, as clients send them
+NEW_ROWS = 10  # of them of components that are new
+KNOWN = (
+    250  # components known from the beginning, of each sender: few enough for the peak to be that of well-known ones
+)
+SENDERS = 2
+WINDOW = 64  # batches on their way, as a client has: beyond, it holds back
+KERNELS_S = 120.0  # given to the child that compiles the kernels where there is no cache of them
+WELL_WITHIN = 2.0  # times as slow as before the load: well again
+
+
+@dataclass
+class Sent:
+    """What one sender saw: seconds of each acknowledgement, batches acknowledged, batches that were due and not sent."""
+
+    seconds: list[float] = field(default_factory=list)
+    behind: int = 0
+    took: float = 0.0
+
+
+def batch(rng: np.random.Generator, names: list[str], number: int) -> dict[str, Any]:
+    """Return the columns of a batch, with a few new names."""
+    new = [f"{names[0]}-new-{number}-{i}" for i in range(NEW_ROWS)]
+    index = np.concatenate([rng.integers(0, len(names), ROWS - NEW_ROWS), np.arange(NEW_ROWS) + len(names)])
+    used, index = np.unique(index, return_inverse=True)
+    every = names + new
+    return {
+        "components": [every[i] for i in used.tolist()],
+        "index": index.astype("<u4").tobytes(),
+        "predictor": rng.uniform(1, 100, ROWS).tobytes(),
+        "cores": rng.choice([1.0, 2.0, 4.0, 8.0], ROWS).tobytes(),
+        "elapsed_s": rng.uniform(0.1, 1.0, ROWS).tobytes(),
+    }
+
+
+def send(path: Path, number: int, first: int, rate: float | None, seconds: float, results: Any) -> None:
+    """Send batches, `rate` a second or as fast as they are acknowledged, from sequence `first` on."""
+    wire, rng, found = Wire(path), np.random.default_rng(number), Sent()
+    names = [f"sender-{number}-{i}" for i in range(KNOWN)]
+    ready = [batch(rng, names, first + i) for i in range(256)]  # made before, so that their making takes no time
+    on_their_way: deque[float] = deque()
+    sequence = first - 1
+    began = time.perf_counter()
+    due, ends = began, began + seconds
+    while time.perf_counter() < ends or on_their_way:
+        now = time.perf_counter()
+        while now < ends and len(on_their_way) < WINDOW and (rate is None or due <= now):
+            sequence += 1
+            columns = ready[sequence % len(ready)]
+            numbered = columns | {"producer": f"sender-{number}", "sequence": sequence}
+            on_their_way.append(now if rate is None else due)
+            wire.socket.sendall(msgpack.packb([0, sequence % 2**32, "observe_columns", [numbered]]))
+            due += 1 / rate if rate else 0.0
+            now = time.perf_counter()
+        wait = 0.05 if rate is None else min(0.05, max(0.0, due - now))
+        if not on_their_way:
+            time.sleep(wait)
+        elif select.select([wire.socket], [], [], 0.05 if len(on_their_way) >= WINDOW else wait)[0]:
+            wire.unpacker.feed(wire.socket.recv(2**18))
+            now = time.perf_counter()
+            for _, _, error, _ in wire.unpacker:  # commits release them in bursts
+                if error is not None:
+                    raise RuntimeError(error)
+                found.seconds.append(now - on_their_way.popleft())
+    found.took = time.perf_counter() - began
+    found.behind = max(0, int((ends - due) * rate)) if rate else 0
+    results.put((number, sequence, found))
+
+
+def resident_mib(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class Load:
+    """Senders against one service, whose sequences go on from phase to phase."""
+
+    def __init__(self, path: Path, pid: int) -> None:
+        self.path, self.pid = path, pid
+        self.next = dict.fromkeys(range(SENDERS), 1)
+        self.wire = Wire(path)
+
+    def ask(self) -> float:
+        began = time.perf_counter()
+        self.wire.call("predict", "asked", 30.0, 4)
+        return time.perf_counter() - began
+
+    def phase(self, rate: float | None, seconds: float) -> tuple[list[Sent], list[float], float, float]:
+        """Return what senders saw, the seconds of questions meanwhile, and the memory before and after, MiB."""
+        context = multiprocessing.get_context("fork")
+        results = context.Queue()
+        before = resident_mib(self.pid)
+        senders = [
+            context.Process(target=send, args=(self.path, n, first, rate and rate / SENDERS, seconds, results))
+            for n, first in self.next.items()
+        ]
+        for sender in senders:
+            sender.start()
+        asked: list[float] = []
+        while any(sender.is_alive() for sender in senders) and results.qsize() < SENDERS:
+            asked.append(self.ask())
+            time.sleep(0.002)
+        found: list[Sent] = []
+        for _ in senders:
+            number, last, sent = results.get()
+            self.next[number] = last + 1
+            found.append(sent)
+        for sender in senders:
+            sender.join()
+        return found, asked, before, resident_mib(self.pid)
+
+
+def kernels(wire: Wire) -> list[str]:
+    return list(wire.call("status", {})["service"]["kernels"].values())
+
+
+def told(title: str, found: list[Sent], asked: list[float]) -> None:
+    seconds = np.concatenate([each.seconds for each in found]) * 1e3
+    questions = np.array(asked) * 1e3
+    rate = sum(len(each.seconds) / each.took for each in found)
+    print(f"{title}: {rate:.0f} batches/s acknowledged, {rate * ROWS / 1e6:.2f} million rows/s")
+    for name, values in (("acknowledgement", seconds), ("question", questions)):
+        p50, p99 = np.percentile(values, [50, 99])
+        print(f"    {name:<16} p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   worst {values.max():7.1f} ms")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--seconds", type=float, default=60.0)
+    arguments.add_argument("--state", action="store_true", help="with a state file: acknowledged is durable")
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as place, service(Path(place), state=given.state) as (path, pid):
+        load = Load(path, pid)
+        rows = [["asked", float(x), float(p), 1e-4 * x / p] for x in range(1, 60) for p in (1, 2, 4, 8)]
+        load.wire.call("observe_rows", {"rows": rows})
+        deadline = time.perf_counter() + KERNELS_S
+        while time.perf_counter() < deadline and set(kernels(load.wire)) != {"compiled"}:
+            time.sleep(0.5)
+        words = ", ".join(sorted(set(kernels(load.wire))))
+        print(f"kernels: {words}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        load.phase(None, given.seconds / 2)  # warm: names and pages
+        found, asked, _, _ = load.phase(None, given.seconds / 3)
+        told("peak", found, asked)
+        peak = sum(len(each.seconds) / each.took for each in found)
+        rest = float(np.median([load.ask() for _ in range(200)]))
+        for share in (0.8, 2.0):
+            found, asked, before, after = load.phase(share * peak, given.seconds)
+            began = time.perf_counter()
+            while load.ask() > WELL_WITHIN * rest:
+                pass
+            told(f"{share:.0%} of the peak", found, asked)
+            print(
+                f"    memory           {before:.0f} to {after:.0f} MiB; held back {sum(each.behind for each in found)} batches"
+            )
+            print(f"    well again       {time.perf_counter() - began:.3f} s after the load")
+        totals = load.wire.call("status", {})["totals"]
+        sent = sum(last - 1 for last in load.next.values()) * ROWS + len(rows)
+        taken = totals["rows_accepted"] + sum(n for key, n in totals.items() if key.startswith("refused."))
+        print(f"sent {sent} rows, counted {taken}: {'none lost, none twice' if sent == taken else 'WRONG'}")
+
+
+if __name__ == "__main__":
+    main()

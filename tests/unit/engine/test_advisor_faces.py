@@ -330,7 +330,6 @@ def test_status_tells_counts_ranges_and_pages(advisor: Advisor) -> None:
         "failed": 1,
         "unfinished": 0,
         "prediction_error": None,
-        "explored_s": 0.0,
         "changes": 0,
         "outliers": 0,
         "tier": "base",

@@ -28,6 +28,7 @@ from advisor.service.measures import Measures
 from advisor.service.worker import (
     LENGTH_BYTES,
     READY,
+    WARM_TEXT,
     Curves,
     Frozen,
     Job,
@@ -42,7 +43,6 @@ from advisor.service.worker import (
 )  # fmt: skip
 
 START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
-WARM_TEXT = "warm .. up"
 WARM_AFTER_S = 1.0
 Spec = str | Sequence[Mapping[str, Any]]
 

@@ -38,6 +38,7 @@ MARGIN = 0.8  # of the time left that a search is given: the next steps may be s
 CLOCK_LEAST_S = 1e-6  # no search takes less
 NICE = 10  # where cores are scarce, who answers pings goes first
 READY = b"."  # said first: what comes before is the start, and no part of a job
+WARM_TEXT = "warm .. up"  # planned before READY: what a first plan loads, 0.1 s, is no part of a job
 LENGTH_BYTES = 8  # before each job and each answer, little-endian
 
 Found = TypeVar("Found")
@@ -226,6 +227,7 @@ def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
     os.nice(NICE)
+    done(Plan(Frozen(WARM_TEXT, nodes=False), AmdahlCurves(np.ones(2), np.ones(2)), {"cores": 3}, None))
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

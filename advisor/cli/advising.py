@@ -31,6 +31,7 @@ PROFILE = "config.yaml"
 )
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; of a Snakemake profile the directory.")
 @options.learned
+@options.as_json
 def advise_command(
     components: tuple[str, ...], kind: str, cores_max: int | None, tolerance: float, level: float, out: Path | None,
     **source: Any,
@@ -49,6 +50,9 @@ def advise_command(
                 left_out[known["component"]] = found
             else:
                 settings.append(found)
+    if source["as_json"]:
+        show.settings({"to": kind, "settings": [each._asdict() for each in settings], "left_out": left_out})
+        return
     text = WRITERS[kind](settings, left_out)
     if out is None:
         click.echo(text, nl=False)

@@ -233,7 +233,8 @@ def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], 
 def _allocate_together(
     files: Sequence[Path], cores: int | None, sweep: list[int] | None, given: dict[str, Any]
 ) -> None:
-    if cores is None and sweep is None:
+    counts = sweep or ([] if cores is None else [cores])
+    if not counts:
         raise InvalidValue("cores", None, "given: several networks share a number of cores")
     asks: list[dict[str, Any]] = []
     machine: dict[str, Any] = {}
@@ -247,7 +248,7 @@ def _allocate_together(
     with asked(given) as advisor:
         found = [
             (count, advisor.allocate_together(asks, cores=count, objective=given["objective"], **machine))
-            for count in sweep or [cores]
+            for count in counts
         ]
     if sweep is not None:
         show_plans.swept(found, as_json=given["as_json"])

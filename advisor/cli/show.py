@@ -83,6 +83,11 @@ def prediction(
     _notes(found.notes)
 
 
+def settings(found: Mapping[str, Any]) -> None:
+    """Show what is advised to a workflow or batch system, as JSON."""
+    _json(dict(found))
+
+
 def choice(component: str, predictor: Any, level: float, found: CoreChoice, *, as_json: bool) -> None:
     """Show the cores chosen for one invocation."""
     if as_json:

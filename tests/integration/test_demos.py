@@ -73,8 +73,8 @@ def test_an_allocation_becomes_processors(demos: dict[str, ModuleType]) -> None:
     found = settings_of(own, range(4))
     assert found["a"].processors == (frozenset({0, 1}),)
     assert found["b"].processors == (frozenset({2}), frozenset({3}))
-    shared = Allocation({"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1}, 0, 1.0, 1.0, ("a",), (),
-                        ((1, ("a", "c")), (1, ("b",))))  # fmt: skip
+    shared = Allocation({"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1}, 0, 1.0, 1.0, ("a",),
+                        groups=((1, ("a", "c")), (1, ("b",))))  # fmt: skip
     found = settings_of(shared, range(2))
     assert found["a"] == found["c"] != found["b"]
     assert found["a"].group != found["b"].group

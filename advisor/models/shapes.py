@@ -1,7 +1,8 @@
 """The shapes a run time may have: non-negative sums of terms in predictors and cores, one line a shape.
 
-A shape is fitted to the support points by non-negative least squares of relative errors, from its Gram matrix alone, and joins
-the others under the evidence of `advisor.models.process`. To add one, add its line: the law suite and the benchmark take it in.
+A shape is fitted to a learner's cells by non-negative least squares of relative errors, from its Gram matrix alone, when it is
+asked for by name (`advisor.engine.shaped`). To add one, add its line: the law suite takes it in; `PINS` of
+`advisor.engine.asking` needs its name at the end.
 
 A term is a product of one entry of `WORK` and one of `CORES`, written "work * cores"; either may be left out. With
 v_j = x_j / highest x_j seen, v is the product of all v_j; w the product of v_j**b_j with powers b that the points suggest;

@@ -272,6 +272,7 @@ class Components:
     def _fold_alike(self, rows: Rows, axes: int, kind: str) -> None:
         """Fold rows of components over the same axes."""
         n, slots = len(rows.slots), _own(rows.slots)
+        KERNELS.expect(n)
         learners = self.learners
         table, room = learners.table(axes, kind), learners.room(axes)
         places = learners.places(slots)

@@ -37,6 +37,7 @@ ALL_COUNTS, PER_DOUBLING = (
 NORMAL = NormalDist()
 TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together
+ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
 
 
@@ -142,6 +143,7 @@ class CurveTables:
     def _curves(
         self, boxes: Sequence[str], slots: Sequence[int], load: Mapping[str, float], counts: Ints, level: float
     ) -> TabulatedCurves:
+        KERNELS.expect(ROWS_OF_TABLE * len(slots))
         tables = [self._table(slot, load.get(box), box, counts, level) for box, slot in zip(boxes, slots, strict=True)]
         table = self._components.table
         seen = Seen(

@@ -22,6 +22,9 @@ MODES: tuple[Mode, ...] = ("auto", "interpreted", "compiled")
 # Interpreted calls before numba is looked for: it takes half a second of a processor to import, as much as some thousand
 # interpreted calls of a small kernel or fifty of a large one, and a process that asks a few questions shall not pay for it.
 PATIENCE = 64
+LOAD_ROWS = (
+    512  # of one call: interpreting a quarter of a millisecond for each takes longer than loading what is compiled
+)
 NICENESS = 10  # of the child: whoever serves goes first
 EXIT_WAIT_S = 10.0  # a process that ends waits so long, at most, for a thread that loads machine code right now
 
@@ -79,6 +82,7 @@ class Source:
         self.ready, self.reason, self.strangers = False, "", 0
         self._inline, self._patience = inline, patience
         self._left = patience
+        self._loading = threading.Lock()  # one thread loads
         self._mode: Mode = "auto"
         self._folder_name = ""
         self._compiled: dict[str, Callable[..., Any]] = {}  # once they are loaded
@@ -112,6 +116,21 @@ class Source:
         if self._left < 0:
             self._left = sys.maxsize
             _LOADER.want([self])
+
+    def expect(self, rows: int) -> None:
+        """Count the rows that one call will work on; for many, load at once where the compiled code is there."""
+        if self.ready or self._mode != "auto":
+            return
+        if rows >= LOAD_ROWS and not self.reason and self.filled() is not None:
+            self.load_once()
+        else:
+            self.count(rows)
+
+    def load_once(self) -> None:
+        """Load unless another thread has; wait for it where it does so now."""
+        with self._loading:
+            if not self.ready:
+                self.load()
 
     def load(self, *, fill: bool = False) -> bool:
         """Bind the compiled entries, from the cache; `fill` compiles in this process what the cache lacks.
@@ -183,6 +202,7 @@ class Source:
 
     def begin_again(self, *, for_good: bool) -> None:
         """Count anew in a forked process; `for_good`: its thread held the compiler's locks when it was forked."""
+        self._loading = threading.Lock()
         if self.ready or self.reason or self._left <= self._patience:
             return
         self._left = self._patience
@@ -318,7 +338,7 @@ class _Loader:
                 return
         self.loading = True
         try:
-            source.load()
+            source.load_once()
         finally:
             self.loading = False
 

@@ -84,6 +84,17 @@ def test_the_child_fills_the_cache_once_and_the_caller_takes_it_over_without_a_j
 
 
 @WITH_NUMBA
+def test_a_call_on_many_rows_loads_what_is_filled_first_and_counts_where_nothing_is(tmp_path):
+    program = START + (
+        "from advisor.kernels.source import LOAD_ROWS\n"
+        "KERNELS.expect(LOAD_ROWS - 1); print(KERNELS.ready, end=' '); KERNELS.expect(LOAD_ROWS); print(KERNELS.ready)\n"
+        "awaited(); print(KERNELS.ready)"
+    )
+    assert python(tmp_path, program).split() == ["False", "False", "True"]  # compiled meanwhile, in a child
+    assert python(tmp_path, program).split()[1:] == ["True", "True"]
+
+
+@WITH_NUMBA
 def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path):
     python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
     [folder] = [each for each in tmp_path.iterdir() if each.is_dir()]

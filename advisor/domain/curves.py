@@ -52,6 +52,11 @@ class Seen(NamedTuple):
     most: NDArray[np.float64]
 
 
+def _are_legal(values: NDArray[np.float64]) -> bool:
+    """Return whether all are finite and not negative."""
+    return float(values.min(initial=0.0)) >= 0.0 and float(values.max(initial=0.0)) < np.inf
+
+
 @dataclass(frozen=True)
 class TabulatedCurves:
     """Curves T_c(p) of n components at whole core counts, between them linear in 1/p, as Amdahl's is. They may rise.
@@ -86,14 +91,14 @@ class TabulatedCurves:
         n, m = len(self.elapsed_s), len(self.cores)
         if m < 1 or self.cores[0] != 1 or (np.diff(self.cores) <= 0).any():
             raise InvalidValue("curves.cores", self.cores.tolist()[:8], "rising strictly from 1")
-        for name in VALUES:
-            values: NDArray[np.float64] = getattr(self, name)
+        tables: list[NDArray[np.float64]] = [getattr(self, name) for name in VALUES]
+        for name, values in zip(VALUES, tables, strict=True):
             shape = (n, m) if name in VALUES[:2] else (n,)
             if values.shape != shape:
                 raise InvalidValue(f"curves.{name}", values.shape, f"of shape {shape}")
-            least = float(values.min(initial=0.0))  # of a nan itself
-            if not (least >= 0 and float(values.max(initial=0.0)) < np.inf):
-                raise InvalidValue(f"curves.{name}", least, "finite and not negative")
+        if not _are_legal(np.concatenate(tables, axis=None)):  # all at once: this is on the way of every plan
+            name, values = next(one for one in zip(VALUES, tables, strict=True) if not _are_legal(one[1]))
+            raise InvalidValue(f"curves.{name}", float(values.min()), "finite and not negative")
         if not self.elapsed_s.all():
             raise InvalidValue("curves.elapsed_s", 0.0, "positive")
         if not (self.upper_s >= self.elapsed_s * (1 - UPPER_SLACK)).all():

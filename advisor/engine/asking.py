@@ -87,7 +87,7 @@ class Asking:
         """Return the form that a component is pinned to, or None."""
         record = self.learners.find(slot)
         number = 0 if record is None else int(record[0].count("pin")[record[1]])
-        return PINS[number - 1] if number else None
+        return PINS[number - 1] if 0 < number <= len(PINS) else None
 
     def pin(self, component: str, form: str | None) -> None:
         """Hold a component to a form, or to none.

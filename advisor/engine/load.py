@@ -41,9 +41,8 @@ def load_of(components: Components, slot: int, found: object) -> Load:
         places, inverse = np.unique(where.T, axis=0, return_inverse=True)
         share = np.bincount(inverse.reshape(-1), weights, len(places))
         return Load(places, share / float(share.sum()), _inside(found, d))
-    x, share = sketch.points(components.table.gather(np.array([slot], np.int64)))
-    x, inverse = np.unique(x[share > 0], return_inverse=True)
-    return Load(x[:, None], np.bincount(inverse, share[share > 0], len(x)).astype(np.float64))
+    x, share = sketch.points(components.table, slot)
+    return Load(x[:, None], share)
 
 
 def _inside(found: Solved, dimensions: int) -> Floats:

@@ -126,12 +126,11 @@ def _load(components: Components, slot: int, dimensions: int, found: object) -> 
         return list(dict.fromkeys(seen))[:PREDICTORS_TRIED]
     if not int(components.table.integers("rows")[slot]):
         return _each(UNSEEN_LEVEL, dimensions)
-    x, share = sketch.points(components.table.gather(np.array([slot], np.int64)))
-    ordered = np.argsort(x[:, 0], kind="stable")
-    below: Floats = np.cumsum(share[ordered, 0])
+    x, share = sketch.points(components.table, slot)
+    below: Floats = np.cumsum(share)
     wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
     place = np.minimum(below.searchsorted(wanted * float(below[-1])), len(below) - 1)
-    return [v for one in sorted({float(v) for v in x[ordered[place], 0]}) for v in _each(one, dimensions)]
+    return [v for one in sorted(set(x[place].tolist())) for v in _each(one, dimensions)]
 
 
 def _each(work: float, dimensions: int) -> list[Any]:

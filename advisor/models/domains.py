@@ -22,7 +22,7 @@ RUNS_MOST = ROWS * COUNT_MAX
 SUM = 1e70  # of terms: products of four still are numbers, and no stream comes near
 LEAST = 1e-40  # of what is divided by
 LOG = 100.0  # of what is a logarithm of a legal value, or a sum of some of them
-PINS = 16  # more than there are models to pin
+PINS = 64  # more than there are models to pin, which a test holds
 SLOPES = (STEEPEST / SLOPE_UNIT + 1.0) * 2.0**CURVATURE_BITS
 
 # Field: (least, largest, further legal values; NaN is told as such).

@@ -6,6 +6,8 @@ the predictor are taken over the two points mean +- sd of each cell.
 
 from __future__ import annotations
 
+from math import ldexp, sqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,16 +17,27 @@ from advisor.models.table import Table
 Floats = NDArray[np.float64]
 
 
-def points(part: Table) -> tuple[Floats, Floats]:
-    """Return predictors (32, n) and their shares (32, n) of the observed load: mean +- sd of each cell, half the cell each."""
-    runs = part["cell_runs"]
-    exponent = np.where(np.isfinite(part["cell_exponent"]), part["cell_exponent"], 0.0).astype(np.int64)
-    edge = np.ldexp(np.arange(CELLS, dtype=np.float64)[:, None], exponent[None, :])
-    some = np.maximum(runs, 1e-300)
-    mean = part["cell_sum"] / some
-    sd = np.sqrt(np.maximum(part["cell_square"] / some - mean * mean, 0.0))
-    share = runs / np.maximum(runs.sum(axis=0), 1e-300)
-    # A cell of few, uneven predictors can have mean - sd below its edge; x stays within what was seen.
-    low, high = part["x_low"], part["x_high"]
-    x = np.clip(np.concatenate([edge + mean - sd, edge + mean + sd]), low, np.maximum(low, high))
-    return x, np.concatenate([share, share]) * 0.5
+def points(table: Table, slot: int) -> tuple[Floats, Floats]:
+    """Return predictors (n,), n <= 32, and their shares of the observed load: mean +- sd of each cell, half the cell each.
+
+    In plain numbers: sixteen cells cost a fifth of what arrays of them do.
+    """
+    runs: list[float] = table["cell_runs"][:, slot].tolist()
+    sums: list[float] = table["cell_sum"][:, slot].tolist()
+    squares: list[float] = table["cell_square"][:, slot].tolist()
+    exponent, low, high = (float(table[name][slot]) for name in ("cell_exponent", "x_low", "x_high"))
+    if not sum(runs):
+        return np.empty(0), np.empty(0)
+    width, high, whole = ldexp(1.0, int(exponent)) if exponent > -np.inf else 1.0, max(low, high), sum(runs)
+    found: dict[float, float] = {}
+    for cell in range(CELLS):
+        if runs[cell]:
+            mean = sums[cell] / runs[cell]
+            sd = sqrt(max(squares[cell] / runs[cell] - mean * mean, 0.0))
+            share = runs[cell] / whole * 0.5
+            # A cell of few, uneven predictors can have mean - sd below its edge; x stays within what was seen.
+            for beside in (-sd, sd):
+                x = min(max(cell * width + mean + beside, low), high)
+                found[x] = found.get(x, 0.0) + share
+    predictors = sorted(found)
+    return np.array(predictors), np.array([found[x] for x in predictors])

@@ -17,8 +17,8 @@ NAMES = ("amdahl", "rises", "cubic", "zero", "one count", "one size", "fraction"
 
 def expected(advisor: Advisor, name: str, counts: np.ndarray) -> np.ndarray:
     slot = advisor.components.slot(name)
-    x, share = sketch.points(advisor.components.table.gather(np.array([slot])))
-    return np.array([share[:, 0] @ advisor.predict(name, predictor=x[:, 0], cores=float(p)).elapsed_s for p in counts])
+    x, share = sketch.points(advisor.components.table, slot)
+    return np.array([share @ advisor.predict(name, predictor=x, cores=float(p)).elapsed_s for p in counts])
 
 
 @pytest.mark.parametrize("name", NAMES)

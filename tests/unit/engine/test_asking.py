@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import Advisor
+from advisor.engine.asking import PINS
 from advisor.errors import InvalidValue, UnknownComponent, Unsupported
 
 
@@ -231,3 +232,11 @@ def test_several_components_are_predicted_in_one_call() -> None:
             advisor.predict(["sort", "blur"], **wrong)
     with pytest.raises(InvalidValue, match="component"):
         advisor.predict([])
+
+
+@pytest.mark.parametrize("form", PINS)
+def test_a_component_pinned_to_any_model_comes_back_from_its_bytes(form: str) -> None:
+    advisor = Advisor()
+    advisor.observe("z", predictor=2.0, cores=1, elapsed_s=0.5)
+    advisor.pin("z", form)
+    assert Advisor.from_bytes(advisor.to_bytes()).status(components=["z"])["components"][0]["pinned"] == form

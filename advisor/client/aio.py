@@ -31,6 +31,9 @@ from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, b
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
 TIMEOUT_S = 10.0  # of a question, its connection included
+UNDURABLE = (
+    "the service is connected, and has not made them durable: its log, status or /readyz says whether its storage fails"
+)
 CLOSE_S = 5.0  # given to what is held when the client closes
 COLUMN_ROWS = min(2**16, ROWS_BATCH_MAX)  # a larger batch of columns is cut: with every column it is still a message
 
@@ -199,7 +202,7 @@ class AsyncClient:
         with anyio.move_on_after(self.timeout_s if timeout_s is None else timeout_s):
             await self._drained()
             return self.stats()
-        raise self._why_silent(f"{self.stats().rows_held} rows are not acknowledged")
+        raise self._why_silent(f"{self.stats().rows_held} rows are not acknowledged", UNDURABLE)
 
     def stats(self) -> Stats:
         """Return what became of the rows so far."""
@@ -397,10 +400,10 @@ class AsyncClient:
                 del error  # its traceback holds this frame: neither may hold it
         return read(result)
 
-    def _why_silent(self, what: str) -> AdvisorError:
+    def _why_silent(self, what: str, connected: str = "") -> AdvisorError:
         failure = self._session.failure
         why = f"{what}: {failure.message}" if failure else what
-        hint = failure.hint if failure else ""
+        hint = failure.hint if failure else connected
         return ConnectionFailed(why, field="address", value=str(self._address), hint=hint)
 
     def _tell(self, answer: Answered) -> None:

@@ -67,8 +67,9 @@ def test_answers_may_come_in_any_order(service) -> None:
     service.hold_answers = True
     with SyncClient(service.address, batch_rows=10, window=4) as client:
         observe(client, 40)
-        with pytest.raises(ConnectionFailed, match="40 rows"):
+        with pytest.raises(ConnectionFailed, match="40 rows") as caught:
             client.flush(timeout_s=0.3)
+        assert "whether its storage fails" in caught.value.hint
         service.let_go()
         client.flush()  # the last answer, which comes first, covers all before it
     assert counted_once(service, 40)

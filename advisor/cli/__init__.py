@@ -68,7 +68,7 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 the service or its state failed, 2 the command is at fault.",
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.version_option(__version__, "--version", "-V", message="%(prog)s %(version)s")
 def advisor() -> None:
     """Learn run times from a stream; answer how many cores to give to what.
 

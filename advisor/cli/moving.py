@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import learned_from, stored
+from advisor.cli.source import connected, learned_from, stored, whom
 from advisor.errors import InvalidValue
 
 
 @click.command("export", cls=options.Command)
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--state", type=click.Path(path_type=Path), help="Export this state file; a service may be using it.")
-@click.option("--table", help="Export what this CSV table teaches; - is standard input.")
-@options.timer_noise
+@options.learned
 @options.as_json
-def export_command(out: Path, state: Path | None, table: str | None, timer_noise_s: float, as_json: bool) -> None:
-    """Write what was learned to OUT, as `Advisor.from_bytes` and `advisor import` read it."""
-    if (state is None) == (table is None):
-        raise click.UsageError("give --state FILE or --table TABLE.csv")
-    advisor = stored(state) if state else learned_from(str(table), timer_noise_s)
+def export_command(out: Path, as_json: bool, **source: Any) -> None:
+    """Write what was learned to OUT, as `Advisor.from_bytes` and `advisor import` read it.
+
+    Of a service it is what its state file holds, which is read beside it: no request waits for that.
+    """
+    key, value = whom(source, "state", "table")
+    advisor = (
+        learned_from(value, source["timer_noise_s"]) if key == "table" else stored(_state_file(key, value, source))
+    )
     data = advisor.to_bytes()
     try:
         out.write_bytes(data)
     except OSError as error:
         raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
     show.moved(str(out), advisor.status(components=[]), len(data), as_json=as_json)
+
+
+def _state_file(key: str, value: Any, source: dict[str, Any]) -> Path:
+    """Return the state file that is meant: the one given, or that of a service."""
+    if key == "state":
+        return value
+    with connected(source, value) as client:
+        path = client.status()["service"]["state"]
+    if path is None:
+        raise InvalidValue(key, str(value), "a service with a state file", "this one runs without --state")
+    return Path(path)
 
 
 @click.command("import", cls=options.Command)

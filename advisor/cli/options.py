@@ -119,9 +119,13 @@ class KeyText(click.ParamType[tuple[str, str]]):
 def service(function: Function) -> Function:
     """Add the options that say where the service is."""
     for option in (
-        click.option("--token-file", type=click.Path(path_type=Path), help="File with the service's token."),
-        click.option("--tcp", metavar="HOST:PORT", help="Ask the service at this TCP address."),
-        click.option("--socket", type=click.Path(path_type=Path), help="Ask the service on this Unix socket."),
+        click.option(
+            "--token-file", type=click.Path(path_type=Path), help="File with the service's token [ADVISOR_TOKEN_FILE]."
+        ),
+        click.option("--tcp", metavar="HOST:PORT", help="Ask the service at this TCP address [ADVISOR_TCP]."),
+        click.option(
+            "--socket", type=click.Path(path_type=Path), help="Ask the service on this Unix socket [ADVISOR_SOCKET]."
+        ),
     ):
         function = option(function)
     return function

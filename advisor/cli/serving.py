@@ -1,51 +1,64 @@
-"""`advisor serve`."""
+"""`advisor serve`: an option for each key of the service's configuration."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
 from advisor.cli.options import Command
+from advisor.service.config import Config, Kind
+
+
+def _option(key: str, default: Any, said: Mapping[str, Any]) -> click.Option:
+    """Return the option of a key: named like it but for the unit, in the environment ADVISOR_ and the key in capitals."""
+    kind: Kind = said["kind"]
+    name = key.removesuffix("_s").replace("_", "-")
+    shown = "" if default in (None, (), False) else f"  [default: {_default(kind, default)}]"
+    about = f"{said['about'][0].upper()}{said['about'][1:]}{'; repeatable' if kind.many else ''}.{shown}"
+    more: dict[str, Any] = {"is_flag": True} if kind.type is bool else {"metavar": kind.form, "multiple": kind.many}
+    flags = f"--{name}/--no-{name}" if default is True else f"--{name}"
+    return click.Option([flags, key], type=kind.type, default=None, help=about, envvar=f"ADVISOR_{key.upper()}", **more)
+
+
+def _default(kind: Kind, default: Any) -> str:
+    if kind.form == "SIZE":
+        return f"{default // 2**20}MiB"
+    return (
+        "on"
+        if kind.type is bool
+        else f"{default:,}"
+        if kind.type is int
+        else f"{default:g}"
+        if kind.type is float
+        else default
+    )
+
+
+def serve_options(function: Any) -> Any:
+    """Add the options of the table of keys."""
+    # Decorators are applied from the last to the first, so click has them in reverse.
+    function.__click_params__ = [_option(each.name, each.default, each.metadata) for each in fields(Config)][::-1]
+    return function
 
 
 @click.command("serve", cls=Command)
-@click.option("--socket", type=click.Path(path_type=Path), help="Listen on this Unix socket, made with mode 0600.")
-@click.option("--tcp", metavar="HOST:PORT", help="Listen on this TCP address; beyond loopback with a token and TLS.")
-@click.option("--http", metavar="HOST:PORT", help="Answer /metrics, /healthz and /readyz here.")
-@click.option("--state", type=click.Path(path_type=Path), help="State file; without one nothing survives the service.")
-@click.option("--token-file", type=click.Path(path_type=Path), help="File with the secret that TCP clients must give.")
-@click.option("--tls-certificate", type=click.Path(path_type=Path), help="PEM file with the certificate chain.")
-@click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file with the private key.")
-@click.option("--timer-noise", "timer_noise_s", type=float, help="Seconds by which the timers that measure are off.")
-@click.option(
-    "--model-memory", metavar="SIZE", help="Memory for support points, e.g. 64MiB; more components share less."
-)
-@click.option(
-    "--snet-resources",
-    metavar="[HOST:]PORT[=NETWORK[*WORTH]]",
-    multiple=True,
-    help="Lend cores here to applications of S-Net's runtime that run NETWORK, an id of define_network; repeatable.",
-)
-@click.option(
-    "--snet-cores", metavar="CPUS", help="Processors to lend there, like 0-3,6; by default those of the service."
-)
-@click.option(
-    "--snet-beyond-loopback",
-    is_flag=True,
-    default=None,
-    help="Let that protocol, which knows no token, be reached from afar.",
-)
-@click.option("--accept-damage", is_flag=True, default=None, help="Start without what is damaged in the state file.")
-@click.option("--config", type=click.Path(path_type=Path), help="TOML file with these and further keys.")
+@click.option("--config", type=click.Path(path_type=Path), envvar="ADVISOR_CONFIG", help="TOML file with these keys.")
+@serve_options
 def serve_command(config: Path | None, **options: Any) -> None:
     """Run the service until SIGTERM or SIGINT: then it stops accepting, drains, commits and closes.
 
-    Options overrule the configuration file.
+    Each option is a key of the TOML file too, --stall being stall_s, and a variable of the environment, ADVISOR_STALL_S.
+    Options
+    overrule the environment, the environment the file. Without --socket and --tcp the service listens where the other
+    commands look for it: $XDG_RUNTIME_DIR/advisor/socket, for root /run/advisor/socket.
     """
+    from advisor.client.address import default_socket
     from advisor.service import run
     from advisor.service.config import load_config
 
-    options["snet_resources"] = options["snet_resources"] or None
-    run(load_config(config, **options))
+    given = {key: value for key, value in options.items() if value not in (None, ())}
+    run(load_config(config, socket_else=default_socket(), **given))

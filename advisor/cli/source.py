@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,31 +25,57 @@ TOKEN_BYTES_MAX = 4096  # of a token file: a larger one is no token
 errors_console = Console(stderr=True)
 
 
+def whom(options: Mapping[str, Any], *others: str) -> tuple[str, Any]:
+    """Return which option names whom to ask, and its value: --socket, --tcp or one of `others`.
+
+    Without one ADVISOR_SOCKET or ADVISOR_TCP says it, else a service is asked that listens where `serve` does by default.
+
+    Raises
+    ------
+    UsageError
+    """
+    from advisor.client.address import default_socket
+
+    keys = ("socket", "tcp", *others)
+    given = [(key, options[key]) for key in keys if options.get(key)]
+    if len(given) == 1:
+        return given[0]
+    if not given:
+        given = [
+            (key, os.environ[name]) for key in ("socket", "tcp") if os.environ.get(name := f"ADVISOR_{key.upper()}")
+        ]
+        if given:
+            return given[0]
+        if default_socket().is_socket():
+            return "socket", default_socket()
+    forms = {"socket": "--socket PATH", "tcp": "--tcp HOST:PORT", "state": "--state FILE", "table": "--table TABLE.csv"}
+    *first, last = (forms[key] for key in keys)
+    nobody = "" if given else f" (no service listens on {default_socket()})"
+    raise click.UsageError(f"give one of {', '.join(first)} and {last}{nobody}")
+
+
 @contextmanager
-def connected(options: Mapping[str, Any]) -> Generator[SyncClient]:
-    """Yield a client of the service that --socket or --tcp names."""
+def connected(options: Mapping[str, Any], at: Any = None) -> Generator[SyncClient]:
+    """Yield a client of the service `at` an address, else of the one that `whom` finds."""
     from advisor.client import SyncClient
 
-    addresses = [options[key] for key in ("socket", "tcp") if options.get(key)]
-    if len(addresses) != 1:
-        raise click.UsageError("give --socket PATH or --tcp HOST:PORT")
-    with SyncClient(str(addresses[0]), timeout_s=QUESTION_S, token=_token(options.get("token_file"))) as client:
+    address = at or whom(options)[1]
+    token = options.get("token_file") or os.environ.get("ADVISOR_TOKEN_FILE")
+    with SyncClient(str(address), timeout_s=QUESTION_S, token=_token(token)) as client:
         client.hello(timeout_s=CONNECT_S)  # so that a wrong address is told soon
         yield client
 
 
 @contextmanager
 def asked(options: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
-    """Yield whom the options name: exactly one of --socket, --tcp, --state and --table."""
-    given = [key for key in ("socket", "tcp", "state", "table") if options.get(key)]
-    if len(given) != 1:
-        raise click.UsageError("give one of --socket PATH, --tcp HOST:PORT, --state FILE and --table TABLE.csv")
-    if given[0] == "state":
-        yield stored(options["state"])
-    elif given[0] == "table":
-        yield learned_from(options["table"], options["timer_noise_s"])
+    """Yield whom the options name: a service, or what --state or --table holds."""
+    key, value = whom(options, "state", "table")
+    if key == "state":
+        yield stored(value)
+    elif key == "table":
+        yield learned_from(value, options["timer_noise_s"])
     else:
-        with connected(options) as client:
+        with connected(options, value) as client:
             yield client
 
 
@@ -118,11 +145,11 @@ def tell_refused(reader: TableReader | RunFile) -> None:
     errors_console.print(f"{reader.name}: rows refused: {reader.refused}{tail}, learned: {reader.rows}", markup=False)
 
 
-def _token(path: Path | None) -> str | None:
-    if path is None:
+def _token(path: Any) -> str | None:
+    if not path:
         return None
     try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             text = file.read(TOKEN_BYTES_MAX + 1).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidValue("token-file", str(path), "a text file that can be read") from error

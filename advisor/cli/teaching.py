@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import click
-
-from advisor.cli.source import connected
+from advisor.cli.source import connected, whom
 from advisor.client import AsyncClient, SyncClient
 from advisor.client.requests import read_map
 from advisor.protocol.verbs import NO_INCARNATION, Hello, ObserveRows
@@ -47,14 +45,12 @@ class Pupil(Protocol):
 @contextmanager
 def taught(options: Mapping[str, Any], timer_noise_s: float) -> Generator[Pupil]:
     """Yield whom --state, --socket or --tcp names."""
-    given = [key for key in ("socket", "tcp", "state") if options.get(key)]
-    if len(given) != 1:
-        raise click.UsageError("give one of --state FILE, --socket PATH and --tcp HOST:PORT")
-    if given[0] == "state":
-        with stored_pupil(Path(options["state"]), timer_noise_s) as pupil:
+    key, value = whom(options, "state")
+    if key == "state":
+        with stored_pupil(Path(value), timer_noise_s) as pupil:
             yield pupil
     else:
-        with connected(options) as client:
+        with connected(options, value) as client:
             yield ServicePupil(client)
 
 

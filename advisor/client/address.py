@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from advisor.errors import InvalidValue
 
@@ -28,6 +30,12 @@ class TcpAddress:
 
     def __str__(self) -> str:
         return f"tcp://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def default_socket() -> Path:
+    """Return where a service listens, and a command asks, when nobody says where: in a folder of the user alone."""
+    home = os.environ.get("XDG_RUNTIME_DIR") or ("/run" if os.geteuid() == 0 else Path.home() / ".cache")
+    return Path(home) / "advisor" / "socket"
 
 
 def parse_address(text: str) -> UnixAddress | TcpAddress:

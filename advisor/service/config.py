@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -45,6 +45,27 @@ class Address(NamedTuple):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+
+class Kind(NamedTuple):
+    """What a key takes.
+
+    Attributes
+    ----------
+    check : callable
+        A value to its checked form; raises InvalidValue.
+    form : str
+        Of its text, in a help text.
+    type : type
+        Of the value that a text stands for, before its check.
+    many : bool
+        It is a list: an option that may come several times, words with spaces between them in the environment.
+    """
+
+    check: Callable[[str, Any], Any]
+    form: str
+    type: type[Any] = str
+    many: bool = False
 
 
 def _path(key: str, value: Any) -> Path:
@@ -115,26 +136,26 @@ def _flag(key: str, value: Any) -> bool:
     return value
 
 
-def _number(low: float, high: float) -> Callable[[str, Any], float]:
+def _number(low: float, high: float, form: str = "N") -> Kind:
     def check(key: str, value: Any) -> float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not math.isfinite(value) or not low <= value <= high:
             raise InvalidValue(key, value, f"a number from {low:g} to {high:g}")
         return float(value)
 
-    return check
+    return Kind(check, form, float)
 
 
-def _integer(low: int, high: int) -> Callable[[str, Any], int]:
+def _integer(low: int, high: int) -> Kind:
     def check(key: str, value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidValue(key, value, f"an integer from {low} to {high}")
         return value
 
-    return check
+    return Kind(check, "N", int)
 
 
-def _size(low: int, high: int) -> Callable[[str, Any], int]:
+def _size(low: int, high: int) -> Kind:
     """A size in bytes: an integer, or text such as 64MiB."""
 
     def check(key: str, value: Any) -> int:
@@ -146,7 +167,7 @@ def _size(low: int, high: int) -> Callable[[str, Any], int]:
             raise InvalidValue(key, value, f"bytes from {low} to {high}, as an integer or like 64MiB")
         return size
 
-    return check
+    return Kind(check, "SIZE")
 
 
 def _hosts(key: str, value: Any) -> tuple[str, ...]:
@@ -156,140 +177,100 @@ def _hosts(key: str, value: Any) -> tuple[str, ...]:
     return tuple(str(host).lower() for host in hosts)
 
 
-def _one_of(*words: str) -> Callable[[str, Any], str]:
+def _one_of(*words: str) -> Kind:
     def check(key: str, value: Any) -> str:
         if value not in words:
             raise InvalidValue(key, value, f"one of {', '.join(words)}")
         return value
 
-    return check
+    return Kind(check, "|".join(words))
 
 
-def _key(check: Callable[[str, Any], Any], about: str) -> Mapping[str, Any]:
-    return {"check": check, "about": about}
+PATH, ADDRESS, FLAG = Kind(_path, "PATH"), Kind(parse_address, "HOST:PORT"), Kind(_flag, "", bool)
+
+
+def _key(default: Any, kind: Kind, about: str) -> Any:
+    return field(default=default, metadata={"kind": kind, "about": about})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """What a service is told. Each field is a key of the TOML file; the command line gives the usual ones."""
 
-    socket: Path | None = field(
-        default=None, metadata=_key(_path, "path of the Unix socket to listen on, made with mode 0600")
+    socket: Path | None = _key(None, PATH, "path of the Unix socket to listen on, made with mode 0600")
+    tcp: Address | None = _key(None, ADDRESS, "HOST:PORT to listen on")
+    http: Address | None = _key(None, ADDRESS, "HOST:PORT of /metrics, /healthz and /readyz")
+    http_hosts: tuple[str, ...] = _key(
+        (), Kind(_hosts, "NAME", many=True), "names that a Host header may have, beside loopback and addresses"
     )
-    tcp: Address | None = field(default=None, metadata=_key(parse_address, "HOST:PORT to listen on"))
-    http: Address | None = field(
-        default=None, metadata=_key(parse_address, "HOST:PORT of /metrics, /healthz and /readyz")
+    state: Path | None = _key(None, PATH, "state file; without one nothing survives the service")
+    accept_damage: bool = _key(False, FLAG, "start without what is damaged in the state file")
+    token_file: Path | None = _key(None, PATH, "file with a secret that allows TCP clients everything")
+    access_file: Path | None = _key(
+        None, PATH, "TOML file that grants scopes to tokens, users, groups and certificates"
     )
-    http_hosts: tuple[str, ...] = field(
-        default=(), metadata=_key(_hosts, "names that a Host header may have, beside loopback and addresses")
+    tls_certificate: Path | None = _key(None, PATH, "PEM file with the certificate chain, for TLS on TCP")
+    tls_key: Path | None = _key(None, PATH, "PEM file with the private key")
+    tls_clients: Path | None = _key(
+        None, PATH, "PEM file with the authorities whose certificates TCP clients must show"
     )
-    state: Path | None = field(
-        default=None, metadata=_key(_path, "state file; without one nothing survives the service")
+    allow_plaintext: bool = _key(False, FLAG, "let TCP beyond loopback do without TLS")
+    allow_open_http: bool = _key(False, FLAG, "let HTTP beyond loopback do without TLS and token")
+    timer_noise_s: float = _key(
+        1e-6,
+        _number(limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S, "SECONDS"),
+        "noise of the timers that measure, seconds",
     )
-    accept_damage: bool = field(default=False, metadata=_key(_flag, "start without what is damaged in the state file"))
-    token_file: Path | None = field(
-        default=None, metadata=_key(_path, "file with a secret that allows TCP clients everything")
+    components_max: int = _key(limits.COMPONENTS_MAX, _integer(1, 10**7), "components known; new ones are then refused")
+    model_memory: int = _key(
+        MODEL_MEMORY_BYTES,
+        _size(0, 2**44),
+        "bytes for the support points of components, e.g. 64MiB; later ones go without",
     )
-    access_file: Path | None = field(
-        default=None, metadata=_key(_path, "TOML file that grants scopes to tokens, users, groups and certificates")
+    producers_max: int = _key(limits.PRODUCERS_MAX, _integer(1, 10**6), "producers remembered for exactly-once")
+    connections_max: int = _key(limits.CONNECTIONS_MAX, _integer(1, 10**5), "connections open at a time")
+    peer_memory: int = _key(
+        2**28,
+        _size(limits.MESSAGE_BYTES_MAX, 2**40),
+        "bytes kept for peers: half-received messages, numbered names, producers spoken for; a quarter for each",
     )
-    tls_certificate: Path | None = field(
-        default=None, metadata=_key(_path, "PEM file with the certificate chain, for TLS on TCP")
+    memory_max: int | None = _key(
+        None, _size(2**26, 2**44), "bytes that the service may take, its worker processes apart; e.g. 1GiB"
     )
-    tls_key: Path | None = field(default=None, metadata=_key(_path, "PEM file with the private key"))
-    tls_clients: Path | None = field(
-        default=None, metadata=_key(_path, "PEM file with the authorities whose certificates TCP clients must show")
+    stall_s: float = _key(
+        30.0, _number(0.01, 3600, "SECONDS"), "seconds a peer may take to finish a message or to read answers"
     )
-    allow_plaintext: bool = field(default=False, metadata=_key(_flag, "let TCP beyond loopback do without TLS"))
-    allow_open_http: bool = field(
-        default=False, metadata=_key(_flag, "let HTTP beyond loopback do without TLS and token")
+    shutdown_s: float = _key(10.0, _number(0.1, 3600, "SECONDS"), "seconds an orderly stop may take")
+    commit_rows: int = _key(200_000, _integer(1, 10**9), "rows after which a commit begins at once")
+    compiled: bool = _key(
+        True, FLAG, "compile the kernels, in a process beside the service, where numba is; answers are the same"
     )
-    timer_noise_s: float = field(
-        default=1e-6,
-        metadata=_key(
-            _number(limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S), "noise of the timers that measure, seconds"
-        ),
+    commit_share: float = _key(0.25, _number(0.01, 1.0), "part of the time that may go into commits")
+    producer_idle_s: float = _key(
+        7 * 86_400.0, _number(1.0, 10**9, "SECONDS"), "seconds after which a producer without connection is forgotten"
     )
-    components_max: int = field(
-        default=limits.COMPONENTS_MAX, metadata=_key(_integer(1, 10**7), "components known; new ones are then refused")
+    heavy_jobs: int = _key(2, _integer(1, 64), "requests that may run in worker processes at a time")
+    heavy_jobs_waiting: int = _key(64, _integer(0, 10**4), "requests that may wait for a worker process")
+    heavy_deadline_s: float = _key(30.0, _number(0.1, 3600, "SECONDS"), "seconds after which such a request is killed")
+    worst_components: int = _key(10, _integer(0, 1000), "components with the largest error shown in the metrics")
+    log_level: str = _key("info", _one_of("debug", "info", "warning", "error"), "least level that is logged")
+    snet_resources: tuple[SnetPort, ...] = _key(
+        (),
+        Kind(_snet_ports, "[HOST:]PORT[=NETWORK[*WORTH]]", many=True),
+        "[HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network",
     )
-    model_memory: int = field(
-        default=MODEL_MEMORY_BYTES,
-        metadata=_key(_size(0, 2**44), "bytes for the support points of components, e.g. 64MiB; later ones go without"),
+    snet_cores: tuple[int, ...] | None = _key(
+        None,
+        Kind(parse_cores, "CPUS"),
+        "processors to lend there, like 0-3,6; absent: those that the service may run on",
     )
-    producers_max: int = field(
-        default=limits.PRODUCERS_MAX, metadata=_key(_integer(1, 10**6), "producers remembered for exactly-once")
+    snet_return_s: float = _key(
+        RETURN_S,
+        _number(1.0, 10**6, "SECONDS"),
+        "seconds a client there may keep a core asked back; then it is disconnected",
     )
-    connections_max: int = field(
-        default=limits.CONNECTIONS_MAX, metadata=_key(_integer(1, 10**5), "connections open at a time")
-    )
-    peer_memory: int = field(
-        default=2**28,
-        metadata=_key(
-            _size(limits.MESSAGE_BYTES_MAX, 2**40),
-            "bytes kept for peers: half-received messages, numbered names, producers spoken for; a quarter for each",
-        ),
-    )
-    memory_max: int | None = field(
-        default=None,
-        metadata=_key(_size(2**26, 2**44), "bytes that the service may take, its worker processes apart; e.g. 1GiB"),
-    )
-    stall_s: float = field(
-        default=30.0,
-        metadata=_key(_number(0.01, 3600), "seconds a peer may take to finish a message or to read answers"),
-    )
-    shutdown_s: float = field(default=10.0, metadata=_key(_number(0.1, 3600), "seconds an orderly stop may take"))
-    commit_rows: int = field(
-        default=200_000, metadata=_key(_integer(1, 10**9), "rows after which a commit begins at once")
-    )
-    compiled: bool = field(
-        default=True,
-        metadata=_key(
-            _flag, "compile the kernels, in a process beside the service, where numba is; answers are the same"
-        ),
-    )
-    commit_share: float = field(
-        default=0.25, metadata=_key(_number(0.01, 1.0), "part of the time that may go into commits")
-    )
-    producer_idle_s: float = field(
-        default=7 * 86_400.0,
-        metadata=_key(_number(1.0, 10**9), "seconds after which a producer without connection is forgotten"),
-    )
-    heavy_jobs: int = field(
-        default=2, metadata=_key(_integer(1, 64), "requests that may run in worker processes at a time")
-    )
-    heavy_jobs_waiting: int = field(
-        default=64, metadata=_key(_integer(0, 10**4), "requests that may wait for a worker process")
-    )
-    heavy_deadline_s: float = field(
-        default=30.0, metadata=_key(_number(0.1, 3600), "seconds after which such a request is killed")
-    )
-    worst_components: int = field(
-        default=10, metadata=_key(_integer(0, 1000), "components with the largest error shown in the metrics")
-    )
-    log_level: str = field(
-        default="info", metadata=_key(_one_of("debug", "info", "warning", "error"), "least level that is logged")
-    )
-
-    snet_resources: tuple[SnetPort, ...] = field(
-        default=(),
-        metadata=_key(
-            _snet_ports,
-            "[HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network",
-        ),
-    )
-    snet_cores: tuple[int, ...] | None = field(
-        default=None,
-        metadata=_key(parse_cores, "processors to lend there, like 0-3,6; absent: those that the service may run on"),
-    )
-    snet_return_s: float = field(
-        default=RETURN_S,
-        metadata=_key(
-            _number(1.0, 10**6), "seconds a client there may keep a core asked back; then it is disconnected"
-        ),
-    )
-    snet_beyond_loopback: bool = field(
-        default=False, metadata=_key(_flag, "let that protocol, which knows no token, be reached from other machines")
+    snet_beyond_loopback: bool = _key(
+        False, FLAG, "let that protocol, which knows no token, be reached from other machines"
     )
 
     def __post_init__(self) -> None:
@@ -351,8 +332,10 @@ class Config:
 KEYS: Mapping[str, str] = {each.name: str(each.metadata["about"]) for each in fields(Config)}
 
 
-def load_config(file: Path | str | None = None, **options: Any) -> Config:
+def load_config(file: Path | str | None = None, *, socket_else: Path | None = None, **options: Any) -> Config:
     """Return the configuration of a TOML file, overruled by `options`; an option of None is not given.
+
+    `socket_else` is listened on where neither names a place to listen.
 
     Raises
     ------
@@ -369,8 +352,12 @@ def load_config(file: Path | str | None = None, **options: Any) -> Config:
             f"the configuration has no key {unknown[0]!r}", field="config", value=unknown[0], bound=", ".join(KEYS),
             hint=closest(unknown[0], tuple(KEYS)),
         )  # fmt: skip
+    if not given.keys() & {"socket", "tcp", "snet_resources"} and socket_else is not None:
+        given["socket"] = socket_else
     checked = {
-        each.name: each.metadata["check"](each.name, given[each.name]) for each in fields(Config) if each.name in given
+        each.name: each.metadata["kind"].check(each.name, given[each.name])
+        for each in fields(Config)
+        if each.name in given
     }
     return Config(**checked)
 
@@ -382,8 +369,3 @@ def _from_file(file: Path) -> dict[str, Any]:
         raise InvalidValue("config", str(file), "a file that can be read", error.strerror or "") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidValue("config", str(file), f"TOML ({error})") from error
-
-
-def defaults() -> dict[str, Any]:
-    """Return each key's default, for a document or a help text."""
-    return {each.name: None if each.default is MISSING else each.default for each in fields(Config)}

@@ -445,6 +445,7 @@ class Hub(Doors):
         failure = self.committer.failure
         return {
             "version": __version__,
+            "state": None if self.config.state is None else str(self.config.state.absolute()),
             "connections": len(self.connections),
             "producers": len(self.engine.producers),
             "producers_live": len(self.producers),

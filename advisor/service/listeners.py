@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from advisor.errors import InvalidValue, StorageFailed, Unavailable
+from advisor.errors import InvalidValue, Unavailable
 from advisor.service.config import Address
 
 BACKLOG = 512  # connections that the system holds for us while we are busy
@@ -41,6 +41,8 @@ def unix_socket(path: Path) -> socket.socket:
     """
     if len(os.fsencode(path)) > 107:  # sun_path
         raise InvalidValue("socket", str(path), "a path of at most 107 bytes, as Unix sockets have")
+    with contextlib.suppress(OSError):  # bind says what is wrong
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(SOCKET_UMASK)
@@ -208,14 +210,3 @@ def remove_socket(path: Path, inode: int) -> None:
     with contextlib.suppress(OSError):
         if path.stat().st_ino == inode:
             path.unlink()
-
-
-def check_directory(path: Path) -> None:
-    """Check that a state file can stand at `path`.
-
-    Raises
-    ------
-    StorageFailed
-    """
-    if not path.absolute().parent.is_dir():
-        raise StorageFailed(f"there is no directory {path.absolute().parent}", field="state", hint="make it first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -85,7 +86,7 @@ class Store:
         read_only: bool = False,
         accept_damage: bool = False,
     ) -> Store:
-        """Open the file, making it where there is none, and check every bit that was ever committed. Cost O(bytes).
+        """Open the file, made with its folder where there is none, and check every bit ever committed. Cost O(bytes).
 
         Parameters
         ----------
@@ -116,6 +117,8 @@ class Store:
         if read_only:
             found = opening.read(path.resolve())
             return cls._with(path, timer_noise_s, found)
+        with contextlib.suppress(OSError):  # the lock says what is wrong
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = StateLock(path)
         try:
             found = opening.read_to_write(lock, mend=accept_damage)

@@ -69,6 +69,8 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         assert [entry["component"] for entry in status["components"]] == ["work"]
         exported = tmp_path / "while-running"
         assert answer("export", exported, "--state", state)["components"] == 1
+        assert answer("export", tmp_path / "of-service", "--socket", socket)["components"] == 1
+        assert (tmp_path / "of-service").read_bytes() == exported.read_bytes()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     before = answer("predict", "work", "--predictor", "300", "--cores", "2", "--state", state)
@@ -119,7 +121,6 @@ def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "socket"),
         (["--tcp", "nowhere"], "tcp is 'nowhere', must be"),
         (["--socket", "{folder}/s", "--timer-noise", "-1"], "timer_noise_s is -1.0, must be"),
         (["--tcp", "0.0.0.0:0"], "token"),

@@ -120,6 +120,6 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     logs.mkdir()
     (logs / "mon_n00_worker00.log").write_text("5S#10I7 5 #20E#")
     assert "-m A" in fails(logs, "--state", tmp_path / "state")
-    assert "give one of --state" in fails(logs)
+    assert "and --state FILE" in fails(logs)
     (logs / "mon_n00_worker00.log").write_text("what is this#")
     assert "format 2.2" in fails(logs, "--state", tmp_path / "state")

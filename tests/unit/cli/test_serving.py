@@ -1,0 +1,85 @@
+"""`advisor serve`: every key of the configuration as an option and as a variable of the environment; where commands ask."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from advisor.cli import advisor
+from advisor.cli.serving import serve_command
+from advisor.client.address import default_socket
+from advisor.service import Config, load_config
+
+# A value of each key, other than its default, as text; a list has two.
+TEXTS = {
+    "socket": "/tmp/a", "tcp": "127.0.0.1:1", "http": "127.0.0.1:2", "http_hosts": "a b", "state": "/tmp/b",
+    "accept_damage": "true", "token_file": "/tmp/c", "access_file": "/tmp/d", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
+    "tls_clients": "/tmp/g", "allow_plaintext": "1", "allow_open_http": "yes", "timer_noise_s": "1e-5", "components_max": "7",
+    "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "peer_memory": "1GiB", "memory_max": "2GiB",
+    "stall_s": "3", "shutdown_s": "4", "commit_rows": "5", "compiled": "false", "commit_share": "0.5", "producer_idle_s": "60",
+    "heavy_jobs": "1", "heavy_jobs_waiting": "2", "heavy_deadline_s": "6", "worst_components": "0", "log_level": "debug",
+    "snet_resources": "1 2=film*2", "snet_cores": "0-1", "snet_return_s": "10", "snet_beyond_loopback": "on",
+}  # fmt: skip
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """Run no service: keep what it would have been told."""
+    told: list[Config] = []
+    monkeypatch.setattr("advisor.service.server.run", told.append)
+    monkeypatch.setattr("advisor.service.run", told.append, raising=False)
+    return told
+
+
+def typed(key: str) -> Any:
+    """Return the value of a key as a TOML file has it."""
+    kind = next(each.metadata["kind"] for each in fields(Config) if each.name == key)
+    text = TEXTS[key]
+    if kind.type is bool:
+        return text in ("true", "1", "yes", "on")
+    return text.split() if kind.many else kind.type(text)
+
+
+def test_every_key_is_an_option_and_a_variable(started: list[Config]) -> None:
+    keys = [each.name for each in fields(Config)]
+    assert [each.name for each in serve_command.params] == ["config", *keys]
+    assert keys == list(TEXTS)
+    wanted = load_config(**{key: typed(key) for key in keys})
+    environment = {f"ADVISOR_{key.upper()}": text for key, text in TEXTS.items()}
+    arguments = ["serve"]
+    for option in serve_command.params[1:]:
+        assert option.name is not None
+        if option.type.name == "boolean":
+            arguments += [option.opts[0] if typed(option.name) else option.secondary_opts[0]]
+        else:
+            arguments += [text for each in TEXTS[option.name].split() for text in (option.opts[0], each)]
+    for given in ((["serve"], environment), (arguments, {})):
+        done = CliRunner().invoke(advisor, given[0], env=given[1])
+        assert done.exit_code == 0, done.output
+        assert started.pop() == wanted
+
+
+def test_options_overrule_the_environment_and_that_the_file(started: list[Config], tmp_path: Path) -> None:
+    file = tmp_path / "advisor.toml"
+    file.write_text('socket = "/a"\nstall_s = 1\nshutdown_s = 1\ncommit_rows = 1\n')
+    done = CliRunner().invoke(
+        advisor, ["serve", "--config", str(file), "--commit-rows", "3"],
+        env={"ADVISOR_STALL_S": "2", "ADVISOR_COMMIT_ROWS": "2"},
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    told = started.pop()
+    assert (told.socket, told.shutdown_s, told.stall_s, told.commit_rows) == (Path("/a"), 1.0, 2.0, 3)
+
+
+def test_a_service_told_nothing_listens_where_commands_look(
+    started: list[Config], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert CliRunner().invoke(advisor, ["serve"]).exit_code == 0
+    assert started.pop().socket == default_socket() == tmp_path / "advisor" / "socket"
+    assert CliRunner().invoke(advisor, ["serve", "--tcp", "127.0.0.1:0"]).exit_code == 0
+    assert started.pop().socket is None

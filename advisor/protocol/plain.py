@@ -10,9 +10,10 @@ from advisor.protocol.framing import pack
 from advisor.protocol.verbs import NO_INCARNATION
 
 FEW_ROWS = 64  # of a batch that is looked at row by row; for more, columns cost less
-# [1, msgid, nil, {accepted, refused, sequence}], its numbers in one width each.
-_ACCEPTED = b"\xc0\x83\xa8accepted%b\xa7refused" + pack({"count": 0, "by_code": {}, "first": []}) + b"\xa8sequence"
-_COUNTED = tuple(b"\x94\x01\xce%%b%b\xcf%%b" % (_ACCEPTED % pack(rows)) for rows in range(FEW_ROWS + 1))
+# [1, msgid, nil, {accepted, refused, sequence}], its numbers in one width each: what stands between msgid and sequence, by
+# rows. Never a format: 37 rows are a per cent sign.
+_NONE_REFUSED = b"\xa7refused" + pack({"count": 0, "by_code": {}, "first": []}) + b"\xa8sequence\xcf"
+_COUNTED = tuple(b"\xc0\x83\xa8accepted" + pack(rows) + _NONE_REFUSED for rows in range(FEW_ROWS + 1))
 _U32, _U64 = struct.Struct(">I").pack, struct.Struct(">Q").pack
 
 
@@ -45,4 +46,4 @@ def few_rows(params: Sequence[Any]) -> FewRows | None:
 
 def encode_accepted(msgid: int, rows: int, sequence: int) -> bytes:
     """Return the bytes of the answer to a numbered batch of at most FEW_ROWS rows, all accepted."""
-    return _COUNTED[rows] % (_U32(msgid), _U64(sequence))
+    return b"\x94\x01\xce" + _U32(msgid) + _COUNTED[rows] + _U64(sequence)

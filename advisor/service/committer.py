@@ -38,6 +38,10 @@ class Waiting(Protocol):
         """Send answers that were held back."""
         ...
 
+    def drop(self, reason: str) -> None:
+        """Be cut off, so that the peer asks again."""
+        ...
+
 
 class Order(Protocol):
     """Who sees to it that a commit holds whole batches, see `advisor.service.folding`."""
@@ -216,11 +220,11 @@ class Committer:
         if not (self._pages_wanted or store.journal_full) and engine.underway is None:
             try:
                 entry = engine.take_entry()
+                if entry is not None:
+                    self._write_entry(store, entry)
+                    return
             except Exception as defect:
                 self._give_up(defect)
-                return
-            if entry is not None:
-                self._write_entry(store, entry)
                 return
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
@@ -281,7 +285,7 @@ class Committer:
                 for who, answers in waiting.items():
                     self._waiting[who] = answers + self._waiting.get(who, [])
                 self._rows += rows
-                self._dirty_since = since
+                self._dirty_since = self._dirty_since if since is None else since
                 self._schedule(self._retry_s)
                 return
             if error is not None:
@@ -296,13 +300,18 @@ class Committer:
             self._recover()
             if self._dirty_since is not None:
                 self.changed()
-            for who, answers in waiting.items():
-                who.release(answers)
+            _release(waiting)
+
+        def told(error: BaseException | None) -> None:
+            try:
+                ended(error)
+            except Exception as defect:
+                self._give_up(defect)
 
         if write is None:
             ended(None)
         else:
-            self._writer.begin(write, ended)
+            self._writer.begin(write, told)
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""
@@ -326,3 +335,13 @@ class Committer:
         if self.failure is not None:
             self.failure = None
             event(logging.WARNING, "storage recovered: acknowledgements go on")
+
+
+def _release(waiting: Mapping[Waiting, list[bytes]]) -> None:
+    """Release answers; a defect of ours costs one who waits the connection, and no other the answers."""
+    for who, answers in waiting.items():
+        try:
+            who.release(answers)
+        except Exception as defect:
+            event(logging.ERROR, "defect in an acknowledgement", error=defect)
+            who.drop("defect")

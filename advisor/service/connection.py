@@ -131,12 +131,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._work()
 
     def eof_received(self) -> bool:
-        """The peer sends no more, but may still read what is owed to it."""
-        if self._backlog or self._unanswered or self._waits or self._transport.get_write_buffer_size():
-            self.ended = True
-            self._hub.unsubscribe(self)
-            return True
-        return False
+        """The peer sends no more, but may still read what is owed to it: closed when that is written, and then sent."""
+        self.ended = True
+        self._hub.unsubscribe(self)
+        self._close_when_done()
+        return not self._transport.is_closing()
 
     def pause_writing(self) -> None:
         """The peer does not read: stop reading and working for it."""
@@ -254,6 +253,14 @@ class Connection(asyncio.BufferedProtocol):
         return self._unsent_since is not None or self._waits > 0 or self._unanswered >= limits.UNANSWERED_MAX
 
     def _work(self) -> None:
+        """Answer what was received; a defect of ours ends the connection, for what it has cut off nobody would answer."""
+        try:
+            self._work_a_slice()
+        except Exception as defect:
+            event(logging.ERROR, "defect in a connection", error=defect, connection=self.number, peer=self.peer)
+            self.drop("defect")
+
+    def _work_a_slice(self) -> None:
         """Answer what was received, for a slice of time, in one write."""
         backlog, hub = self._backlog, self._hub
         answers: list[bytes] = []

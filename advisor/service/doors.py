@@ -122,23 +122,25 @@ class Doors:
         rows = 0
         if connection.grant is None or self.committer.failure is not None or self.stopping or folding.copying:
             return answers
-        while backlog and len(answers) < most:
-            message = backlog[0]
-            if type(message) is not Request or message.method != "observe_rows" or message.msgid is None:
-                break
-            batch = few_rows(message.params)
-            if (
-                batch is None
-                or not self.producers.speaks(batch.key, connection)
-                or folding.holds(batch.key)
-                or not engine.take_rows(*batch)
-            ):
-                break
-            backlog.popleft()
-            rows += len(batch.rows)
-            answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
-        if rows:
-            self.committer.changed(rows)
+        try:
+            while backlog and len(answers) < most:
+                message = backlog[0]
+                if type(message) is not Request or message.method != "observe_rows" or message.msgid is None:
+                    break
+                batch = few_rows(message.params)
+                if (
+                    batch is None
+                    or not self.producers.speaks(batch.key, connection)
+                    or folding.holds(batch.key)
+                    or not engine.take_rows(*batch)
+                ):
+                    break
+                backlog.popleft()
+                rows += len(batch.rows)
+                answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
+        finally:
+            if rows:
+                self.committer.changed(rows)
         return answers
 
     def _folded(self, columns: Columns) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,22 @@ async def test_unanswered_requests_stop_the_reading_not_the_service(tmp_path: Pa
         peer.writer.write(frames)
         assert [(await peer.message())[1] for _ in range(count)] == list(range(1, count + 1))
         assert (await witness.call("status", {}))["totals"]["rows_accepted"] == 60 + count
+
+
+async def test_a_peer_that_sends_no_more_is_told_the_end_of_long_answers(tmp_path: Path) -> None:
+    """It reads only after its last word was read here: the answers fill the socket's buffers, and some of ours."""
+    async with running(tmp_path) as live:
+        witness = await taught(live)
+        answer = len(pack([1, 1000, None, await witness.call("predict", "c0", 1.0, 1.0)]))
+        count, loop = 400_000 // answer, asyncio.get_running_loop()
+        silent = socket.socket(socket.AF_UNIX)
+        silent.setblocking(False)
+        await loop.sock_connect(silent, str(tmp_path / "s"))
+        await loop.sock_sendall(
+            silent, b"".join(pack([0, 1000 + i, "predict", ["c0", 1.0, 1.0]]) for i in range(count))
+        )
+        silent.shutdown(socket.SHUT_WR)
+        for _ in range(50):  # turns of the loop that it shares with the service
+            await serves(witness)
+        live.peers.append(Peer(*await asyncio.open_unix_connection(sock=silent)))
+        assert len(await live.peers[-1].closed()) == count

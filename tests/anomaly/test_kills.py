@@ -7,12 +7,11 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import msgpack
 import pytest
-from kill_harness import PROGRAM, Miscounted, harness
+from kill_harness import COMMAND, PROGRAM, Miscounted, harness
 from live import PATIENCE_S
 from mixed_events import Mixed, bits
 
@@ -51,16 +50,20 @@ def killed_and_compared(tmp_path: Path, lives: int, entries_max: int) -> int:
     options = {"socket": str(tmp_path / "s"), "state": str(tmp_path / "state")}
     given, twin, first = Mixed(entries_max, lives * EVENTS_A_LIFE), Engine(), 0
     for life in range(lives):
-        with subprocess.Popen([sys.executable, "-c", program, json.dumps(options)], stderr=subprocess.PIPE) as service:
+        with subprocess.Popen([*COMMAND, program, json.dumps(options)], stderr=subprocess.PIPE) as service:
             assert service.stderr is not None
-            assert b'"serving"' in service.stderr.readline()
+            assert any(b'"serving"' in line for line in service.stderr)
             with socket.socket(socket.AF_UNIX) as peer:
                 peer.settimeout(PATIENCE_S)
                 peer.connect(options["socket"])
                 peer.sendall(b"".join(given.message(at) for at in range(first, first + EVENTS_A_LIFE)))
                 answers, acknowledged, enough = msgpack.Unpacker(), first - 1, first + rng.randrange(EVENTS_A_LIFE - 5)
                 while acknowledged < enough:
-                    answers.feed(peer.recv(2**16))
+                    try:
+                        answers.feed(peer.recv(2**16))
+                    except TimeoutError:
+                        service.send_signal(signal.SIGABRT)
+                        pytest.fail(f"life {life}, event {acknowledged}: no answer\n{service.stderr.read().decode()}")
                     for _, at, error, _ in answers:
                         assert error is None, (life, given.events[at], error)
                         acknowledged = max(acknowledged, at)

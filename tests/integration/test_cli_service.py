@@ -20,7 +20,7 @@ from advisor.errors import ConnectionFailed
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "advisor.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def answer(*arguments: str | Path) -> Any:
@@ -72,7 +72,7 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         assert answer("export", tmp_path / "of-service", "--socket", socket)["components"] == 1
         assert (tmp_path / "of-service").read_bytes() == exported.read_bytes()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     before = answer("predict", "work", "--predictor", "300", "--cores", "2", "--state", state)
     assert rounded(before) == rounded(found)
     with serving(tmp_path, "--state", state) as (socket, _):

@@ -16,14 +16,14 @@ import random
 import signal
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import numpy as np
-from live import Closed, Peer
+from live import PATIENCE_S, Closed, Peer
 
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
@@ -31,6 +31,8 @@ from advisor.errors import AdvisorError
 from advisor.storage import Store
 
 PROGRAM = "import sys, json; from advisor.service import load_config, run; run(load_config(**json.loads(sys.argv[1])))"
+COMMAND = (sys.executable, "-X", "faulthandler", "-c")  # a service that hangs says where, when it is aborted
+LOG_LINES = 200  # of a service, in what a failure says
 WINDOW = 12  # batches sent and not answered yet
 SHARED = ("shared-0", "shared-1", "shared-2")
 Row = tuple[str, float, float, float]
@@ -87,6 +89,9 @@ class Producer:
                 await self._session(peer)
             except (Closed, ConnectionError):
                 continue
+            except TimeoutError as error:
+                where = await self.harness.where_it_hangs()
+                raise Miscounted(f"producer {self.index}, {self.acked} of {self.sent} acknowledged: {where}") from error
             finally:
                 peer.writer.transport.abort()
 
@@ -137,7 +142,7 @@ class Producer:
     async def _misbehave(self, peer: Peer, following: int) -> bool:
         """Send a gap, or let a second connection speak for this producer, as after a fork; return whether it took over."""
         if self.rng.random() < 0.5:
-            far = request(self.index, following + 5, numbered=True)
+            far = request(self.index, max(following, self.sent) + 5, numbered=True)
             message = msgpack.unpackb(far)
             message[1] = 2**31 + following
             await peer.send(msgpack.packb(message))
@@ -169,6 +174,8 @@ class Harness:
     enough: bool = False
     acks: int = 0
     process: asyncio.subprocess.Process | None = None
+    log: deque[bytes] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    drained: asyncio.Task[None] | None = None
     up: asyncio.Event = field(default_factory=asyncio.Event)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -218,7 +225,7 @@ class Harness:
     async def _start(self, check: Any = None) -> None:
         options = {"socket": str(self.directory / "s"), "state": str(self.directory / "state")}
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", PROGRAM, json.dumps(options), stderr=asyncio.subprocess.PIPE
+            *COMMAND, PROGRAM, json.dumps(options), stderr=asyncio.subprocess.PIPE
         )
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
@@ -226,10 +233,23 @@ class Harness:
                 break
         else:
             raise Miscounted("the service does not start again")
-        asyncio.get_running_loop().create_task(_drain(self.process.stderr))
+        self.drained = asyncio.create_task(self._drain(self.process.stderr))
         if check is not None:
             await check()
         self.up.set()
+
+    async def _drain(self, stream: asyncio.StreamReader) -> None:
+        while line := await stream.readline():
+            self.log.append(line)
+
+    async def where_it_hangs(self) -> str:
+        """End a service that does not answer; return its last words, and where its threads were."""
+        assert self.process is not None
+        assert self.drained is not None
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGABRT)
+        await self.drained
+        return f"no answer in {PATIENCE_S} s\n{b''.join(self.log).decode(errors='replace')}"
 
     async def _kill(self) -> None:
         assert self.process is not None
@@ -286,11 +306,6 @@ class Harness:
                 raise Miscounted(f"{name}: its sums differ from those of an engine that was never killed")
         if survivor.totals["rows_accepted"] != expected.total():
             raise Miscounted(f"{survivor.totals['rows_accepted']} rows are counted, {expected.total()} were sent")
-
-
-async def _drain(stream: asyncio.StreamReader) -> None:
-    while await stream.readline():
-        pass
 
 
 async def harness(directory: Path, **options: Any) -> dict[str, int]:

@@ -19,7 +19,7 @@ import pytest
 from advisor.errors import AdvisorError, from_dict
 from advisor.service import Bound, load_config, serve
 
-PATIENCE_S = 20.0  # a test that hangs fails after this, whatever the machine
+PATIENCE_S = 120.0  # a test that hangs fails after this: long enough for a machine that is busy with everything else
 
 
 class Closed(Exception):

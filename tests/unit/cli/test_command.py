@@ -21,7 +21,7 @@ from advisor.files import write_table
 
 def run(*arguments: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "advisor.cli", *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
 
 
 def invoke(*arguments: str | Path, given: str | None = None) -> Result:
@@ -238,7 +238,7 @@ def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()
-    process.wait(60)
+    process.wait(120)
 
 
 def test_what_is_exported_is_imported_and_answers_the_same(table: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class ScriptedService:
         async def listen() -> None:
             self._server = await asyncio.start_unix_server(self._serve, self.path)
 
-        asyncio.run_coroutine_threadsafe(listen(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(listen(), self._loop).result(120)
         return self
 
     def stop(self) -> None:
@@ -85,13 +85,13 @@ class ScriptedService:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(120)
         self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(120)
         self._loop.close()
 
     def let_go(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from live import PATIENCE_S
 
 from advisor import AsyncClient
 from advisor.client import link
@@ -41,7 +42,7 @@ async def test_rows_and_questions_share_a_connection(service) -> None:
 async def test_rows_that_do_not_fill_a_batch_go_by_themselves(service) -> None:
     async with AsyncClient(service.address, linger_s=0.001) as client:
         await observe(client, 3)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while client.stats().rows_acknowledged < 3:
                 await client._link.progress.wait()
     assert service.rows.total() == 3
@@ -172,6 +173,6 @@ async def test_who_is_greeted_and_turned_away_comes_back_ever_later(
         await asyncio.start_unix_server(turn_away, tmp_path / "s"),
         AsyncClient(str(tmp_path / "s"), close_s=0.0),
     ):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await enough.wait()
     assert attempts[:6] == [1, 2, 3, 4, 5, 6]

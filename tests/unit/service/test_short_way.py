@@ -9,9 +9,11 @@ import msgpack
 import pytest
 from live import Live, Peer, refused, rows_of, running
 
+from advisor.domain import limits
 from advisor.engine import Engine
 from advisor.protocol.plain import FEW_ROWS, encode_accepted
 from advisor.protocol.rows import columns_of_rows
+from advisor.service import doors
 from advisor.storage import Store
 
 FIRST = {"producer": "p", "sequence": 1, "rows": rows_of(30)}
@@ -38,10 +40,31 @@ async def test_the_answer_is_that_of_the_long_way(tmp_path: Path, state: bool) -
             assert answer == {"accepted": rows, "refused": refusals, "sequence": number}
 
 
-@pytest.mark.parametrize(("msgid", "rows", "sequence"), [(0, 1, 1), (127, 5, 128), (2**32 - 1, FEW_ROWS, 2**63 - 1)])
+@pytest.mark.parametrize(("msgid", "sequence"), [(0, 1), (37, 37), (127, 128), (2**32 - 1, 2**63 - 1)])
+@pytest.mark.parametrize("rows", range(FEW_ROWS + 1))
 def test_the_answer_s_bytes_are_messagepack(msgid: int, rows: int, sequence: int) -> None:
     told = {"accepted": rows, "refused": {"count": 0, "by_code": {}, "first": []}, "sequence": sequence}
     assert msgpack.unpackb(encode_accepted(msgid, rows, sequence)) == [1, msgid, None, told]
+
+
+async def test_a_defect_of_ours_ends_the_connection_rather_than_keeping_its_peer_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also behind the first turn of the loop, where asyncio only logs what a callback raises."""
+    monkeypatch.setattr(limits, "UNANSWERED_MAX", 4)
+    monkeypatch.setattr(
+        doors, "encode_accepted", lambda msgid, rows, at: encode_accepted(msgid, rows // abs(9 - at), at)
+    )
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        peer = await numbered(live)
+        batches = [{"producer": "p", "sequence": n, "rows": rows_of(37)} for n in range(2, 12)]
+        await peer.send(b"".join(msgpack.packb([0, 1000 + b["sequence"], "observe_rows", [b]]) for b in batches))
+        said = await peer.closed()
+        assert [message[1] for message in said] == [1002, 1003, 1004, 1005]
+        other = await live.peer()
+        durable = (await other.call("hello", {"producer": "p"}))["sequence"]
+        assert (await other.call("observe_rows", batches[7]))["sequence"] == 9
+        assert durable <= 9
 
 
 async def test_a_question_sees_the_rows_that_were_sent_before_it(tmp_path: Path) -> None:

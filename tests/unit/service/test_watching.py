@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from live import Live, Peer, refused, running
+from live import PATIENCE_S, Live, Peer, refused, running
 
 from advisor.client import AsyncClient
 from advisor.domain.curves import TabulatedCurves
@@ -17,7 +17,6 @@ from advisor.service.planner import Planner
 
 BASE = {"a": 1.0, "b": 2.0, "c": 1.5}
 TEXT = "a .. b .. c"
-PATIENCE_S = 15.0
 
 
 class Runtime:

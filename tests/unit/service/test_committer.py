@@ -1,0 +1,95 @@
+"""The committer: every answer it holds is released, or whoever waits is cut off, or the service ends; none waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import PATIENCE_S, rows_of
+
+from advisor.engine import Engine
+from advisor.errors import StorageFailed
+from advisor.protocol.rows import columns_of_rows
+from advisor.service.committer import Committer
+from advisor.service.folding import Folding
+from advisor.service.measures import Measures
+from advisor.storage import Store
+
+
+@dataclass(eq=False)
+class Waits:
+    """Somebody who waits for answers."""
+
+    broken: bool = False
+    dropped: str = ""
+    told: asyncio.Future[list[bytes]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def release(self, answers: list[bytes]) -> None:
+        if self.broken:
+            raise ZeroDivisionError
+        self.told.set_result(answers)
+
+    def drop(self, reason: str) -> None:
+        self.dropped = reason
+
+
+def committer_of(store: Store) -> tuple[Engine, Committer]:
+    engine = Engine()
+    committer = Committer(engine, store, Measures(), rows_max=1000, share=1.0, durable={})
+    committer.commits_when(Folding(engine, lambda: None))
+    return engine, committer
+
+
+async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "state", timer_noise_s=1e-6) as store:
+        engine, committer = committer_of(store)
+        runs = asyncio.create_task(committer.run())
+        await asyncio.sleep(0)
+        for _ in range(2):  # pages first, the journal then
+            engine.observe(columns_of_rows(rows_of(3)))
+            broken, well = Waits(broken=True), Waits()
+            committer.hold(broken, [b"never"])
+            committer.hold(well, [b"one", b"two"])
+            async with asyncio.timeout(PATIENCE_S):
+                assert await well.told == [b"one", b"two"]
+            assert broken.dropped
+        runs.cancel()
+        committer.close()
+
+
+def defect(*_: Any) -> Any:
+    raise ZeroDivisionError
+
+
+def full(*_: Any) -> Any:
+    raise StorageFailed("the disk is full")
+
+
+@pytest.mark.parametrize(
+    "broken", [("engine.take_entry", defect), ("store.append", defect), ("store.append", full), ("pace.ended", defect)]
+)
+async def test_a_defect_while_committing_ends_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, Any]
+) -> None:
+    with Store.open(tmp_path / "state", timer_noise_s=1e-6) as store:
+        engine, committer = committer_of(store)
+        runs = asyncio.create_task(committer.run())
+        await asyncio.sleep(0)
+        engine.observe(columns_of_rows(rows_of(3)))
+        first = Waits()
+        committer.hold(first, [b"one"])
+        await first.told
+        where, name = broken[0].split(".")
+        monkeypatch.setattr({"engine": engine, "store": store, "pace": committer._pace}[where], name, broken[1])
+        monkeypatch.setattr(engine, "put_back", defect)
+        engine.observe(columns_of_rows(rows_of(3)))
+        waits = Waits()
+        committer.hold(waits, [b"two"])
+        with pytest.raises(ZeroDivisionError):
+            async with asyncio.timeout(PATIENCE_S):
+                await runs
+        assert not waits.told.done()
+        committer.close()

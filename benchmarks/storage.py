@@ -37,7 +37,7 @@ def filled(components: int) -> tuple[Engine, ComponentNames]:
     for start in range(0, components, FILL_ROWS):
         index = np.arange(start, min(start + FILL_ROWS, components))
         ones = np.ones(len(index))
-        engine.observe(columns_of(names, index, ones, ones, ones))
+        engine.apply(None, None, columns_of(names, index, ones, ones, ones))
     return engine, names
 
 
@@ -58,7 +58,7 @@ def compare(
         for repeat in range(repeats):
             index = pick(rng)
             x, t = rng.uniform(1, 100, len(index)), rng.uniform(0.1, 1.0, len(index))
-            engine.observe_batch("benchmark", bytes(16), engine.applied("benchmark", bytes(16)) + 1, columns_of(
+            engine.apply(("benchmark", bytes(16)), engine.applied("benchmark", bytes(16)) + 1, columns_of(
                 names, index, x, np.full(len(index), 1.0 + repeat % 8), t
             ))  # fmt: skip
             begun = time.perf_counter()
@@ -90,7 +90,7 @@ def journalled(
     with plain.open("wb", buffering=0) as file:
         for _ in range(repeats):
             index = rng.integers(0, len(names), rows)
-            engine.observe_batch("benchmark", bytes(16), engine.applied("benchmark", bytes(16)) + 1, columns_of(
+            engine.apply(("benchmark", bytes(16)), engine.applied("benchmark", bytes(16)) + 1, columns_of(
                 names, index, rng.uniform(1, 100, rows), np.ones(rows), rng.uniform(0.1, 1.0, rows)
             ))  # fmt: skip
             entry = engine.take_entry()

@@ -88,7 +88,9 @@ class StatePupil:
 
     def define(self, network: str, text: str) -> None:
         """Keep as `Pupil`."""
-        self._engine.define_network(text, id=network)
+        from advisor.engine.events import DefineNetwork
+
+        self._engine.apply(None, None, DefineNetwork(text, network))
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
         """Teach as `Pupil`."""
@@ -96,10 +98,10 @@ class StatePupil:
 
         book, refused = NameBook(), dict[str, int]()
         for row in rows:
-            receipt = self._engine.observe_batch(
-                row.producer, NO_INCARNATION, row.sequence, columns_of_rows([row.plain()], book)
+            answer = self._engine.apply(
+                (row.producer, NO_INCARNATION), row.sequence, columns_of_rows([row.plain()], book)
             )
-            for code, count in receipt.refused.by_code.items():
+            for code, count in answer["refused"]["by_code"].items():
                 refused[code] = refused.get(code, 0) + count
         self._rows += len(rows)
         if self._rows >= COMMIT_ROWS:

@@ -457,17 +457,10 @@ class Receipt:
 
     accepted: int
     refused: Refusals = Refusals()
-    sequence: int | None = None
-    replayed: bool = False  # the number was applied before: nothing was folded now
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""
-        answer: dict[str, Any] = {"accepted": self.accepted, "refused": self.refused.as_dict()}
-        if self.sequence is not None:
-            answer["sequence"] = self.sequence
-        if self.replayed:
-            answer["replayed"] = True
-        return answer
+        return {"accepted": self.accepted, "refused": self.refused.as_dict()}
 
 
 def _absent(value: Any) -> bool:

@@ -1,35 +1,54 @@
-"""The engine: an advisor and its producers; the sole owner of state behind a service. Events in, state and answers out.
+"""The engine: an advisor, its profiles and its producers; the sole owner of state behind a service. Events in, answers out.
 
-Exactly once: a producer is (name, incarnation); its batches are numbered from 1. Only applied + 1 is folded; a number applied
-before is not folded again; a gap is an error that names the number expected. The applied numbers travel in the same commit as
-what they changed: an entry of the journal (`take_entry`), or a snapshot of the pages that changed (`snapshot`).
+`apply` is the one way by which anything changes. `KINDS` says of each type of event how it is folded, what a number that was
+applied before is answered, and whether the journal holds it. The applied numbers travel in the same commit as what they
+changed: an entry of the journal (`take_entry`), or a snapshot of the pages that changed (`snapshot`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns
+from advisor.domain.runs import ProgramRun, checked_run
 from advisor.domain.task_events import TaskEvents
+from advisor.engine import events as e
 from advisor.engine import pieces, restoring
 from advisor.engine.advisor import Advisor
-from advisor.engine.components import Event
-from advisor.engine.journal import Book, Entry, Forgotten, Journal, Limits, Pinned, decode
+from advisor.engine.components import Event as Happened
+from advisor.engine.exactly_once import Producer, ProducerLedger
+from advisor.engine.journal import Book, Entry, Journal, Limits, RowsEvent, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import base_pages, record_pages
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
-from advisor.errors import InvalidValue, SequenceGap, TooLarge
+from advisor.errors import AdvisorError, InvalidValue, TooLarge
 from advisor.profile.profiler import Folded
 
-Producer = tuple[str, bytes]
+Answer = dict[str, Any]
+
 RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
+
+
+class Kind(NamedTuple):
+    """What there is to know of a type of event.
+
+    Attributes
+    ----------
+    fold : callable
+        Takes the engine, the producer and the event; changes the state; returns the answer, and the event as the journal notes
+        it, None where only pages hold what it changed.
+    again : callable
+        What is answered, beside the number, to an event whose number was applied before.
+    """
+
+    fold: Callable[[Engine, Producer | None, Any], tuple[Answer, e.Event | None]]
+    again: Callable[[Any], Answer]
 
 
 class Engine:
@@ -44,8 +63,12 @@ class Engine:
 
     Attributes
     ----------
+    producers : mapping of (name, incarnation) to int
+        Their applied numbers.
     underway : Batch or None
         The batch that is folded piece by piece, and is not whole yet.
+    plain : PlainRows
+        Rows taken, and not folded yet.
     told : callable or None
         Called with plain rows when they are folded, see `take_rows`.
     """
@@ -60,14 +83,12 @@ class Engine:
     ) -> None:
         self.advisor = Advisor(timer_noise_s, components_max, model_memory_bytes)
         self.profiles = Profiles()
-        self.producers_max = producers_max
-        self.producers: dict[Producer, int] = {}
-        self._producers_changed: dict[Producer, None] = {}
-        self._producers_gone: dict[Producer, None] = {}
+        self.ledger = ProducerLedger(producers_max, self.totals_add)
+        self.producers: Mapping[Producer, int] = self.ledger.applied
         self.underway: pieces.Batch | None = None
         self._names_taken = 0  # names 0 .. are in an earlier snapshot
         self._journal: Journal | None = None
-        self._plain = PlainRows(self.advisor.components)
+        self.plain = PlainRows(self.advisor.components)
         self._defect: Exception | None = None
         self.told: Callable[[Columns], None] | None = None
 
@@ -84,50 +105,59 @@ class Engine:
 
     # -- events -----------------------------------------------------------------------------------------------------------
 
-    def observe(self, columns: Columns) -> Receipt:
-        """Fold a batch without a number: at most once."""
-        return self._fold(columns)
+    def apply(self, producer: Producer | None, sequence: int | None, event: e.Event) -> Answer:
+        """Let an event happen: exactly once where a producer numbers it, else at most once.
 
-    def observe_batch(self, producer: str, incarnation: bytes, sequence: int, columns: Columns) -> Receipt:
-        """Fold a numbered batch once.
+        Parameters
+        ----------
+        producer, sequence
+            Both, or neither.
+        event
+            See `advisor.engine.events`.
+
+        Returns
+        -------
+        dict
+            As on the wire; with ``sequence`` where there is one, and ``replayed`` where it was applied before.
 
         Raises
         ------
         SequenceGap
             When the number is beyond the next; nothing is changed.
         TooLarge
-            When the producer is new and there is no room for it.
+            When the producer, or what the event is about, is new and there is no room for it.
+        AdvisorError
+            Whatever else is wrong with the event; its number is then not taken.
         """
-        key = (producer, incarnation)
-        if self._is_replay(key, sequence):
-            return Receipt(0, sequence=sequence, replayed=True)
-        receipt = self._fold(columns)
-        self._advance(key, sequence)
-        return Receipt(receipt.accepted, receipt.refused, sequence)
+        if producer is None or sequence is None:
+            return self._happen(None, event)
+        if self.ledger.replays(producer, sequence):
+            return KINDS[type(event)].again(event) | {"sequence": sequence, "replayed": True}
+        answer = self._happen(producer, event)
+        self._advance(producer, sequence)
+        return answer | {"sequence": sequence}
 
-    def begin(
-        self, columns: Columns, producer: Producer | None = None, sequence: int | None = None
-    ) -> pieces.Batch | None:
-        """Begin to fold a batch piece by piece, numbered where a producer is given; None: its number was applied before.
+    def begin(self, producer: Producer | None, sequence: int | None, columns: Columns) -> pieces.Batch | Answer:
+        """Begin to fold a batch piece by piece, numbered where a producer is given; the answer, where it was applied before.
 
-        Until its last piece is folded the engine answers questions and takes other batches, one at a time may be folded
+        Until its last piece is folded the engine answers questions and takes other events, one batch at a time may be folded
         so, and there is no snapshot and no entry: it would hold rows without their number.
 
         Raises
         ------
         SequenceGap, TooLarge
-            As `observe_batch`.
+            As `apply`.
         """
         assert self.underway is None
-        if producer is not None and sequence is not None and self._is_replay(producer, sequence):
-            return None
+        if producer is not None and sequence is not None and self.ledger.replays(producer, sequence):
+            return NOTHING | {"sequence": sequence, "replayed": True}
 
         def done() -> None:
             self.underway = None
             if producer is not None and sequence is not None:
                 self._advance(producer, sequence)
 
-        self.underway = pieces.Batch(self._fold, columns, done)
+        self.underway = pieces.Batch(lambda part: self._happen(None, part), columns, done, sequence)
         return self.underway
 
     def give_up(self) -> None:
@@ -138,13 +168,13 @@ class Engine:
         """Take a batch of plain rows ``[component, predictor, cores, elapsed_s]``, all of which are then accepted.
 
         They are folded with others before anything else is done (`flush`); a question to the advisor itself must flush
-        first. False: nothing was taken, `observe_batch` has the words. Cost O(rows).
+        first. False: nothing was taken, `apply` has the words. Cost O(rows).
         """
         if self.producers.get(key) != sequence - 1:
             return False
-        plain = self._plain
+        plain = self.plain
         if plain.components is not self.advisor.components:
-            plain = self._plain = PlainRows(self.advisor.components)
+            plain = self.plain = PlainRows(self.advisor.components)
         if not plain.take(rows):
             return False
         self._advance(key, sequence)
@@ -154,231 +184,51 @@ class Engine:
 
     def flush(self) -> None:
         """Fold the plain rows that were taken. Cost O(rows)."""
-        if not self._plain.rows:
+        if not self.plain.rows:
             return
-        columns = self._plain.columns()
+        columns = self.plain.columns()
         try:
-            receipt = self._fold_noted(columns)
-            assert not receipt.refused.count, receipt.refused
+            answer = self._happen(None, columns)
+            assert not answer["refused"]["count"], answer
         except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
             self._defect = defect
             raise
         if self.told is not None:
             self.told(columns)
 
-    def _fold(self, columns: Columns) -> Receipt:
-        self.flush()
-        return self._fold_noted(columns)
-
-    def _fold_noted(self, columns: Columns) -> Receipt:
-        """Fold rows, and note them."""
-        journal, components = self._journal, self.advisor.components
-        if journal is None:
-            return self.advisor.fold(columns)
-        try:
-            receipt = self.advisor.fold(columns)
-        except BaseException:
-            journal.beyond = True  # a defect of ours: nobody knows how much of it was folded
-            raise
-        journal.rows(columns, columns.components.slots_of(components)[columns.index], components.names)
-        return receipt
-
-    def forget(self, component: str, keep: float) -> dict[str, Any]:
-        """Forget as an event without a number; the errors of `Advisor.forget`."""
-        self.flush()
-        self._plain.forget()
-        answer = self.advisor.forget(component, keep)
-        if self._journal is not None:
-            self._journal.note(Forgotten(component, keep))
-        return answer
-
-    def pin(self, component: str, model: str | None) -> dict[str, Any]:
-        """Pin as an event without a number; the errors of `Advisor.pin`."""
+    def _happen(self, producer: Producer | None, event: e.Event) -> Answer:
+        """Fold an event, and note it."""
         self.flush()
         try:
-            answer = self.advisor.pin(component, model)
-        except TooLarge:
-            self._beyond_journal()  # that there was no room is counted
+            answer, noted = KINDS[type(event)].fold(self, producer, event)
+        except BaseException as error:
+            # That there was no room is counted; and of a defect of ours nobody knows how much was folded.
+            if isinstance(error, TooLarge) or not isinstance(error, AdvisorError):
+                self._beyond_journal()
             raise
-        if self._journal is not None:
-            self._journal.note(Pinned(component, model))
+        if noted is None:
+            self._beyond_journal()
+        elif self._journal is not None:
+            self._journal.note(noted, self.advisor.components)
         return answer
 
-    def forget_batch(
-        self, producer: str, incarnation: bytes, sequence: int, component: str, keep: float
-    ) -> dict[str, Any]:
-        """Forget as a numbered event; the errors of `observe_batch` and `Advisor.forget`."""
-        told = {"component": component, "keep": keep}
-        return self._numbered(producer, incarnation, sequence, told, lambda: self.forget(component, keep))
-
-    def pin_batch(
-        self, producer: str, incarnation: bytes, sequence: int, component: str, model: str | None
-    ) -> dict[str, Any]:
-        """Pin as a numbered event; the errors of `observe_batch` and `Advisor.pin`."""
-        told = {"component": component, "model": model}
-        return self._numbered(producer, incarnation, sequence, told, lambda: self.pin(component, model))
-
-    def define_network(self, network: Any, **named: Any) -> dict[str, Any]:
-        """Keep a network by id; as `Advisor.define_network`."""
-        self.flush()
-        self._beyond_journal()
-        return self.advisor.define_network(network, **named)
-
-    def forget_program_batch(self, producer: str, incarnation: bytes, sequence: int, program: str) -> dict[str, Any]:
-        """Forget a program as a numbered event; the errors of `observe_batch` and `forget_program`."""
-        return self._numbered(
-            producer, incarnation, sequence, {"program": program}, lambda: self.forget_program(program)
-        )
-
-    def forget_profile_batch(
-        self, producer: str, incarnation: bytes, sequence: int, profile: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Forget profiles as a numbered event; the errors of `observe_batch` and `Profiles.forget`."""
-        told = {"profile": {"producer": profile["producer"]}}
-        return self._numbered(producer, incarnation, sequence, told, lambda: self.forget_profile(profile))
-
-    def forget_program(self, program: str) -> dict[str, Any]:
-        """Forget a program, and count it; the errors of `Advisor.forget_program`."""
-        self._beyond_journal()
-        answer = self.advisor.forget_program(program)
-        self.totals_add("programs_forgotten")
-        self.advisor.components.events.append(Event("forget_program", program, answer["runs"], "asked to"))
-        return answer
-
-    def forget_profile(self, profile: Mapping[str, Any]) -> dict[str, Any]:
-        """Forget the profiles that a producer, and perhaps an incarnation, names; the errors of `Profiles.forget`."""
-        self._beyond_journal()
-        answer = self.profiles.forget(**profile)
-        self.totals_add("profiles_forgotten", answer["runs"])
-        happened = Event("forget_profile", answer["producer"], answer["events"], "asked to")
-        self.advisor.components.events.append(happened)
-        return {"profile": answer}
-
-    def _numbered(
-        self,
-        producer: str,
-        incarnation: bytes,
-        sequence: int,
-        told: dict[str, Any],
-        change: Callable[[], dict[str, Any]],
-    ) -> dict[str, Any]:
-        """Make a change once."""
-        key = (producer, incarnation)
-        if self._is_replay(key, sequence):
-            return told | {"sequence": sequence, "replayed": True}
-        answer = change()
-        self._advance(key, sequence)
-        return answer | {"sequence": sequence}
-
-    def run_batch(self, producer: str, incarnation: bytes, sequence: int, run: Mapping[str, Any]) -> dict[str, Any]:
-        """Learn a run as a numbered event; the errors of `observe_batch` and `Advisor.observe_run`."""
-        told = {"program": run["program"]}
-        return self._numbered(producer, incarnation, sequence, told, lambda: self.observe_run(run))
-
-    def observe_run(self, run: Mapping[str, Any]) -> dict[str, Any]:
-        """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given.
-
-        Raises
-        ------
-        InvalidValue, TooLarge
-            As `Advisor.observe_run`.
-        """
-        given = {key: value for key, value in run.items() if value is not None}
-        named = given.pop("profile", None)
-        measured = self.profiles.run_of(**named) if named else {}
-        missing = [each for each in RUN_NEEDS if each not in given and each not in measured]
-        if missing:
-            raise InvalidValue(
-                missing[0], None, "given, or measured by a profile", "name the producer of its task events"
-            )
-        self._beyond_journal()
-        self.totals_add("runs_observed")
-        return self.advisor.observe_run(**(measured | given))
-
-    def fold_events(self, events: TaskEvents) -> dict[str, Any]:
-        """Fold task events without a number: at most once, into one profile of all that comes so."""
-        return self._fold_events(ANONYMOUS, events)
-
-    def events_batch(self, producer: str, incarnation: bytes, sequence: int, events: TaskEvents) -> dict[str, Any]:
-        """Fold numbered task events once; the errors of `observe_batch` and `Profiler.fold`."""
-        key = (producer, incarnation)
-        if self._is_replay(key, sequence):
-            return {"accepted": 0, "refused": refusals(None), "late": 0, "sequence": sequence, "replayed": True}
-        answer = self._fold_events(key, events)
-        self._advance(key, sequence)
-        return answer | {"sequence": sequence}
-
-    def _fold_events(self, key: Producer, events: TaskEvents) -> dict[str, Any]:
-        self._beyond_journal()
-        folded = self.profiles.fold(key, events)
-        self.totals_add("events_accepted", folded.accepted)
-        for code, count in folded.refused.items():
-            self.totals_add(f"events_refused.{code}", count)
-        self.totals_add("events_late", folded.late)
-        self.totals_add("events_dropped", folded.dropped)
-        self.totals_add("tasks_ended", len(folded.ended) + folded.summed)
-        self._learn_tasks(key, folded)
-        return {
-            "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
-        }  # fmt: skip
-
-    def _learn_tasks(self, key: Producer, folded: Folded) -> None:
-        """Teach each task type its instances, see `Advisor.observe_instances`."""
-        rows, names = self.profiles.instances(key, folded)
-        if len(rows):
-            numbers, index = np.unique(rows.types, return_inverse=True)
-            receipt = self.advisor.observe_instances(
-                types=[names[number] for number in numbers.tolist()], index=index, elapsed_s=rows.times, size=rows.sizes,
-                active_cores=rows.running, count=rows.counts,
-            )  # fmt: skip
-            self.totals_add("tasks_learned", receipt.accepted)
+    # -- producers --------------------------------------------------------------------------------------------------------
 
     def applied(self, producer: str, incarnation: bytes) -> int:
         """Return the last number taken of a producer, 0 for an unknown one."""
         return self.producers.get((producer, incarnation), 0)
 
     def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
-        """Take `applied` as the last number folded: the producer says so, and our state of it is older or lost.
-
-        Raises
-        ------
-        InvalidValue
-            When it would go back.
-        TooLarge
-            When the producer is new and there is no room for it.
-        """
-        key = (producer, incarnation)
-        if applied < self.applied(*key):
-            raise InvalidValue("resume_at", applied, f"at least {self.applied(*key)}, which is applied")
-        self._make_room(key)
-        self.totals_add("producers_resumed")
-        self._advance(key, applied)
+        """Take `applied` as the last number folded; as `ProducerLedger.resume`."""
+        self.ledger.resume((producer, incarnation), applied)
+        if self._journal is not None:
+            self._journal.advance((producer, incarnation), applied)
 
     def evict_producers(self, producers: Iterable[Producer]) -> None:
         """Drop producers that the caller knows to be idle."""
-        for key in producers:
-            if self.producers.pop(key, None) is not None:
-                self._producers_changed.pop(key, None)
-                self._producers_gone[key] = None
-                if self._journal is not None:
-                    self._journal.evict(key)
-
-    def _is_replay(self, key: Producer, sequence: int) -> bool:
-        self._make_room(key)
-        applied = self.applied(*key)
-        if sequence <= applied:
-            self.totals_add("batches_replayed")
-            return True
-        if sequence != applied + 1:
-            self.totals_add("gaps")
-            raise SequenceGap(sequence, applied + 1)
-        return False
-
-    def _make_room(self, key: Producer) -> None:
-        if key not in self.producers and len(self.producers) >= self.producers_max:
-            raise TooLarge(
-                "producers", len(self.producers) + 1, self.producers_max, "reuse a producer's name and incarnation"
-            )
+        for key in self.ledger.evict(producers):
+            if self._journal is not None:
+                self._journal.evict(key)
 
     def totals_add(self, name: str, n: int = 1) -> None:
         """Count an event of the face that drives this engine among the durable totals."""
@@ -387,9 +237,7 @@ class Engine:
             self._journal.count(name, n)
 
     def _advance(self, key: Producer, sequence: int) -> None:
-        self.producers[key] = sequence
-        self._producers_changed[key] = None
-        self._producers_gone.pop(key, None)
+        self.ledger.advance(key, sequence)
         if self._journal is not None:
             self._journal.advance(key, sequence)
 
@@ -454,9 +302,7 @@ class Engine:
         tables = tuple(pages for pages in found if pages is not None)
         names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
         self._names_taken = n
-        producers = {key: self.producers[key] for key in self._producers_changed}
-        gone = tuple(self._producers_gone)
-        self._producers_changed, self._producers_gone = {}, {}
+        producers, gone = self.ledger.take_changed()
         documents, lost = components.flows.take_changed()
         totals = dict(components.totals)
         if self._journal is not None:
@@ -469,12 +315,7 @@ class Engine:
         restoring.mark(self.advisor, self.profiles, snapshot)
         if snapshot.names:
             self._names_taken = min(self._names_taken, snapshot.names[0][0])
-        for key in snapshot.producers:
-            if key in self.producers:
-                self._producers_changed[key] = None
-        for key in snapshot.producers_gone:
-            if key not in self.producers:
-                self._producers_gone[key] = None
+        self.ledger.mark_changed((*snapshot.producers, *snapshot.producers_gone))
 
     @classmethod
     def restore(
@@ -501,7 +342,7 @@ class Engine:
             model_memory_bytes=model_memory_bytes,
         )  # fmt: skip
         restoring.put(engine.advisor, engine.profiles, snapshot)
-        engine.producers = dict(snapshot.producers)
+        engine.ledger.applied.update(snapshot.producers)
         engine._names_taken = len(snapshot.names)
         engine._replay(snapshot.journal, Limits(components_max, model_memory_bytes))
         return engine
@@ -513,11 +354,113 @@ class Engine:
         for data in journal:
             entry = decode(data, book)
             restoring.limit(self.advisor, entry.limits)
-            for event in entry.events:
-                restoring.repeat(self.advisor, event)
+            for event in entry.events:  # it happened before: nothing is refused that was not then
+                self._happen(None, event.columns if isinstance(event, RowsEvent) else event)
             components.totals.update(entry.counts)
             self.evict_producers(entry.producers_gone)
             for key, number in entry.producers.items():
                 self._advance(key, number)
         restoring.limit(self.advisor, now)
         components.events.clear()  # they were told when they happened
+
+
+def _fold_rows(engine: Engine, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
+    return engine.advisor.fold(columns).as_dict(), columns
+
+
+def _fold_events(engine: Engine, key: Producer | None, events: TaskEvents) -> tuple[Answer, None]:
+    """Fold task events into the profile of their producer's run, those without a number into one of all that come so."""
+    key = key or ANONYMOUS
+    folded = engine.profiles.fold(key, events)
+    engine.totals_add("events_accepted", folded.accepted)
+    for code, count in folded.refused.items():
+        engine.totals_add(f"events_refused.{code}", count)
+    engine.totals_add("events_late", folded.late)
+    engine.totals_add("events_dropped", folded.dropped)
+    engine.totals_add("tasks_ended", len(folded.ended) + folded.summed)
+    _learn_tasks(engine, key, folded)
+    return {
+        "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
+    }, None  # fmt: skip
+
+
+def _learn_tasks(engine: Engine, key: Producer, folded: Folded) -> None:
+    """Teach each task type its instances, see `Advisor.observe_instances`."""
+    rows, names = engine.profiles.instances(key, folded)
+    if len(rows):
+        numbers, index = np.unique(rows.types, return_inverse=True)
+        receipt = engine.advisor.observe_instances(
+            types=[names[number] for number in numbers.tolist()], index=index, elapsed_s=rows.times, size=rows.sizes,
+            active_cores=rows.running, count=rows.counts,
+        )  # fmt: skip
+        engine.totals_add("tasks_learned", receipt.accepted)
+
+
+def _observe_run(engine: Engine, _: Producer | None, event: e.ObserveRun) -> tuple[Answer, e.Event]:
+    """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given."""
+    told = {key: value for key, value in event.run.items() if value is not None}
+    named = told.pop("profile", None)
+    measured = engine.profiles.run_of(**named) if named else {}
+    missing = [each for each in RUN_NEEDS if each not in told and each not in measured]
+    if missing:
+        raise InvalidValue(missing[0], None, "given, or measured by a profile", "name the producer of its task events")
+    return _learn_run(engine, None, checked_run(**(measured | told)))
+
+
+def _learn_run(engine: Engine, _: Producer | None, run: ProgramRun) -> tuple[Answer, e.Event]:
+    engine.advisor.components.totals["runs_observed"] += 1
+    return engine.advisor.programs.observe(run), run
+
+
+def _define_network(engine: Engine, _: Producer | None, event: e.DefineNetwork) -> tuple[Answer, e.Event]:
+    answer = engine.advisor.define_network(event.network, id=event.id, read=event.read)
+    definition = engine.advisor.components.flows.definition(answer["id"])
+    return answer, e.DefineNetwork(definition, answer["id"])
+
+
+def _forget(engine: Engine, _: Producer | None, event: e.Forget) -> tuple[Answer, e.Event]:
+    engine.plain.forget()
+    return engine.advisor.forget(event.component, event.keep), event
+
+
+def _pin(engine: Engine, _: Producer | None, event: e.Pin) -> tuple[Answer, e.Event]:
+    return engine.advisor.pin(event.component, event.model), event
+
+
+def _forget_program(engine: Engine, _: Producer | None, event: e.ForgetProgram) -> tuple[Answer, e.Event]:
+    answer, components = engine.advisor.forget_program(event.program), engine.advisor.components
+    components.totals["programs_forgotten"] += 1
+    components.events.append(Happened("forget_program", event.program, answer["runs"], "asked to"))
+    return answer, event
+
+
+def _forget_profile(engine: Engine, _: Producer | None, event: e.ForgetProfile) -> tuple[Answer, None]:
+    answer = engine.profiles.forget(event.producer, event.incarnation)
+    engine.totals_add("profiles_forgotten", answer["runs"])
+    happened = Happened("forget_profile", answer["producer"], answer["events"], "asked to")
+    engine.advisor.components.events.append(happened)
+    return {"profile": answer}, None
+
+
+NOTHING = {"accepted": 0, "refused": refusals(None)}
+
+
+def _nothing(event: Columns | TaskEvents) -> Answer:
+    return NOTHING if isinstance(event, Columns) else NOTHING | {"late": 0}
+
+
+def _named(*names: str) -> Callable[[Any], Answer]:
+    return lambda event: {name: getattr(event, name) for name in names}
+
+
+KINDS: Mapping[type, Kind] = {
+    Columns: Kind(_fold_rows, _nothing),
+    TaskEvents: Kind(_fold_events, _nothing),
+    ProgramRun: Kind(_learn_run, _named("program")),
+    e.ObserveRun: Kind(_observe_run, _named("program")),
+    e.DefineNetwork: Kind(_define_network, _named("id")),
+    e.Forget: Kind(_forget, _named("component", "keep")),
+    e.Pin: Kind(_pin, _named("component", "model")),
+    e.ForgetProgram: Kind(_forget_program, _named("program")),
+    e.ForgetProfile: Kind(_forget_profile, _named("profile")),
+}

@@ -1,7 +1,7 @@
 """The journal: what has happened since the pages were written, event by event, so that a commit need not write pages.
 
 A fold is a strict left fold, so the pages and then the events in their order give the same state, to the bit. Held are rows,
-by the slots that they went to, `forget` and `pin`; whatever else changes a state (task events, runs, networks) needs its pages.
+by the slots that they went to, and the events of `BY_HAND`; what else changes a state (task events) needs its pages.
 
 One entry a commit: ``magic, length of the head (u32), head (JSON), columns``, numbers little-endian. Who keeps it adds a
 checksum.
@@ -13,18 +13,22 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
+from advisor.domain.runs import ProgramRun
+from advisor.engine.components import Components
+from advisor.engine.events import DefineNetwork, Event, Forget, ForgetProgram, Pin
+from advisor.engine.exactly_once import Producer
 from advisor.errors import InvalidValue, StateTooNew
 
-MAGIC = b"AJ01"  # the last two are the format; a later one is refused
+MAGIC = b"AJ02"  # the last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`
+READABLE = (b"AJ01", MAGIC)
 _HEAD = struct.Struct("<4sI")
-Producer = tuple[str, bytes]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -85,23 +89,15 @@ class RowsEvent:
         return told | {key: value for key, value in rest.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """A component was forgotten, but for the share `keep`."""
+# Events written field by field: each by the name that its first field has in the head.
+BY_HAND: Mapping[str, type[Any]] = {
+    "forget": Forget, "pin": Pin, "forget_program": ForgetProgram, "run": ProgramRun, "network": DefineNetwork,
+}  # fmt: skip
+NOT_WRITTEN = ("read",)  # a network is read again
+NAME_OF = {kind: name for name, kind in BY_HAND.items()}
 
-    component: str
-    keep: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """A component was pinned to a model."""
-
-    component: str
-    model: str | None
-
-
-JournalEvent = RowsEvent | Forgotten | Pinned
+ByHand = Forget | Pin | ForgetProgram | ProgramRun | DefineNetwork
+JournalEvent = RowsEvent | ByHand
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +149,10 @@ class Entry:
         for event in self.events:
             if isinstance(event, RowsEvent):
                 events.append(event.encode(parts))
-            elif isinstance(event, Forgotten):
-                events.append({"forget": event.component, "keep": event.keep})
             else:
-                events.append({"pin": event.component, "model": event.model})
+                first, *rest = (each.name for each in fields(event) if each.name not in NOT_WRITTEN)
+                told = {NAME_OF[type(event)]: getattr(event, first)}
+                events.append(told | {name: getattr(event, name) for name in rest})
         limits = self.limits
         head = {
             "limits": [limits.components_max, limits.model_memory_bytes],
@@ -180,7 +176,7 @@ def decode(data: bytes, book: Book) -> Entry:
         When it is no entry.
     """
     magic, length = _HEAD.unpack_from(data)
-    if magic != MAGIC:
+    if magic not in READABLE:
         raise StateTooNew(
             f"a journal of format {magic!r}; this version reads {MAGIC!r}",
             field="journal", value=magic, bound=MAGIC, hint="use the version that wrote it",
@@ -257,10 +253,9 @@ class _Reader:
 
 
 def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent:
-    if "forget" in told:
-        return Forgotten(told["forget"], told["keep"])
-    if "pin" in told:
-        return Pinned(told["pin"], told["model"])
+    kind = next((kind for name, kind in BY_HAND.items() if name in told), None)
+    if kind is not None:
+        return kind(*told.values())  # in the order of the fields, as they were written
     n = told["rows"]
     names = told.get("names", ())
     if names:
@@ -311,15 +306,15 @@ class Journal:
         self._waiting = None
         self._clear()
 
-    def rows(self, columns: Columns, slots: Ints, names: Sequence[str]) -> None:
-        """Note rows that were folded; `names` are those of all slots. Cost O(new names)."""
-        new = tuple(names[self._names_noted :])
-        self._names_noted += len(new)
-        self._events.append(RowsEvent(columns, slots, new))
-
-    def note(self, event: Forgotten | Pinned) -> None:
-        """Note what was changed by hand."""
-        self._events.append(event)
+    def note(self, event: Event, components: Components) -> None:
+        """Note an event that was folded into `components`. Cost O(new names)."""
+        if isinstance(event, Columns):
+            slots = event.components.slots_of(components)[event.index]
+            new = tuple(components.names[self._names_noted :])
+            self._names_noted += len(new)
+            self._events.append(RowsEvent(event, slots, new))
+        else:
+            self._events.append(cast("ByHand", event))
 
     def advance(self, key: Producer, number: int) -> None:
         """Note the number that a producer has come to."""

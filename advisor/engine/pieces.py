@@ -1,6 +1,6 @@
 """Batches that would take long, folded in slices, so that whoever folds them can do something else between.
 
-A fold is a strict left fold: the slices leave the same state, and the same receipt, as the whole. What comes between two
+A fold is a strict left fold: the slices leave the same state, and the same answer, as the whole. What comes between two
 slices is learned as if it had come between two batches.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from advisor.domain import limits
-from advisor.domain.answers import Receipt, Refusals
 from advisor.domain.observations import Columns
 
 SLICE_ROWS = 512  # the first rows of a component cost up to 15 microseconds each: below 8 ms
@@ -23,43 +23,51 @@ class Batch:
     Parameters
     ----------
     fold : callable
-        What takes a piece in: `Advisor.fold`.
+        Takes a piece in, and answers for it.
     columns : Columns
     done : callable
         Called with the last slice.
+    sequence : int or None
+        Its number.
     """
 
-    def __init__(self, fold: Callable[[Columns], Receipt], columns: Columns, done: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        fold: Callable[[Columns], dict[str, Any]],
+        columns: Columns,
+        done: Callable[[], None],
+        sequence: int | None,
+    ) -> None:
         self._fold = fold
         self._columns = columns
         self._done = done
+        self._sequence = sequence
         self._folded = 0  # rows
         self._accepted = 0
         self._by_code: Counter[str] = Counter()
-        self._first: list[tuple[int, str, object]] = []
+        self._first: list[list[Any]] = []
 
     def fold_next(self) -> bool:
         """Fold a slice; return whether there is more to fold."""
         start, stop = self._folded, self._folded + SLICE_ROWS
         last = stop >= len(self._columns)
         if last and not start:
-            receipt = self._fold(self._columns)
+            answer = self._fold(self._columns)
         else:
             part = self._columns.take(slice(start, stop))
-            receipt = self._fold(part if start else replace(part, carried=self._columns.carried))
+            answer = self._fold(part if start else replace(part, carried=self._columns.carried))
         self._folded = stop
-        self._accepted += receipt.accepted
-        if receipt.refused.count:
-            self._by_code.update(receipt.refused.by_code)
-            room = limits.FIRST_REFUSALS - len(self._first)
-            self._first += [(start + row, code, value) for row, code, value in receipt.refused.first[:room]]
+        self._accepted += answer["accepted"]
+        refused = answer["refused"]
+        self._by_code.update(refused["by_code"])
+        room = limits.FIRST_REFUSALS - len(self._first)
+        self._first += [[start + row, *why] for row, *why in refused["first"][:room]]
         if last:
             self._done()
         return not last
 
-    def receipt(self, sequence: int | None = None) -> Receipt:
-        """Return what became of the rows folded so far."""
-        refused = (
-            Refusals(self._by_code.total(), dict(self._by_code), tuple(self._first)) if self._first else Refusals()
-        )
-        return Receipt(self._accepted, refused, sequence)
+    def answer(self) -> dict[str, Any]:
+        """Return what became of the rows folded so far, as `Engine.apply` answers."""
+        refused = {"count": self._by_code.total(), "by_code": dict(self._by_code), "first": self._first}
+        numbered = {} if self._sequence is None else {"sequence": self._sequence}
+        return {"accepted": self._accepted, "refused": refused} | numbered

@@ -1,11 +1,11 @@
-"""Putting stored pages back into what they were taken from, and letting the events of a journal happen again."""
+"""Putting stored pages back into what they were taken from."""
 
 from __future__ import annotations
 
 from advisor.engine import pages
 from advisor.engine.advisor import Advisor
 from advisor.engine.blobs import Paged
-from advisor.engine.journal import Forgotten, JournalEvent, Limits, RowsEvent
+from advisor.engine.journal import Limits
 from advisor.engine.pages import BASE
 from advisor.engine.profiles import Profiles
 from advisor.engine.snapshot import Snapshot, TablePages
@@ -58,13 +58,3 @@ def limit(advisor: Advisor, to: Limits) -> None:
     components = advisor.components
     components.components_max = max(to.components_max, len(components))
     components.learners.memory_bytes = to.model_memory_bytes
-
-
-def repeat(advisor: Advisor, event: JournalEvent) -> None:
-    """Let an event happen again; it did before, so nothing is refused that was not then."""
-    if isinstance(event, RowsEvent):
-        advisor.fold(event.columns)
-    elif isinstance(event, Forgotten):
-        advisor.forget(event.component, event.keep)
-    else:
-        advisor.pin(event.component, event.model)

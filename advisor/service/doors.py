@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, cast
 
 from advisor.domain import limits
-from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
+from advisor.engine.events import Event, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
 from advisor.engine.pieces import Batch
 from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, from_dict
 from advisor.protocol import verbs as m
@@ -99,7 +99,7 @@ class Doors:
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
             done = self.folding.at_once(columns, None, None)
-            if isinstance(done, Receipt):
+            if isinstance(done, dict):
                 self._observed(columns)
             else:
                 self._later("observe", connection, None, columns, None, None, done)
@@ -151,10 +151,10 @@ class Doors:
 
     def _observe(self, _: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
         columns = columns_of_rows([params.row], self._book)
-        receipt = self.engine.observe(columns)
+        answer = self.engine.apply(None, None, columns)
         self.watching.observed(columns)
         self.committer.changed(1)
-        return receipt.as_dict()
+        return answer
 
     def _observed(self, columns: Columns) -> None:
         """Rows that nobody waits for were folded."""
@@ -184,17 +184,15 @@ class Doors:
         if key is None or params.sequence is None:
             self._refuse_while_storage_fails()
         elif self._known(connection, key, params.sequence):
-            # Nothing of it is read again: it may lean on names that this connection has not numbered.
-            receipt = self.engine.observe_batch(*key, params.sequence, EMPTY)
-            return self._durably(connection, msgid, receipt.as_dict(), 0, key)
+            return self._durably(connection, msgid, self.engine.apply(key, params.sequence, EMPTY), 0, key)
         columns = read()
         done = self.folding.at_once(columns, key, params.sequence)
-        if not isinstance(done, Receipt):
+        if not isinstance(done, dict):
             verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
             self._later(verb, connection, msgid, columns, key, params.sequence, done)
             return LATER
         self.watching.observed(columns)
-        return self._durably(connection, msgid, done.as_dict(), len(columns), key)
+        return self._durably(connection, msgid, done, len(columns), key)
 
     def _later(
         self,
@@ -225,13 +223,13 @@ class Doors:
         result: dict[str, Any] | AdvisorError | None
         try:
             self.committer.changed()  # from here on something is not durable yet
-            receipt = await self.folding.fold(connection, columns, key, sequence, batch)
+            answer = await self.folding.fold(connection, columns, key, sequence, batch)
             self.watching.observed(columns)
             if verb == "observe":
                 self.committer.changed(len(columns))
                 result = None
             else:
-                result = self._durably(connection, msgid, receipt.as_dict(), len(columns), key)
+                result = self._durably(connection, msgid, answer, len(columns), key)
         except AdvisorError as error:
             result = error.detached()
         except Exception as error:
@@ -244,53 +242,42 @@ class Doors:
     # Task events, runs, and what is changed by hand
 
     def _task_events(self, connection: Connection, params: m.TaskEvents, msgid: int | None) -> dict[str, Any] | None:
-        if params.producer is None or params.sequence is None:
-            self._refuse_while_storage_fails()
-            events = events_of_params(params)
-            return self._durably(connection, msgid, self.engine.fold_events(events), len(events))
-        key = (params.producer, params.incarnation)
-        events = NO_EVENTS if self._known(connection, key, params.sequence) else events_of_params(params)
-        answer = self.engine.events_batch(*key, params.sequence, events)
-        return self._durably(connection, msgid, answer, len(events), key)
+        return self._apply(connection, params, msgid, lambda: events_of_params(params), NO_EVENTS)
 
     def _observe_run(self, connection: Connection, params: m.ObserveRun, msgid: int | None) -> dict[str, Any] | None:
-        if params.producer is None or params.sequence is None:
-            self._refuse_while_storage_fails()
-            return self._durably(connection, msgid, self.engine.observe_run(params.run), 1)
-        key = (params.producer, params.incarnation)
-        self._known(connection, key, params.sequence)
-        return self._durably(connection, msgid, self.engine.run_batch(*key, params.sequence, params.run), 1, key)
+        return self._apply(connection, params, msgid, lambda: ObserveRun(params.run))
 
     def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
-        engine = self.engine
-        once, numbered, what = engine.forget, engine.forget_batch, (params.component, params.keep)
         if params.program is not None:
-            once, numbered, what = engine.forget_program, engine.forget_program_batch, (params.program,)
-        elif params.profile is not None:
-            once, numbered, what = engine.forget_profile, engine.forget_profile_batch, (params.profile,)
-        return self._change(connection, params, msgid, once, numbered, *what)
+            return self._apply(connection, params, msgid, lambda: ForgetProgram(cast("str", params.program)))
+        if params.profile is not None:
+            return self._apply(connection, params, msgid, lambda: ForgetProfile(**cast("Any", params.profile)))
+        return self._apply(connection, params, msgid, lambda: Forget(cast("str", params.component), params.keep))
 
     def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
-        engine = self.engine
-        change = params.component, params.model
-        return self._change(connection, params, msgid, engine.pin, engine.pin_batch, *change)
+        return self._apply(connection, params, msgid, lambda: Pin(params.component, params.model))
 
-    def _change(
+    def _apply(
         self,
         connection: Connection,
-        params: m.Forget | m.Pin,
+        params: m.TaskEvents | m.ObserveRun | m.Forget | m.Pin,
         msgid: int | None,
-        once: Callable[..., dict[str, Any]],
-        numbered: Callable[..., dict[str, Any]],
-        *change: Any,
+        read: Callable[[], Event],
+        applied: Event | None = None,
     ) -> dict[str, Any] | None:
-        """Change what is known of something: exactly once where it is numbered, else at most once."""
-        if params.producer is None or params.sequence is None:
+        """Let an event happen: exactly once where it is numbered, else at most once.
+
+        Of one that was applied before nothing is read again where `applied` stands for it: it may lean on names that this
+        connection has not numbered.
+        """
+        key = None if params.producer is None else (params.producer, params.incarnation)
+        if key is None or params.sequence is None:
             self._refuse_while_storage_fails()
-            return self._durably(connection, msgid, once(*change), 0)
-        key = (params.producer, params.incarnation)
-        self._known(connection, key, params.sequence)
-        return self._durably(connection, msgid, numbered(*key, params.sequence, *change), 0, key)
+            key = None
+        known = key is not None and self._known(connection, key, cast("int", params.sequence))
+        event = applied if known and applied is not None else read()
+        answer = self.engine.apply(key, params.sequence, event)
+        return self._durably(connection, msgid, answer, len(event) if isinstance(event, Sized) else 0, key)
 
     # Once, and durable
 
@@ -333,13 +320,13 @@ class Doors:
     def _room_for(self, key: Key) -> None:
         """Have a new producer remembered: at the limit the one that has been silent for longest gives way."""
         engine = self.engine
-        if key in engine.producers or len(engine.producers) < engine.producers_max:
+        if key in engine.producers or len(engine.producers) < engine.ledger.producers_max:
             return
         silent = self.producers.longest_silent()
         if silent is None:
             raise Unavailable(
                 "the service remembers as many producers as it may", field="producers", value=len(engine.producers),
-                bound=engine.producers_max, hint="close clients when they are done; or raise producers_max",
+                bound=engine.ledger.producers_max, hint="close clients when they are done; or raise producers_max",
             )  # fmt: skip
         self._forget_producers([silent])
 

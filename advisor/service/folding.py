@@ -17,16 +17,17 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio.lowlevel
 
-from advisor.domain.answers import Receipt
 from advisor.domain.observations import Columns
 from advisor.engine import Engine
 from advisor.engine.pieces import SLICE_ROWS, Batch
 from advisor.service.connection import SLICE_S, Connection
 
 Key = tuple[str, bytes]
+Answer = dict[str, Any]
 
 # Rows that wait to be folded in slices, about 50 bytes each. A batch beyond is folded at once: it keeps everybody waiting, and
 # so holds back those who send faster than can be folded.
@@ -111,34 +112,34 @@ class Folding:
         connection.wait()
         self._deferred.append(connection)
 
-    def at_once(self, columns: Columns, key: Key | None, sequence: int | None) -> Receipt | Batch | None:
+    def at_once(self, columns: Columns, key: Key | None, sequence: int | None) -> Answer | Batch | None:
         """Fold what a turn of the loop allows.
 
         Returns
         -------
-        Receipt, Batch or None
-            Of the whole batch; or what is left of it, for `takes` and `fold`; None where it is not its turn.
+        dict, Batch or None
+            The answer for the whole batch; or what is left of it, for `takes` and `fold`; None where it is not its turn.
 
         Raises
         ------
         SequenceGap, TooLarge
-            As `Engine.observe_batch`.
+            As `Engine.apply`.
         """
         if len(columns) <= SLICE_ROWS or self._rows + len(columns) > WAITING_ROWS_MAX:
-            return self._engine.observe(columns) if key is None else self._numbered(columns, key, sequence)
+            return self._engine.apply(key, sequence, columns)
         if not self._turns.take_now():
             return None
-        batch: Batch | None = None
+        batch: Batch | Answer | None = None
         more = False
         try:
-            batch = self._engine.begin(columns, key, sequence)
-            if batch is None:
-                return Receipt(0, sequence=sequence, replayed=True)
+            batch = self._engine.begin(key, sequence, columns)
+            if isinstance(batch, dict):
+                return batch
             end = time.perf_counter() + SLICE_S
             while more := batch.fold_next():
                 if time.perf_counter() > end:
                     return batch
-            return batch.receipt(sequence)
+            return batch.answer()
         except BaseException:
             self._engine.give_up()
             more = False
@@ -146,10 +147,6 @@ class Folding:
         finally:
             if not more:
                 self._turns.give()
-
-    def _numbered(self, columns: Columns, key: Key, sequence: int | None) -> Receipt:
-        assert sequence is not None  # producer and sequence come both or neither
-        return self._engine.observe_batch(*key, sequence, columns)
 
     def takes(self, connection: Connection, key: Key | None, rows: int) -> None:
         """Take note that a batch of so many rows comes, to be given to `fold` in the background."""
@@ -160,7 +157,7 @@ class Folding:
 
     async def fold(
         self, connection: Connection, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None
-    ) -> Receipt:
+    ) -> Answer:
         """Fold a batch that was taken, others having their turn between its slices; raises as `Engine.begin`.
 
         `batch` is what `at_once` has left of it. Cut off in the middle it leaves the engine with a batch under way, so
@@ -180,11 +177,12 @@ class Folding:
             self._rows -= len(columns)
             self._release(connection, key)
 
-    async def _fold(self, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None) -> Receipt:
+    async def _fold(self, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None) -> Answer:
         if batch is None:
-            batch = self._engine.begin(columns, key, sequence)
-        if batch is None:
-            return Receipt(0, sequence=sequence, replayed=True)
+            begun = self._engine.begin(key, sequence, columns)
+            if isinstance(begun, dict):
+                return begun
+            batch = begun
         try:
             end = time.perf_counter() + SLICE_S
             while batch.fold_next():
@@ -195,7 +193,7 @@ class Folding:
         except Exception:
             self._engine.give_up()
             raise
-        return batch.receipt(sequence)
+        return batch.answer()
 
     def _release(self, connection: Connection, key: Key | None) -> None:
         if key is not None:

@@ -18,6 +18,7 @@ from advisor.domain.observations import (
     LEARNED_FIELDS,
 )
 from advisor.engine import Advisor, Engine
+from advisor.engine.events import DefineNetwork
 from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unavailable, Unsupported
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import Request, encode_error, encode_response
@@ -171,11 +172,11 @@ class Hub(Doors):
         if silent:
             self._forget_producers(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))
-        many = len(self.engine.producers) >= PRODUCERS_TOLD_AT * self.engine.producers_max
+        many = len(self.engine.producers) >= PRODUCERS_TOLD_AT * self.engine.ledger.producers_max
         if many and not self._many_producers:
             event(
                 logging.WARNING, "nearly as many producers as may be remembered", producers=len(self.engine.producers),
-                producers_max=self.engine.producers_max, hint="close clients when they are done; or raise producers_max",
+                producers_max=self.engine.ledger.producers_max, hint="close clients when they are done; or raise producers_max",
             )  # fmt: skip
         self._many_producers = many
 
@@ -369,7 +370,7 @@ class Hub(Doors):
         if given is None:  # for the checker: one of them is there
             return None
         if questions.is_small(given):
-            answer = self.engine.define_network(given, id=params.id)
+            answer = self.engine.apply(None, None, DefineNetwork(given, params.id))
             return self._durably(connection, msgid, answer, 0)
         return self._apart("define_network", connection, msgid, self._define_apart, connection, msgid, given, params.id)
 
@@ -378,7 +379,7 @@ class Hub(Doors):
     ) -> dict[str, Any] | None:
         """Define a large network, read in a worker."""
         network = await self.heavy.read(given)
-        answer = self.engine.define_network(given, id=network_id, read=network)
+        answer = self.engine.apply(None, None, DefineNetwork(given, network_id, network))
         return self._durably(connection, msgid, answer, 0)
 
     def _simulate(self, connection: Connection, params: m.Simulate, msgid: int | None) -> dict[str, Any] | None:

@@ -112,7 +112,9 @@ class HubCollector(Collector):
         yield GaugeMetricFamily(
             "advisor_producers", "Producers remembered for exactly-once", value=len(engine.producers)
         )
-        yield GaugeMetricFamily("advisor_producers_max", "Producers remembered at most", value=engine.producers_max)
+        yield GaugeMetricFamily(
+            "advisor_producers_max", "Producers remembered at most", value=engine.ledger.producers_max
+        )
         error, scored = components.error()
         if scored:
             yield GaugeMetricFamily(

@@ -19,6 +19,7 @@ import pytest
 
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
+from advisor.engine.events import Forget
 from advisor.models.layout import AT, FIELDS, INTEGERS, LAYOUT
 from advisor.models.learner_layout import CELLS
 
@@ -90,7 +91,7 @@ def replay(batch: int) -> Engine:
             columns = columns_of(
                 ComponentNames(names), index, x, p, t, count=count, ok=ok.astype(bool), running=running.astype(bool)
             )
-            engine.observe_batch(*producer, number, columns)
+            engine.apply(producer, number, columns)
             waiting.clear()
 
     with STREAM.open(newline="", encoding="utf-8") as file:
@@ -98,7 +99,7 @@ def replay(batch: int) -> Engine:
             if row[0] == "forget":
                 send()
                 number += 1
-                engine.forget_batch(*producer, number, row[1], float(row[2]))
+                engine.apply(producer, number, Forget(row[1], float(row[2])))
                 continue
             waiting.append(row)
             if len(waiting) == batch:

@@ -24,6 +24,7 @@ from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
 from advisor.engine.components import MEASURE_SCALES, SEPARATOR
+from advisor.engine.pieces import Batch
 from advisor.errors import InvalidValue, NotEnoughData, UnknownComponent
 from advisor.models import counts
 from advisor.models.layout import FIELDS, WORDS
@@ -156,14 +157,14 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
 def by_engine(advisor: Advisor, columns: Columns) -> None:
     engine = Engine()
     engine.advisor = advisor
-    engine.observe_batch("laws", bytes(16), 1, fresh(columns))
+    engine.apply(("laws", bytes(16)), 1, fresh(columns))
 
 
 def by_pieces(advisor: Advisor, columns: Columns) -> None:
     engine = Engine()
     engine.advisor = advisor
-    batch = engine.begin(fresh(columns), ("laws", bytes(16)), 1)
-    assert batch is not None
+    batch = engine.begin(("laws", bytes(16)), 1, fresh(columns))
+    assert isinstance(batch, Batch)
     while batch.fold_next():
         assert engine.applied("laws", bytes(16)) == 0
     assert engine.applied("laws", bytes(16)) == 1
@@ -646,9 +647,11 @@ def test_snapshots_put_together_restore_the_engine_though_commits_fail(
 ) -> None:
     engine, stored = Engine(model_memory_bytes=memory), Stored()
     names = [f"other {i}" for i in range(others)]  # several pages
-    engine.observe(columns_of(ComponentNames(names), np.arange(others), None, np.ones(others), np.ones(others)))
+    engine.apply(
+        None, None, columns_of(ComponentNames(names), np.arange(others), None, np.ones(others), np.ones(others))
+    )
     for number, (columns, commit_succeeds) in enumerate([*steps, (steps[0][0], True)], 1):
-        engine.observe_batch("p", bytes(16), number, fresh(columns))
+        engine.apply(("p", bytes(16)), number, fresh(columns))
         snapshot = engine.snapshot()
         if commit_succeeds:
             stored.commit(snapshot)
@@ -664,12 +667,12 @@ def test_snapshots_put_together_restore_the_engine_though_commits_fail(
 def test_a_snapshot_holds_only_the_pages_that_changed() -> None:
     engine = Engine()
     names = [f"c{i}" for i in range(200)]
-    engine.observe(columns_of(ComponentNames(names), np.arange(200), None, np.ones(200), np.ones(200)))
+    engine.apply(None, None, columns_of(ComponentNames(names), np.arange(200), None, np.ones(200), np.ones(200)))
     assert [(t.table, t.pages.tolist()) for t in engine.snapshot().tables] == [
         ("base", [0, 1, 2, 3]),
         ("learner-2", [0, 1, 2, 3]),
     ]
-    engine.observe(columns_of(ComponentNames(["c130", "c7"]), [0, 1, 0], None, [1, 1, 1], [1.0, 2.0, 3.0]))
+    engine.apply(None, None, columns_of(ComponentNames(["c130", "c7"]), [0, 1, 0], None, [1, 1, 1], [1.0, 2.0, 3.0]))
     snapshot = engine.snapshot()
     assert [t.table for t in snapshot.tables] == ["base", "learner-2"]
     for table in snapshot.tables:  # records were given in the order of the components
@@ -677,7 +680,7 @@ def test_a_snapshot_holds_only_the_pages_that_changed() -> None:
         assert table.changed.tolist() == [1 << 7, 1 << 2]
     assert snapshot.names == ()
     frozen = [table.words.copy() for table in snapshot.tables]
-    engine.observe(columns_of(ComponentNames(["c7"]), [0], None, [1], [9.0]))
+    engine.apply(None, None, columns_of(ComponentNames(["c7"]), [0], None, [1], [9.0]))
     for table, words in zip(snapshot.tables, frozen, strict=True):
         np.testing.assert_array_equal(table.words, words, "a snapshot is a copy, safe in another thread")
 

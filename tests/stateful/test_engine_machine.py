@@ -22,6 +22,7 @@ from stored import Stored
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
+from advisor.engine.events import DefineNetwork, Forget, Pin
 from advisor.engine.journal import Entry, Limits
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
 from advisor.models.learner_layout import LearnerTable
@@ -100,8 +101,8 @@ class EngineMachine(RuleBasedStateMachine):
             known.add(name)
             self.counted[name, "rows" if ok else "failed"] += 1
             accepted += 1
-        assert receipt.accepted == accepted
-        assert receipt.accepted + receipt.refused.count == len(rows)
+        assert receipt["accepted"] == accepted
+        assert receipt["accepted"] + receipt["refused"]["count"] == len(rows)
         self.accepted += accepted
         self.refused += len(rows) - accepted
         self.sent += len(rows)
@@ -110,17 +111,17 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def observe(self, rows: list[Any]) -> None:
-        self.fold(rows, self.engine.observe(as_columns(rows)))
+        self.fold(rows, self.engine.apply(None, None, as_columns(rows)))
 
     @rule(key=st.sampled_from(PRODUCERS), rows=ROWS)
     def next_batch(self, key: tuple[str, bytes], rows: list[Any]) -> None:
         number = self.applied.get(key, 0) + 1
         if not self.room_for(key):
             with pytest.raises(TooLarge):
-                self.engine.observe_batch(*key, number, as_columns(rows))
+                self.engine.apply(key, number, as_columns(rows))
             return
-        receipt = self.engine.observe_batch(*key, number, as_columns(rows))
-        assert (receipt.sequence, receipt.replayed) == (number, False)
+        receipt = self.engine.apply(key, number, as_columns(rows))
+        assert (receipt["sequence"], "replayed" in receipt) == (number, False)
         self.fold(rows, receipt)
         self.applied[key] = number
         self.sent_batches[key, number] = rows
@@ -131,8 +132,8 @@ class EngineMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.applied)))
         number = data.draw(st.integers(0, self.applied[key]))
         rows = self.sent_batches.get((key, number), [])
-        receipt = self.engine.observe_batch(*key, number, as_columns(rows))
-        assert (receipt.accepted, receipt.refused.count, receipt.replayed) == (0, 0, True)
+        receipt = self.engine.apply(key, number, as_columns(rows))
+        assert (receipt["accepted"], receipt["refused"]["count"], receipt["replayed"]) == (0, 0, True)
         self.replayed += 1
 
     @rule(key=st.sampled_from(PRODUCERS), ahead=st.integers(2, 2**40))
@@ -141,7 +142,7 @@ class EngineMachine(RuleBasedStateMachine):
             return
         expected = self.applied.get(key, 0) + 1
         with pytest.raises(SequenceGap) as caught:
-            self.engine.observe_batch(*key, expected - 1 + ahead, as_columns([(0, 1.0, 1.0, 1.0, True)]))
+            self.engine.apply(key, expected - 1 + ahead, as_columns([(0, 1.0, 1.0, 1.0, True)]))
         assert caught.value.bound == expected
         self.gaps += 1
 
@@ -152,21 +153,21 @@ class EngineMachine(RuleBasedStateMachine):
         number = self.applied.get(key, 0) + 1
         if component not in {name for name, _ in self.counted}:
             with pytest.raises(UnknownComponent):
-                self.engine.forget_batch(*key, number, component, keep)
+                self.engine.apply(key, number, Forget(component, keep))
             return  # the number is not consumed
-        answer = self.engine.forget_batch(*key, number, component, keep)
+        answer = self.engine.apply(key, number, Forget(component, keep))
         assert answer["rows"] == self.counted[component, "rows"]
         self.applied[key] = number
         before = self.engine.advisor.to_bytes()
-        assert self.engine.forget_batch(*key, number, component, keep)["replayed"]
+        assert self.engine.apply(key, number, Forget(component, keep))["replayed"]
         self.replayed += 1
         assert words_of(self.engine.advisor.to_bytes()) == words_of(before), "a replayed forget forgets nothing more"
 
     @rule(number=st.integers(0, 1), nodes=st.sampled_from(NETWORKS))
     def define(self, number: int, nodes: list[dict[str, Any]]) -> None:
-        answer = self.engine.define_network(nodes, id=f"n{number}")
+        answer = self.engine.apply(None, None, DefineNetwork(nodes, f"n{number}"))
         state = self.engine.advisor.to_bytes()
-        assert self.engine.define_network(nodes, id=f"n{number}") == answer
+        assert self.engine.apply(None, None, DefineNetwork(nodes, f"n{number}")) == answer
         assert self.engine.advisor.to_bytes() == state
 
     @precondition(lambda self: self.applied)
@@ -208,7 +209,7 @@ class EngineMachine(RuleBasedStateMachine):
     def pin(self, component: str) -> None:
         if component in {name for name, _ in self.counted}:
             with suppress(TooLarge):  # no room for its record
-                self.engine.pin(component, "two_step")
+                self.engine.apply(None, None, Pin(component, "two_step"))
 
     @rule(rows=ROWS)
     def commit_that_fails(self, rows: list[Any]) -> None:

@@ -12,6 +12,7 @@ from task_program import Program, recursive
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
+from advisor.engine.events import DefineNetwork, Forget, ForgetProgram, ObserveRun, Pin
 from advisor.profile.view import profile_of
 from advisor.protocol.rows import columns_of_rows
 
@@ -47,26 +48,26 @@ class Mixed:
     def apply(self, engine: Engine, at: int) -> None:
         """Let event `at` happen in an engine."""
         verb, producer, sequence, given = self.events[at]
-        told = (producer, ZEROS, sequence)
+        key = (producer, ZEROS)
         if verb == "observe_rows":
-            engine.observe_batch(*told, columns_of_rows(given["rows"]))
+            engine.apply(key, sequence, columns_of_rows(given["rows"]))
         elif verb == "observe_columns":
             kinds = {"index": "<u4", "predictor": "<f8", "cores": "<f8", "elapsed_s": "<f8"}
             columns = {key: np.frombuffer(given[key], kind) for key, kind in kinds.items()}
-            engine.observe_batch(*told, columns_of(ComponentNames(given["components"]), *columns.values()))
+            engine.apply(key, sequence, columns_of(ComponentNames(given["components"]), *columns.values()))
         elif verb == "pin":
-            engine.pin_batch(*told, given["component"], given["model"])
+            engine.apply(key, sequence, Pin(**given))
         elif verb == "observe_run":
-            engine.run_batch(*told, given)
+            engine.apply(key, sequence, ObserveRun(given))
         elif verb == "task_events":
             records = next(each.records for each in TASKS if each.records.tobytes() == given["records"])
-            engine.events_batch(*told, TaskEvents(records, tuple(given["strings"]), ended=True))
+            engine.apply(key, sequence, TaskEvents(records, tuple(given["strings"]), ended=True))
         elif verb == "define_network":
-            engine.define_network(given["text"], id=given["id"])
+            engine.apply(None, None, DefineNetwork(given["text"], given["id"]))
         elif "program" in given:
-            engine.forget_program_batch(*told, given["program"])
+            engine.apply(key, sequence, ForgetProgram(given["program"]))
         else:
-            engine.forget_batch(*told, given["component"], given["keep"])
+            engine.apply(key, sequence, Forget(**given))
 
     def happened(self, engine: Engine, at: int) -> bool:
         """Return whether an engine knows of event `at`."""

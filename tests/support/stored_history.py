@@ -36,7 +36,7 @@ def engine_at(seed: int, number: int) -> Engine:
     """Return an engine that was taught so many batches and never killed."""
     engine = Engine(timer_noise_s=NOISE)
     for each in range(1, number + 1):
-        engine.observe_batch(*KEY, each, batch(seed, each))
+        engine.apply(KEY, each, batch(seed, each))
     return engine
 
 
@@ -47,7 +47,7 @@ def write(path: Path, seed: int) -> None:
     engine.keep_journal()
     with Store.open(path, timer_noise_s=NOISE) as store:
         for number in range(1, COMMITS + 1):
-            engine.observe_batch(*KEY, number, batch(seed, number))
+            engine.apply(KEY, number, batch(seed, number))
             entry = None if number - 1 in PAGES_AT else engine.take_entry()
             if entry is None:
                 store.commit(engine.snapshot())

@@ -181,7 +181,7 @@ def test_an_engine_restores_and_goes_on_to_the_same_bytes() -> None:
     columns = runs(900, 0.2, 10, names=3)
     engine, storage = Engine(), Stored()
     for start, stop in itertools.pairwise((0, 200, 450, 900)):
-        engine.observe(columns.take(slice(start, stop)))
+        engine.apply(None, None, columns.take(slice(start, stop)))
         storage.commit(engine.snapshot())
         engine = Engine.restore(storage.snapshot())
         assert engine.snapshot().empty

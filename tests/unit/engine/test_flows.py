@@ -455,7 +455,7 @@ def test_an_engine_restores_networks_and_goes_on_to_the_same_bytes() -> None:
     engine, storage = Engine(), Stored()
     engine.advisor.define_network(NODES, id="net")
     for start in range(0, len(rows), 250):
-        engine.observe(columns(rows[start : start + 250]))
+        engine.apply(None, None, columns(rows[start : start + 250]))
         snapshot = engine.snapshot()
         if start == 250:  # this commit fails: the next one has what it had
             engine.mark_changed(snapshot)

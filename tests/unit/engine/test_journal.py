@@ -10,7 +10,9 @@ import pytest
 from stored import Stored
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
+from advisor.engine.events import DefineNetwork, Forget, ForgetProgram, ObserveRun, Pin
 from advisor.engine.journal import Entry
 from advisor.errors import InvalidValue, StateTooNew
 from advisor.protocol.rows import columns_of_rows
@@ -79,8 +81,8 @@ def assert_replayed(engine: Engine, storage: Stored, **limits: Any) -> Engine:
 def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     for number in range(1, 6):
-        engine.observe_batch(*KEY, number, rows(number))
-        engine.observe(rows(100 + number))
+        engine.apply(KEY, number, rows(number))
+        engine.apply(None, None, rows(100 + number))
         if number % 2:
             append(engine, storage)
         if number == 3:
@@ -88,21 +90,21 @@ def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tupl
     append(engine, storage)
     restored = assert_replayed(engine, storage)
     for each in (engine, restored):
-        each.observe(rows_of(7))
+        each.apply(None, None, rows_of(7))
     assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
 
 
 def test_forgets_pins_and_numbers_are_replayed_in_their_places(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.observe(rows_of(1))
-    engine.forget_batch(*KEY, 1, "c1", 0.25)
-    engine.observe(rows_of(2))
-    engine.pin_batch(*KEY, 2, "c2", "two_step")
-    engine.pin("c2", None)
-    engine.forget("c3", 0.0)
-    engine.observe_batch(*KEY, 2, rows_of(3))  # replayed: counted, not folded
+    engine.apply(None, None, rows_of(1))
+    engine.apply(KEY, 1, Forget("c1", 0.25))
+    engine.apply(None, None, rows_of(2))
+    engine.apply(KEY, 2, Pin("c2", "two_step"))
+    engine.apply(None, None, Pin("c2", None))
+    engine.apply(None, None, Forget("c3", 0.0))
+    engine.apply(KEY, 2, rows_of(3))  # replayed: counted, not folded
     append(engine, storage)
-    engine.observe_batch("other", bytes(16), 1, rows_of(4))
+    engine.apply(("other", bytes(16)), 1, rows_of(4))
     engine.evict_producers([KEY])
     append(engine, storage)
     restored = assert_replayed(engine, storage)
@@ -111,9 +113,41 @@ def test_forgets_pins_and_numbers_are_replayed_in_their_places(kept: tuple[Engin
     assert_replayed(engine, storage)
 
 
+RUN = {"workers": 4, "elapsed_s": 1.0, "work_s": 3.1, "delay_s": 0.5, "no_work_s": 0.4, "creates": 9, "waits": 2}
+
+
+def test_runs_and_networks_are_replayed_in_their_places(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    for number, event in enumerate([
+        *(ObserveRun({"program": f"p{size % 2}", "size": size, "span_s": 0.1 / size} | RUN) for size in range(1, 9)),
+        ForgetProgram("p1"), DefineNetwork("c0 .. (c1 | c2)"), DefineNetwork([{"kind": "box", "name": "c0"}], "n1"),
+        everything(3), DefineNetwork("c0 .. c1", 1), ObserveRun({"program": "p0", "size": 99} | RUN),
+    ], 1):  # fmt: skip
+        assert engine.apply(KEY, number, event)["sequence"] == number
+        assert engine.apply(KEY, number, event)["replayed"]
+        append(engine, storage)
+    assert_replayed(engine, storage)
+    engine.apply(None, None, DefineNetwork("c2", 1))
+    storage.commit(engine.snapshot())
+    assert_replayed(engine, storage)
+
+
+def test_a_journal_of_the_first_format_is_read(kept: tuple[Engine, Stored]) -> None:
+    engine, storage = kept
+    engine.apply(None, None, rows_of(1))
+    engine.apply(None, None, Forget("c1", 0.25))
+    engine.apply(None, None, Pin("c2", "two_step"))
+    append(engine, storage)
+    assert b'{"forget": "c1", "keep": 0.25}, {"pin": "c2", "model": "two_step"}' in storage.journal[0]
+    storage.journal[0] = b"AJ01" + storage.journal[0][4:]
+    assert_replayed(engine, storage)
+
+
 def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.observe(columns_of(ComponentNames([f"x{i}" for i in range(30)]), range(30), None, [1.0] * 30, [0.5] * 30))
+    engine.apply(
+        None, None, columns_of(ComponentNames([f"x{i}" for i in range(30)]), range(30), None, [1.0] * 30, [0.5] * 30)
+    )
     assert engine.totals["refused.too_many_components"] == 10
     append(engine, storage)
     for limits in ({"components_max": 5}, {"components_max": 1000}, {"model_memory_bytes": 0}):
@@ -127,14 +161,14 @@ def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored])
 
 def test_what_the_journal_does_not_hold_asks_for_pages(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.define_network([{"kind": "box", "name": "c0"}], id=1)
-    engine.observe(rows_of(1))
+    engine.apply(None, None, NO_EVENTS)
+    engine.apply(None, None, rows_of(1))
     assert engine.take_entry() is None
     failed = engine.snapshot()
     engine.mark_changed(failed)
     assert engine.take_entry() is None
     storage.commit(engine.snapshot())
-    engine.observe(rows_of(2))
+    engine.apply(None, None, rows_of(2))
     append(engine, storage)
     assert_replayed(engine, storage)
 
@@ -142,7 +176,7 @@ def test_what_the_journal_does_not_hold_asks_for_pages(kept: tuple[Engine, Store
 def test_an_entry_that_was_not_written_comes_with_the_next(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     for number in range(1, 4):
-        engine.observe_batch(*KEY, number, rows_of(number))
+        engine.apply(KEY, number, rows_of(number))
         entry = engine.take_entry()
         assert entry is not None
         engine.put_back(entry)
@@ -153,20 +187,20 @@ def test_an_entry_that_was_not_written_comes_with_the_next(kept: tuple[Engine, S
 
 def test_counts_alone_are_no_entry_and_come_with_the_next(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.observe_batch(*KEY, 1, rows_of(1))
+    engine.apply(KEY, 1, rows_of(1))
     append(engine, storage)
-    engine.observe_batch(*KEY, 1, rows_of(1))
+    engine.apply(KEY, 1, rows_of(1))
     entry = engine.take_entry()
     assert entry is not None
     assert entry.empty
-    engine.observe_batch(*KEY, 2, rows_of(2))
+    engine.apply(KEY, 2, rows_of(2))
     append(engine, storage)
     assert assert_replayed(engine, storage).totals["batches_replayed"] == 1
 
 
 def test_a_journal_of_a_later_format_is_refused_with_words(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.observe(rows_of(1))
+    engine.apply(None, None, rows_of(1))
     append(engine, storage)
     storage.journal[0] = b"AJ99" + storage.journal[0][4:]
     with pytest.raises(StateTooNew, match="AJ99"):
@@ -181,11 +215,11 @@ def test_a_defect_in_a_fold_asks_for_pages(kept: tuple[Engine, Stored], monkeypa
     with monkeypatch.context() as broken:
         broken.setattr(engine.advisor, "fold", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            engine.observe(rows_of(1))
+            engine.apply(None, None, rows_of(1))
     assert engine.take_entry() is None
 
 
 def test_an_engine_without_a_journal_keeps_nothing() -> None:
     engine = Engine()
-    engine.observe(rows_of(1))
+    engine.apply(None, None, rows_of(1))
     assert engine.take_entry() is None

@@ -1,10 +1,10 @@
-"""A batch in slices: the same bytes and the same receipt, and no commit before its last."""
+"""A batch in slices: the same bytes and the same answer, and no commit before its last."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
+from advisor.engine.pieces import Batch
 from advisor.errors import SequenceGap
 
 KEY = ("producer", bytes(16))
@@ -37,6 +38,10 @@ def columns(seed: int, rows: int, components: int, **more: Any) -> Columns:
     )  # fmt: skip
 
 
+def begun(engine: Engine, key: tuple[str, bytes] | None, sequence: int | None, batch: Columns) -> Batch:
+    return cast("Batch", engine.begin(key, sequence, batch))
+
+
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
@@ -44,24 +49,19 @@ def columns(seed: int, rows: int, components: int, **more: Any) -> Columns:
     components=st.integers(1, 20),
     before=st.integers(0, 100),
 )
-def test_pieces_leave_the_state_and_the_receipt_of_the_whole(
-    seed: int, rows: int, components: int, before: int
-) -> None:
+def test_pieces_leave_the_state_and_the_answer_of_the_whole(seed: int, rows: int, components: int, before: int) -> None:
     first, batch = columns(seed + 1, before, components), columns(seed, rows, components)
     batch = replace(batch, carried={"later": rows})  # counted with the batch, not with its rows
     whole, cut = Engine(), Engine()
     for engine in (whole, cut):
-        engine.observe(first)
-    receipt = whole.observe_batch(*KEY, 1, batch)
-    underway = cut.begin(batch, KEY, 1)
-    assert underway is not None
+        engine.apply(None, None, first)
+    answer = whole.apply(KEY, 1, batch)
+    underway = begun(cut, KEY, 1, batch)
     slices = 1
     while underway.fold_next():
         slices += 1
     assert slices == max(1, -(-rows // SLICE_ROWS))
-    told = [
-        json.dumps(each.as_dict(), sort_keys=True) for each in (underway.receipt(1), receipt)
-    ]  # a NaN equals itself
+    told = [json.dumps(each, sort_keys=True) for each in (underway.answer(), answer)]  # a NaN equals itself
     assert told[0] == told[1]
     assert cut.advisor.to_bytes() == whole.advisor.to_bytes()
     assert dict(cut.totals) == dict(whole.totals)
@@ -69,8 +69,7 @@ def test_pieces_leave_the_state_and_the_receipt_of_the_whole(
 
 def test_a_number_is_applied_with_the_last_piece_and_there_is_no_snapshot_before() -> None:
     engine, batch = Engine(), columns(1, 300, 10)
-    underway = engine.begin(batch, KEY, 1)
-    assert underway is not None
+    underway = begun(engine, KEY, 1, batch)
     underway.fold_next()
     assert engine.applied(*KEY) == 0
     with pytest.raises(AssertionError):
@@ -78,20 +77,19 @@ def test_a_number_is_applied_with_the_last_piece_and_there_is_no_snapshot_before
     while underway.fold_next():
         pass
     assert engine.snapshot().producers == {KEY: 1}
-    assert engine.begin(batch, KEY, 1) is None
+    assert cast("dict[str, Any]", engine.begin(KEY, 1, batch))["replayed"]
     with pytest.raises(SequenceGap):
-        engine.begin(batch, KEY, 3)
+        engine.begin(KEY, 3, batch)
     assert engine.underway is None
 
 
 def test_what_comes_between_two_pieces_is_learned_between_them() -> None:
     batch, other = columns(1, 300, 10), columns(2, 50, 3)
     engine, plain = Engine(), Advisor()
-    underway = engine.begin(batch)
-    assert underway is not None
+    underway = begun(engine, None, None, batch)
     for _ in range(3):
         underway.fold_next()
-    engine.observe(other)
+    engine.apply(None, None, other)
     while underway.fold_next():
         pass
     plain.fold(batch.take(slice(0, 3 * SLICE_ROWS)))

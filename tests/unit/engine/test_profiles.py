@@ -12,6 +12,7 @@ from task_program import Program, recursive
 
 from advisor.domain.task_events import NO_EVENTS, TaskEvents
 from advisor.engine import Engine
+from advisor.engine.events import ForgetProfile
 from advisor.errors import InvalidValue
 
 ONE, TWO = bytes(15) + b"\1", bytes(15) + b"\2"
@@ -42,18 +43,18 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
     engine, stored = Engine(), Stored()
     for producer, incarnation in (("p", ONE), ("p", TWO), ("q", ONE)):
         for number, events in enumerate(halves, 1):
-            engine.events_batch(producer, incarnation, number, events)
+            engine.apply((producer, incarnation), number, events)
     stored.commit(engine.snapshot())
     kept = profile(engine, "q")
     learned = engine.advisor.status(components=None)["components"]
-    answer = engine.forget_profile_batch("p", TWO, 3, {"producer": "p", "incarnation": ONE})
+    answer = engine.apply(("p", TWO), 3, ForgetProfile("p", ONE))
     assert (answer["profile"]["runs"], answer["sequence"]) == (1, 3)
     assert answer["profile"]["events"] == sum(map(len, halves))
-    assert engine.forget_profile_batch("p", TWO, 3, {"producer": "p", "incarnation": ONE})["replayed"]
+    assert engine.apply(("p", TWO), 3, ForgetProfile("p", ONE))["replayed"]
     assert producers(engine) == [("q", ONE), ("p", TWO)]
-    assert engine.forget_profile({"producer": "p"})["profile"]["runs"] == 1
+    assert engine.apply(None, None, ForgetProfile("p"))["profile"]["runs"] == 1
     with pytest.raises(InvalidValue, match="q"):
-        engine.forget_profile({"producer": "p"})
+        engine.apply(None, None, ForgetProfile("p"))
     engine.mark_changed(engine.snapshot())
     stored.commit(engine.snapshot())
     for each in (engine, Engine.restore(stored.snapshot())):
@@ -62,7 +63,7 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
         assert each.advisor.status(components=None)["components"] == learned  # components are forgotten by their names
         assert each.advisor.components.totals["profiles_forgotten"] == 2
         for number, events in enumerate(halves, 1):  # a new run takes a free place
-            each.events_batch("r", ONE, number, events)
+            each.apply(("r", ONE), number, events)
         mine = deepcopy(stored)
         mine.commit(each.snapshot())
         again = Engine.restore(mine.snapshot())
@@ -72,13 +73,13 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
 
 def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -> None:
     engine, stored = Engine(), Stored()
-    engine.events_batch("p", ONE, 1, halves[0])
-    engine.forget_profile({"producer": "p"})
+    engine.apply(("p", ONE), 1, halves[0])
+    engine.apply(None, None, ForgetProfile("p"))
     assert producers(engine) == []
     stored.commit(engine.snapshot())
     for each in (engine, Engine.restore(stored.snapshot())):
         assert producers(each) == []
-        each.events_batch("p", ONE, 2, halves[1])
+        each.apply(("p", ONE), 2, halves[1])
         assert producers(each) == [("p", ONE)]
         told = profile(each, "p")
         assert told["measures"]["begins"] > 0
@@ -86,6 +87,6 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
     ((key, first),) = engine.profiles.runs.items()
     assert key == ("p", ONE)
     assert first.profiler.accepted < len(halves[1])  # ends of tasks whose begin is forgotten
-    engine.events_batch("p", ONE, 3, replace(NO_EVENTS, ended=True))
-    engine.forget_profile({"producer": "p"})
+    engine.apply(("p", ONE), 3, replace(NO_EVENTS, ended=True))
+    engine.apply(None, None, ForgetProfile("p"))
     assert not engine.profiles.runs

@@ -154,14 +154,14 @@ async def test_each_of_many_in_one_read_has_its_own_answer_and_all_are_durable(t
     again = Engine.restore(stored)
     one_by_one = Engine()
     for each in (FIRST, *batches):
-        one_by_one.observe_batch("p", bytes(16), each["sequence"], columns_of_rows(each["rows"]))
+        one_by_one.apply(("p", bytes(16)), each["sequence"], columns_of_rows(each["rows"]))
     assert again.applied("p", bytes(16)) == 199
     assert again.advisor.to_bytes() == one_by_one.advisor.to_bytes()
 
 
 def test_what_cannot_be_folded_is_never_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine()
-    engine.observe_batch("p", bytes(16), 1, columns_of_rows(rows_of(30)))
+    engine.apply(("p", bytes(16)), 1, columns_of_rows(rows_of(30)))
     engine.keep_journal()
     assert engine.take_rows(("p", bytes(16)), 2, [["c0", 1.0, 1.0, 1.0]])
     monkeypatch.setattr(engine.advisor, "fold", lambda _: 1 / 0)

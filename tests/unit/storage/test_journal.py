@@ -29,12 +29,12 @@ def journalled(path: Path, entries: int = 5) -> list[bytes]:
     """Write pages and so many entries; return what the state was after each commit."""
     engine = Engine(timer_noise_s=NOISE)
     engine.keep_journal()
-    engine.observe_batch(*KEY, 1, batch(1))
+    engine.apply(KEY, 1, batch(1))
     states = [engine.advisor.to_bytes()]
     with Store.open(path, timer_noise_s=NOISE) as file:
         file.commit(engine.snapshot())
         for number in range(2, entries + 2):
-            engine.observe_batch(*KEY, number, batch(number))
+            engine.apply(KEY, number, batch(number))
             entry = engine.take_entry()
             assert entry is not None
             file.append(entry)
@@ -71,7 +71,7 @@ def test_pages_and_entries_are_the_state_for_services_and_readers(path: Path) ->
 def test_entries_may_be_all_there_is(path: Path) -> None:
     engine = Engine(timer_noise_s=NOISE)
     engine.keep_journal()
-    engine.observe_batch(*KEY, 1, batch(1))
+    engine.apply(KEY, 1, batch(1))
     entry = engine.take_entry()
     assert entry is not None
     with Store.open(path, timer_noise_s=NOISE) as file:
@@ -88,7 +88,7 @@ def test_pages_begin_the_journal_anew(path: Path) -> None:
         engine.keep_journal()
         file.commit(engine.snapshot())
         assert file.journal_entries == 0
-        engine.observe_batch(*KEY, 7, batch(7))
+        engine.apply(KEY, 7, batch(7))
         entry = engine.take_entry()
         assert entry is not None
         file.append(entry)
@@ -101,7 +101,7 @@ def test_an_entry_that_is_not_written_changes_nothing(path: Path, monkeypatch: p
     states = journalled(path)
     engine = Engine(timer_noise_s=NOISE)
     engine.keep_journal()
-    engine.observe(batch(9))
+    engine.apply(None, None, batch(9))
     entry = engine.take_entry()
     assert entry is not None
     with Store.open(path, timer_noise_s=NOISE) as file:

@@ -1,0 +1,80 @@
+"""What can happen to an engine, as frozen values; rows and task events are their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from advisor.domain.networks import Network
+from advisor.domain.observations import Columns
+from advisor.domain.runs import ProgramRun
+from advisor.domain.task_events import TaskEvents
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Forget a component, but for the share `keep`."""
+
+    component: str
+    keep: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Hold a component to a model; None: let the evidence choose."""
+
+    component: str
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetProgram:
+    """Forget a program as a whole."""
+
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetProfile:
+    """Forget the profiles of a producer's runs, or that of one incarnation."""
+
+    producer: str
+    incarnation: bytes | None = None
+
+    @property
+    def profile(self) -> Mapping[str, str]:
+        """Whose profiles."""
+        return {"producer": self.producer}
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveRun:
+    """Learn a run of a program: its numbers, or `profile`, the producer whose task events say what is not given."""
+
+    run: Mapping[str, Any]
+
+    @property
+    def program(self) -> str:
+        """The program's name."""
+        return self.run["program"]
+
+
+@dataclass(frozen=True, slots=True)
+class DefineNetwork:
+    """Keep a network by id, see `Advisor.define_network`.
+
+    Attributes
+    ----------
+    network : str or list of maps
+        Its text, or its nodes.
+    read : Network or None
+        What it reads as, where somebody has read it.
+    """
+
+    network: Any
+    id: int | str | None = None
+    read: Network | None = field(default=None, compare=False)
+
+
+Event = Columns | TaskEvents | ProgramRun | Forget | Pin | ForgetProgram | ForgetProfile | ObserveRun | DefineNetwork

@@ -1,0 +1,104 @@
+"""The ledger of producers: which number of each was applied last, so that no batch is folded twice and none is left out.
+
+A producer is (name, incarnation); its events are numbered from 1. Only applied + 1 is taken; a number applied before is not
+taken again; a gap is an error that names the number expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from advisor.errors import InvalidValue, SequenceGap, TooLarge
+
+Producer = tuple[str, bytes]
+
+
+class ProducerLedger:
+    """Applied numbers by producer.
+
+    Parameters
+    ----------
+    producers_max : int
+        Producers remembered; further ones are refused until some are evicted.
+    count : callable
+        Counts what happens, by name: ``batches_replayed``, ``gaps``, ``producers_resumed``.
+
+    Attributes
+    ----------
+    applied : dict of (name, incarnation) to int
+    """
+
+    def __init__(self, producers_max: int, count: Callable[[str], None]) -> None:
+        self.producers_max = producers_max
+        self._count = count
+        self.applied: dict[Producer, int] = {}
+        self._changed: dict[Producer, None] = {}
+        self._gone: dict[Producer, None] = {}
+
+    def replays(self, key: Producer, sequence: int) -> bool:
+        """Return whether a number was applied before; False: it is the next.
+
+        Raises
+        ------
+        SequenceGap
+            When the number is beyond the next; nothing is changed.
+        TooLarge
+            When the producer is new and there is no room for it.
+        """
+        self._make_room(key)
+        applied = self.applied.get(key, 0)
+        if sequence <= applied:
+            self._count("batches_replayed")
+            return True
+        if sequence != applied + 1:
+            self._count("gaps")
+            raise SequenceGap(sequence, applied + 1)
+        return False
+
+    def advance(self, key: Producer, sequence: int) -> None:
+        """Take a number as applied."""
+        self.applied[key] = sequence
+        self._changed[key] = None
+        self._gone.pop(key, None)
+
+    def resume(self, key: Producer, applied: int) -> None:
+        """Take `applied` as the last number: the producer says so, and our state of it is older or lost.
+
+        Raises
+        ------
+        InvalidValue
+            When it would go back.
+        TooLarge
+            When the producer is new and there is no room for it.
+        """
+        known = self.applied.get(key, 0)
+        if applied < known:
+            raise InvalidValue("resume_at", applied, f"at least {known}, which is applied")
+        self._make_room(key)
+        self._count("producers_resumed")
+        self.advance(key, applied)
+
+    def evict(self, producers: Iterable[Producer]) -> list[Producer]:
+        """Forget producers; return those that were known."""
+        known = [key for key in producers if self.applied.pop(key, None) is not None]
+        for key in known:
+            self._changed.pop(key, None)
+            self._gone[key] = None
+        return known
+
+    def take_changed(self) -> tuple[dict[Producer, int], tuple[Producer, ...]]:
+        """Return the producers with a new number since the last time, and those evicted."""
+        found = {key: self.applied[key] for key in self._changed}, tuple(self._gone)
+        self._changed, self._gone = {}, {}
+        return found
+
+    def mark_changed(self, producers: Iterable[Producer]) -> None:
+        """Count what was taken of producers as not taken."""
+        for key in producers:
+            (self._changed if key in self.applied else self._gone)[key] = None
+
+    def _make_room(self, key: Producer) -> None:
+        if key not in self.applied and len(self.applied) >= self.producers_max:
+            raise TooLarge(
+                "producers", len(self.applied) + 1, self.producers_max, "reuse a producer's name and incarnation"
+            )

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.domain.flows import Flow
-from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS_MAX
+from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS_MAX, NETWORKS_NAMED_MAX
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import Bools, Columns
@@ -197,9 +197,17 @@ class Flows:
             return
         networks = columns.network[rows]
         seen, first = np.unique(networks, return_index=True)
+        room: int | None = None  # for names that nobody defined
         for at in np.argsort(first).tolist():
             number = int(seen[at])
-            kept = self._named(columns.networks[number])
+            name = columns.networks[number]
+            kept = self.kept.get(name)
+            if kept is None:
+                room = self._room() if room is None else room
+                if room > 0:
+                    kept = self.kept[name] = Kept(FlowCounts(name))
+                    self.gone.pop(name, None)
+                    room -= 1
             part = rows if len(seen) == 1 else rows[networks == number]
             if kept is None:
                 self.totals["network_rows_dropped"] += len(part)
@@ -207,12 +215,10 @@ class Flows:
             kept.changed = True
             kept.counts.fold(_rows(columns, part, self._keys(kept.counts, columns, part)))
 
-    def _named(self, name: str) -> Kept | None:
-        found = self.kept.get(name)
-        if found is None and len(self.kept) < NETWORKS_MAX:
-            found = self.kept[name] = Kept(FlowCounts(name))
-            self.gone.pop(name, None)
-        return found
+    def _room(self) -> int:
+        """Return how many networks more rows may name."""
+        undefined = sum(kept.definition is None for kept in self.kept.values())
+        return min(NETWORKS_MAX - len(self.kept), NETWORKS_NAMED_MAX - undefined)
 
     @staticmethod
     def _keys(counts: FlowCounts, columns: Columns, rows: Ints) -> Ints:

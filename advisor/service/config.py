@@ -26,6 +26,13 @@ SIZE_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 LOOPBACK = "127.0.0.1"
 SNET_WORTH = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE]-?[0-9]{1,2})?")
 SNET_WORTH_MIN, SNET_WORTH_MAX = 1e-9, 1e9  # as the weights of networks that share a machine
+EVERY_NETWORK = "*"
+TARGETS = ("throughput_per_s", "latency_s")
+# What may be asked of a network's advice, and what reads it.
+ADVISED: Mapping[str, Callable[[str], Any]] = {
+    "cores": int, "objective": str, **dict.fromkeys(TARGETS, float), "arrival_per_s": float, "instances_max": int, "turns": str,
+    "level": float,
+}  # fmt: skip
 SIZE = re.compile(r"([0-9]{1,18}) ?([KMG]iB)?")
 
 
@@ -124,10 +131,65 @@ def parse_snet_port(key: str, value: Any) -> SnetPort:
 
 
 def _snet_ports(key: str, value: Any) -> tuple[SnetPort, ...]:
-    given = cast(
-        "list[Any]", [value] if isinstance(value, str) else list(value) if type(value) in (list, tuple) else [None]
+    return tuple(parse_snet_port(key, each) for each in _listed(value))
+
+
+class Advise(NamedTuple):
+    """What is planned in the background for one defined network, or for all others: options of `allocate`."""
+
+    network: str
+    options: Mapping[str, Any]
+
+
+def parse_advise(key: str, value: Any) -> Advise:
+    """Return what NETWORK=NAME:VALUE,… says; NETWORK is an id of `define_network`, or * for all others.
+
+    Raises
+    ------
+    InvalidValue
+        Naming the option, as `advisor.planning.requests.Request`.
+    """
+    from advisor.planning.requests import Request  # noqa: PLC0415 - a command that advises nothing needs no planner
+
+    network, named, words = str(value).rpartition("=")
+    if not named or not network:
+        raise InvalidValue(key, value, "NETWORK=NAME:VALUE,…", "e.g. film=throughput_per_s:20,cores:64")
+    found: dict[str, Any] = {}
+    for word in words.split(","):
+        name, said, text = word.partition(":")
+        if name not in ADVISED or not said:
+            raise InvalidValue(key, word, f"NAME:VALUE with one of {', '.join(ADVISED)}", closest(name, tuple(ADVISED)))
+        try:
+            found[name] = ADVISED[name](text)
+        except ValueError:
+            raise InvalidValue(
+                f"{key}: {name}", text, "a whole number" if ADVISED[name] is int else "a number"
+            ) from None
+    target = {name: found.pop(name) for name in TARGETS if name in found}
+    if target:
+        found = {"objective": "fewest_cores", **found, "target": target}
+    try:
+        Request(**cast("dict[str, Any]", {"cores": 1, **found}))  # processors of this machine, where none are given
+    except InvalidValue as error:
+        raise InvalidValue(f"{key}: {error.field}", error.value, str(error.bound), error.hint or "") from error
+    return Advise(network if network == EVERY_NETWORK else checked_name("network", network), found)
+
+
+def _advice(key: str, value: Any) -> tuple[Advise, ...]:
+    found = tuple(parse_advise(key, each) for each in _listed(value))
+    if len({each.network for each in found}) < len(found):
+        raise InvalidValue(key, value, "each network once")
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return (
+        [value]
+        if isinstance(value, str)
+        else list(cast("list[Any]", value))
+        if type(value) in (list, tuple)
+        else [None]
     )
-    return tuple(parse_snet_port(key, each) for each in given)
 
 
 def _flag(key: str, value: Any) -> bool:
@@ -199,7 +261,7 @@ class Config:
 
     socket: Path | None = _key(None, PATH, "path of the Unix socket to listen on, made with mode 0600")
     tcp: Address | None = _key(None, ADDRESS, "HOST:PORT to listen on")
-    http: Address | None = _key(None, ADDRESS, "HOST:PORT of /metrics, /healthz and /readyz")
+    http: Address | None = _key(None, ADDRESS, "HOST:PORT of /metrics, /advice, /healthz and /readyz")
     http_hosts: tuple[str, ...] = _key(
         (), Kind(_hosts, "NAME", many=True), "names that a Host header may have, beside loopback and addresses"
     )
@@ -254,6 +316,11 @@ class Config:
     heavy_deadline_s: float = _key(30.0, _number(0.1, 3600, "SECONDS"), "seconds after which such a request is killed")
     worst_components: int = _key(10, _integer(0, 1000), "components with the largest error shown in the metrics")
     log_level: str = _key("info", _one_of("debug", "info", "warning", "error"), "least level that is logged")
+    advise: tuple[Advise, ...] = _key(
+        (),
+        Kind(_advice, "NETWORK=NAME:VALUE,…", many=True),
+        "what to plan for in the background and tell by HTTP of a network, or of all others (*), e.g. film=throughput_per_s:20",
+    )
     snet_resources: tuple[SnetPort, ...] = _key(
         (),
         Kind(_snet_ports, "[HOST:]PORT[=NETWORK[*WORTH]]", many=True),

@@ -25,6 +25,7 @@ from uvicorn.server import ServerState
 
 from advisor.service import listeners
 from advisor.service.access import digest
+from advisor.service.advising import ADVISED, IMPOSSIBLE
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 
@@ -102,8 +103,18 @@ def application(hub: Hub) -> ASGIApp:
             return PlainTextResponse(f"storage failed: {failure}\n", status_code=503)
         return PlainTextResponse("ready\n")
 
+    async def advice(request: Request) -> Response:
+        found = hub.advising.of(request.path_params["network"])
+        if found is None:
+            return PlainTextResponse("no network is defined by this id\n", status_code=404)
+        state, text = found
+        known = state in (ADVISED, IMPOSSIBLE)
+        headers = {"cache-control": "no-store"} | ({} if known else {"retry-after": "1"})
+        return Response(text, 200 if known else 503, headers, "application/json")
+
     routes: list[tuple[str, Callable[[Request], Awaitable[Response]]]] = [
         ("/metrics", metrics),
+        ("/advice/{network:path}", advice),
         ("/healthz", healthz),
         ("/readyz", readyz),
     ]

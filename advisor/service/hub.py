@@ -25,6 +25,7 @@ from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
 from advisor.service import curves, questions
 from advisor.service.access import Access, digest
+from advisor.service.advising import Advising
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
@@ -81,6 +82,7 @@ class Hub(Doors):
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.snet: SnetResources | None = None
+        self.advising = Advising(engine, self.planner, config.advise)
         self.access = Access(config)
         self.memory = Memory(config.memory_max)
         self._strangers: dict[Connection, None] = {}  # in the order of coming

@@ -95,7 +95,8 @@ def tcp_sockets(field: str, address: Address) -> list[socket.socket]:
     try:
         found = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, where in dict.fromkeys(found):
-            listener = socket.socket(family, socket.SOCK_STREAM)
+            # The protocol said, asyncio sends at once: else an answer in two parts waits for a peer's delayed acknowledgement.
+            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             made.append(listener)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:

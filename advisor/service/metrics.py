@@ -81,6 +81,7 @@ class HubCollector(Collector):
         yield from self._storage()
         yield from self._service()
         yield from self._watching()
+        yield from self._advising()
         yield from self._snet()
         yield _histogram(
             "advisor_request_seconds",
@@ -210,6 +211,27 @@ class HubCollector(Collector):
             )
         yield GaugeMetricFamily("advisor_answers_kept", "Answers kept to be explained", value=len(hub.planner.answers))
         yield GaugeMetricFamily("advisor_answers_bytes", "Bytes that they take, about", value=hub.planner.answers.bytes)
+
+    def _advising(self) -> Iterator[Metric]:
+        """What is advised of defined networks, as it was planned last."""
+        advising = self._hub.advising
+        cores = GaugeMetricFamily(
+            "advisor_recommended_cores", "Cores advised, of all instances", labels=["network", "component"]
+        )
+        instances = GaugeMetricFamily(
+            "advisor_recommended_instances", "Instances advised", labels=["network", "component"]
+        )
+        for network, component, on, of in advising.series():
+            cores.add_metric([network, component], on)
+            instances.add_metric([network, component], of)
+        yield cores
+        yield instances
+        family = GaugeMetricFamily(
+            "advisor_advised_networks", "Networks planned for, by what came of it", labels=["state"]
+        )
+        for state, count in advising.states().items():
+            family.add_metric([state], count)
+        yield family
 
     def _snet(self) -> Iterator[Metric]:
         """Cores lent to applications of S-Net's runtime."""

@@ -10,7 +10,6 @@ from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
-from advisor.engine.flows import filled
 from advisor.engine.sharing import Asked
 from advisor.errors import InvalidValue
 from advisor.planning.fares import LEVEL
@@ -19,7 +18,7 @@ from advisor.planning.together import about
 from advisor.service.answers import Answers, Kept, KeptTogether
 from advisor.service.explaining import explained, explained_together
 from advisor.service.heavy import Curves, Heavy, Spec, Wanted
-from advisor.service.questions import is_small
+from advisor.service.questions import is_small, of_kept
 from advisor.service.tables import tables_of
 
 
@@ -77,14 +76,24 @@ class Planner:
         allocation["id"] = self.answers.keep(network, request, curves, allocation)
         return allocation
 
+    def learned_of(self, network_id: str) -> tuple[int, int]:
+        """Return what changes when a plan of a network that is kept by id might: rows of its components, and how often what was
+        learned changed otherwise. Raises UnknownNetwork. Cost O(components of the network).
+        """
+        components = self._advisor.components
+        slots = components.slot_of
+        own = [slots[name] for name in set(self._advisor.network(network_id).components) if name in slots]
+        if not own:
+            return 0, 0
+        rows, changes = (int(components.table.integers(each)[own].sum()) for each in ("rows", "changes"))
+        return rows, changes + components.totals["forgets"] + components.totals["pins"]
+
     async def throughputs(self, network_id: str, cores: int) -> list[float]:
         """Return the records per second of a network that is kept by id on 0, 1, 2, … cores, each planned as `allocate` does.
 
         Raises as `allocate`, and UnknownNetwork.
         """
-        advisor = self._advisor
-        network = advisor.components.flows.definition(network_id)
-        request = filled({"cores": cores}, advisor.flow(network_id))
+        network, request = of_kept(self._advisor, network_id, {"cores": cores})
         curves, rest = await self._curves(await self.read(network), request)
         found = [0.0]
         for count in range(1, cores + 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any, cast
@@ -123,8 +124,18 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
     """
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
     if advisor.keeps(params.network):
-        request = filled(request, advisor.flow(cast("int | str", params.network)))
+        return of_kept(advisor, cast("int | str", params.network), request)
     return _spec_of(advisor, cast("Spec | int", params.network)), request
+
+
+def of_kept(advisor: Advisor, network_id: int | str, options: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
+    """Return the definition of a network that is kept by id, and a request filled with what was learned of its flow.
+
+    Raises
+    ------
+    UnknownNetwork
+    """
+    return advisor.components.flows.definition(network_id), filled(options, advisor.flow(network_id))
 
 
 def together_asked(advisor: Advisor, params: m.AllocateTogether) -> list[Asked]:

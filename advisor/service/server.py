@@ -205,6 +205,8 @@ class _Service:
                 self._hub.spawn = self._spawn
                 if self._hub.snet is not None:
                     group.start_soon(self._hub.snet.run)
+                if self._http is not None:
+                    group.start_soon(self._hub.advising.run)
                 self._log_start(bound)
                 task_status.started(bound)
                 try:

@@ -27,7 +27,7 @@ def this_machine(chosen: Sequence[int] | None = None, cpus: Path = CPUS) -> Mach
     InvalidValue
         When a processor is chosen that this process may not use, or more than clients can number.
     """
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    usable = usable_processors()
     most = text.LOGICAL_MAX + 1
     if chosen is None:
         chosen = usable[:most]
@@ -45,6 +45,11 @@ def this_machine(chosen: Sequence[int] | None = None, cpus: Path = CPUS) -> Mach
         for _, node in groupby(places, lambda each: each[0][0])
     )
     return Machine(host_name(socket.gethostname()), nodes)
+
+
+def usable_processors() -> list[int]:
+    """Return the numbers of the processors that this process may run on."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def host_name(name: str) -> str:

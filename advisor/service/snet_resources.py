@@ -109,7 +109,7 @@ class SnetResources:
         known = self._planned.get(network)
         at, curve = (cores,), None
         try:
-            at = (cores, *self._learned_of(network))
+            at = (cores, self._engine.advisor.network(network), *self._planner.learned_of(network))
             if known is not None and known[0] == at:
                 return
             curve = await self._planner.throughputs(network, cores)
@@ -117,14 +117,6 @@ class SnetResources:
             if known is None or known[1] is not None:
                 event(logging.INFO, "no model of a network's cores", network=network, reason=error)
         self._planned[network] = at, curve
-
-    def _learned_of(self, network: str) -> tuple[Any, ...]:
-        """Return what changes when the plan of a network might; raises UnknownNetwork."""
-        advisor = self._engine.advisor
-        read, table, slots = advisor.network(network), advisor.components.table, advisor.components.slot_of
-        rows = [int(table.integers("rows")[slots[name]]) for name in read.components if name in slots]
-        totals = advisor.components.totals
-        return read, sum(rows), totals["forgets"], totals["pins"]
 
     def balance(self) -> None:
         """Send what brings cores to where they should be."""

@@ -528,7 +528,7 @@ def test_an_unknown_id_is_named() -> None:
 
 def test_networks_are_bounded() -> None:
     advisor = Advisor()
-    for i in range(limits.NETWORKS_MAX + 3):  # as rows name them
+    for i in range(limits.NETWORKS_NAMED_MAX + 3):  # as rows name them
         advisor.observe("a", elapsed_s=1.0, network=f"n{i}")
     assert advisor.status()["totals"]["network_rows_dropped"] == 3
     for i in range(limits.NETWORKS_MAX):  # what is defined comes first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from advisor.domain.task_events import EventWriter, Kind
+from advisor.service.config import Address
+from advisor.service.listeners import tcp_sockets
 
 
 async def get(live: Live, path: str, **options: Any) -> httpx.Response:
@@ -27,6 +30,13 @@ def samples(text: str) -> dict[tuple[str, str], float]:
         for family in parse_text(text)
         for sample in family.samples
     }
+
+
+def test_answers_in_two_parts_do_not_wait_for_an_acknowledgement() -> None:
+    """asyncio turns Nagle's rule off only where a socket says that it speaks TCP, as the listener said."""
+    (listener,) = tcp_sockets("http", Address("127.0.0.1", 0))
+    with listener:
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 async def test_metrics_count_what_happened(tmp_path: Path) -> None:

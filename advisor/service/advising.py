@@ -1,0 +1,237 @@
+"""Advice that is there before it is asked for: defined networks are planned in the background for whoever polls.
+
+An autoscaler asks every few seconds and does what it reads. So nothing is planned while it waits, and what it reads changes
+only where a change is worth it: each look is judged as that of a watch is (`advisor.planning.stability`), taking what was
+told before as done.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from advisor.domain.answers import Allocation
+from advisor.domain.networks import Network
+from advisor.engine import Engine
+from advisor.errors import (
+    AdvisorError,
+    ImpossibleTarget,
+    NotEnoughData,
+    TargetNotReached,
+    Unavailable,
+    UnknownComponent,
+    WorkFailed,
+)
+from advisor.planning.fares import Standing
+from advisor.planning.stability import CostOfChange, Policy, Question, Schedule
+from advisor.service import questions
+from advisor.service.config import EVERY_NETWORK, Advise
+from advisor.service.logs import event
+from advisor.service.planner import Planner
+from advisor.service.snet_machine import usable_processors
+
+REFRESH_S = 0.5  # between looks at which networks have new rows: advice follows them within a second or two
+PLAN_SHARE = 0.25  # of the time that plans may take: others' questions come between
+PLAN_COUNTED_S = 0.5  # of a plan: a longer one has waited for others, or for a worker process to start
+SLICE = 32  # networks looked through at a time, a few microseconds each
+SERIES_MAX = 4_096  # of the gauge of cores: some 15 ms of a scrape, in which nothing else is answered
+ADVISED, IMPOSSIBLE, WAITING, FAILED = STATES = ("advised", "impossible", "waiting", "failed")
+ASKED = ("cores", "objective", "target", "arrival_per_s", "instances_max", "turns", "level")  # said in the answer
+# What an error says of an advice; every other one is a failure.
+STATE_OF: tuple[tuple[tuple[type[AdvisorError], ...], str], ...] = (
+    ((ImpossibleTarget, TargetNotReached), IMPOSSIBLE),
+    ((UnknownComponent, NotEnoughData), WAITING),
+)
+
+
+@dataclass(slots=True)
+class Advice:
+    """What is advised of one network.
+
+    Attributes
+    ----------
+    network : Network
+        The definition that was looked at.
+    allocation : Allocation or None
+        What was told last; None where nothing can be.
+    text : str
+        All of the answer that does not age, as JSON without its last bracket.
+    looked : (monotonic, wall) or None
+        When it was looked at.
+    """
+
+    network: Network
+    schedule: Schedule = field(default_factory=Schedule)
+    state: str = WAITING
+    allocation: Allocation | None = None
+    text: str = ""
+    looked: tuple[float, float] | None = None
+
+
+class Advising:
+    """The advice of one service. One event loop, no locks.
+
+    Parameters
+    ----------
+    engine : Engine
+        Whose networks and curves are asked for.
+    planner : Planner
+        Plans in worker processes.
+    asked : sequence of Advise
+        What to plan for, by network. Others are planned from when they are first asked about, for this machine's processors.
+    """
+
+    def __init__(
+        self, engine: Engine, planner: Planner, asked: tuple[Advise, ...], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._engine, self._planner = engine, planner
+        self._clock = clock
+        self._asked = {each.network: each for each in asked}
+        self._wanted: set[str] = set()
+        self._advice: dict[str, Advice] = {}
+
+    async def run(self) -> None:
+        """Follow what is learned until cancelled."""
+        while True:
+            await anyio.sleep(REFRESH_S)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Look again at each network that has rows enough since it was looked at, those that waited longest first."""
+        self._engine.flush()
+        for name in await self._due():
+            began = self._clock()
+            try:
+                await self._look(name)
+            except Exception as error:  # a defect of ours must not cost the others their advice
+                event(logging.ERROR, "defect in advice", error=error, network=name)
+            await anyio.sleep(min(self._clock() - began, PLAN_COUNTED_S) * (1.0 / PLAN_SHARE - 1.0))
+
+    def of(self, name: str) -> tuple[str, str] | None:
+        """Return the state of a network's advice and its JSON, None where it is not defined; from now on it is planned."""
+        if not self._engine.advisor.components.flows.is_defined(name):
+            return None
+        self._wanted.add(name)
+        found = self._advice.get(name)
+        if found is None or found.looked is None:
+            return WAITING, _json({"network": name, "state": WAITING, "why": ["it is not planned yet"]})
+        rows, _ = self._planner.learned_of(name)
+        since, wall = found.looked
+        fresh = {"planned_at": wall, "age_s": self._clock() - since, "rows": found.schedule.rows,
+                 "rows_since": rows - found.schedule.rows}  # fmt: skip
+        return found.state, f'{found.text}, "fresh": {_json(fresh)}}}'
+
+    def states(self) -> dict[str, int]:
+        """Return how many networks are planned for, by the state of their advice."""
+        found = Counter(each.state for each in self._advice.values())
+        return {state: found[state] for state in STATES}
+
+    def series(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield network, component, cores of all its instances, and instances; components that share cores are one."""
+        left = SERIES_MAX
+        for name, advice in sorted(self._advice.items()):
+            told = advice.allocation
+            if told is None:
+                continue
+            left -= len(told.groups or told.cores)
+            if left < 0:
+                return
+            for cores, keys in told.groups:
+                yield name, "+".join(keys), cores, 1
+            for key, cores in () if told.groups else told.cores.items():
+                yield name, key, cores * told.instances[key], told.instances[key]
+
+    # -- inside
+
+    async def _due(self) -> list[str]:
+        flows = self._engine.advisor.components.flows
+        every = EVERY_NETWORK in self._asked
+        names = [
+            name
+            for name in flows.kept
+            if (every or name in self._asked or name in self._wanted) and flows.is_defined(name)
+        ]
+        self._advice = {name: self._advice[name] for name in names if name in self._advice}
+        due: list[str] = []
+        for at, name in enumerate(names):
+            if at % SLICE == 0:
+                await anyio.lowlevel.checkpoint()
+            network = flows.defined(name)
+            found = self._advice.get(name)
+            if found is None or found.network is not network:
+                found = self._advice[name] = Advice(network)
+            rows, changes = self._planner.learned_of(name)
+            if found.looked is None or found.schedule.due(rows, changes, len(network.keys)):
+                due.append(name)
+        return sorted(due, key=lambda name: (self._advice[name].looked or (0.0,))[0])
+
+    def _request(self, name: str) -> tuple[Any, dict[str, Any]]:
+        asked = self._asked.get(name) or self._asked.get(EVERY_NETWORK) or Advise(name, {})
+        options = dict(asked.options)
+        if "cores" not in options and options.get("objective") != "fewest_cores":
+            options["cores"] = len(usable_processors())
+        return questions.of_kept(self._engine.advisor, name, options)
+
+    async def _look(self, name: str) -> None:
+        advice = self._advice.get(name)
+        if advice is None:
+            return
+        rows, changes = self._planner.learned_of(name)
+        schedule = advice.schedule.looked(rows, changes)
+        told: dict[str, Any] = {"network": name}
+        try:
+            network, request = self._request(name)
+            told["asked"] = {key: value for key, value in request.items() if key in ASKED}
+            standing = None if advice.allocation is None else Standing.of(advice.allocation)
+            question = Question(standing, None, CostOfChange(), Policy(), schedule.looks)
+            look, _ = await self._planner.reconsider(network, request, question)
+        except AdvisorError as error:
+            told |= self._failed(advice, error)
+            if isinstance(error, (Unavailable, WorkFailed)):
+                schedule = advice.schedule  # it is looked at again soon
+        else:
+            changed = look.kind in ("first", "advice")
+            advice.state, advice.allocation = ADVISED, look.allocation if changed else advice.allocation
+            told |= _told(advice.allocation, look.values["best" if changed else "present"])
+            told["why"] += [] if look.verdict is None else [look.verdict.text]
+        advice.schedule, advice.looked = schedule, (self._clock(), time.time())
+        told["state"] = advice.state
+        advice.text = _json(told)[:-1]
+
+    def _failed(self, advice: Advice, error: AdvisorError) -> dict[str, Any]:
+        """Say why there is no new advice; what was advised stays unless it is known to be wrong."""
+        state = next((state for kinds, state in STATE_OF if isinstance(error, kinds)), FAILED)
+        if state == FAILED and advice.allocation is not None:
+            return _told(advice.allocation, None) | {"error": error.as_dict()}
+        advice.state, advice.allocation = state, None
+        return {"error": error.as_dict(), "why": [str(error)]}
+
+
+def _told(allocation: Any, values: Any) -> dict[str, Any]:
+    """Return what is advised, what it promises and why."""
+    latency_s = allocation.latency_s if values is None else values["latency_s"]
+    return {
+        "cores": dict(allocation.cores),
+        "instances": dict(allocation.instances),
+        "groups": [{"cores": cores, "components": list(keys)} for cores, keys in allocation.groups],
+        "cores_used": allocation.cores_used,
+        "promised": {
+            "throughput_per_s": allocation.throughput_per_s if values is None else values["throughput_per_s"],
+            "latency_s": latency_s if math.isfinite(latency_s) else None,
+        },
+        "bottleneck": list(allocation.bottleneck),
+        "why": [reason.text for reason in allocation.why],
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

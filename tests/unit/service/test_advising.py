@@ -1,0 +1,282 @@
+"""Advice that is polled: planned in the background, steady, and honest where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from live import running
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from advisor.domain import limits
+from advisor.engine import Engine
+from advisor.errors import InvalidValue, Unavailable, from_dict
+from advisor.service import advising, load_config, worker
+from advisor.service.advising import SERIES_MAX, Advising
+from advisor.service.answers import Answers
+from advisor.service.config import Advise
+from advisor.service.heavy import Heavy
+from advisor.service.measures import Measures
+from advisor.service.planner import Planner
+
+TEXT = "blur .. write"
+PATIENCE_S = 120.0  # for a worker process to start on a machine that is very busy
+ADAPTERS_PAGE = (Path(__file__).parents[3] / "docs" / "adapters.md").read_text()
+
+
+def rows(n: int, seed: int = 0, slow: float = 1.0) -> list[list[Any]]:
+    """Rows of two boxes with 5 % noise: 0.1 / p + 0.02 and twice that, in seconds."""
+    noise = np.exp(0.05 * np.random.default_rng(seed).standard_normal(n)).tolist()
+    found: list[list[Any]] = []
+    for i in range(n):
+        p = float(1 << i // 2 % 4)
+        seconds = (0.1 / p + 0.02) * noise[i]
+        found.append([("blur", "write")[i % 2], 1.0, p, seconds * (slow if i % 2 == 0 else 2.0)])
+    return found
+
+
+class Inline(Heavy):
+    """Plans here, by what a worker process would run."""
+
+    def __init__(self) -> None:
+        super().__init__(Measures(), jobs=1, waiting_max=1, deadline_s=60.0)
+
+    async def _run(self, job: Any) -> Any:
+        done, found = worker.done(job)
+        if not done:
+            raise from_dict(found)
+        return found
+
+
+class Adviser:
+    """The advice of one engine, with a clock that stands still."""
+
+    def __init__(self, *advise: str) -> None:
+        self.engine, self.now = Engine(), 0.0
+        self.planner = Planner(self.engine.advisor, Inline(), Answers())
+        asked = load_config(socket="/s", advise=list(advise)).advise
+        self.advising = Advising(self.engine, self.planner, asked, clock=lambda: self.now)
+
+    def learn(self, given: list[list[Any]]) -> None:
+        for component, predictor, cores, elapsed_s in given:
+            self.engine.advisor.observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s)
+
+    def told(self, name: str) -> dict[str, Any]:
+        found = self.advising.of(name)
+        assert found is not None
+        state, text = found
+        answer = json.loads(text)
+        assert answer["state"] == state
+        return answer
+
+    async def looked(self, name: str) -> dict[str, Any]:
+        await self.advising.refresh()
+        return self.told(name)
+
+
+@pytest.fixture(autouse=True)
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans may take all of the time."""
+    monkeypatch.setattr(advising, "PLAN_SHARE", 1.0)
+
+
+async def test_what_is_told_is_what_allocate_answers() -> None:
+    it = Adviser("film=throughput_per_s:20,instances_max:8", "other=cores:8")
+    it.engine.advisor.define_network(TEXT, id="film")
+    it.engine.advisor.define_network("write .. blur", id="other")
+    assert (await it.looked("film"))["state"] == "waiting"
+    it.learn(rows(80))
+    told = await it.looked("film")
+    target = {"throughput_per_s": 20.0}
+    plan = it.engine.advisor.allocate("film", objective="fewest_cores", target=target, instances_max=8)
+    assert (told["cores"], told["instances"], told["cores_used"]) == (plan.cores, plan.instances, plan.cores_used)
+    assert told["promised"]["throughput_per_s"] >= 20
+    assert told["asked"] == {"objective": "fewest_cores", "target": target, "instances_max": 8}
+    assert [reason.text for reason in plan.why] == told["why"][: len(plan.why)]
+    other = it.engine.advisor.allocate("other", cores=8)
+    assert it.told("other")["promised"] == pytest.approx(
+        {"throughput_per_s": other.throughput_per_s, "latency_s": other.latency_s}
+    )
+    it.now += 7.5
+    it.learn(rows(3))
+    fresh = it.told("film")["fresh"]
+    assert (fresh["age_s"], fresh["rows"], fresh["rows_since"]) == (7.5, 80, 3)
+
+
+async def test_an_impossible_target_says_so_and_gives_no_cores() -> None:
+    it = Adviser("film=latency_s:0.05,cores:64")
+    it.engine.advisor.define_network(TEXT, id="film")
+    it.learn(rows(80))
+    told = await it.looked("film")
+    assert told["state"] == "impossible"
+    assert told["error"]["code"] == "impossible"
+    assert told["error"]["bound"] > 0.05
+    assert told["why"][0].startswith(told["error"]["message"])
+    assert "cores" not in told
+    assert not list(it.advising.series())
+    assert it.advising.states() == {"advised": 0, "impossible": 1, "waiting": 0, "failed": 0}
+
+
+async def test_noise_changes_nothing_and_a_change_of_speed_does() -> None:
+    it = Adviser("film=cores:24")
+    it.engine.advisor.define_network(TEXT, id="film")
+    it.learn(rows(80))
+    first = await it.looked("film")
+    for seed in range(1, 15):
+        it.learn(rows(60, seed))
+        again = await it.looked("film")
+        assert again["cores"] == first["cores"], seed
+    assert again["fresh"]["rows"] > 500
+    it.learn(rows(200, 99, slow=3.0))
+    assert (await it.looked("film"))["cores"]["blur"] > first["cores"]["blur"]
+
+
+async def test_nothing_is_planned_where_no_rows_came_or_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Adviser("film=cores:4")
+    for name in ("film", "other"):
+        it.engine.advisor.define_network(TEXT, id=name)
+    it.learn(rows(80))
+    await it.advising.refresh()
+    assert it.told("other")["why"] == ["it is not planned yet"]
+    planned: list[Any] = []
+    plain = it.planner.reconsider
+
+    async def counted(*args: Any) -> Any:
+        planned.append(args)
+        return await plain(*args)
+
+    monkeypatch.setattr(it.planner, "reconsider", counted)
+    assert (await it.looked("other"))["state"] == "advised"  # asked about before
+    await it.advising.refresh()
+    assert len(planned) == 1
+    it.engine.advisor.define_network("write .. blur", id="film")
+    await it.advising.refresh()
+    assert len(planned) == 2
+    assert it.advising.of("unknown") is None
+
+
+async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Adviser("*=cores:4")
+    it.engine.advisor.define_network(TEXT, id="film")
+    it.learn(rows(80))
+    first = await it.looked("film")
+
+    async def busy(*_: Any) -> Any:
+        raise Unavailable("too many large requests")
+
+    it.learn(rows(80, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(it.planner, "reconsider", busy)
+        failed = await it.looked("film")
+    assert (failed["cores"], failed["error"]["code"], failed["state"]) == (first["cores"], "unavailable", "advised")
+    again = await it.looked("film")
+    assert again["fresh"]["rows"] == 160
+    assert "error" not in again
+
+
+async def test_the_gauge_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Adviser("*=cores:4")
+    it.learn(rows(80))
+    for i in range(3):
+        it.engine.advisor.define_network(TEXT, id=f"n{i}")
+    await it.advising.refresh()
+    monkeypatch.setattr(advising, "SERIES_MAX", 5)
+    assert {name for name, *_ in it.advising.series()} == {"n0", "n1"}
+    assert SERIES_MAX < limits.COMPONENTS_MAX
+
+
+async def test_who_shares_cores_is_one_component() -> None:
+    it = Adviser("film=cores:1")
+    it.engine.advisor.define_network(TEXT, id="film")
+    it.learn(rows(80))
+    told = await it.looked("film")
+    assert told["groups"] == [{"cores": 1, "components": ["blur", "write"]}]
+    assert list(it.advising.series()) == [("film", "blur+write", 1, 1)]
+
+
+async def planned(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await client.get(path)).status_code == 503:
+            assert found.headers["retry-after"] == "1"
+            await asyncio.sleep(0.1)
+    assert found.status_code == 200, found.text
+    return found.json()
+
+
+async def test_autoscalers_read_what_the_page_tells_them_to(tmp_path: Path) -> None:
+    """The two triggers of docs/adapters.md against a service: where their metadata point, there are instances."""
+    url = re.search(r'url: "http://advisor:9117(.*)"', ADAPTERS_PAGE)
+    place = re.search(r'valueLocation: "(.*)"', ADAPTERS_PAGE)
+    query = re.search(r"query: '(\w+)\{network=\"(\w+)\",component=\"(\w+)\"\}'", ADAPTERS_PAGE)
+    advise = re.search(r'"--advise", "(film=.*)"\]', ADAPTERS_PAGE)
+    assert url is not None
+    assert place is not None
+    assert query is not None
+    assert advise is not None
+    async with (
+        running(tmp_path, http="127.0.0.1:0", advise=[advise[1]], http_hosts=["advisor"]) as live,
+        httpx.AsyncClient(base_url=f"http://{live.bound.http}") as client,
+    ):
+        peer = await live.peer()
+        await peer.call("define_network", {"id": "film", "text": TEXT})
+        await peer.call("observe_rows", {"rows": rows(80)})
+        found: Any = await planned(client, url[1])
+        for part in place[1].split("."):
+            found = found[part]
+        assert found >= 1
+        metrics = (await client.get("/metrics", headers={"host": "advisor"})).text
+        samples = [
+            sample.value for family in parse_text(metrics) for sample in family.samples
+            if (sample.name, *map(sample.labels.get, ("network", "component"))) == query.groups()
+        ]  # fmt: skip
+        assert samples == [found]
+        assert (await client.get("/advice/unknown")).status_code == 404
+        assert (await client.get(url[1], headers={"host": "evil.example"})).status_code == 421
+        assert (await client.get(url[1], headers={"host": "advisor"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ("*=cores:16", {"cores": 16}),
+        ("a=b=throughput_per_s:2.5", {"objective": "fewest_cores", "target": {"throughput_per_s": 2.5}}),
+        (
+            "film=objective:latency,throughput_per_s:2,cores:4",
+            {"objective": "latency", "target": {"throughput_per_s": 2.0}, "cores": 4},
+        ),
+    ],
+)
+def test_what_is_asked_for_in_the_background(given: str, options: dict[str, Any]) -> None:
+    name = given.rpartition("=")[0]
+    assert load_config(socket="/s", advise=[given]).advise == (Advise(name, options),)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (5, "advise"),
+        ("film", "advise"),
+        ("=cores:4", "advise"),
+        ("film=", "advise"),
+        ("film=core:4", "advise"),
+        ("film=cores", "advise"),
+        ("film=cores:4.5", "advise: cores"),
+        ("film=cores:0", "advise: cores"),
+        ("film=level:x", "advise: level"),
+        ("film=objective:speed", "advise: objective"),
+        ("film=throughput_per_s:nan", "advise: target.throughput_per_s"),
+        ("film=throughput_per_s:1,latency_s:1", "advise: target"),
+        (["film=cores:1", "film=cores:2"], "advise"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_named(given: Any, field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        load_config(socket="/s", advise=given)
+    assert caught.value.field == field
+    assert caught.value.bound

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options, show, show_status
 from advisor.cli.source import asked, connected
 from advisor.domain.limits import MEASURES
 from advisor.errors import InvalidValue
@@ -117,7 +117,7 @@ def status_command(components: tuple[str, ...], offset: int, limit: int, **sourc
     with asked(source) as advisor:
         everything: Any = None if source["state"] or source["table"] else True
         status = advisor.status(components=list(components) or everything, offset=offset, limit=limit)
-    show.status(status, as_json=source["as_json"])
+    show_status.status(status, as_json=source["as_json"])
 
 
 @click.command("forget", cls=options.Command)

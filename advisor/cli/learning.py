@@ -82,7 +82,7 @@ def _learn_files(
     files = [RunFile(path, kind, import_module(READERS[kind]).runs) for path in paths]
     result: list[dict[str, Any]] = []
     with taught(given, timer_noise_s) as pupil, progress() as bar:
-        task = bar.add_task("learning", total=sum(file.bytes_total for file in files))
+        task = bar.add_task("learning", total=sum(file.bytes_total for file in files), rows=0)
         done = 0
         for file in files:
             counts: Counter[str] = Counter()
@@ -93,7 +93,7 @@ def _learn_files(
                 refused.update(pupil.teach(new))
                 counts["rows"] += len(new)
                 counts["failed"] += sum(row.more.get("ok") is False for row in new)
-                bar.update(task, completed=done + file.lines.read)
+                bar.update(task, completed=done + file.lines.read, rows=counts["rows"])
             done += file.bytes_total
             tell_refused(file)
             result.append(
@@ -124,7 +124,7 @@ def _learn_snet(
     with taught(given, timer_noise_s) as pupil, progress() as bar:
         if definition is not None:
             pupil.define(name, _text(definition))
-        task = bar.add_task("learning", total=files.bytes_total)
+        task = bar.add_task("learning", total=files.bytes_total, rows=0)
         try:
             for rows in _batches(files, follow=follow, ended=ended):
                 new = _new(rows, pupil, counts)
@@ -132,7 +132,7 @@ def _learn_snet(
                 counts["rows"] += len(new)
                 if follow and new:
                     pupil.commit()
-                bar.update(task, completed=files.bytes_read, total=files.bytes_total)
+                bar.update(task, completed=files.bytes_read, total=files.bytes_total, rows=counts["rows"])
         except KeyboardInterrupt:
             if not follow:
                 raise

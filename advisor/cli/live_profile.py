@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from advisor.cli import show, source
+from advisor.cli import source, tables
 
 if TYPE_CHECKING:
     from advisor.profile.tree import Profile
@@ -28,7 +28,9 @@ def runs(socket: Path | None, *, as_json: bool) -> None:
     if not found:
         console.print("no run of tasks was sent yet")
         return
-    columns = show.table("producer", "incarnation", "events", "notes", text_columns=2)
+    columns = tables.table(
+        "producer", "incarnation", "events", "notes", text_columns=2, least=("incarnation",), words=("notes",)
+    )
     for run in found:
         notes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in run["notes"].items())
         columns.add_row(escape(run["producer"]) or "(none)", run["incarnation"], f"{run['events']:,}", notes)

@@ -8,28 +8,16 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from advisor.cli.tables import notes, put, say, table
 from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
 from advisor.domain.runs import RunPrediction
 from advisor.domain.wording import seconds
 
-PIPE_COLUMNS = 160
 ADVICE_TOLD = ("kind", "gain", "probability", "cost_s", "break_even_s", "figures", "paid", "why")
 SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
-
-
-def table(*headings: str, text_columns: int = 1) -> Table:
-    """Return an empty table whose first columns are text and whose others are numbers."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for place, heading in enumerate(headings):
-        # Only the first column, which holds names, may wrap.
-        justify = "right" if place >= text_columns else "left"
-        made.add_column(heading, justify=justify, no_wrap=place > 0, min_width=min(24, len(heading)), overflow="fold")
-    return made
 
 
 def size(value: float | None) -> str:
@@ -68,7 +56,7 @@ def prediction(
     plain = found.as_dict()
     if as_json:
         about = {"measure": measure} if measure else {}
-        _json({"component": component, "predictor": x and list(x), "cores": list(p), "level": level} | about | plain)
+        put_json({"component": component, "predictor": x and list(x), "cores": list(p), "level": level} | about | plain)
         return
     rows = table("predictor", "cores", measure or "elapsed", "low", "high", "extrapolates", text_columns=0)
     told = MEASURES_TOLD.get(measure or "", seconds)
@@ -76,49 +64,49 @@ def prediction(
     for size, cores, elapsed, low, high, outside in zip(x or [None] * len(p), p, *each, strict=True):
         shown = "nothing seen" if math.isinf(outside) else f"{outside:.1f} doublings" if outside else "no"
         rows.add_row(point(size), f"{cores:g}", told(elapsed), told(low), told(high), shown)
-    _print(rows)
-    _say(
+    put(rows)
+    say(
         f"{component}: {found.model}, {several(found.observations, 'run')}; low to high holds one run in {level:.0%} of cases"
     )
-    _notes(found.notes)
+    notes(found.notes)
 
 
 def settings(found: Mapping[str, Any]) -> None:
     """Show what is advised to a workflow or batch system, as JSON."""
-    _json(dict(found))
+    put_json(dict(found))
 
 
 def choice(component: str, predictor: Any, level: float, found: CoreChoice, *, as_json: bool) -> None:
     """Show the cores chosen for one invocation."""
     if as_json:
-        _json({"component": component, "predictor": predictor, "level": level} | found.as_dict())
+        put_json({"component": component, "predictor": predictor, "level": level} | found.as_dict())
         return
-    _say(f"{several(found.cores, 'core')} for {component} at {point(predictor)}", style="bold")
-    _say(
+    say(f"{several(found.cores, 'core')} for {component} at {point(predictor)}", style="bold")
+    say(
         f"expected {seconds(found.elapsed_s)}, in {level:.0%} of cases from {seconds(found.low_s)} to "
         f"{seconds(found.high_s)} ({found.model})"
     )
-    _notes((found.why,))
+    notes((found.why,))
 
 
 def suggestions(component: str, found: Sequence[Suggestion], *, as_json: bool) -> None:
     """Show what to run next."""
     if as_json:
-        _json({"component": component, "suggestions": [each.as_dict() for each in found]})
+        put_json({"component": component, "suggestions": [each.as_dict() for each in found]})
         return
     rows = table("predictor", "cores", "elapsed", "cost", "narrower", text_columns=0)
     for each in found:
         cost = f"{each.cost_core_s:.3g} core-s"
         rows.add_row(point(each.predictor), f"{each.cores:g}", seconds(each.elapsed_s), cost, _fine(each.narrower))
-    _print(rows)
-    _say(f"run next, for {component}: best first; narrower is by how much the predictions' intervals should shrink")
-    _notes(dict.fromkeys(each.why for each in found))
+    put(rows)
+    say(f"run next, for {component}: best first; narrower is by how much the predictions' intervals should shrink")
+    notes(dict.fromkeys(each.why for each in found))
 
 
 def allocation(objective: str, cores: int | None, found: Allocation, *, as_json: bool) -> None:
     """Show an allocation."""
     if as_json:
-        _json({"objective": objective} | found.as_dict())
+        put_json({"objective": objective} | found.as_dict())
         return
     replicated = any(n > 1 for n in found.instances.values())
     rows = table("component", "cores", *(["instances"] if replicated else []), "")
@@ -128,15 +116,13 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
             cells = [escape(key), given, *([str(found.instances[key])] if replicated else [])]
             turn = "in turns" if len(keys) > 1 else ""
             rows.add_row(*cells, ", ".join(filter(None, (turn, "bottleneck" if key in found.bottleneck else ""))))
-    _print(rows)
+    put(rows)
     used = found.cores_used
     for count, keys in found.groups:
-        _say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
+        say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
     of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
-    _say(f"{_rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
-    _notes(reason.text for reason in found.why)
-    if found.id:
-        _say(f"  answer {found.id}", style="dim")
+    say(f"{_rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
+    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
 
 
 def sweep(
@@ -153,18 +139,20 @@ def sweep(
             }
             for cores, each in found
         ]  # fmt: skip
-        _json({"objective": objective, "sweep": points, "knee": knee} | ({} if plot is None else {"plot": str(plot)}))
+        put_json(
+            {"objective": objective, "sweep": points, "knee": knee} | ({} if plot is None else {"plot": str(plot)})
+        )
         return
-    rows = table("cores", "used", "records/s", "latency", "bottleneck", "", text_columns=0)
+    rows = table("cores", "used", "records/s", "latency", "bottleneck", "", text_columns=0, words=("bottleneck",))
     for (cores, each), taken in zip(found, used, strict=True):
         names = ", ".join(each.bottleneck[:3]) + (", …" if len(each.bottleneck) > 3 else "")
         took = f"{min(taken, cores - each.spare)}"
         mark = "knee" if cores == knee else ""
         rows.add_row(str(cores), took, _rate(each.throughput_per_s), seconds(each.latency_s), escape(names), mark)
-    _print(rows)
-    _say(f"{several(knee, 'core')} reach 99 % of the best of these")
+    put(rows)
+    say(f"{several(knee, 'core')} reach 99 % of the best of these")
     if plot is not None:
-        _say(f"picture: {plot}")
+        say(f"picture: {plot}")
 
 
 def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | None, *, as_json: bool) -> None:
@@ -176,10 +164,10 @@ def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | Non
         allocation(str(state.get("objective", "throughput")), cores, found, as_json=False)
     for key, words in (("waiting", "waiting: {}"), ("why", "{}"), ("outcome", "{}")):
         if state.get(key):
-            _say(words.format(state[key]))
+            say(words.format(state[key]))
     if state.get("regret") is not None:
         mean = state.get("regret_mean")
-        _say(
+        say(
             f"lost against the best known: {percent(state['regret'])} now"
             + ("" if mean is None else f", {percent(mean)} on average")
         )
@@ -192,18 +180,18 @@ def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
         told = None if found.allocation is None else found.allocation.as_dict()
         print(json.dumps(_finite(plain | {"changed": list(found.changed), "allocation": told}), ensure_ascii=False))
         return
-    _say(f"{found.kind}: {found.why}", style="bold")
+    say(f"{found.kind}: {found.why}", style="bold")
     if found.allocation is not None and found.kind != "withdrawn":
         allocation(found.allocation.objective, cores, found.allocation, as_json=False)
         if found.allocation.id:
-            _say(f"advisor explain {found.allocation.id} tells more", style="dim")
+            say(f"advisor explain {found.allocation.id} tells more", style="dim")
 
 
 def explained(found: Mapping[str, Any]) -> None:
     """Show why an answer was as it was."""
     for sentence in found["sentences"]:
-        _say(sentence)
-    rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated")
+        say(sentence)
+    rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated", least=("runs", "model"))
     marginal = {row["key"]: row for row in found["allocation"].get("marginal", ())}
     evidence: Mapping[str, Mapping[str, Any]] = found["allocation"].get("evidence", {})
     latency = found["allocation"].get("objective") == "latency"
@@ -219,117 +207,83 @@ def explained(found: Mapping[str, Any]) -> None:
             f"{beyond:.1f} doublings" if beyond else "no" if known else "–",
         )  # fmt: skip
     if rows.row_count:
-        _say(
+        say(
             f"{'latency' if latency else 'records/s'} of the network with one core more or less of a component:",
             style="dim",
         )
-        _print(rows)
+        put(rows)
     if "replayed" in found:
-        _say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
-
-
-def status(found: Mapping[str, Any], *, as_json: bool) -> None:
-    """Show the status of an advisor or of a service."""
-    if as_json:
-        _json(found)
-        return
-    facts = table("", "", text_columns=2)
-    for key, value in found.items():
-        if not isinstance(value, (Mapping, list, tuple)):
-            facts.add_row(escape(key), escape(_cell(key, value)))
-    for key, value in found.get("totals", {}).items():
-        facts.add_row(escape(key), escape(_cell(key, value)))
-    _print(facts)
-    components: Sequence[Mapping[str, Any]] = found.get("components") or ()
-    if not components:
-        return
-    rows = table(
-        "component", "model", "tier", "runs", "error", "bias", "in 90%", "changes", "outliers", "predictor", "cores",
-        "memory", text_columns=3,
-    )  # fmt: skip
-    for entry in components:
-        model = "learner" if entry.get("cells") else str(entry.get("model") or "–")
-        if entry.get("pinned"):
-            model = f"{entry['pinned']} (pinned)"
-        rows.add_row(
-            escape(str(entry["component"])), escape(model), str(entry.get("tier", "–")), str(entry.get("runs", "–")),
-            percent(_first(entry, "score_error", "prediction_error")), percent(_first(entry, "score_bias", "bias")),
-            percent(entry.get("coverage")), _count(entry.get("changes")), _count(entry.get("outliers")),
-            _span(entry.get("predictor_range")), _span(entry.get("cores_range")), size(entry.get("model_bytes")),
-        )  # fmt: skip
-    _print(rows)
-    for entry in components:
-        if entry.get("changed_at") is not None:
-            ratio = 2.0 ** entry["changed_by"]
-            _say(
-                f"  {entry['component']} changed at its row {entry['changed_at']:,}: runs take {ratio:.3g} times as long",
-                style="dim",
-            )
+        say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
 
 
 def forgotten(component: str, keep: float, answer: Any, *, as_json: bool) -> None:
     """Show what was forgotten."""
     if as_json:
-        _json(answer if isinstance(answer, Mapping) else {"component": component, "keep": keep})
+        put_json(answer if isinstance(answer, Mapping) else {"component": component, "keep": keep})
     else:
-        _say(f"kept {keep:.0%} of what was learned of {component}")
+        say(f"kept {keep:.0%} of what was learned of {component}")
 
 
 def dropped(what: str, answer: Mapping[str, Any], *, as_json: bool) -> None:
     """Show which whole program, or which producer's profiles, were forgotten; nothing is known of an answer that was lost."""
     if as_json:
-        _json(answer)
+        put_json(answer)
         return
     told = answer.get("profile", answer)
     name, runs = told.get("producer", told.get("program", "")), told.get("runs")
-    _say(f"forgot the {what} {name}: {several(runs, 'run')}" if runs is not None else f"forgot the {what}")
+    say(f"forgot the {what} {name}: {several(runs, 'run')}" if runs is not None else f"forgot the {what}")
 
 
 def pinned(component: str, model: str | None, answer: Any, *, as_json: bool) -> None:
     """Show what a component is held to."""
     if as_json:
-        _json(answer if isinstance(answer, Mapping) and answer else {"component": component, "model": model})
+        put_json(answer if isinstance(answer, Mapping) and answer else {"component": component, "model": model})
     elif model is None:
-        _say(f"{component} is answered by what the evidence supports")
+        say(f"{component} is answered by what the evidence supports")
     else:
-        _say(f"{component} is held to {model}")
+        say(f"{component} is held to {model}")
 
 
 def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:
     """Show a replay: the error of each component beside the model that the table led to."""
     if as_json:
-        _json(result)
+        put_json(result)
         return
     entries: Sequence[Mapping[str, Any]] = result["components"]
     shown = entries[: limit or None]
-    rows = table("component", "model", "rows", "error", "bias", "parallel", "predictor", "cores", text_columns=2)
+    rows = table(
+        "component", "model", "rows", "median error", "9 of 10", "bias", "parallel", "predictor", "cores", text_columns=2,
+        least=("parallel", "bias", "model", "cores", "predictor"),
+    )  # fmt: skip
     for entry in shown:
+        errors = (entry[f"online_{name}"] for name in ("error_median", "error_9_of_10", "bias"))
         rows.add_row(
-            escape(entry["component"]), entry.get("model") or "–", str(entry["rows"]), percent(entry["online_error"]),
-            percent(entry["online_bias"]), percent(entry.get("parallel_fraction")),
-            _span(entry.get("predictor_range")), _span(entry.get("cores_range")),
+            escape(entry["component"]), entry.get("model") or "–", f"{entry['rows']:,}", *map(percent, errors),
+            percent(entry.get("parallel_fraction")), span(entry.get("predictor_range")), span(entry.get("cores_range")),
         )  # fmt: skip
-    _print(rows)
+    put(rows)
     if len(shown) < len(entries):
-        _say(f"{several(len(entries) - len(shown), 'more component')}: --limit 0 shows all", style="dim")
-    scored = sorted(entry["online_error"] for entry in entries if entry["scored"])
+        say(f"{several(len(entries) - len(shown), 'more component')}: --limit 0 shows all", style="dim")
+    scored = sorted(entry["online_error_median"] for entry in entries if entry["scored"])
     if scored:
         middle = 0.5 * (scored[(len(scored) - 1) // 2] + scored[len(scored) // 2])
-        _say(
+        say(
             f"{several(result['rows'], 'row')}, {several(len(entries), 'component')}; "
-            f"online error of the median component {percent(middle)}"
+            f"median error of the median component {percent(middle)}"
         )
     if "plot" in result:
-        _say(f"picture: {result['plot']}")
+        say(f"picture: {result['plot']}")
 
 
 def differences(found: Sequence[Any], *, level: float, as_json: bool) -> None:
     """Show what became slower or faster from one state to another."""
     if as_json:
         keys = ("component", "ratio", "low", "high", "significant", "points", "note")
-        _json({"level": level, "differences": [{key: getattr(each, key) for key in keys} for each in found]})
+        put_json({"level": level, "differences": [{key: getattr(each, key) for key in keys} for each in found]})
         return
-    rows = table("component", "", "times as long", "low", "high", "compared at", "", text_columns=2)
+    rows = table(
+        "component", "", "times as long", "low", "high", "compared at", "", text_columns=2, least=("compared at",)
+    )
     for each in found:
         verdict = ("slower" if each.ratio > 1.0 else "faster") if each.significant else "–"
         figures = (
@@ -337,10 +291,10 @@ def differences(found: Sequence[Any], *, level: float, as_json: bool) -> None:
             for value in (each.ratio, each.low, each.high)
         )
         rows.add_row(escape(each.component), verdict, *figures, several(each.points, "point"), escape(each.note or ""))
-    _print(rows)
+    put(rows)
     slower = sum(each.significant and each.ratio > 1.0 for each in found)
     faster = sum(each.significant and each.ratio < 1.0 for each in found)
-    _say(
+    say(
         f"{slower} slower, {faster} faster, {len(found) - slower - faster} without a difference that {level:.1%} would bear out"
     )
 
@@ -348,24 +302,24 @@ def differences(found: Sequence[Any], *, level: float, as_json: bool) -> None:
 def moved(target: str, status: Mapping[str, Any], size: int, *, as_json: bool) -> None:
     """Show what was exported or imported."""
     if as_json:
-        _json({"file": target, "bytes": size, "components": status["components_known"], "totals": status["totals"]})
+        put_json({"file": target, "bytes": size, "components": status["components_known"], "totals": status["totals"]})
     else:
-        _say(f"{target}: {several(status['components_known'], 'component')}, {size:,} bytes")
+        say(f"{target}: {several(status['components_known'], 'component')}, {size:,} bytes")
 
 
 def runs_learned(program: str, runs: int, answer: Mapping[str, Any], *, as_json: bool) -> None:
     """Show that runs were learned."""
     if as_json:
-        _json({"program": program, "sent": runs} | dict(answer))
+        put_json({"program": program, "sent": runs} | dict(answer))
         return
     known = f", {several(int(answer['runs']), 'run')} learned of it now" if "runs" in answer else ""
-    _say(f"{program}: {several(runs, 'run')} sent{known}")
+    say(f"{program}: {several(runs, 'run')} sent{known}")
 
 
 def arguments(words: Sequence[str], found: Allocation, *, as_json: bool) -> None:
     """Show the arguments of a runtime that do what an allocation says."""
     if as_json:
-        _json({"arguments": list(words)} | found.as_dict())
+        put_json({"arguments": list(words)} | found.as_dict())
         return
     print(shlex.join(words))
 
@@ -373,7 +327,7 @@ def arguments(words: Sequence[str], found: Allocation, *, as_json: bool) -> None
 def learned(result: Mapping[str, Any], *, as_json: bool) -> None:
     """Show what the files of a run have taught."""
     if as_json:
-        _json(result)
+        put_json(result)
         return
     refused = sum(result["refused"].values())
     parts = [several(result["rows"], "run") + " of boxes learned"]
@@ -381,13 +335,13 @@ def learned(result: Mapping[str, Any], *, as_json: bool) -> None:
     parts += [f"{result['learned_before']} learned before"] if result["learned_before"] else []
     parts += [f"{result['unmapped']} of tasks in no map"] if result["unmapped"] else []
     parts += [] if result["ended"] else ["the run goes on: what it has begun is learned later"]
-    _say(f"{result['network']}: {', '.join(parts)}")
+    say(f"{result['network']}: {', '.join(parts)}")
 
 
 def files_learned(files: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """Show what files of runs have taught."""
     if as_json:
-        _json({"files": list(files)})
+        put_json({"files": list(files)})
         return
     for each in files:
         parts = [several(each["runs"], "run") + " learned"]
@@ -400,7 +354,7 @@ def files_learned(files: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
             else []
         )
         parts += [f"{count} {why}" for why, count in sorted(each["passed"].items())]
-        _say(f"{each['file']}: {', '.join(parts)}")
+        say(f"{each['file']}: {', '.join(parts)}")
 
 
 def run_prediction(
@@ -409,21 +363,12 @@ def run_prediction(
     """Show predictions of runs at points (size, workers)."""
     if as_json:
         about = {"program": program, "size": list(sizes), "workers": list(workers), "level": level}
-        _json(about | found.as_dict())
+        put_json(about | found.as_dict())
         return
     rows = table(
-        "size",
-        "workers",
-        "elapsed",
-        "low",
-        "high",
-        "work",
-        "delay",
-        "no work",
-        "speedup",
-        "extrapolates",
-        text_columns=0,
-    )
+        "size", "workers", "elapsed", "low", "high", "work", "delay", "no work", "speedup", "extrapolates", text_columns=0,
+        least=("no work", "delay", "work", "speedup"),
+    )  # fmt: skip
     parts = found.parts
     columns = (found.elapsed_s, found.low_s, found.high_s, parts["work_s"], parts["delay_s"], parts["no_work_s"])
     for place, (size, count) in enumerate(zip(sizes, workers, strict=True)):
@@ -431,15 +376,16 @@ def run_prediction(
         speedup = parts["serial_work_s"][place] / found.elapsed_s[place] if found.elapsed_s[place] else 0.0
         far = found.extrapolates[place]
         rows.add_row(f"{size:g}", f"{count:g}", *times, f"{speedup:.3g}", f"{far:.1f} doublings" if far else "no")
-    _print(rows)
-    _say(
+    put(rows)
+    say(
         f"{program}: {found.model}, {several(found.observations, 'run')}; "
         f"low to high holds one run in {level:.0%} of cases"
     )
-    _notes(found.notes)
+    notes(found.notes)
 
 
-def _json(value: Any) -> None:
+def put_json(value: Any) -> None:
+    """Print JSON; what is not finite is null."""
     print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -451,11 +397,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _first(entry: Mapping[str, Any], *keys: str) -> Any:
-    """Return the first of the values that is there."""
-    return next((entry[key] for key in keys if entry.get(key) is not None), None)
-
-
 def _fine(value: float | None) -> str:
     """Return a share that may be small as a percentage of two digits."""
     return "–" if value is None else f"{100.0 * value:.2g}%"
@@ -463,18 +404,6 @@ def _fine(value: float | None) -> str:
 
 def _count(value: int | None) -> str:
     return "–" if value is None else f"{value:,}"
-
-
-def _cell(key: str, value: Any) -> str:
-    if key in ("prediction_error", "score_error", "score_bias", "coverage"):
-        return percent(value)
-    if key.endswith("_bytes"):
-        return size(value)
-    if isinstance(value, float) and key.endswith("_s"):
-        return seconds(value)
-    return (
-        "–" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    )
 
 
 def _rate_or_none(value: float | None) -> str:
@@ -485,23 +414,8 @@ def _rate(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
 
 
-def _span(pair: Sequence[float] | None) -> str:
+def span(pair: Sequence[float] | None) -> str:
+    """Return a range."""
     if not pair:
         return "–"
     return f"{pair[0]:g}" if pair[0] == pair[1] else f"{pair[0]:g} – {pair[1]:g}"
-
-
-def _print(rows: Table) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file or a pipe has no width: a row stays one line
-        console = Console(highlight=False, width=PIPE_COLUMNS)
-    console.print(rows)
-
-
-def _say(text: str, style: str | None = None) -> None:
-    Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
-
-
-def _notes(notes: Any) -> None:
-    for note in notes:
-        _say(f"  {note}", style="dim")

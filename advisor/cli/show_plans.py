@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from advisor.cli import show
+from advisor.cli.tables import notes, put, say, table
 from advisor.domain.answers import Allocation
 from advisor.domain.sharing import Together
 
@@ -21,8 +20,9 @@ def front(found: Allocation, request: Mapping[str, Any]) -> None:
     """Show the front of cores, throughput and latency, one line a point."""
     quantile = f" at {request['quantile']:g}" if "quantile" in request else ""
     queued = " with queueing" if "arrival_per_s" in request else ""
-    rows = show.table("cores", "records/s", f"latency{quantile}{queued}", "allocation", text_columns=0)
-    rows.columns[-1].justify = "left"
+    rows = table(
+        "cores", "records/s", f"latency{quantile}{queued}", "allocation", text_columns=0, words=("allocation",)
+    )
     for point in found.front:
         given = _given(point.cores, point.instances)
         if point.groups:
@@ -30,21 +30,18 @@ def front(found: Allocation, request: Mapping[str, Any]) -> None:
             given = f"in turns: {shared}"
         rows.add_row(str(point.used), _rate(point.throughput_per_s), show.seconds(point.latency_s), escape(given))
     if found.front:
-        _print(rows)
-        _say(f"{show.several(len(found.front), 'point')}: each is better in one of the three than every other")
+        put(rows)
+        say(f"{show.several(len(found.front), 'point')}: each is better in one of the three than every other")
     else:
-        _say("the front is too large to be worked out: ask for throughput and latency on some numbers of cores")
-    for reason in found.why:
-        _say(f"  {reason.text}", style="dim")
-    if found.id:
-        _say(f"  answer {found.id}", style="dim")
+        say("the front is too large to be worked out: ask for throughput and latency on some numbers of cores")
+    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
 
 
 def cost(found: Allocation) -> None:
     """Show what an allocation costs."""
     if found.cost_per_s is not None:
         what = "earns" if found.cost_per_s < 0 else "costs"
-        _say(f"{what} {_rate(abs(found.cost_per_s))} a second, by the weights given")
+        say(f"{what} {_rate(abs(found.cost_per_s))} a second, by the weights given")
 
 
 def together(found: Together, cores: int, *, as_json: bool) -> None:
@@ -53,7 +50,7 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
         print(json.dumps({"cores": cores} | found.as_dict(), indent=2, ensure_ascii=False))
         return
     replicated = any(n > 1 for part in found.networks for n in part.allocation.instances.values())
-    rows = show.table("network", "component", "cores", *(["instances"] if replicated else []), "", text_columns=2)
+    rows = table("network", "component", "cores", *(["instances"] if replicated else []), "", text_columns=2)
     for part in found.networks:
         plan = part.allocation
         for place, (key, count) in enumerate(plan.runs_on.items()):
@@ -61,8 +58,11 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
             turn = "" if key in plan.cores else "in turns"
             mark = ", ".join(filter(None, (turn, "bottleneck" if key in plan.bottleneck else "")))
             rows.add_row(escape(part.name) if place == 0 else "", escape(key), str(count), *many, mark)
-    _print(rows)
-    rows = show.table("network", "weight", "priority", "cores", "records/s beside the others", "at most", "latency")
+    put(rows)
+    rows = table(
+        "network", "weight", "priority", "cores", "records/s beside the others", "at most", "latency",
+        least=("priority", "weight"),
+    )  # fmt: skip
     for part in found.networks:
         plan = part.allocation
         latency = plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s
@@ -70,12 +70,9 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
             escape(part.name), f"{part.weight:g}", str(part.priority), str(part.used), _rate(part.guaranteed_per_s),
             _rate(plan.throughput_per_s), show.seconds(latency),
         )  # fmt: skip
-    _print(rows)
-    _say(f"{cores - found.spare} of {show.several(cores, 'core')} used")
-    for reason in found.why:
-        _say(f"  {reason.text}", style="dim")
-    if found.id:
-        _say(f"  answer {found.id}", style="dim")
+    put(rows)
+    say(f"{cores - found.spare} of {show.several(cores, 'core')} used")
+    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
 
 
 def swept(found: Sequence[tuple[int, Together]], *, as_json: bool) -> None:
@@ -84,22 +81,22 @@ def swept(found: Sequence[tuple[int, Together]], *, as_json: bool) -> None:
         points = [{"cores": cores} | each.as_dict() for cores, each in found]
         print(json.dumps({"sweep": points}, indent=2, ensure_ascii=False))
         return
-    rows = show.table("cores", "spare", "network", "cores of it", "records/s beside the others", "latency")
+    rows = table("cores", "spare", "network", "cores of it", "records/s beside the others", "latency")
     for cores, each in found:
         for place, part in enumerate(each.networks):
             plan = part.allocation
             latency = plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s
             whole = (str(cores), str(each.spare)) if place == 0 else ("", "")
             rows.add_row(*whole, escape(part.name), str(part.used), _rate(part.guaranteed_per_s), show.seconds(latency))
-    _print(rows)
+    put(rows)
 
 
 def explained(found: Mapping[str, Any]) -> None:
     """Show why an answer about several networks was as it was."""
     for sentence in found["sentences"]:
-        _say(sentence)
+        say(sentence)
     if "replayed" in found:
-        _say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
+        say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
 
 
 def _given(cores: Mapping[str, int], instances: Mapping[str, int]) -> str:
@@ -112,14 +109,3 @@ def _given(cores: Mapping[str, int], instances: Mapping[str, int]) -> str:
 
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
-
-
-def _print(rows: Table) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file or a pipe has no width: a row stays one line
-        console = Console(highlight=False, width=show.PIPE_COLUMNS)
-    console.print(rows)
-
-
-def _say(text: str, style: str | None = None) -> None:
-    Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from advisor.cli import show
+from advisor.cli import show, tables
 from advisor.profile import layout as at
 from advisor.profile.comparison import Comparison, compare
 from advisor.profile.diagnosis import diagnose
@@ -41,9 +41,7 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
         }
         print(json.dumps(told | ({"comparison": beside.as_dict()} if beside else {})))
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file or a pipe has no width: a row stays one line
-        console = Console(highlight=False, width=show.PIPE_COLUMNS)
+    console = tables.screen()
     if beside is not None:
         _comparison(console, beside)
         return
@@ -61,7 +59,7 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
 def tree(console: Console, profile: Profile, depth: int, least: float) -> None:
     """Print the trees of a profile, tasks first."""
     headings = ("call path", "visits", "inclusive", "exclusive", "mean", "min", "max", "sd", "active")
-    columns = show.table(*headings, *map(escape, profile.metrics))
+    columns = tables.table(*headings, *map(escape, profile.metrics), least=("active", "sd", "min", "max", "mean"))
     total = max(int(profile.exclusive_ns[profile.role != at.STUB].sum()), 1)
     hidden = 0
     for root in (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW)):
@@ -128,9 +126,10 @@ def task_types(console: Console, profile: Profile) -> None:
     """Print what instances of each task type take, and which model says so best (paper 2)."""
     if not profile.types:
         return
-    rows = show.table(
-        "task type", "verdict", "instances", "mean", "varies", "one time", "ask for", "errs", text_columns=2
-    )
+    rows = tables.table(
+        "task type", "verdict", "instances", "mean", "varies", "one time", "ask for", "errs", text_columns=2,
+        least=("errs", "varies", "one time"),
+    )  # fmt: skip
     ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
     for name, told in profile.types.items():
         errors = told["errors"]
@@ -164,7 +163,7 @@ def _seen(told: Mapping[str, Any], ended: int | None) -> str:
 
 def _comparison(console: Console, beside: Comparison) -> None:
     headings = [f"{name} ({threads})" for name, threads in zip(beside.names, beside.threads, strict=True)]
-    columns = show.table("exclusive time", "inside", *map(escape, headings), "", text_columns=2)
+    columns = tables.table("exclusive time", "inside", *map(escape, headings), "", text_columns=2)
     for line in beside.lines:
         name = line.name if line.role == line.name else f"{line.name} ({line.role})"
         told = [show.seconds(seconds) for seconds in line.seconds]

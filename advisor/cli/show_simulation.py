@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import click
-from rich.console import Console
-
-from advisor.cli import show
+from advisor.cli import show, tables
 
 CHAIN_SHOWN = 12  # tasks of a critical path that are told
 
@@ -20,7 +17,7 @@ def result(found: dict[str, Any]) -> None:
     def time(value: float | None) -> str:
         return "" if value is None else told_time(value, found["unit"])
 
-    click.echo(
+    tables.say(
         f"{found['graph']}: {show.several(found['tasks'], 'task')}, {show.several(found['edges'], 'edge')}, "
         f"work {time(found['work'])}, longest path {time(found['span'])}"
     )
@@ -30,39 +27,39 @@ def result(found: dict[str, Any]) -> None:
         where = (
             f" on {show.several(sum(machines), 'core')} of {show.several(len(machines), 'machine')}" if machines else ""
         )
-        click.echo(f"When it was recorded it {took}{where}.")
+        tables.say(f"When it was recorded it {took}{where}.")
     interval = ["interval"] if "makespan_low" in found["results"][0] else []
     compared = {"graham": "Graham", "kruskal_weiss": "Kruskal–Weiss", "exponential_processes": "Mak–Lundstrom"}
     compared = {name: word for name, word in compared.items() if any(name in row["bounds"] for row in found["results"])}
-    table = show.table(
-        "policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", *compared.values()
-    )
+    rows = tables.table(
+        "policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", *compared.values(),
+        least=(*reversed(compared.values()), "never below", "efficiency"),
+    )  # fmt: skip
     for row in found["results"]:
         bound = row["bounds"]
-        table.add_row(
+        rows.add_row(
             row["policy"], str(row["cores"]), time(row["makespan"]),
             *(f"{time(row['makespan_low'])} to {time(row['makespan_high'])}" for _ in interval),
             f"{row['speedup']:.2f}", show.percent(row["efficiency"]), time(max(bound["work"], bound["span"])),
             *(time(bound.get(name)) for name in compared),
         )  # fmt: skip
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(highlight=False, width=show.PIPE_COLUMNS)).print(table)
+    tables.put(rows)
     for row in found["results"]:
         for name in (name for name in SHOWN if name in row):
             told = SHOWN[name](row[name], time)
-            click.echo(f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {told}")
+            tables.say(f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {told}")
     if "recorded" in found:
         it = found["recorded"]
-        click.echo(
+        tables.say(
             f"On these {it['cores']} cores it is predicted to take {time(it['predicted'])}: {it['error']:+.1%}. On average "
             f"{it['mean_running']:.2f} tasks were running; what the recording has no tasks for (transfers, waiting for "
             "workers) is in no prediction."
         )
     for sentence in found.get("advice", ()):
-        click.echo(sentence["text"])
+        tables.say(sentence["text"])
     for kind in ("plot", "gantt", "chrome"):
         if kind in found:
-            click.echo(f"wrote {found[kind]}")
+            tables.say(f"wrote {found[kind]}")
 
 
 def _chain(steps: Sequence[Mapping[str, Any]], time: Callable[[float], str]) -> str:

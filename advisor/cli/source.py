@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)  # fmt: skip
 
 from advisor.errors import InvalidValue
 
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 CONNECT_S = 2.0  # to a service that runs, on a busy machine
 QUESTION_S = 60.0  # twice what the service gives its heaviest requests
 TOKEN_BYTES_MAX = 4096  # of a token file: a larger one is no token
+SLICE_ROWS = 1_000  # learned between moves of a progress bar: half a second where kernels are interpreted
 errors_console = Console(stderr=True)
 
 
@@ -110,20 +119,37 @@ def learned_from(table: str, timer_noise_s: float) -> Advisor:
 
     advisor = Advisor(timer_noise_s=timer_noise_s)
     with TableReader(table) as reader, progress() as bar:
-        task = bar.add_task("learning", total=reader.bytes_total)
+        moved = moves(bar, "learning", reader)
         for chunk in reader.chunks():
-            advisor.fold(chunk)
-            bar.update(task, completed=reader.bytes_read)
+            for start in range(0, len(chunk), SLICE_ROWS):
+                part = chunk.take(slice(start, start + SLICE_ROWS))
+                advisor.fold(part)
+                moved(start + len(part), len(chunk))
     tell_refused(reader)
     return advisor
 
 
 def progress() -> Progress:
-    """Return a progress bar on standard error; silent where that is no terminal."""
+    """Return a progress bar on standard error, which moves with rows and time; silent where that is no terminal."""
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description} {task.fields[rows]:,} rows"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+        TextColumn("left"), TimeRemainingColumn(),
         console=errors_console, transient=True, disable=not errors_console.is_terminal,
     )  # fmt: skip
+
+
+def moves(bar: Progress, words: str, reader: TableReader) -> Callable[[int, int], None]:
+    """Return what moves a bar: called with the rows of a chunk that are done, and the rows it has."""
+    task = bar.add_task(words, total=reader.bytes_total, rows=0)
+    before = [reader.bytes_read, 0]  # bytes and rows of former chunks
+
+    def moved(done: int, of: int) -> None:
+        read = reader.bytes_read
+        bar.update(task, completed=before[0] + (read - before[0]) * done / of, rows=before[1] + done)
+        if done == of:
+            before[:] = [read, before[1] + of]
+
+    return moved
 
 
 def steps() -> Progress:

@@ -124,25 +124,27 @@ def _show(network: Network) -> None:
 
 
 def _show_routes(network: Network, found: Routes) -> None:
+    from advisor.cli.tables import say
+
     if found.records and network.choices:
-        click.echo(f"enters: {' | '.join(each.text for each in found.records[:ROUTES_SHOWN])}")
+        say(f"enters: {' | '.join(each.text for each in found.records[:ROUTES_SHOWN])}")
     for number, (index, ways, shares) in enumerate(zip(network.choices, found.choices, found.shares, strict=True)):
         if number == ROUTES_SHOWN:
-            click.echo(f"… {len(network.choices) - number:,} more choices")
+            say(f"… {len(network.choices) - number:,} more choices")
             break
         node = network.nodes[index]
         decided = f"shares {' : '.join(f'{share:.3g}' for share in shares)}" if shares else "shares open"
-        click.echo(f"choice {number}{f' at {node.position}' if node.line else ''}: {decided}")
+        say(f"choice {number}{f' at {node.position}' if node.line else ''}: {decided}")
         for way in ways[:ROUTES_SHOWN]:
             branches = " or ".join(str(branch + 1) for branch in way.branches[:ROUTES_SHOWN]) or "none"
-            click.echo(f"  {way.record.text} takes branch {branches}")
+            say(f"  {way.record.text} takes branch {branches}")
     if not found.complete:
-        click.echo("routes: too many record types to follow; nothing is decided")
+        say("routes: too many record types to follow; nothing is decided")
     for problem in found.problems[:ROUTES_SHOWN]:
         place = network.nodes[problem.node].position
-        click.echo(f"warning: {f'{place}: ' if place else ''}{problem.text}")
+        say(f"warning: {f'{place}: ' if place else ''}{problem.text}")
     if len(found.problems) > ROUTES_SHOWN:
-        click.echo(f"… {len(found.problems) - ROUTES_SHOWN} more warnings")
+        say(f"… {len(found.problems) - ROUTES_SHOWN} more warnings")
 
 
 def _label(node: Node, key: str | None) -> Text:

@@ -523,8 +523,8 @@ class Advisor(NetworkFace, RunFace, TaskFace):
     def ledger(self) -> dict[str, Any]:
         """Return how predictions of elapsed times made before their rows were learned have fared, in sums.
 
-        `scores` of them were made, `covered` lay within their 90 % interval; `error` is the sum of |t - prediction| / t,
-        `bias` that of (prediction - t) / t.
+        `scores` of them were made, `covered` lay within their 90 % interval; `error` is the sum of
+        |t - prediction| / max(t, prediction), `bias` that of (prediction - t) / max(t, prediction).
         """
         return self.components.learners.ledger()
 

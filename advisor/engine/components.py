@@ -536,7 +536,7 @@ class Components:
         self.forgotten = bool((dimensions[: len(self)] == 0).any())
 
     def error(self) -> tuple[float, int]:
-        """Return the mean of |t - m| / t over all scored rows and their number, m being the weighting model's prediction."""
+        """Return the mean of |t - m| / max(t, m) over all scored rows, m being what weighs them, and their number."""
         timed: Any = slice(None)
         if self.measures:
             timed = [slot for slot, name in enumerate(self.names) if SEPARATOR not in name]

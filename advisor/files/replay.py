@@ -27,6 +27,8 @@ ROWS_ONE_BY_ONE = 64  # until here a component learns each row before the next i
 BLOCK_SHARE = 16  # later a block of a sixteenth of the rows seen is predicted at once: the model hardly moves within it
 ERROR_MAX = 1000.0  # times the value: what one row may count at most in a mean
 SAMPLE_ROWS = 4_000  # of a stream, for a picture: more points than that hide one another
+# Of relative errors, for their quantiles: from 0.01 % to a factor of 1000 in steps of 12 %.
+ERROR_BOUNDS = np.geomspace(1e-4, ERROR_MAX, 141)
 WINDOWS_PER_DOUBLING = 2  # of the online error: constant space, evenly spaced on a logarithmic axis
 
 
@@ -65,6 +67,14 @@ class ComponentScore:
     error_sum: float = 0.0
     bias_sum: float = 0.0
     windows: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    counts: Floats = field(default_factory=lambda: np.zeros(len(ERROR_BOUNDS) + 1))
+
+    def quantile(self, share: float) -> float:
+        """Return the absolute relative error below which so many lie, to 12 %; unlike `error`, tiny times do not ruin it."""
+        if not self.scored:
+            return math.nan
+        place = int(np.searchsorted(np.cumsum(self.counts), share * self.scored))
+        return float(ERROR_BOUNDS[min(place, len(ERROR_BOUNDS) - 1)]) if place else 0.0
 
     @property
     def error(self) -> float:
@@ -82,6 +92,7 @@ class ComponentScore:
         if not len(counted):
             return
         self.scored += len(counted)
+        self.counts += np.bincount(np.searchsorted(ERROR_BOUNDS, np.abs(counted)), minlength=len(self.counts))
         self.error_sum += float(np.abs(counted).sum())
         self.bias_sum += float(counted.sum())
         last = first_row + len(relative) - 1
@@ -105,10 +116,16 @@ class Prequential:
         Who predicts and learns.
     models : sequence of str or None
         The models to score side by side; None is the default one.
+    told : callable
+        Called with the rows of the batch that are done and the rows it has, again and again: for a progress bar.
     """
 
-    def __init__(self, learner: Learner, models: Sequence[str | None] = (None,)) -> None:
+    def __init__(
+        self, learner: Learner, models: Sequence[str | None] = (None,), told: Callable[[int, int], None] | None = None
+    ) -> None:
         self.learner = learner
+        self._told = told
+        self._done = 0
         self.models = tuple(models)
         self.scores: dict[str | None, dict[str, ComponentScore]] = {model: {} for model in self.models}
 
@@ -122,6 +139,7 @@ class Prequential:
         dict of model to float64 array (n,)
             What each model predicted for each row, in seconds; NaN where it could not, or was not asked.
         """
+        self._done = 0
         predicted = {model: np.full(len(columns), np.nan) for model in self.models}
         order = np.argsort(columns.index, kind="stable")
         starts = np.flatnonzero(np.diff(columns.index[order], prepend=-1))
@@ -155,6 +173,9 @@ class Prequential:
                     **optional_columns(columns, part),
                 )
             done += len(block)
+            self._done += len(block)
+            if self._told is not None:
+                self._told(self._done, len(columns))
 
     def _predict(
         self, name: str, columns: Columns, part: Rows, model: str | None, predicted: dict[str | None, Floats]

@@ -125,7 +125,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         n[UNSCORED] += 1
     else:
         weighed = weigh(w, W_COEFFICIENTS, x, p)
-        w[ERROR] += abs(1.0 - weighed / t)
+        w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
         residual, known = 0.0, False
         if has:
             known = model == model

@@ -64,7 +64,7 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("changed_at", 1, "i", 0),  # rows at the last change
     ("changed_by", 1, "f", 0),  # its log2 ratio
     # How well the weighting model predicted each row before learning it.
-    ("error", 1, "f", 0),  # sum |t - m| / t
+    ("error", 1, "f", 0),  # sum |t - m| / max(t, m)
     # Load sketch: cells [c 2**e, (c + 1) 2**e) of the predictor, unweighted.
     ("cell_exponent", 1, "f", -np.inf),
     ("cell_runs", CELLS, "f", 0),

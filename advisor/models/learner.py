@@ -135,8 +135,9 @@ def score(r, n, mean, variance, t, wild):
             n[COVERED] += 1
         if not wild:
             r[WIDTH + level] *= exp(step * ((1.0 if beyond else 0.0) - (1.0 - LEVELS[level])))
-    r[ERROR] += abs(1.0 - time / t)
-    r[BIAS] += time / t - 1.0
+    off = (time - t) / max(time, t)  # from -1 to 1: the ratio to a time near the timer's tick would drown all others
+    r[ERROR] += abs(off)
+    r[BIAS] += off
     n[SCORES] = made + 1
 
 

@@ -111,8 +111,8 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("machines", 1, "i", 0),  # told apart
         ("scores", 1, "i", 0),  # rows predicted before they were learned
         ("covered", 1, "i", 0),  # of them, those within the 90 % interval
-        ("error", 1, "f", 0),  # sum |t - prediction| / t over the scored rows
-        ("bias", 1, "f", 0),  # sum (prediction - t) / t over them
+        ("error", 1, "f", 0),  # sum |t - prediction| / max(t, prediction) over the scored rows
+        ("bias", 1, "f", 0),  # sum (prediction - t) / max(t, prediction) over them
         ("seen_runs", 1, "f", 0),  # runs that the seen rows stand for: more than rows where these have counts
         ("relative", 1, "f", 0),  # s**2 of the noise; 0: not chosen yet
         ("absolute", 1, "f", 0),  # tau**2 of the noise, seconds squared

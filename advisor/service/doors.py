@@ -32,6 +32,7 @@ from advisor.service.measures import Measures
 from advisor.service.peers import NAME_KEPT_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
+from advisor.service.sampled import Sampled
 from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
@@ -79,6 +80,7 @@ class Doors:
         self.heavy = heavy
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
+        self.sampled = Sampled(engine.advisor)
         self.folding = Folding(engine, self.happenings.drain)
         committer.commits_when(self.folding)
         self.subscriptions = Subscriptions()
@@ -98,6 +100,7 @@ class Doors:
             return
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
+            self.sampled.columns(columns)
             done = self.folding.at_once(columns, None, None)
             if isinstance(done, dict):
                 self._observed(columns)
@@ -128,6 +131,8 @@ class Doors:
                 if type(message) is not Request or message.method != "observe_rows" or message.msgid is None:
                     break
                 batch = few_rows(message.params)
+                if batch is not None:
+                    self.sampled.rows(batch.rows)
                 if (
                     batch is None
                     or not self.producers.speaks(batch.key, connection)
@@ -151,6 +156,7 @@ class Doors:
 
     def _observe(self, _: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
         columns = columns_of_rows([params.row], self._book)
+        self.sampled.columns(columns)
         answer = self.engine.apply(None, None, columns)
         self.watching.observed(columns)
         self.committer.changed(1)
@@ -186,6 +192,7 @@ class Doors:
         elif self._known(connection, key, params.sequence):
             return self._durably(connection, msgid, self.engine.apply(key, params.sequence, EMPTY), 0, key)
         columns = read()
+        self.sampled.columns(columns)
         done = self.folding.at_once(columns, key, params.sequence)
         if not isinstance(done, dict):
             verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"

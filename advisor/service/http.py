@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import anyio
 import uvicorn
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -87,6 +87,7 @@ def application(hub: Hub) -> ASGIApp:
     """Return the HTTP application of a service."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(HubCollector(hub))
+    ProcessCollector(registry=registry)  # process_*: memory, processor time, descriptors, start
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

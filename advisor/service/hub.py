@@ -33,8 +33,8 @@ from advisor.service.doors import LATER, Doors
 from advisor.service.happenings import MINUTE_S, Window
 from advisor.service.heavy import Heavy, Spec
 from advisor.service.logs import event
-from advisor.service.measures import Measures
-from advisor.service.memory import GROWING, Memory
+from advisor.service.measures import Measures, Rates
+from advisor.service.memory import GROWING, Memory, resident_bytes
 from advisor.service.peers import NAME_KEPT_BYTES, PRODUCER_KEPT_BYTES, Peers
 from advisor.service.producers import Producers
 from advisor.service.simulating import simulated_apart
@@ -45,6 +45,7 @@ STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken long
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
 PRODUCERS_TOLD_AT = 0.9  # of their limit: the log says that it is near
 GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
+PRODUCERS_TOLD = 100  # of one status answer, the first to connect first
 WATCHES_TOLD = 100  # of one status answer
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
@@ -85,6 +86,7 @@ class Hub(Doors):
         self.advising = Advising(engine, self.planner, config.advise)
         self.access = Access(config)
         self.memory = Memory(config.memory_max)
+        self.rates = Rates(time.monotonic(), self._counts())
         self._strangers: dict[Connection, None] = {}  # in the order of coming
         self._guesses = Window(GUESSES_TOLD_A_MINUTE, MINUTE_S)
         self._numbered = 0
@@ -168,6 +170,7 @@ class Hub(Doors):
             if since is not None and since < limit:
                 connection.drop("stalled")
         self._look_at_grants()
+        self.rates.note(time.monotonic(), self._counts())
         self.happenings.sweep()
         self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
@@ -443,15 +446,33 @@ class Hub(Doors):
     async def _status_apart(self, params: m.Status) -> dict[str, Any]:
         return await questions.status_in_slices(self.engine.advisor, params) | {"service": self.health()}
 
+    def _counts(self) -> tuple[int, int]:
+        """Return rows and requests so far."""
+        return self.engine.totals.get("rows_accepted", 0), self.measures.answered
+
     def health(self) -> dict[str, Any]:
         """Return what an operator asks first."""
-        failure = self.committer.failure
+        failure, now = self.committer.failure, time.monotonic()
+        rows_per_s, requests_per_s = self.rates.rates(now, self._counts())
+        errors = self.sampled.errors
         return {
             "version": __version__,
+            "uptime_s": now - self.rates.started,
+            "rows_per_s": rows_per_s,
+            "requests_per_s": requests_per_s,
+            "memory_bytes": resident_bytes(),
+            "error_median": errors.quantile(0.5),
+            "error_9_of_10": errors.quantile(0.9),
+            "errors_sampled": sum(errors.counts),
+            "errors_covered": self.sampled.covered,
             "state": None if self.config.state is None else str(self.config.state.absolute()),
             "connections": len(self.connections),
             "producers": len(self.engine.producers),
             "producers_live": len(self.producers),
+            "speaking": [
+                {"producer": name, "sequence": self.engine.applied(name, incarnation)}
+                for name, incarnation in self.producers.speaking(PRODUCERS_TOLD)
+            ],
             "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max, **self.peers.kept},
             "short_of_memory": self.memory.short,
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 
 # Seconds: from the 20 microseconds of a clean predict to a plan near its deadline.
 QUERY_BOUNDS_S = (2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 1.0, 5.0, 30.0)
 COMMIT_BOUNDS_S = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 5.0)
+
+RATES_KEPT = 12  # notes, one every five seconds or sooner: rates are of the last minute
 
 
 class Histogram:
@@ -31,6 +33,15 @@ class Histogram:
         """Mean of the values, 0 where there are none."""
         return self.total / max(1, sum(self.counts))
 
+    def quantile(self, share: float) -> float | None:
+        """Return below which value so many lie, straight between bounds; beyond the last it is the last; None: no values."""
+        wanted, running = share * sum(self.counts), 0
+        for low, high, count in zip((0.0, *self.bounds), (*self.bounds, self.bounds[-1]), self.counts, strict=True):
+            if count and running + count >= wanted:
+                return low + (high - low) * (wanted - running) / count
+            running += count
+        return None
+
     def cumulative(self) -> list[tuple[str, float]]:
         """Return (upper bound as text, values up to it), the last bound being +Inf."""
         running, found = 0, list[tuple[str, float]]()
@@ -38,6 +49,23 @@ class Histogram:
             running += count
             found.append((bound, running))
         return found
+
+
+class Rates:
+    """How fast counters grow, over the last minute: what they stood at is noted every few seconds."""
+
+    def __init__(self, now: float, counts: tuple[int, ...]) -> None:
+        self.started = now
+        self._noted = deque([(now, counts)], maxlen=RATES_KEPT)
+
+    def note(self, now: float, counts: tuple[int, ...]) -> None:
+        """Take note of what the counters stand at."""
+        self._noted.append((now, counts))
+
+    def rates(self, now: float, counts: tuple[int, ...]) -> list[float]:
+        """Return the growth of each counter since the oldest note, per second."""
+        since, before = self._noted[0]
+        return [(count - old) / max(now - since, 1e-3) for count, old in zip(counts, before, strict=True)]
 
 
 class Measures:
@@ -70,6 +98,11 @@ class Measures:
         self.outcomes: Counter[str] = Counter()
         self.watched_s = 0.0
         self.regret_s = 0.0
+
+    @property
+    def answered(self) -> int:
+        """Requests so far."""
+        return sum(sum(each.counts) for each in self.requests.values())
 
     def request(self, verb: str, seconds: float, times: int = 1) -> None:
         """Count a request's time; of several that were worked on together, their mean."""

@@ -5,13 +5,19 @@ No label a component but for the k worst: 100,000 series take half a second a sc
 
 from __future__ import annotations
 
-import time
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
-from advisor import kernels
+from advisor import __version__, kernels
 from advisor.service.hub import Hub
 from advisor.service.measures import Histogram
 
@@ -41,7 +47,7 @@ ENGINE_COUNTERS = (
 LEDGER_COUNTERS = (
     ("scores", "advisor_scores", "Answers scored when their measurement came"),
     ("covered", "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement"),
-    ("error", "advisor_score_error", "Sum of |t - predicted| / t over the scored answers"),
+    ("error", "advisor_score_error", "Sum of |t - predicted| / max(t, predicted) over the scored answers"),
 )
 # One line a labelled counter of the engine: prefix of its totals, metric, label, help.
 ENGINE_COUNTERS_BY = (
@@ -69,7 +75,6 @@ class HubCollector(Collector):
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._started = time.time()
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: the names depend on what was met."""
@@ -116,14 +121,15 @@ class HubCollector(Collector):
         yield GaugeMetricFamily(
             "advisor_producers_max", "Producers remembered at most", value=engine.ledger.producers_max
         )
-        error, scored = components.error()
-        if scored:
-            yield GaugeMetricFamily(
-                "advisor_prediction_error_ratio", "Mean of |t - predicted| / t over all scored rows", value=error
-            )
-        yield CounterMetricFamily("advisor_predictions_scored", "Rows predicted before they were learned", value=scored)
+        sampled = self._hub.sampled
+        about = "|t - predicted| / t of a sample of rows, predicted before they were learned; 10 where it is more"
+        yield _histogram("advisor_prediction_error_ratio", about, {"": sampled.errors})
+        about = "Of these rows, those within their interval at 0.9"
+        yield CounterMetricFamily("advisor_predictions_covered", about, value=sampled.covered)
         worst = GaugeMetricFamily(
-            "advisor_worst_prediction_error_ratio", "The components with the largest mean error", labels=["component"]
+            "advisor_worst_prediction_error_ratio",
+            "The components with the largest mean of |t - predicted| / max(t, predicted)",
+            labels=["component"],
         )
         for name, mean, _ in components.worst(self._hub.config.worst_components):
             worst.add_metric([name], mean)
@@ -154,10 +160,9 @@ class HubCollector(Collector):
         ledger = self._hub.engine.advisor.ledger()
         for key, name, about in LEDGER_COUNTERS:
             yield CounterMetricFamily(name, about, value=ledger[key])
-        # A sum of what may be negative is no counter.
-        yield GaugeMetricFamily(
-            "advisor_score_bias_sum", "Sum of (predicted - t) / t over the scored answers", value=ledger["bias"]
-        )
+        # A sum of what may be negative is no counter; that of a Prometheus type would be called _sum.
+        about = "Sum of (predicted - t) / max(t, predicted) over the scored answers"
+        yield GaugeMetricFamily("advisor_score_bias", about, value=ledger["bias"])
 
     def _storage(self) -> Iterator[Metric]:
         committer, measures = self._hub.committer, self._hub.measures
@@ -284,7 +289,8 @@ class HubCollector(Collector):
         )
         yield CounterMetricFamily("advisor_wrong_tokens", "Wrong tokens given", value=measures.guesses)
         yield CounterMetricFamily("advisor_workers_killed", "Heavy requests killed", value=measures.heavy_killed)
-        yield GaugeMetricFamily("advisor_start_time_seconds", "When the service started", value=self._started)
+        about = "The version that runs, as labels"
+        yield InfoMetricFamily("advisor_build", about, {"version": __version__, "python": platform.python_version()})
 
 
 def _histogram(name: str, about: str, histograms: Mapping[str, Histogram], label: str | None = None) -> Metric:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Protocol
 
 from advisor.errors import TooLarge, Unavailable
@@ -81,6 +82,10 @@ class Producers:
     def speaks(self, key: Key, connection: Speaker) -> bool:
         """Return whether `connection` is known as the one that speaks for `key`."""
         return self._speaker.get(key) is connection
+
+    def speaking(self, most: int) -> list[Key]:
+        """Return producers with a connection, at most so many."""
+        return list(islice(self._speaker, most))
 
     def retire(self, key: Key) -> None:
         """Forget a producer that is done."""

@@ -28,6 +28,7 @@ scrape_configs:
     static_configs:
       - targets: ["{target}"]
 """
+PROMTOOL = shutil.which("promtool") or ""
 
 
 def free_port() -> int:
@@ -86,3 +87,16 @@ async def test_prometheus_scrapes_the_service(tmp_path: Path) -> None:
             assert 0 < float(quantile["value"][1]) < 30
             (healthy,) = await ask(server, "advisor_storage_healthy")
             assert healthy["value"][1] == "1"
+
+
+async def test_promtool_has_nothing_to_say_against_the_metrics(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0", snet_resources="0") as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(75)})
+        await peer.call("predict", "c0", 1, 1)
+        async with httpx.AsyncClient() as client:
+            told = (await client.get(f"http://{live.bound.http}/metrics")).text
+    checked = subprocess.run([PROMTOOL, "check", "metrics"], input=told, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+    assert "advisor_build_info{" in told
+    assert "process_resident_memory_bytes" in told

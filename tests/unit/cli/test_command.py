@@ -139,7 +139,7 @@ def test_replay_scores_every_row_but_the_first_five(table: Path, tmp_path: Path)
     assert by_name["linear"]["online_error"] < 0.05  # the table has no noise
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     human = invoke("replay", table)
-    assert "online error of the median component" in human.stdout
+    assert "median error of the median component" in human.stdout
 
 
 def test_bad_rows_are_told_on_standard_error_and_the_rest_is_learned(table: Path, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ async def test_metrics_tell_how_predictions_fare_and_what_happens_to_models(tmp_
     assert scores == status["scores"] > 0
     assert found["advisor_scores_covered_total", ""] / scores == status["coverage"]
     assert found["advisor_score_error_total", ""] / scores == pytest.approx(status["score_error"])
-    assert found["advisor_score_bias_sum", ""] / scores == pytest.approx(status["score_bias"])
+    assert found["advisor_score_bias", ""] / scores == pytest.approx(status["score_bias"])
     assert found["advisor_model_memory_bytes", ""] == 10_000
     assert 0 < found["advisor_model_memory_used_bytes", ""] == status["model_memory_used_bytes"] <= 10_000
     assert found["advisor_components", ""] == 2

@@ -19,5 +19,5 @@ def test_every_key_is_on_the_page_and_none_else() -> None:
 
 def test_every_metric_on_the_page_is_exported() -> None:
     source = (Path(__file__).parents[3] / "advisor" / "service" / "metrics.py").read_text()
-    for metric in set(re.findall(r"`(advisor_\w+?)(?:_total)?(?:\{[\w,]+\})?`", PAGE.read_text())):
+    for metric in set(re.findall(r"`(advisor_\w+?)(?:_total|_info)?(?:\{[\w,]+\})?`", PAGE.read_text())):
         assert f'"{metric}"' in source, metric

@@ -1,0 +1,142 @@
+"""What `advisor status` and `advisor top` show: the service in sentences, totals, and a table of components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.markup import escape
+
+from advisor.cli import show
+from advisor.cli.tables import Rows, put, say, table
+from advisor.domain.wording import seconds
+
+# Totals that are told in a sentence, and what the first lines say already.
+TOLD = frozenset((
+    "scores", "coverage", "score_error", "score_bias", "prediction_error", "predictions_scored", "offset",
+    "components_known", "components_max", "state_bytes", "model_memory_bytes", "model_memory_used_bytes",
+))  # fmt: skip
+UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+
+def status(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show the status of an advisor or of a service."""
+    if as_json:
+        show.put_json(found)
+        return
+    for line in lines(found):
+        say(line)
+    facts = [
+        (key, value)
+        for key, value in found.items()
+        if not isinstance(value, (Mapping, list, tuple)) and key not in TOLD
+    ]
+    for key, value in (*facts, *sorted(found.get("totals", {}).items())):
+        say(f"  {key} {_cell(key, value)}", style="dim")
+    page: Sequence[Mapping[str, Any]] = found.get("components") or ()
+    if page:
+        put(components(page))
+    known, offset = found["components_known"], found.get("offset", 0)
+    if 0 < len(page) < known - offset:
+        say(
+            f"components {offset + 1:,} to {offset + len(page):,} of {known:,}: --offset and --limit show others",
+            style="dim",
+        )
+    for entry in page:
+        if entry.get("changed_at") is not None:
+            ratio = 2.0 ** entry["changed_by"]
+            at = f"{entry['component']} changed at its row {entry['changed_at']:,}"
+            say(f"  {at}: runs take {ratio:.3g} times as long", style="dim")
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is asked first, a sentence each."""
+    service: Mapping[str, Any] | None = found.get("service")
+    if service is not None:
+        yield from _service(service)
+    yield (
+        f"{show.several(found['components_known'], 'component')} of at most {found['components_max']:,}, "
+        f"{show.size(found['state_bytes'])}; learners {show.size(found['model_memory_used_bytes'])} "
+        f"of {show.size(found['model_memory_bytes'])}"
+    )
+    if found.get("scores"):
+        yield (
+            f"{found['scores']:,} predictions scored: off by {show.percent(found['score_error'])} on average, "
+            f"{show.percent(found['coverage'])} within their 90% interval"
+        )
+
+
+def _service(service: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"advisor {service['version']}, up {lasted(service['uptime_s'])}, "
+        f"{show.several(service['connections'], 'connection')}, {service['producers_live']:,} of "
+        f"{show.several(service['producers'], 'producer')} connected{', STOPPING' if service['stopping'] else ''}"
+    )
+    yield (
+        f"{service['rows_per_s']:,.0f} rows/s, {service['requests_per_s']:,.0f} requests/s, memory "
+        f"{show.size(service['memory_bytes'])}{', SHORT OF MEMORY' if service['short_of_memory'] else ''}"
+    )
+    if service["storage"] == "none":
+        yield "storage none: nothing survives the service (serve --state FILE)"
+    elif service["storage"] == "ok":
+        commits = f"{show.several(service['commits'], 'commit')}, {seconds(service['commit_mean_s'])} each"
+        yield f"storage ok: {service['state']}, {commits}"
+    else:
+        yield f"storage FAILED, nothing is acknowledged: {service['storage_failure']}"
+    if service["errors_sampled"]:
+        covered = service["errors_covered"] / service["errors_sampled"]
+        yield (
+            f"half of the predictions are off by less than {show.percent(service['error_median'])}, nine of ten by less than "
+            f"{show.percent(service['error_9_of_10'])}; {show.percent(covered)} within their 90% interval "
+            f"({show.several(service['errors_sampled'], 'row')} sampled)"
+        )
+    slow = {source: state for source, state in service["kernels"].items() if state != "compiled"}
+    if slow:
+        yield f"kernels interpreted: {', '.join(f'{source} ({state})' for source, state in slow.items())}"
+
+
+def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> Rows:
+    """Return the table of components; `rates`, rows a second by name, is a column where it is given."""
+    rows = table(
+        "component", "model", "tier", "runs", *(["rows/s"] if rates is not None else []), "error", "bias", "in 90%",
+        "changes", "outliers", "predictor", "cores", "memory", text_columns=3,
+        least=("memory", "tier", "outliers", "changes", "bias", "model", "cores", "predictor", "in 90%"),
+    )  # fmt: skip
+    for entry in page:
+        model = "learner" if entry.get("cells") else str(entry.get("model") or "–")
+        if entry.get("pinned"):
+            model = f"{entry['pinned']} (pinned)"
+        name = str(entry["component"])
+        rows.add_row(
+            escape(name), escape(model), str(entry.get("tier", "–")), _cell("runs", entry.get("runs")),
+            *([f"{rates.get(name, 0.0):,.0f}"] if rates is not None else []),
+            show.percent(_first(entry, "score_error", "prediction_error")), show.percent(_first(entry, "score_bias", "bias")),
+            show.percent(entry.get("coverage")), *(_cell(key, entry.get(key)) for key in ("changes", "outliers")),
+            *(show.span(entry.get(key)) for key in ("predictor_range", "cores_range")), show.size(entry.get("model_bytes")),
+        )  # fmt: skip
+    return rows
+
+
+def lasted(elapsed_s: float) -> str:
+    """Return a time of seconds to days in its two largest units."""
+    left, words = int(elapsed_s), list[str]()
+    for scale, unit in UNITS:
+        count, left = divmod(left, scale)
+        if count or words:
+            words.append(show.several(count, unit))
+    return " ".join(words[:2]) or "0 seconds"
+
+
+def _first(entry: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first of the values that is there."""
+    return next((entry[key] for key in keys if entry.get(key) is not None), None)
+
+
+def _cell(key: str, value: Any) -> str:
+    if key.endswith("_bytes"):
+        return show.size(value)
+    if isinstance(value, float):
+        return seconds(value) if key.endswith("_s") else f"{value:,.6g}"
+    return (
+        "–" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    )

@@ -58,7 +58,7 @@ class Rows(Table):
         for place, column in enumerate(shown):
             heading, wraps = str(column.header), str(column.header) in self._words
             least = self._tight(column)
-            told = heading if whole else fill(heading, least)
+            told = heading if whole else fill(heading, max(least, 1))
             if place == 0 and not wraps:  # it has names: they are folded where all else was of no use
                 others = sum(map(self._tight, shown[1:])) + BETWEEN * (len(shown) - 1)
                 least = min(_width(column, whole=whole), max(8, width - others))

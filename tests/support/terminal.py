@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,26 +40,30 @@ def in_terminal(
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     told = json.dumps([[str(word) for word in each] for each in commands])
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, told], stdin=slave, stdout=slave,
-        stderr=slave if errors else subprocess.DEVNULL,
-        env=environment | {"TERM": "xterm-256color"}, start_new_session=True,
-    )  # fmt: skip
-    os.close(slave)
-    os.write(master, typed.encode())
-    seen = b""
-    while True:
-        try:
-            data = os.read(master, 2**16)
-        except OSError:  # EIO: nobody has it open any more
-            break
-        if not data:
-            break
-        seen += data
-    os.close(master)
-    process.wait()
+    with tempfile.TemporaryFile() as aside:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, told], stdin=slave, stdout=slave, stderr=slave if errors else aside,
+            env=environment | {"TERM": "xterm-256color"}, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        os.write(master, typed.encode())
+        seen = b""
+        while data := _read(master):
+            seen += data
+        os.close(master)
+        process.wait()
+        aside.seek(0)
+        said = aside.read().decode()
+    assert not said, said
     text = ESCAPES.sub("", seen.decode()).replace("\r\n", "\n")
     return text.split(f"{MARK}\n")[: len(commands)]
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 2**16)
+    except OSError:  # EIO: nobody has it open any more
+        return b""
 
 
 def in_pipe(commands: Sequence[Sequence[str | Path]]) -> list[str]:

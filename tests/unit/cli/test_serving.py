@@ -22,6 +22,7 @@ TEXTS = {
     "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "peer_memory": "1GiB", "memory_max": "2GiB",
     "stall_s": "3", "shutdown_s": "4", "commit_rows": "5", "compiled": "false", "commit_share": "0.5", "producer_idle_s": "60",
     "heavy_jobs": "1", "heavy_jobs_waiting": "2", "heavy_deadline_s": "6", "worst_components": "0", "log_level": "debug",
+    "advise": "film=throughput_per_s:20 *=cores:8",
     "snet_resources": "1 2=film*2", "snet_cores": "0-1", "snet_return_s": "10", "snet_beyond_loopback": "on",
 }  # fmt: skip
 

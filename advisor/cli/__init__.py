@@ -32,6 +32,10 @@ COMMANDS = {
     "network": ("advisor.cli.structure", "Check a network in S-Net or JSON and show its structure."),
     "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
+    "report": (
+        "advisor.cli.reporting",
+        "Write what was learned as one HTML file: curves, residuals, coverage, advice.",
+    ),
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
     "diff": ("advisor.cli.comparing", "Compare two states: what became slower, or faster, with significance."),

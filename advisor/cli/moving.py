@@ -22,9 +22,7 @@ def export_command(out: Path, as_json: bool, **source: Any) -> None:
     Of a service it is what its state file holds, which is read beside it: no request waits for that.
     """
     key, value = whom(source, "state", "table")
-    advisor = (
-        learned_from(value, source["timer_noise_s"]) if key == "table" else stored(_state_file(key, value, source))
-    )
+    advisor = learned_from(value, source["timer_noise_s"]) if key == "table" else stored(state_file(key, value, source))
     data = advisor.to_bytes()
     try:
         out.write_bytes(data)
@@ -33,7 +31,7 @@ def export_command(out: Path, as_json: bool, **source: Any) -> None:
     show.moved(str(out), advisor.status(components=[]), len(data), as_json=as_json)
 
 
-def _state_file(key: str, value: Any, source: dict[str, Any]) -> Path:
+def state_file(key: str, value: Any, source: dict[str, Any]) -> Path:
     """Return the state file that is meant: the one given, or that of a service."""
     if key == "state":
         return value

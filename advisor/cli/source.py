@@ -24,6 +24,7 @@ from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
+    from advisor.domain.observations import Columns
     from advisor.files import TableReader
     from advisor.files.run_files import RunFile
 
@@ -112,8 +113,8 @@ def stored(path: Path, field: str = "state") -> Advisor:
     return Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names))).advisor
 
 
-def learned_from(table: str, timer_noise_s: float) -> Advisor:
-    """Return an advisor that has learned a table, with a progress bar on standard error."""
+def learned_from(table: str, timer_noise_s: float, fold: Callable[[Advisor, Columns], object] | None = None) -> Advisor:
+    """Return an advisor that has learned a table, by `fold` where it is given, with a progress bar on standard error."""
     from advisor import Advisor
     from advisor.files import TableReader
 
@@ -123,7 +124,7 @@ def learned_from(table: str, timer_noise_s: float) -> Advisor:
         for chunk in reader.chunks():
             for start in range(0, len(chunk), SLICE_ROWS):
                 part = chunk.take(slice(start, start + SLICE_ROWS))
-                advisor.fold(part)
+                (fold or Advisor.fold)(advisor, part)
                 moved(start + len(part), len(chunk))
     tell_refused(reader)
     return advisor

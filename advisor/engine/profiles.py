@@ -132,6 +132,17 @@ class Profiles:
             answer["diagnosis"] = [finding.as_dict() for finding in diagnose(profile)]
         return answer
 
+    def run(self, producer: str, incarnation: bytes | None = None) -> tuple[dict[str, Any], Profiler]:
+        """Return what is told of a producer's newest run, or of the one named, and its profiler, to be read.
+
+        Raises
+        ------
+        InvalidValue
+            When there is none.
+        """
+        key = self._key(producer, incarnation)
+        return self._told(key, self.runs[key]), self.runs[key].profiler
+
     def instances(self, key: Key, folded: Folded) -> tuple[Instances, dict[int, str]]:
         """Return the instances of a batch that component models learn, and the components' names by number of their type."""
         profiler = self.runs[key].profiler

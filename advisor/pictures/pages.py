@@ -11,12 +11,19 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class Document(NamedTuple):
+    """A page, and the policy that it names itself, for a server to send along."""
+
+    html: str
+    policy: str
 
 
 def page(title: str, chart: str, data: Mapping[str, Any], help_text: str) -> str:
@@ -32,19 +39,42 @@ def page(title: str, chart: str, data: Mapping[str, Any], help_text: str) -> str
     help_text : str
         What the reader is told first, one line.
     """
-    script, style = f"\n{_part('page.js')}{_part(f'{chart}.js')}", f"\n{_part('page.css')}"
+    return document("page", ("words", "page", chart), {"TITLE": title, "HELP": help_text}, data).html
+
+
+def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data: Any, more: str = "") -> Document:
+    """Return a page of a frame and its style, with programs, texts and data in their places.
+
+    Parameters
+    ----------
+    frame : str
+        Which HTML and which style.
+    programs : sequence of str
+        In the order in which they run.
+    texts : mapping
+        What stands at ``{{NAME}}``.
+    data
+        As JSON has it.
+    more : str
+        What the policy allows beside the page's own program and style.
+    """
+    script = "\n" + "".join(_part(f"{name}.js") for name in programs)
+    style = f"\n{_part(f'{frame}.css')}"
+    policy = (
+        f"default-src 'none'; img-src data:; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none';"
+        f" form-action 'none'{more}"
+    )
     places = {
-        "TITLE": html.escape(title),
-        "HELP": html.escape(help_text),
+        **{name: html.escape(text) for name, text in texts.items()},
         "STYLE": style,
-        "STYLE_HASH": _digest(style),
         "SCRIPT": script,
-        "SCRIPT_HASH": _digest(script),
+        "POLICY": policy,
         # No tag can begin in it, and JSON reads it as the same.
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     }
     # In one pass: what a title or a name says is never taken for a place of the page.
-    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: places[found.group(1)], _part("page.html"))
+    text = re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: places[found.group(1)], _part(f"{frame}.html"))
+    return Document(text, policy)
 
 
 def packed(values: NDArray[np.generic]) -> str:

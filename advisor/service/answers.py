@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -114,6 +114,10 @@ class Answers:
             _, oldest = self._kept.popitem(last=False)
             self.bytes -= oldest.bytes
         return kept.id
+
+    def newest(self) -> Iterator[Kept | KeptTogether]:
+        """Yield the kept answers, the newest first."""
+        return reversed(self._kept.values())
 
     def find(self, number: str) -> Kept | KeptTogether:
         """Return a kept answer.

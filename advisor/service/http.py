@@ -1,8 +1,10 @@
-"""The service's face to Prometheus and to whoever asks whether it lives: GET only, nothing changes by it."""
+"""The service's face to Prometheus, to whoever asks whether it lives, and to people: GET only, nothing changes by it."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import ipaddress
 import socket
@@ -28,6 +30,7 @@ from advisor.service.access import digest
 from advisor.service.advising import ADVISED, IMPOSSIBLE
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
+from advisor.service.page import STREAM, LivePage
 
 CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; who waits longest gives way to a newcomer
 KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps its connection
@@ -37,7 +40,7 @@ CLOSE_S = 2  # for requests that run when the service stops
 
 
 class TokenCheck:
-    """Asks for a token that may read, for all but `/healthz`."""
+    """Asks for a token that may read, for all but `/healthz`; a browser asks its user, and sends it as a password."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
         self._app = app
@@ -46,16 +49,31 @@ class TokenCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, then pass on."""
         if scope["type"] == "http" and scope["path"] != "/healthz":
-            kind, _, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-            grant = self._hub.access.grant(("token", digest(token.strip()))) if kind.lower() == b"bearer" else None
+            token = _token(dict(scope["headers"]).get(b"authorization", b""))
+            grant = self._hub.access.grant(("token", digest(token))) if token else None
             if grant is None and token:
                 await self._hub.guessed(scope["client"])
             if grant is None or not (grant.read or grant.admin):
                 refusal = PlainTextResponse("a token that may read is needed\n", 401 if grant is None else 403)
-                refusal.headers["www-authenticate"] = "Bearer"
+                refusal.headers["www-authenticate"] = (
+                    'Basic realm="Advisor: the token as password"' if _of_page(scope) else "Bearer"
+                )
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _of_page(scope: Scope) -> bool:
+    return scope["path"] == "/" or scope["path"].startswith("/page/")
+
+
+def _token(authorization: bytes) -> bytes:
+    """Return the token of a header: of ``Bearer``, or the password of ``Basic``; empty where there is none."""
+    kind, _, given = authorization.partition(b" ")
+    if kind.lower() == b"basic":
+        with contextlib.suppress(binascii.Error):
+            return base64.b64decode(given.strip(), validate=True).partition(b":")[2].strip()
+    return given.strip() if kind.lower() == b"bearer" else b""
 
 
 class HostCheck:
@@ -83,7 +101,7 @@ class HostCheck:
         return False
 
 
-def application(hub: Hub) -> ASGIApp:
+def application(hub: Hub, page: LivePage) -> ASGIApp:
     """Return the HTTP application of a service."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(HubCollector(hub))
@@ -118,6 +136,7 @@ def application(hub: Hub) -> ASGIApp:
         ("/advice/{network:path}", advice),
         ("/healthz", healthz),
         ("/readyz", readyz),
+        *page.routes(),
     ]
     app = Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes])
     return HostCheck(TokenCheck(app, hub) if hub.config.http_guarded else app, hub.config.http_hosts)
@@ -140,10 +159,15 @@ class HttpConnection(H11Protocol):
         super().connection_made(cast("asyncio.Transport", transport))
         self.waiting_since = self.loop.time()
         self._expect_within(HEADERS_S)
-        others = [each for each in cast("set[HttpConnection]", self.connections) if not each.transport.is_closing()]
+        others = [each for each in _all(self.server_state) if not (each.transport.is_closing() or each.streams)]
         if len(others) > CONNECTIONS_MAX:
             waiting = [(each.waiting_since, id(each), each) for each in others if each.waiting_since is not None]
             min(waiting)[2].transport.abort()
+
+    @property
+    def streams(self) -> bool:
+        """True while an open page reads its events: `page.STREAMS_MAX` bounds how many do."""
+        return bool(self.cycle and not self.cycle.response_complete and self.cycle.scope["path"] == STREAM)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of the peer."""
@@ -197,13 +221,18 @@ class HttpConnection(H11Protocol):
             self._deadline = None
 
 
+def _all(state: ServerState) -> list[HttpConnection]:
+    return [cast("HttpConnection", each) for each in state.connections]
+
+
 class HttpFace:
     """The HTTP server, on the service's own event loop."""
 
     def __init__(self, hub: Hub) -> None:
+        self.page = LivePage(hub)
         options: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
         self._config = uvicorn.Config(
-            application(hub), lifespan="off", ws="none", timeout_keep_alive=KEEP_ALIVE_S, **options
+            application(hub, self.page), lifespan="off", ws="none", timeout_keep_alive=KEEP_ALIVE_S, **options
         )
         self._state = ServerState()
 
@@ -211,11 +240,18 @@ class HttpFace:
         """Accept on sockets."""
         return await listeners.listen(sockets, lambda: HttpConnection(self._config, self._state, {}), tls)
 
+    def end_streams(self) -> None:
+        """End the streams of open pages: at once those of peers that do not read."""
+        self.page.close()
+        for connection in _all(self._state):
+            if connection.streams and connection.flow.write_paused:
+                connection.transport.abort()
+
     async def stop(self) -> None:
         """Answer what runs, for CLOSE_S at most, and close; whoever listens has stopped accepting."""
-        for connection in list(self._state.connections):
+        for connection in _all(self._state):
             connection.shutdown()
         with anyio.move_on_after(CLOSE_S):
             await asyncio.gather(*self._state.tasks, return_exceptions=True)
-        for connection in list(self._state.connections):
-            cast("HttpConnection", connection).transport.abort()
+        for connection in _all(self._state):
+            connection.transport.abort()

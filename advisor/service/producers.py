@@ -87,6 +87,10 @@ class Producers:
         """Return producers with a connection, at most so many."""
         return list(islice(self._speaker, most))
 
+    def live(self, key: Key) -> bool:
+        """Return whether some connection speaks for a producer."""
+        return key in self._speaker
+
     def retire(self, key: Key) -> None:
         """Forget a producer that is done."""
         speaker = self._speaker.pop(key, None)

@@ -207,6 +207,7 @@ class _Service:
                     group.start_soon(self._hub.snet.run)
                 if self._http is not None:
                     group.start_soon(self._hub.advising.run)
+                    group.start_soon(self._http.page.run)
                 self._log_start(bound)
                 task_status.started(bound)
                 try:
@@ -294,6 +295,8 @@ class _Service:
         hub.stopping = True
         for server in self._servers:
             server.close()
+        if self._http is not None:
+            self._http.end_streams()
         if hub.snet is not None:
             hub.snet.close()
         for connection in hub.connections.values():

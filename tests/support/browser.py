@@ -20,10 +20,11 @@ from PIL import Image
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+from selenium.webdriver.support.ui import WebDriverWait
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = not (CHROMIUM and DRIVER)
-PATIENCE_S = 60  # a page that hangs fails its test after this, whatever the machine
+PATIENCE_S = 120  # a page that hangs fails its test after this, whatever the machine
 
 FLAGS = (
     "--headless=new",
@@ -36,7 +37,7 @@ FLAGS = (
     "--no-first-run",
     "--hide-scrollbars",
     "--force-color-profile=srgb",
-    "--host-resolver-rules=MAP * ~NOTFOUND",  # no page may reach anything
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # no page may reach anything but services of tests
 )
 
 # Keeps what one drawing fills, strokes and writes, of all canvases; a drawing begins where the canvas is cleared.
@@ -78,12 +79,16 @@ class Browser:
 
     def open(self, page: Path, width: int = 1000, height: int = 600, *, dark: bool = False, dots: float = 1.0) -> None:
         """Show a file at a size in CSS pixels, `dots` of the screen each."""
+        self.visit(page.absolute().as_uri(), width, height, dark=dark, dots=dots)
+
+    def visit(self, url: str, width: int = 1000, height: int = 600, *, dark: bool = False, dots: float = 1.0) -> None:
+        """Show what an address names."""
         size = {"width": width, "height": height, "deviceScaleFactor": dots, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         self.logs()  # of the page before
-        self.driver.get(page.absolute().as_uri())
+        self.driver.get(url)
         self.settle()
 
     def resize(self, width: int, height: int) -> None:
@@ -95,6 +100,12 @@ class Browser:
     def run(self, script: str, *given: Any) -> Any:
         """Return what a function's body returns in the page."""
         return self.driver.execute_script(script, *given)
+
+    def until(self, script: str, *given: Any) -> Any:
+        """Wait until a function's body returns something true in the page, and return it."""
+        return WebDriverWait(self.driver, PATIENCE_S, poll_frequency=0.05).until(
+            lambda _: self.run(script, *given), script
+        )
 
     def settle(self) -> None:
         """Wait until what has happened is drawn: two frames, since the first may be under way."""

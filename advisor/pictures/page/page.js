@@ -1,4 +1,3 @@
-"use strict";
 // A chart on a canvas: wheel, keys and fingers zoom, dragging pans, what is pointed at is told, and names are found.
 // `show` takes the chart: what it draws and where its items lie. Names are only ever text: of nodes, or of the canvas.
 const element = id => document.getElementById(id);
@@ -38,18 +37,6 @@ function fitting(text, room) {
   while (low < high) { const mid = (low + high + 1) >> 1; if (pen.measureText(letters.slice(0, mid).join("") + "…").width <= room) low = mid; else high = mid - 1; }
   return low > 2 ? letters.slice(0, low).join("") + "…" : "";
 }
-function plain(value, decimals) {
-  const text = value.toFixed(Math.max(0, Math.min(20, decimals)));
-  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
-}
-// Seconds in the unit that suits them.
-function suiting(seconds) {
-  const units = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]], size = Math.abs(seconds);
-  const [scale, unit] = units.find(each => size >= 0.99995 * each[0]) || units[size ? 3 : 0];
-  return (size < 1e4 ? String(Number((seconds / scale).toPrecision(4))) : seconds.toFixed(0)) + " " + unit;
-}
-function share(part, whole) { return whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "–"; }
-
 function frame() { return chart.frame(canvas.clientWidth, canvas.clientHeight); }
 function redraw() { if (!pending) pending = requestAnimationFrame(paint); }
 function paint() {

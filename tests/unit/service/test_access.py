@@ -409,3 +409,9 @@ async def test_http_beyond_loopback_asks_for_tls_and_a_token_that_may_read(tmp_p
             ):
                 headers = {} if token is None else {"authorization": f"Bearer {token}"}
                 assert (await client.get("/metrics", headers=headers)).status_code == status, token
+                if token is not None:  # a browser asks its user for a password
+                    for path in ("/", "/page/components"):
+                        assert (await client.get(path, auth=("anyone", token))).status_code == status, token
+            asked = (await client.get("/")).headers["www-authenticate"]
+            assert asked.startswith("Basic")
+            assert (await client.get("/metrics")).headers["www-authenticate"] == "Bearer"

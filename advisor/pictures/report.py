@@ -1,0 +1,92 @@
+"""A report: what an advisor has learned, as one HTML file drawn by the same program as the live page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.engine import Advisor, views
+from advisor.engine.composed import composed
+from advisor.engine.trend import Trend
+from advisor.errors import AdvisorError
+from advisor.pictures.board import board
+
+VIEWS_MAX = 200  # components with all their charts, those of most runs: 6 KB each
+CARDS_MAX = 2_000  # with a small picture: 2 KB each, so that a file stays below 6 MB
+
+
+def report(advisor: Advisor, source: str, foot: str, *, trend: Trend | None = None, cores: int | None = None) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    advisor : Advisor
+    source : str
+        Where it learned from: stands in the title.
+    foot : str
+        Last line: by what and when the report was made.
+    trend : Trend, optional
+        How predictions fared while it learned, over rows.
+    cores : int, optional
+        Cores of the machine: networks are drawn with what each box would be given of them.
+    """
+    components = advisor.components
+    slots: list[int] = views.found(advisor, "", "runs", len(components.names)).tolist()
+    names = [components.names[slot] for slot in slots]
+    shown = {name: views.view(advisor, name) for name in names[:VIEWS_MAX]}
+    cards = [{**views.card(advisor, name), "slot": slot} for slot, name in zip(slots[:CARDS_MAX], names, strict=False)]
+    networks = {
+        name: _network(advisor, name, cores)
+        for name, kept in components.flows.kept.items()
+        if kept.definition is not None
+    }
+    data = {
+        "topics": {
+            "trend": {"axis": "rows", "points": [] if trend is None else [point.as_list() for point in trend.points]},
+            "networks": [{"network": name} for name in networks],
+        },
+        "about": _about(advisor, len(names)),
+        "cards": cards,
+        "views": shown,
+        "networks": networks,
+        "advice": [{"component": name, **view["advice"]} for name, view in shown.items() if "advice" in view],
+        "left": _left(len(names)),
+        "foot": foot,
+    }  # fmt: skip
+    return board(f"Advisor: {source}", data).html
+
+
+def _about(advisor: Advisor, known: int) -> list[list[str]]:
+    """Return the figures that a reader sees first: name, value, what it is of."""
+    totals, ledger = advisor.components.totals, advisor.ledger()
+    scores = ledger["scores"]
+    return [
+        ["Components", f"{known:,}", ""],
+        ["Runs learned", f"{totals['rows_accepted']:,}", f"{totals['rows_refused']:,} rows refused"],
+        ["Scored", f"{scores:,}", "predicted before they were learned"],
+        ["Coverage", f"{ledger['covered'] / scores:.1%}" if scores else "–", "90 % promised"],
+    ]
+
+
+def _left(known: int) -> str | None:
+    if known <= VIEWS_MAX:
+        return None
+    told = f"The {VIEWS_MAX:,} components of most runs have their charts here, of {known:,}"
+    return f"{told}; {min(known, CARDS_MAX):,} have a card."
+
+
+def _network(advisor: Advisor, name: str, cores: int | None) -> dict[str, Any]:
+    """Return a network as drawn, with what is given to its boxes where that is asked for and can be told."""
+    network = advisor.components.flows.defined(name)
+    definition = advisor.components.flows.definition(name)
+    text = definition if isinstance(definition, str) else None
+    allocation: dict[str, Any] | None = None
+    why: str | None = None
+    if cores is not None:
+        try:
+            allocation = advisor.allocate(name, cores=cores).as_dict()
+        except AdvisorError as error:
+            why = str(error)
+    drawn = composed(network, allocation)
+    answer = allocation and {key: allocation[key] for key in ("cores_used", "spare", "throughput_per_s", "latency_s")}
+    reasons = [reason["text"] for reason in allocation["why"]] if allocation is not None else []
+    return {**drawn, "network": name, "text": text, "answer": answer, "why": reasons, "failed": why}

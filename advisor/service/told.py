@@ -1,0 +1,202 @@
+"""What the live page is told of a running service: a few topics as JSON, each bounded, sent again only where it changed."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, cast
+
+from advisor import __version__
+from advisor.engine.trend import Trend
+from advisor.errors import InvalidValue
+from advisor.service.answers import Kept, KeptTogether
+from advisor.service.hub import Hub
+
+# Of each list on the page: what fits on a screen or two; a snapshot of all topics stays below 64 KB.
+ANSWERS_TOLD = 24
+REASONS_TOLD = 4  # of one answer in the list; all of them when it is opened
+REASON_LETTERS = 240
+PRODUCERS_TOLD = 40
+NETWORKS_TOLD = 64
+UNNAMED_TOLD = 12  # networks that were asked about and have no name
+COUNTED = ("rows_accepted", "rows_refused", "rows_failed", "rows_unfinished", "changes", "outliers", "tasks_ended")
+
+
+def as_json(value: Any) -> bytes:
+    """Return JSON on one line; what JSON does not have, null."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain).encode()
+    except ValueError:
+        return as_json(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in cast("list[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.tolist()  # of numpy
+
+
+class Told:
+    """The topics of a service."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._began = time.monotonic()
+        self._counted: tuple[float, int, int] | None = None
+        self.trend = Trend(hub.engine.advisor)
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds that the service has run."""
+        return time.monotonic() - self._began
+
+    def topics(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each topic by name, as JSON; others may have their turn between two."""
+        yield "now", as_json(self._now())
+        yield "trend", as_json({"axis": "seconds", "points": [point.as_list() for point in self.trend.points]})
+        yield "answers", as_json(self._answers())
+        yield "networks", as_json(self._networks())
+        yield "producers", as_json(self._producers())
+        yield "profiles", as_json(self._profiles())
+
+    def _now(self) -> dict[str, Any]:
+        hub, advisor = self._hub, self._hub.engine.advisor
+        totals = advisor.components.totals
+        health = hub.health()
+        questions = sum(sum(histogram.counts) for histogram in hub.measures.requests.values())
+        learners = advisor.components.learners
+        return {
+            "version": __version__, "at": time.time(), "uptime_s": round(self.uptime_s, 1),
+            "counts": {name: int(totals[name]) for name in COUNTED},
+            **self._rates(int(totals["rows_accepted"]), questions),
+            "components": len(advisor.components) - advisor.components.measures,
+            "components_max": advisor.components.components_max,
+            "scores": self.trend.scores,
+            "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
+            "state_bytes": hub.engine.state_bytes,
+            "model_memory": [learners.used_bytes, learners.memory_bytes],
+            "health": {key: health[key] for key in (
+                "connections", "producers", "producers_live", "storage", "storage_failure", "stopping", "commits",
+                "commit_mean_s", "short_of_memory", "answers_kept",
+            )},
+            "kernels": health["kernels"], "socket": None if hub.config.socket is None else str(hub.config.socket),
+            "requests": self._requests(),
+        }  # fmt: skip
+
+    def _rates(self, rows: int, questions: int) -> dict[str, float]:
+        """Return what came a second since this was last asked."""
+        now = time.monotonic()
+        before, self._counted = self._counted, (now, rows, questions)
+        if before is None or now <= before[0]:
+            return {"rows_per_s": 0.0, "requests_per_s": 0.0}
+        span = now - before[0]
+        return {
+            "rows_per_s": round((rows - before[1]) / span, 1),
+            "requests_per_s": round((questions - before[2]) / span, 1),
+        }
+
+    def _requests(self) -> list[dict[str, Any]]:
+        """Return how long each verb took, by the bounds within which half, and 99 of 100, of its requests lie."""
+        found: list[dict[str, Any]] = []
+        for verb, histogram in self._hub.measures.requests.items():
+            whole = sum(histogram.counts)
+            if whole:
+                running, within = 0, dict[float, float | None]()
+                for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):
+                    running += count
+                    for share in (0.5, 0.99):
+                        if running >= share * whole:
+                            within.setdefault(share, bound)
+                found.append({"verb": verb, "count": whole, "half_s": within[0.5], "most_s": within[0.99]})
+        return sorted(found, key=lambda each: -each["count"])
+
+    def _answers(self) -> dict[str, Any]:
+        answers = self._hub.planner.answers
+        return {
+            "kept": len(answers),
+            "answers": [self._answer(kept) for kept in islice(answers.newest(), ANSWERS_TOLD)],
+        }
+
+    @staticmethod
+    def _answer(kept: Kept | KeptTogether) -> dict[str, Any]:
+        answer = kept.allocation
+        told: dict[str, Any] = {
+            "id": kept.id, "at": kept.at,
+            "why": [str(reason["text"])[:REASON_LETTERS] for reason in answer.get("why", ())[:REASONS_TOLD]],
+            "spare": answer.get("spare"),
+        }  # fmt: skip
+        if isinstance(kept, KeptTogether):
+            names = [one.name for one in kept.networks[:REASONS_TOLD]]
+            return told | {"objective": kept.objective, "cores": kept.cores, "networks": names, "boxes": None}
+        return told | {
+            "objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores"),
+            "used": answer.get("cores_used"), "boxes": len(answer["instances"]),
+            "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
+            "bottleneck": list(answer["bottleneck"])[:REASONS_TOLD],
+        }  # fmt: skip
+
+    def _networks(self) -> list[dict[str, Any]]:
+        """Return the networks that are kept by name, then those that were only asked about, the newest first."""
+        latest: dict[Any, Kept] = {}
+        for kept in self._hub.planner.answers.newest():
+            if isinstance(kept, Kept):
+                latest.setdefault(_identity(kept.network), kept)
+        told: list[dict[str, Any]] = []
+        for name, known in islice(self._hub.engine.advisor.components.flows.kept.items(), NETWORKS_TOLD):
+            if known.definition is not None:
+                answer = latest.pop(_identity(known.definition), None)
+                told.append({"network": name, "rows": int(known.counts.n["rows"]), "answer": answer and answer.id})
+        for kept in islice(latest.values(), UNNAMED_TOLD):
+            text = kept.network if isinstance(kept.network, str) else ""
+            told.append({"network": None, "text": " ".join(text[:REASON_LETTERS].split()), "answer": kept.id})
+        return told
+
+    def network(self, name: str | None, answer: str | None) -> tuple[Any, Kept | None]:
+        """Return the text or nodes of a network, by its name or by an answer about it, and the newest answer about it.
+
+        Raises
+        ------
+        InvalidValue, UnknownNetwork
+        """
+        if answer is not None:
+            kept = self._hub.planner.answers.find(answer)
+            if isinstance(kept, KeptTogether):
+                raise InvalidValue("answer", answer, "one about a single network")
+            return kept.network, kept
+        definition = self._hub.engine.advisor.components.flows.definition(name or "")
+        same = (kept for kept in self._hub.planner.answers.newest() if isinstance(kept, Kept))
+        return definition, next((kept for kept in same if _identity(kept.network) == _identity(definition)), None)
+
+    def _producers(self) -> dict[str, Any]:
+        hub = self._hub
+        producers = hub.engine.producers
+        newest = [*producers][: -PRODUCERS_TOLD - 1 : -1]
+        return {
+            "known": len(producers),
+            "producers": [
+                {
+                    "producer": key[0], "incarnation": key[1].hex()[:8], "applied": producers[key],
+                    "durable": hub.committer.sequence(key), "live": hub.producers.live(key),
+                }
+                for key in newest
+            ],
+        }  # fmt: skip
+
+    def _profiles(self) -> list[dict[str, Any]]:
+        return self._hub.engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
+
+
+def _identity(network: Any) -> Any:
+    """Return what tells a network from others: its text, or which list of nodes it is."""
+    return network if isinstance(network, str) else id(network)

@@ -1,0 +1,275 @@
+"""The live page of a service, in a real browser: clicked, typed into, read, as narrow as a phone and as wide as a desk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+from anyio.from_thread import start_blocking_portal
+from browser import PATIENCE_S, Browser
+from selenium.webdriver import Keys
+from task_program import Program, recursive
+
+from advisor import SyncClient
+from advisor.service import load_config, serve
+
+TEXT = "net main connect read .. (small | large) .. write;"
+SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
+VIEWS = ("", "components", "component/blur", "networks", "answers", "profiles", "service")
+WIDTHS = (390, 820, 1440)
+
+# Labels of axes: pairs of texts of one chart that lie on one another.
+OVERLAPS = """return Array.from(document.querySelectorAll('.chart:not(.small) svg')).flatMap(svg => {
+  const texts = Array.from(svg.querySelectorAll('text'));
+  const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+  const lie = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+  return boxes.flatMap(([a, one], i) => boxes.slice(i + 1).filter(([, two]) => lie(one, two)).map(([b]) => a + " / " + b));
+})"""
+TEXTS = "return Array.from(document.querySelectorAll(arguments[0]), each => each.textContent)"
+
+
+@dataclass
+class Served:
+    """A service, the address of its page, and a client."""
+
+    url: str
+    socket: Path
+    stop: Callable[[], object]
+
+    def client(self, **options: Any) -> SyncClient:
+        return SyncClient(str(self.socket), timeout_s=PATIENCE_S, **options)
+
+
+@contextmanager
+def serving(folder: Path, **options: Any) -> Iterator[Served]:
+    async def run(stop: anyio.Event, *, task_status: Any) -> None:
+        patient = {"compiled": False, "heavy_deadline_s": PATIENCE_S} | options
+        config = load_config(socket=folder / "s", http="127.0.0.1:0", **patient)
+        await serve(config, stop=stop, task_status=task_status)
+
+    with start_blocking_portal() as portal:
+        stop = portal.call(anyio.Event)
+        future, bound = portal.start_task(run, stop)
+        try:
+            yield Served(f"http://{bound.http}", folder / "s", lambda: portal.call(stop.set))
+        finally:
+            portal.call(stop.set)
+            future.result()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def window(chromium: Browser) -> Iterator[Browser]:
+    """The browser; what a test has shown in it must have said nothing on the console and asked its own service only."""
+    yield chromium
+    chromium.driver.get("about:blank")  # its stream ends
+    said, asked = chromium.logs()
+    assert said == []
+    assert {url.partition("://")[0] for url in asked} <= {"http", "data", "about"}
+    assert len({url.split("/")[2] for url in asked if url.startswith("http")}) <= 1
+
+
+def rows(client: SyncClient, names: tuple[str, ...] = ("blur", "read", "small", "large", "write")) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(4):
+        for n, name in enumerate(names):
+            for x in SIZES:
+                for p in CORES:
+                    client.observe(
+                        name, predictor=x, cores=p,
+                        elapsed_s=1e-3 * (1 + n) * x * (0.1 + 0.9 / p) * float(rng.lognormal(0.0, 0.05)),
+                    )  # fmt: skip
+    client.flush()
+
+
+def go(window: Browser, served: Served, view: str = "", width: int = 1000, **how: Any) -> None:
+    window.logs()
+    window.visit(f"{served.url}/#/{view}", width, 900, **how)
+    window.driver.refresh()  # where only the hash differs nothing is loaded
+    window.until("return document.documentElement.dataset.live === 'good'")
+    window.settle()
+
+
+def test_what_is_observed_appears_by_itself(window: Browser, served: Served) -> None:
+    go(window, served)
+    window.until(
+        "return document.querySelector('.cards .empty')?.textContent.includes(arguments[0])", str(served.socket)
+    )
+    with served.client(producer="scheduler") as client:
+        rows(client)
+        window.until("return document.querySelectorAll('a.card svg').length === 5")
+        window.until("return document.querySelector('.tiles .tile:nth-child(2) b').textContent === '300'")
+        assert set(window.run(TEXTS, "a.card h3")) == {"blur", "read", "small", "large", "write"}
+        client.observe("late", elapsed_s=0.5)
+        client.flush()
+        window.until("return Array.from(document.querySelectorAll('a.card h3'), h => h.textContent).includes('late')")
+    window.run("location.hash = '#/service'")
+    window.until(
+        "return document.body.textContent.includes('scheduler') && document.body.textContent.includes('observe_rows')"
+    )
+
+
+def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(window: Browser, served: Served) -> None:
+    with served.client() as client:
+        rows(client)
+        wanted = client.predict("blur", predictor=256.0, cores=8)
+        chosen = client.choose_cores("blur", predictor=256.0, cores_max=16)
+    go(window, served)
+    window.press("/")
+    window.until("return document.activeElement.id === 'find' && document.querySelectorAll('a.card').length === 5")
+    window.press(*"LU")
+    window.until("return document.querySelectorAll('a.card').length === 1")
+    window.press(Keys.ENTER)
+    window.press(Keys.ENTER)
+    window.until("return document.querySelectorAll('.charts .chart svg circle.dot').length > 0")
+    assert window.run("return document.querySelector('h1').textContent") == "blur"
+    assert window.run("return document.title").startswith("blur")
+    assert window.run(TEXTS, "figcaption b") == ["Speedup", "Time of a run", "Growth with the input", "Residuals"]
+    labels = window.run(TEXTS, "svg text.label")
+    assert labels == [
+        "speedup over 1 core [×]", "cores", "elapsed time of one run", "cores", "elapsed time of one run",
+        "predictor (size of the input)", "observed over predicted − 1", "predicted time of a run",
+    ]  # fmt: skip
+    assert window.run("return document.querySelectorAll('.chart:nth-child(1) circle.dot').length") == len(SIZES) * len(
+        CORES
+    )
+    assert window.run("return document.querySelectorAll('.chart:nth-child(2) path.band').length") == len(SIZES)
+    assert f"Give it {chosen.cores} cores" in window.run("return document.querySelector('.advice').textContent")
+    window.run("document.querySelectorAll('.plot')[1].focus()")
+    for _ in range(40):  # to the place of 8 cores
+        window.press(Keys.ARROW_RIGHT)
+        words = window.run("return document.querySelectorAll('.tip')[1].innerText")
+        if words.startswith("8 cores"):
+            break
+    middle = next(line for line in words.splitlines() if line.startswith("size 256: "))
+    number, unit = middle.removeprefix("size 256: ").split(" (")[0].split(" ")
+    assert float(number) * {"s": 1.0, "ms": 1e-3}[unit] == pytest.approx(wanted.elapsed_s, rel=2e-3)
+    window.press(Keys.ESCAPE)
+    assert window.run("return document.querySelectorAll('.tip')[1].hidden")
+
+
+def test_a_network_is_drawn_and_an_answer_says_why(window: Browser, served: Served) -> None:
+    with served.client() as client:
+        rows(client)
+        client.define_network(TEXT, id="pipe")
+        given = client.allocate("pipe", cores=24, shares=[[0.75, 0.25]], turns="never")
+        sentences = client.explain(given.id)["sentences"]
+        go(window, served, "networks")
+        drawn = """return Array.from(document.querySelectorAll('a.box'), box => [box.querySelector('.name').textContent,
+            box.querySelector('.soft').textContent, box.classList.contains('bottleneck')])"""
+        window.until("return document.querySelectorAll('a.box .load').length === 4")
+        assert {name: (cores, bound) for name, cores, bound in window.run(drawn)} == {
+            key: (f"{count} core{'' if count == 1 else 's'}", key in given.bottleneck)
+            for key, count in given.cores.items()
+        }
+        assert "75 % of records" in window.run(TEXTS, ".net text")
+        places = window.run(
+            "return Array.from(document.querySelectorAll('a.box .body'), box => box.getBoundingClientRect().toJSON())"
+        )
+        assert places[0]["right"] < places[1]["left"] == places[2]["left"]
+        assert places[1]["bottom"] < places[2]["top"]
+        assert places[2]["right"] < places[3]["left"]
+        window.run("document.querySelector('a[href^=\"#/answers/\"]').click()")
+        window.until("return document.querySelectorAll('details[open] ol.why li').length > 0")
+        assert window.run(TEXTS, "details[open] ol.why li") == sentences
+        again = client.allocate("pipe", cores=30, shares=[[0.75, 0.25]])
+        window.until("return document.getElementById('answer-' + arguments[0])", again.id)
+        opened = "return document.querySelectorAll('details[open] ol.why li').length === arguments[0]"
+        window.until(opened, len(sentences))  # stays open
+
+
+def test_of_ten_thousand_components_a_page_holds_a_few(window: Browser, served: Served) -> None:
+    names = [f"stage_{n:05}" for n in range(10_000)]
+    with served.client() as client:
+        client.observe_columns(
+            components=names, index=np.tile(np.arange(10_000), 2), cores=np.repeat([1.0, 4.0], 10_000),
+            elapsed_s=np.repeat([1.0, 0.5], 10_000),
+        )  # fmt: skip
+        client.observe("needle_in_the_hay", elapsed_s=1.0)
+        client.flush()
+    go(window, served, "components")
+    window.until("return document.querySelectorAll('a.card svg').length === 24")
+    assert window.run("return document.querySelector('.controls p').textContent") == "10,001 components"
+    nodes = window.run("return document.querySelectorAll('*').length")
+    window.run("document.getElementById('after').click()")
+    window.until("return document.querySelector('.cards').dataset.page === '1'")
+    window.run("document.getElementById('find').focus()")
+    window.press(*"Needle")
+    window.until("return document.querySelectorAll('a.card').length === 1")
+    assert window.run(TEXTS, "a.card h3") == ["needle_in_the_hay"]
+    window.run("const find = document.getElementById('find'); find.value = ''; find.dispatchEvent(new Event('input'))")
+    order = (
+        "const order = document.getElementById('order'); order.value = 'name'; order.dispatchEvent(new Event('change'))"
+    )
+    window.until("return document.querySelectorAll('a.card').length === 24")
+    window.run(order)
+    window.until("return document.querySelector('a.card h3').textContent === 'needle_in_the_hay'")
+    assert abs(window.run("return document.querySelectorAll('*').length") - nodes) < 200
+    assert window.memory() < 100e6
+
+
+def test_nothing_overlaps_and_nothing_is_cut_at_any_width_in_light_and_dark(window: Browser, served: Served) -> None:
+    with served.client() as client:
+        rows(client, ("blur", "a" * 200, "解析 مكوّن", "read", "small", "large", "write"))
+        client.define_network(TEXT, id="pipe")
+        client.allocate("pipe", cores=24, shares=[[0.75, 0.25]])
+        events = Program(4, recursive(5, 3, 300), contention=2.0).run()
+        client.task_events(events.records, strings=list(events.strings), ended=True)
+    grounds = set[str]()
+    for width in WIDTHS:
+        for view in VIEWS:
+            go(window, served, view, width, dark=width == WIDTHS[1])
+            window.until("return document.querySelector('.chart svg, .empty, .facts, .answer, .net, .card')")
+            assert window.run("return document.documentElement.scrollWidth") == width, (width, view)
+            assert window.run(OVERLAPS) == [], (width, view)
+            assert window.run("return Array.from(document.querySelectorAll('section')).every(s => s.innerText.trim())")
+            grounds.add(window.run("return getComputedStyle(document.body).backgroundColor"))
+    assert len(grounds) == 2
+    for _ in range(3):  # as the system, light, dark, and round again
+        window.run("document.getElementById('theme').click()")
+        grounds.add(window.run("return document.documentElement.dataset.theme"))
+    assert {"auto", "light", "dark"} <= grounds
+    window.run("localStorage.clear()")
+
+
+def test_names_are_text(window: Browser, served: Served) -> None:
+    hostile = ["</script><script>window.hit = 1</script>", "<img src=x onerror='window.hit=1'>", "{{DATA}}/../#?&%41"]
+    with served.client(producer="<b onmouseover='window.hit=1'>p</b>") as client:
+        for name in hostile:
+            for p in (1, 2, 4):
+                client.observe(name, cores=p, elapsed_s=1.0 / p)
+        client.flush()
+        go(window, served, "components")
+        window.until("return document.querySelectorAll('a.card svg').length === 3")
+        assert sorted(window.run(TEXTS, "a.card h3")) == sorted(hostile)
+        for name in hostile:
+            window.run("location.hash = '#/components'")
+            cards = "Array.from(document.querySelectorAll('a.card'))"
+            window.until(
+                f"const card = {cards}.find(c => c.textContent.includes(arguments[0])); card?.click(); return card",
+                name,
+            )
+            window.until("return document.querySelector('h1')?.textContent === arguments[0]", name)
+            window.until("return document.querySelectorAll('.charts svg').length > 0")
+        window.run("location.hash = '#/service'")
+        window.until("return document.body.textContent.includes('onmouseover')")
+    assert window.run("return [document.images.length, document.scripts.length, window.hit ?? null]") == [0, 2, None]
+
+
+def test_the_page_says_that_the_service_has_stopped(window: Browser, served: Served) -> None:
+    go(window, served)
+    served.stop()
+    window.until("return document.getElementById('live').textContent.includes('stopped')")
+    window.driver.get("about:blank")
+    window.logs()  # it may have tried again

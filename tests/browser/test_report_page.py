@@ -1,0 +1,106 @@
+"""The report that the command writes, opened in a real browser, against what the advisor itself answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import Browser
+
+from advisor import Advisor
+from advisor.cli import main
+from advisor.pictures import report
+
+Command = Callable[..., Any]
+NAMES = ("read", "blur", "write")
+TEXTS = "return Array.from(document.querySelectorAll(arguments[0]), each => each.textContent)"
+
+
+def rows(count: int) -> list[tuple[str, float, int, float]]:
+    rng = np.random.default_rng(6)
+    found: list[tuple[str, float, int, float]] = []
+    for n in range(count):
+        name, x, p = NAMES[n % 3], float(64 * 4 ** (n // 3 % 3)), 2 ** (n // 9 % 5)
+        found.append((name, x, p, float(1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0.0, 0.05))))
+    return found
+
+
+def taught(count: int = 450) -> Advisor:
+    advisor = Advisor()
+    for name, x, p, t in rows(count):
+        advisor.observe(name, predictor=x, cores=p, elapsed_s=t)
+    return advisor
+
+
+def test_a_table_becomes_one_file_with_curves_residuals_coverage_and_advice(
+    tmp_path: Path, browser: Browser, advisor: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, page = tmp_path / "runs.csv", tmp_path / "report.html"
+    table.write_text("component,x,p,t\n" + "".join(f"{name},{x},{p},{t!r}\n" for name, x, p, t in rows(900)))
+    advisor("report", "--table", table, "-o", page)
+    assert capsys.readouterr().out == f"{page}: 3 components, {page.stat().st_size:,} bytes\n"
+    browser.open(page, 1280, 900)
+    assert browser.driver.title == "Overview · Advisor: runs.csv"
+    told = taught(900)
+    assert browser.run(TEXTS, "figcaption b") == [
+        "Prediction error", "Coverage", "Error of each component", "Coverage of each component",
+    ]  # fmt: skip
+    ledger = told.ledger()
+    tiles = browser.run(TEXTS, ".tile b")
+    assert tiles == ["3", "900", f"{ledger['scores']:,}", f"{ledger['covered'] / ledger['scores']:.1%}"]
+    advice = browser.run(
+        "return Array.from(document.querySelectorAll('tbody tr'), row => Array.from(row.cells, c => c.textContent))"
+    )
+    assert sorted(row[0] for row in advice) == sorted(NAMES)
+    for name, cores, size, _, why in advice:
+        choice = told.choose_cores(name, predictor=float(size), cores_max=16)
+        assert (cores, why) == (f"{choice.cores} core{'' if choice.cores == 1 else 's'}", choice.why)
+    browser.run("document.querySelector('a[href=\"#/component/blur\"]').click()")
+    browser.until("return document.querySelectorAll('.charts svg').length === 4")
+    assert browser.run(TEXTS, "figcaption b") == ["Speedup", "Time of a run", "Growth with the input", "Residuals"]
+    assert browser.run("return document.querySelectorAll('.chart:nth-child(4) circle.dot').length") == 15
+    browser.run("location.hash = '#/components'")
+    browser.until("return document.querySelectorAll('a.card svg').length === 3")
+
+
+def test_a_state_becomes_a_file_with_its_networks(tmp_path: Path, browser: Browser, advisor: Command) -> None:
+    told = taught()
+    told.define_network("net main connect read .. blur .. write;", id="pipe</script>")
+    state, page = tmp_path / "state", tmp_path / "report.html"
+    state.write_bytes(told.to_bytes())
+    advisor("report", "--state", state, "--cores", 12, "--out", page)
+    given = told.allocate("pipe</script>", cores=12)
+    browser.open(page, 390, 800, dark=True)
+    assert browser.run("return document.documentElement.scrollWidth") == 390
+    browser.run("location.hash = '#/networks'")
+    browser.until("return document.querySelectorAll('a.box').length === 3")
+    assert browser.run(TEXTS, "tbody th") == sorted(given.cores, key=lambda key: -given.utilization[key])
+    assert browser.run(TEXTS, "ul.why li") == [reason.text for reason in given.why]
+
+
+def test_a_large_state_becomes_a_file_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Advisor()
+    for n in range(60):
+        for p in (1, 2, 4):
+            told.observe(f"c{n}", cores=p, elapsed_s=1.0 / p, count=1 + n)
+    whole = len(report.report(told, "all", ""))
+    monkeypatch.setattr(report, "VIEWS_MAX", 5)
+    monkeypatch.setattr(report, "CARDS_MAX", 20)
+    page = report.report(told, "few", "")
+    assert len(page) < 0.7 * whole
+    assert '"component":"c59"' in page
+    assert '"component":"c1"' not in page
+    assert "The 5 components of most runs have their charts here, of 60; 20 have a card." in page
+
+
+def test_what_cannot_be_written_is_refused_with_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    state.write_bytes(taught(9).to_bytes())
+    for out, words in ((tmp_path / "r.pdf", "ends in .html"), (tmp_path / "no" / "r.html", "can be written")):
+        with pytest.raises(SystemExit) as ended:
+            main(["report", "--state", str(state), "-o", str(out)])
+        assert ended.value.code == 2
+        assert words in capsys.readouterr().err

@@ -1,0 +1,173 @@
+"""What is shown of components, of how predictions fare, and of networks, held against what the advisor itself answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor import Advisor
+from advisor.domain.networks import network_from_nodes
+from advisor.engine import composed, trend, views
+from advisor.engine.components import SEPARATOR
+from advisor.errors import UnknownComponent
+
+SIZES, CORES = (100.0, 200.0, 400.0), (1.0, 2.0, 4.0, 8.0)
+
+
+def learned(rows: int = 240, **limits: Any) -> Advisor:
+    advisor, rng = Advisor(**limits), np.random.default_rng(5)
+    for n in range(rows):
+        x, p = SIZES[n % 3], CORES[n // 3 % 4]
+        advisor.observe("blur", predictor=x, cores=p, elapsed_s=1e-3 * x * (0.2 + 0.8 / p) * rng.lognormal(0.0, 0.05))
+    return advisor
+
+
+def test_a_view_is_what_the_advisor_predicts_and_what_it_keeps() -> None:
+    advisor = learned()
+    before = advisor.to_bytes()
+    view = views.view(advisor, "blur")
+    assert json.loads(json.dumps(view, allow_nan=False)) == view
+    typical = view["curves"][0]
+    assert typical["predictor"] == [200.0]
+    assert view["seen"] == [1.0, 8.0]
+    assert {1.0, 2.0, 4.0, 8.0, 16.0} <= set(typical["cores"])
+    for place, cores in enumerate(typical["cores"]):
+        answer = advisor.predict("blur", predictor=200.0, cores=cores)
+        shown = [typical[name][place] for name in ("elapsed_s", "low_s", "high_s")]
+        assert shown == pytest.approx([answer.elapsed_s, answer.low_s, answer.high_s], rel=1e-5)
+    cells = view["cells"]
+    assert sum(cells["runs"]) == pytest.approx(240.0)
+    assert {(x, p) for [x], p in zip(cells["predictor"], cells["cores"], strict=True)} == {
+        (x, p) for x in SIZES for p in CORES
+    }
+    assert view["growth"]["predictor"][0] == 100.0
+    assert view["growth"]["predictor"][-1] == 400.0
+    assert view["advice"]["cores"] == advisor.choose_cores("blur", predictor=200.0, cores_max=8).cores
+    card = views.card(advisor, "blur")
+    assert card["error"] == view["error"]
+    assert len(card["curve"]["cores"]) <= views.COUNTS_CARD + 2
+    assert advisor.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["no learner", "several values", "one run", "failed runs only", "fractions of a core", "size 0", "forgotten"],
+)
+def test_whatever_was_learned_can_be_shown(case: str) -> None:
+    advisor = Advisor(model_memory_bytes=0 if case == "no learner" else 2**20)
+    for n in range(1 if case == "one run" else 30):
+        x: Any = (64.0, 1.0 + n % 3) if case == "several values" else 0.0 if case == "size 0" else 1.0 + n % 5
+        cores = 0.25 * (1 + n % 4) if case == "fractions of a core" else 1 + n % 4
+        advisor.observe("c", predictor=x, cores=cores, elapsed_s=1.0 / cores, ok=case != "failed runs only")
+    if case == "forgotten":
+        advisor.forget("c")
+    view, card = views.view(advisor, "c"), views.card(advisor, "c")
+    assert json.dumps([view, card], allow_nan=False)
+    assert ("curves" in view) == ("curve" in card) == (case not in ("failed runs only", "forgotten"))
+    if "curves" in view:
+        assert all(min(curve["low_s"]) > 0.0 for curve in view["curves"])
+        assert bool(view["cells"]) == (case != "no learner")
+
+
+def test_the_size_of_a_view_does_not_grow_with_rows() -> None:
+    few, many = (len(json.dumps(views.view(learned(rows), "blur"))) for rows in (240, 2400))
+    assert many < 1.2 * few < 12_000
+
+
+def test_components_are_found_by_a_part_of_their_name_in_the_order_asked_for() -> None:
+    advisor = Advisor()
+    for n, (name, runs) in enumerate((("Render.a", 1), ("render.b", 19), ("load", 14), ("UNRENDERED", 2))):
+        for k in range(runs):
+            advisor.observe(name, elapsed_s=1.0 + 0.5 * n * (k % 2), measures={"peak_bytes": 1.0})
+    names, known = advisor.components.names, len(advisor.components.names)
+    assert known > 4  # what is measured beside time has places of its own
+
+    def found(text: str, order: str) -> list[str]:
+        return [names[slot] for slot in views.found(advisor, text, order, known).tolist()]
+
+    assert found(" rEnder", "runs") == ["render.b", "UNRENDERED", "Render.a"]
+    assert found("", "name") == ["Render.a", "UNRENDERED", "load", "render.b"]
+    assert found("", "newest") == ["UNRENDERED", "load", "render.b", "Render.a"]
+    errors = {name: views.card(advisor, name)["error"] for name in found("", "name")}
+    oldest = found("", "newest")[::-1]
+    assert found("", "error") == sorted(oldest, key=lambda name: -(errors[name] or 0.0))
+    assert max(errors, key=lambda name: errors[name] or 0.0) in ("load", "render.b")
+    assert found("nothing", "runs") == []
+    with pytest.raises(UnknownComponent, match="load"):
+        views.view(advisor, "laod")
+    with pytest.raises(UnknownComponent):
+        views.card(advisor, next(name for name in names if SEPARATOR in name))
+
+
+def test_a_trend_tells_each_score_once_in_constant_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trend, "RECORDS_SLICE", 2)
+    monkeypatch.setattr(trend, "POINTS_MAX", 8)
+    advisor, rng = Advisor(), np.random.default_rng(3)
+    found = trend.Trend(advisor)
+    for at in range(50):
+        for name in ("a", "b", "c", f"new{at % 7}"):
+            advisor.observe(name, cores=1 + at % 4, elapsed_s=rng.lognormal(0.0, 0.1))
+            advisor.observe("several", predictor=(1.0, 2.0), elapsed_s=1.0)
+        slices = sum(1 for _ in found.sample(float(at)))
+        assert slices == len([*range(0, advisor.components.learners.tables["learner-2"].size, 2)]) + 1
+        assert len(found.points) < 8
+    ledger = advisor.ledger()
+    told = [*found.points, *found.under_way]
+    assert sum(point.scores for point in told) == found.scores == ledger["scores"] > 0
+    assert sum(point.covered for point in told) == found.covered == ledger["covered"]
+    assert sum(point.rows for point in told) == 400
+    assert [point.at for point in found.points] == sorted(point.at for point in found.points)
+    advisor.forget("a")
+    for _ in found.sample(60.0):
+        pass
+    assert all(point.scores >= 0 for point in [*found.points, *found.under_way])
+
+
+def test_a_few_components_with_times_near_the_timers_step_do_not_move_the_error() -> None:
+    def error(noisy: int) -> float:
+        advisor, rng = Advisor(), np.random.default_rng(1)
+        found = trend.Trend(advisor)
+        for _ in range(60):
+            for n in range(9):
+                advisor.observe(f"c{n}", elapsed_s=1.0 if n >= noisy else 10.0 ** rng.uniform(-6, 0))
+        for _ in found.sample(1.0):
+            pass
+        assert found.points[0].error is not None
+        return found.points[0].error
+
+    assert error(2) < 0.05 < 1.0 < error(9)
+
+
+def test_a_network_is_drawn_as_composed_with_what_each_box_is_given() -> None:
+    advisor = learned()
+    network = advisor.network("net main connect blur .. (small | blur) .. (large * {done});")
+    allocation = {
+        "cores": {"blur#1": 4, "small": 1}, "in_turn": {"blur#2": 2, "large": 2},
+        "instances": {"blur#1": 2, "small": 1, "blur#2": 1, "large": 1}, "bottleneck": ["blur#1"],
+        "utilization": {"blur#1": 1.0, "small": 0.5, "blur#2": 0.25},
+    }  # fmt: skip
+    told = composed.composed(network, allocation, {"shares": [[0.7, 0.3]]})
+    first, choice, star = told["tree"]["children"]
+    assert [each["kind"] for each in (told["tree"], first, choice, star)] == ["series", "box", "choice", "replication"]
+    assert (first["key"], first["cores"], first["instances"], first["bottleneck"]) == ("blur#1", 4, 2, True)
+    assert choice["shares"] == [0.7, 0.3]
+    assert [(box["key"], box["component"], box["in_turn"]) for box in choice["children"]] == [
+        ("small", "small", False), ("blur#2", "blur", True),
+    ]  # fmt: skip
+    assert star["label"] == "* {done}"
+    assert [box["key"] for box in told["busiest"]] == ["blur#1", "small", "blur#2", "large"]
+    bare = composed.composed(network)
+    assert bare["tree"]["children"][0] == {"kind": "box", "component": "blur", "key": "blur#1"}
+
+
+def test_of_a_large_network_the_first_boxes_are_drawn_and_the_others_counted() -> None:
+    nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"b{n}"} for n in range(1000)]
+    nodes += [{"kind": "choice", "children": [*range(500, 1000)]}, {"kind": "series", "children": [*range(500), 1000]}]
+    told = composed.composed(network_from_nodes(nodes))
+    assert (told["boxes"], told["shown"]) == (1000, composed.BOXES_DRAWN)
+    assert [child["kind"] for child in told["tree"]["children"]] == ["box"] * composed.BOXES_DRAWN + ["more"]
+    assert told["tree"]["children"][-1]["boxes"] == 1000 - composed.BOXES_DRAWN
+    assert len(json.dumps(told)) < 30_000

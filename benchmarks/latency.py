@@ -61,8 +61,8 @@ class Wire:
 
 
 @contextlib.contextmanager
-def service(place: Path, *, state: bool) -> Iterator[tuple[Path, int]]:
-    options = {"socket": str(place / "s")} | ({"state": str(place / "state")} if state else {})
+def service(place: Path, *, state: bool, **more: Any) -> Iterator[tuple[Path, int]]:
+    options = {"socket": str(place / "s")} | ({"state": str(place / "state")} if state else {}) | more
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, json.dumps(options)], stderr=subprocess.PIPE, text=True
     ) as process:

@@ -3,9 +3,13 @@
     python benchmarks/overload.py [--seconds 60] [--state]
 
 The peak is found first, in the same run: batches of 1000 rows in columns from two processes, a window of 64 each, as fast as
-they are acknowledged; one row in a hundred is of a component that is new. Then the same is offered at 80 % and at 200 % of
-it, at times that do not wait for answers: an acknowledgement is timed from when its batch was due. `predict` is asked all the
-while. After each load it is timed when questions are as fast as before again.
+they are acknowledged; a row of each batch is of a component that was never seen. Then the same is offered at 80 % and at 200 %
+of it, at times that do not wait for answers: an acknowledgement is timed from when its batch was due. `predict` is asked all
+the while, by a process of its own and at times of its own. After each load it is timed when questions are as fast as before.
+
+Senders, asker and service share the machine, so the CPU seconds of each are told: where they add up to all cores, or where
+others take some, the tail is the scheduler's. The peak is taken before and after the loads:
+where the two differ much the machine has changed meanwhile, and the figures say little.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import numpy as np
 from latency import Wire, service
 
 ROWS = 1000  # a batch, as clients send them
-NEW_ROWS = 10  # of them of components that are new
+NEW_ROWS = 1  # of them of components that are new: some 100,000 in a run, which is what a service knows by default
 KNOWN = (
     250  # components known from the beginning, of each sender: few enough for the peak to be that of well-known ones
 )
@@ -34,6 +38,8 @@ SENDERS = 2
 WINDOW = 64  # batches on their way, as a client has: beyond, it holds back
 KERNELS_S = 120.0  # given to the child that compiles the kernels where there is no cache of them
 WELL_WITHIN = 2.0  # times as slow as before the load: well again
+WELL_FOR = 20  # questions in a row
+ASK_EVERY_S = 0.003
 
 
 @dataclass
@@ -43,16 +49,15 @@ class Sent:
     seconds: list[float] = field(default_factory=list)
     behind: int = 0
     took: float = 0.0
+    cpu: float = 0.0
 
 
-def batch(rng: np.random.Generator, names: list[str], number: int) -> dict[str, Any]:
-    """Return the columns of a batch, with a few new names."""
-    new = [f"{names[0]}-new-{number}-{i}" for i in range(NEW_ROWS)]
+def batch(rng: np.random.Generator, names: list[str]) -> dict[str, Any]:
+    """Return the columns of a batch; the names of its new components come behind those it has."""
     index = np.concatenate([rng.integers(0, len(names), ROWS - NEW_ROWS), np.arange(NEW_ROWS) + len(names)])
     used, index = np.unique(index, return_inverse=True)
-    every = names + new
     return {
-        "components": [every[i] for i in used.tolist()],
+        "components": [names[i] for i in used.tolist() if i < len(names)],
         "index": index.astype("<u4").tobytes(),
         "predictor": rng.uniform(1, 100, ROWS).tobytes(),
         "cores": rng.choice([1.0, 2.0, 4.0, 8.0], ROWS).tobytes(),
@@ -64,7 +69,8 @@ def send(path: Path, number: int, first: int, rate: float | None, seconds: float
     """Send batches, `rate` a second or as fast as they are acknowledged, from sequence `first` on."""
     wire, rng, found = Wire(path), np.random.default_rng(number), Sent()
     names = [f"sender-{number}-{i}" for i in range(KNOWN)]
-    ready = [batch(rng, names, first + i) for i in range(256)]  # made before, so that their making takes no time
+    ready = [batch(rng, names) for _ in range(256)]  # made before, so that their making takes no time
+    spent = time.process_time()
     on_their_way: deque[float] = deque()
     sequence = first - 1
     began = time.perf_counter()
@@ -74,7 +80,9 @@ def send(path: Path, number: int, first: int, rate: float | None, seconds: float
         while now < ends and len(on_their_way) < WINDOW and (rate is None or due <= now):
             sequence += 1
             columns = ready[sequence % len(ready)]
-            numbered = columns | {"producer": f"sender-{number}", "sequence": sequence}
+            new = [f"new-{number}-{sequence}-{i}" for i in range(NEW_ROWS)]
+            told = {"components": columns["components"] + new, "producer": f"sender-{number}", "sequence": sequence}
+            numbered = columns | told
             on_their_way.append(now if rate is None else due)
             wire.socket.sendall(msgpack.packb([0, sequence % 2**32, "observe_columns", [numbered]]))
             due += 1 / rate if rate else 0.0
@@ -90,12 +98,46 @@ def send(path: Path, number: int, first: int, rate: float | None, seconds: float
                     raise RuntimeError(error)
                 found.seconds.append(now - on_their_way.popleft())
     found.took = time.perf_counter() - began
+    found.cpu = time.process_time() - spent
     found.behind = max(0, int((ends - due) * rate)) if rate else 0
     results.put((number, sequence, found))
 
 
+def ask(path: Path, until: Any, results: Any) -> None:
+    """Ask at times that do not wait for answers, but one by one; tell how long each took from when it was due."""
+    wire, seconds, spent = Wire(path), list[float](), time.process_time()
+    due = time.perf_counter()
+    while not until.is_set():
+        time.sleep(max(0.0, due - time.perf_counter()))
+        wire.call("predict", "asked", 30.0, 4)
+        now = time.perf_counter()
+        seconds.append(now - due)
+        due = max(due + ASK_EVERY_S, now)
+    results.put((seconds, time.process_time() - spent))
+
+
+def cpu_seconds(pid: int) -> float:
+    parts = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def resident_mib(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@dataclass
+class Phase:
+    """What was seen of one load: the senders' view, seconds of questions, CPU seconds by whom, memory before and after, MiB."""
+
+    senders: list[Sent]
+    asked: list[float]
+    cpu: dict[str, float]
+    memory: tuple[float, float]
+
+    @property
+    def rate(self) -> float:
+        """Batches a second that were acknowledged."""
+        return sum(len(each.seconds) / each.took for each in self.senders)
 
 
 class Load:
@@ -111,51 +153,70 @@ class Load:
         self.wire.call("predict", "asked", 30.0, 4)
         return time.perf_counter() - began
 
-    def phase(self, rate: float | None, seconds: float) -> tuple[list[Sent], list[float], float, float]:
-        """Return what senders saw, the seconds of questions meanwhile, and the memory before and after, MiB."""
+    def phase(self, rate: float | None, seconds: float) -> Phase:
+        """Load the service with `rate` batches a second, or as many as are acknowledged."""
         context = multiprocessing.get_context("fork")
-        results = context.Queue()
-        before = resident_mib(self.pid)
+        results, answers, until = context.Queue(), context.Queue(), context.Event()
+        before, spent = resident_mib(self.pid), cpu_seconds(self.pid)
         senders = [
             context.Process(target=send, args=(self.path, n, first, rate and rate / SENDERS, seconds, results))
             for n, first in self.next.items()
         ]
-        for sender in senders:
-            sender.start()
-        asked: list[float] = []
-        while any(sender.is_alive() for sender in senders) and results.qsize() < SENDERS:
-            asked.append(self.ask())
-            time.sleep(0.002)
+        asker = context.Process(target=ask, args=(self.path, until, answers))
+        for process in (*senders, asker):
+            process.start()
         found: list[Sent] = []
         for _ in senders:
             number, last, sent = results.get()
             self.next[number] = last + 1
             found.append(sent)
-        for sender in senders:
-            sender.join()
-        return found, asked, before, resident_mib(self.pid)
+        until.set()
+        asked, asking = answers.get()
+        for process in (*senders, asker):
+            process.join()
+        cpu = {
+            "service": cpu_seconds(self.pid) - spent, "senders": sum(each.cpu for each in found), "asker": asking
+        }  # fmt: skip
+        return Phase(found, asked, cpu, (before, resident_mib(self.pid)))
+
+    def well_again(self, rest: float) -> float:
+        """Return the seconds until questions are as fast as at rest, and stay so."""
+        began = since = time.perf_counter()
+        well = 0
+        while well < WELL_FOR:
+            well = well + 1 if self.ask() <= WELL_WITHIN * rest else 0
+            since = time.perf_counter() if not well else since
+        return since - began
 
 
 def kernels(wire: Wire) -> list[str]:
     return list(wire.call("status", {})["service"]["kernels"].values())
 
 
-def told(title: str, found: list[Sent], asked: list[float]) -> None:
-    seconds = np.concatenate([each.seconds for each in found]) * 1e3
-    questions = np.array(asked) * 1e3
-    rate = sum(len(each.seconds) / each.took for each in found)
-    print(f"{title}: {rate:.0f} batches/s acknowledged, {rate * ROWS / 1e6:.2f} million rows/s")
+def told(title: str, phase: Phase) -> None:
+    seconds = np.concatenate([each.seconds for each in phase.senders]) * 1e3
+    questions = np.array(phase.asked) * 1e3
+    print(f"{title}: {phase.rate:.0f} batches/s acknowledged, {phase.rate * ROWS / 1e6:.2f} million rows/s")
     for name, values in (("acknowledgement", seconds), ("question", questions)):
         p50, p99 = np.percentile(values, [50, 99])
-        print(f"    {name:<16} p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   worst {values.max():7.1f} ms")
+        print(f"    {name:<16} p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   worst {values.max():7.1f} ms   {len(values)}")
+    took = max(each.took for each in phase.senders)
+    shares = ", ".join(f"{who} {spent / took:.2f}" for who, spent in phase.cpu.items())
+    print(f"    cores            {shares}, of {os.cpu_count()}; others' load {os.getloadavg()[0]:.1f} with ours")
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seconds", type=float, default=60.0)
     arguments.add_argument("--state", action="store_true", help="with a state file: acknowledged is durable")
+    arguments.add_argument(
+        "--place", type=Path, help="where the state file is made; a tmpfs shows what is not the disk's"
+    )
     given = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as place, service(Path(place), state=given.state) as (path, pid):
+    with (
+        tempfile.TemporaryDirectory(dir=given.place) as place,
+        service(Path(place), state=given.state, memory_max="4GiB") as (path, pid),
+    ):
         load = Load(path, pid)
         rows = [["asked", float(x), float(p), 1e-4 * x / p] for x in range(1, 60) for p in (1, 2, 4, 8)]
         load.wire.call("observe_rows", {"rows": rows})
@@ -164,21 +225,19 @@ def main() -> None:
             time.sleep(0.5)
         words = ", ".join(sorted(set(kernels(load.wire))))
         print(f"kernels: {words}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        load.phase(None, given.seconds / 2)  # warm: names and pages
-        found, asked, _, _ = load.phase(None, given.seconds / 3)
-        told("peak", found, asked)
-        peak = sum(len(each.seconds) / each.took for each in found)
+        load.phase(None, given.seconds / 4)  # warm: names and pages
+        first = load.phase(None, given.seconds / 4)
+        told("peak", first)
         rest = float(np.median([load.ask() for _ in range(200)]))
         for share in (0.8, 2.0):
-            found, asked, before, after = load.phase(share * peak, given.seconds)
-            began = time.perf_counter()
-            while load.ask() > WELL_WITHIN * rest:
-                pass
-            told(f"{share:.0%} of the peak", found, asked)
-            print(
-                f"    memory           {before:.0f} to {after:.0f} MiB; held back {sum(each.behind for each in found)} batches"
-            )
-            print(f"    well again       {time.perf_counter() - began:.3f} s after the load")
+            phase = load.phase(share * first.rate, given.seconds)
+            well = load.well_again(rest)
+            told(f"{share:.0%} of the peak", phase)
+            behind = sum(each.behind for each in phase.senders)
+            print("    memory           {:.0f} to {:.0f} MiB".format(*phase.memory), f"; held back {behind} batches")
+            print(f"    well again       {well:.3f} s after the load")
+        last = load.phase(None, given.seconds / 4)
+        print(f"peak afterwards: {last.rate / first.rate:.2f} of the peak before")
         totals = load.wire.call("status", {})["totals"]
         sent = sum(last - 1 for last in load.next.values()) * ROWS + len(rows)
         taken = totals["rows_accepted"] + sum(n for key, n in totals.items() if key.startswith("refused."))

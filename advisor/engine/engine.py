@@ -312,6 +312,10 @@ class Engine:
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
         self._beyond_journal()
+        self.count_again(snapshot)
+
+    def count_again(self, snapshot: Snapshot) -> None:
+        """Have the next snapshot hold what this one held; what happened until it was taken is in the journal still."""
         restoring.mark(self.advisor, self.profiles, snapshot)
         if snapshot.names:
             self._names_taken = min(self._names_taken, snapshot.names[0][0])

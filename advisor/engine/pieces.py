@@ -47,6 +47,11 @@ class Batch:
         self._by_code: Counter[str] = Counter()
         self._first: list[list[Any]] = []
 
+    @property
+    def left(self) -> int:
+        """Rows not folded yet."""
+        return len(self._columns) - self._folded
+
     def fold_next(self) -> bool:
         """Fold a slice; return whether there is more to fold."""
         start, stop = self._folded, self._folded + SLICE_ROWS

@@ -15,6 +15,7 @@ import pwd
 import socket
 import ssl
 import struct
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,10 +24,13 @@ from typing import Any, Final, Literal, cast
 
 from advisor.errors import InvalidValue, Unauthorized
 from advisor.service.config import TOKEN_BYTES_MAX, TOKEN_BYTES_MIN, Config
+from advisor.service.rota import Allowance
 
 GRANTS_MAX = 1_000  # each token given is compared with all of them
 SO_PEERGROUPS: Final = 59  # Linux: the groups of a Unix socket's peer; Python does not name it
 GROUPS_MAX = 65_536  # that a process may be in
+RATE = "rows_per_second"  # of a grant
+RATE_MIN, RATE_MAX = 1, 10**9  # below, a grant is of no use; above, nothing is limited
 UNIX: Final = getattr(socket, "AF_UNIX", None)
 
 Scope = Literal["open", "read", "write", "teach", "admin"]
@@ -72,12 +76,15 @@ class Grant:
     read, admin : bool
     write : tuple of str
         Producers, or their first characters with a * behind: "*" is every one, and rows without a producer.
+    rows_per_second : float, optional
+        What all who have this grant may send together; None is as many as there is time for.
     """
 
     name: str
     read: bool = False
     write: tuple[str, ...] = ()
     admin: bool = False
+    rows_per_second: float | None = None
 
     def may_write(self, producer: str | None) -> bool:
         """Return whether it may teach as a producer; None is nobody in particular."""
@@ -120,6 +127,7 @@ def _joined(grants: list[Grant]) -> Grant | None:
     return Grant(
         " and ".join(each.name for each in grants), read=any(each.read for each in grants),
         write=tuple(word for each in grants for word in each.write), admin=any(each.admin for each in grants),
+        rows_per_second=None if None in (rates := [each.rows_per_second for each in grants]) else max(rates),  # type: ignore[type-var]
     )  # fmt: skip
 
 
@@ -143,6 +151,7 @@ class Access:
         self._files = [each for each in (config.token_file, config.access_file) if each is not None]
         self._seen = self._stamps()
         self._grants = self._read()
+        self._allowances: dict[tuple[str, float], Allowance] = {}
 
     @property
     def asks_token(self) -> bool:
@@ -173,6 +182,13 @@ class Access:
             return found[0] if found else None
         return _joined([self._grants[key] for key in keys if key in self._grants])
 
+    def allowance(self, grant: Grant | None) -> Allowance | None:
+        """Return what those who have a grant may send together; None where there is no limit."""
+        if grant is None or grant.rows_per_second is None:
+            return None
+        key = grant.name, grant.rows_per_second
+        return self._allowances.setdefault(key, Allowance(grant.rows_per_second, time.monotonic))
+
     def changed(self) -> bool:
         """Read the files again where they have changed; return whether anything else is allowed now.
 
@@ -186,6 +202,7 @@ class Access:
             return False
         self._seen = stamps
         before, self._grants = self._grants, self._read()
+        self._allowances.clear()
         return before != self._grants
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
@@ -313,9 +330,11 @@ WHOM: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = {
 def _entry(where: str, given: Any) -> tuple[tuple[str, Any], Grant]:
     entry = cast("dict[str, Any]", given if isinstance(given, dict) else {})
     whom = [key for key in WHOM if key in entry]
-    unknown = sorted(entry.keys() - {"name", "read", "write", "admin", *WHOM})
+    unknown = sorted(entry.keys() - {"name", "read", "write", "admin", RATE, *WHOM})
     if unknown or len(whom) != 1:
-        raise InvalidValue(where, ", ".join(unknown or whom), f"name, read, write, admin, and one of {', '.join(WHOM)}")
+        raise InvalidValue(
+            where, ", ".join(unknown or whom), f"name, read, write, admin, {RATE}, and one of {', '.join(WHOM)}"
+        )
     kind, read = WHOM[whom[0]]
     flags = [entry.get(key, False) for key in ("read", "admin")]
     write = entry.get("write", [])
@@ -325,7 +344,10 @@ def _entry(where: str, given: Any) -> tuple[tuple[str, Any], Grant]:
         raise InvalidValue(
             where, entry.get("name"), "read and admin true or false, write a list of names, the others text"
         )
-    grant = Grant(entry.get("name", where), flags[0], tuple(listed), flags[1])
+    rate = entry.get(RATE)
+    if rate is not None and not (type(rate) in (int, float) and RATE_MIN <= rate <= RATE_MAX):
+        raise InvalidValue(f"{where}.{RATE}", rate, f"a number from {RATE_MIN} to {RATE_MAX}")
+    grant = Grant(entry.get("name", where), flags[0], tuple(listed), flags[1], rate)
     return (kind, read(f"{where}.{whom[0]}", entry[whom[0]])), grant
 
 

@@ -1,7 +1,7 @@
 """Group commit: one in flight, in a thread; answers are released when what they promise is durable.
 
-A commit appends to the journal what has happened; pages are written when the journal is full, when something changed that it
-does not hold, and when the service stops.
+A commit appends to the journal what has happened. When the journal is full the pages are written beside the commits that
+follow, a step with each; at once they are when something changed that the journal does not hold, and when the service stops.
 """
 
 from __future__ import annotations
@@ -239,6 +239,9 @@ class Committer:
                 self._write_entry(store, entry)
                 return
         async with order.still():
+            entry = None if self._pages_wanted else engine.take_entry()
+            if entry is None:
+                self._hold_again(store)
             slices = engine.snapshot_in_slices()
             while True:
                 try:
@@ -247,14 +250,23 @@ class Committer:
                     snapshot: Snapshot = whole.value
                     break
                 await anyio.lowlevel.checkpoint()
+        if entry is not None and store.takes_beside(snapshot):
+            self._write_entry(store, entry, snapshot)
+            return
         self._pages_wanted = False
         nothing = snapshot.empty and not store.journal_entries
         write = None if nothing else partial(store.commit, snapshot)
         self._write(store, write, snapshot.producers, partial(engine.mark_changed, snapshot))
 
-    def _write_entry(self, store: Store, entry: Entry) -> None:
-        write = None if entry.empty else partial(store.append, entry)
+    def _write_entry(self, store: Store, entry: Entry, checkpoint: Snapshot | None = None) -> None:
+        nothing = entry.empty and checkpoint is None and not store.writes_on
+        write = None if nothing else partial(store.append, entry, checkpoint)
         self._write(store, write, entry.producers, partial(self._engine.put_back, entry))
+
+    def _hold_again(self, store: Store) -> None:
+        """Have the next pages hold what a checkpoint that will not be finished should have written."""
+        if (cut_off := store.give_up()) is not None:
+            self._engine.count_again(cut_off)
 
     def _write(
         self,
@@ -276,11 +288,12 @@ class Committer:
         since, self._dirty_since = self._dirty_since, None
         began = self._clock()
 
-        def ended(error: BaseException | None) -> None:
+        def ended(error: BaseException | None, spent_s: float = 0.0) -> None:
             self._committing = False
             if isinstance(error, StorageFailed):
                 if store.commits == commits:
                     not_written()
+                self._hold_again(store)
                 self._fail(error)
                 for who, answers in waiting.items():
                     self._waiting[who] = answers + self._waiting.get(who, [])
@@ -292,19 +305,17 @@ class Committer:
                 self._give_up(error)
                 return
             if write is not None:
-                took = self._clock() - began
-                self._pace.ended(took)
-                self._measures.commit_s.add(took)
+                self._pace.ended(spent_s)
+                self._measures.commit_s.add(self._clock() - began)
             self._durable.update(self._unsealed)
             self._unsealed.clear()
             self._recover()
-            if self._dirty_since is not None:
-                self.changed()
+            self._next(store)
             _release(waiting)
 
-        def told(error: BaseException | None) -> None:
+        def told(error: BaseException | None, spent_s: float) -> None:
             try:
-                ended(error)
+                ended(error, spent_s)
             except Exception as defect:
                 self._give_up(defect)
 
@@ -312,6 +323,13 @@ class Committer:
             ended(None)
         else:
             self._writer.begin(write, told)
+
+    def _next(self, store: Store) -> None:
+        """Schedule the next commit, where there is something to write."""
+        if self._dirty_since is not None:
+            self.changed()
+        elif store.writes_on:
+            self._schedule(self._pace.pause_s())
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""

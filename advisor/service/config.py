@@ -307,7 +307,7 @@ class Config:
     compiled: bool = _key(
         True, FLAG, "compile the kernels, in a process beside the service, where numba is; answers are the same"
     )
-    commit_share: float = _key(0.25, _number(0.01, 1.0), "part of the time that may go into commits")
+    commit_share: float = _key(0.25, _number(0.01, 1.0), "part of a core's time that may go into commits")
     producer_idle_s: float = _key(
         7 * 86_400.0, _number(1.0, 10**9, "SECONDS"), "seconds after which a producer without connection is forgotten"
     )

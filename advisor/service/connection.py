@@ -11,6 +11,7 @@ import logging
 import socket
 import time
 from collections import deque
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
 from advisor.domain import limits
@@ -20,6 +21,7 @@ from advisor.protocol.connection import Request, ServerConnection, Singles, Viol
 from advisor.protocol.verbs import METHODS
 from advisor.service.access import Grant, Identity, shown_by
 from advisor.service.logs import event
+from advisor.service.rota import Allowance, Path
 
 if TYPE_CHECKING:
     from advisor.service.hub import Hub
@@ -39,6 +41,8 @@ MEASURED_WHEN_ANSWERED = (
     "status",
 )  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
+NOTABLE_S = 0.0002  # after less, another connection's rows need not wait for the loop to read again
+ROWS_BRING = frozenset(("observe", "observe_rows", "observe_columns", "observe_run", "task_events"))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -60,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self.number = 0
         self.identity: Identity | None = None
         self.grant: Grant | None = None
+        self.allowance: Allowance | None = None
         self._strange_bytes = 0  # taken in before we knew who it is
         self.names = ConnectionNames()
         self.peer = "unix"
@@ -73,7 +78,9 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_since: float | None = None
         self._unfinished_since: float | None = None
         self._scheduled = False
+        self._throttled = False
         self._closing_since: float | None = None
+        self.producer: Hashable = None  # that it last began to speak for
         self._arrived = 0.0
         self._draining = False  # takes no new requests
         self.ended = False
@@ -91,12 +98,12 @@ class Connection(asyncio.BufferedProtocol):
             self.peer = f"{address[0]}:{address[1]}"
             # The system finds out about a peer that is gone without a word.
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.identity = shown_by(transport)
-        self.grant = self._hub.access.grant(self.identity)
+        identity = shown_by(transport)
+        self.admit(identity, self._hub.access.grant(identity))
         self._arrived = time.monotonic()
         if not self._hub.join(self):
             self._transport.abort()
-        elif self.grant is None and self.identity[0] == "unix":
+        elif self.grant is None and identity[0] == "unix":
             self.refuse(Unauthorized("this user is granted nothing here", hint="ask whoever runs the service"))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -128,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         if events:
             self._backlog.extend(events)
             if not self._scheduled:
-                self._work()
+                self._work(turn=self._hub.rota.free)
 
     def eof_received(self) -> bool:
         """The peer sends no more, but may still read what is owed to it: closed when that is written, and then sent."""
@@ -149,6 +156,10 @@ class Connection(asyncio.BufferedProtocol):
         self._continue_later()
 
     # our side
+
+    def admit(self, identity: Identity, grant: Grant | None) -> None:
+        """Note what the peer has shown of itself, and what it may do for that."""
+        self.identity, self.grant, self.allowance = identity, grant, self._hub.access.allowance(grant)
 
     def answer(self, msgid: int | None, result: AdvisorError | dict[str, Any]) -> None:
         """Send the answer to a request that was taken for later."""
@@ -211,6 +222,30 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(encode_error(msgid, error))
         self._close()
 
+    def spend(self, rows: int) -> None:
+        """Count rows that were taken from it."""
+        if self.allowance is not None:
+            self.allowance.spend(rows)
+
+    def _throttle(self) -> bool:
+        """Return whether it has sent as many rows as it may; then nothing of it is worked on until it may again."""
+        wait_s = 0.0 if self.allowance is None else self.allowance.wait_s()
+        if wait_s > 0:
+            self._throttled = True
+            asyncio.get_running_loop().call_later(wait_s, self._go_on)
+        return self._throttled
+
+    def _go_on(self) -> None:
+        self._throttled = False
+        if not self._transport.is_closing():
+            self._pace()
+            self._continue_later()
+
+    @property
+    def path(self) -> Path:
+        """Whose turn one of ours is: by grant, then by producer."""
+        return (None if self.grant is None else self.grant.name, self.producer or self.number)
+
     def stop_reading(self) -> None:
         """Take no new requests: the service is stopping."""
         self._draining = True
@@ -241,33 +276,40 @@ class Connection(asyncio.BufferedProtocol):
     def _continue_later(self) -> None:
         if self._backlog and not self._scheduled and not self._stuck():
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._continue)
+            self._hub.rota.join(self.path, self._continue)
 
     def _continue(self) -> None:
         self._scheduled = False
         if not self._transport.is_closing():
-            self._work()
+            self._work(turn=True)
 
     def _stuck(self) -> bool:
-        """True while requests wait: for the peer to read, for a commit, or for a large batch."""
-        return self._unsent_since is not None or self._waits > 0 or self._unanswered >= limits.UNANSWERED_MAX
+        """True while requests wait: for the peer to read, for a commit, for a large batch, or for its rate."""
+        return (
+            self._unsent_since is not None
+            or self._waits > 0
+            or self._throttled
+            or self._unanswered >= limits.UNANSWERED_MAX
+        )
 
-    def _work(self) -> None:
+    def _work(self, *, turn: bool) -> None:
         """Answer what was received; a defect of ours ends the connection, for what it has cut off nobody would answer."""
         try:
-            self._work_a_slice()
+            self._work_a_slice(turn=turn)
         except Exception as defect:
             event(logging.ERROR, "defect in a connection", error=defect, connection=self.number, peer=self.peer)
             self.drop("defect")
 
-    def _work_a_slice(self) -> None:
-        """Answer what was received, for a slice of time, in one write."""
+    def _work_a_slice(self, *, turn: bool) -> None:
+        """Answer what was received, for a slice of time, in one write; rows only in a turn."""
         backlog, hub = self._backlog, self._hub
         answers: list[bytes] = []
         answered_bytes = 0
         began = last = time.perf_counter()
         while backlog:
             if answered_bytes > OUT_BYTES_HIGH or last - began > SLICE_S or self._stuck():
+                break
+            if _brings_rows(backlog[0]) and (not turn or self._throttle()):
                 break
             few = hub.take_few(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
             if few:
@@ -296,8 +338,14 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._violation(cast("Violation", message), answers)
                 return
+        self._rest(answers, last - began)
+
+    def _rest(self, answers: list[bytes], worked_s: float) -> None:
+        """End a slice of work."""
         if answers:
             self._transport.write(b"".join(answers))  # of nothing, too: asyncio then does nothing
+        if worked_s > NOTABLE_S:
+            self._hub.rota.worked()
         self._pace()
         self._continue_later()
         self._close_when_done()
@@ -341,3 +389,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._unfinished_since is not None:
                 self._unfinished_since = time.monotonic()
             self._transport.resume_reading()
+
+
+def _brings_rows(message: Request | Singles | Violation) -> bool:
+    return type(message) is Singles or (type(message) is Request and message.method in ROWS_BRING)

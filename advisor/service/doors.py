@@ -32,6 +32,7 @@ from advisor.service.measures import Measures
 from advisor.service.peers import NAME_KEPT_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
+from advisor.service.rota import Rota
 from advisor.service.sampled import Sampled
 from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
@@ -81,7 +82,8 @@ class Doors:
         self.measures = measures
         self.happenings = Happenings(engine.advisor.components.events)
         self.sampled = Sampled(engine.advisor)
-        self.folding = Folding(engine, self.happenings.drain)
+        self.rota = Rota()
+        self.folding = Folding(engine, self.rota, self.happenings.drain)
         committer.commits_when(self.folding)
         self.subscriptions = Subscriptions()
         self.planner = Planner(engine.advisor, heavy, Answers())
@@ -101,6 +103,7 @@ class Doors:
         for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
             columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
             self.sampled.columns(columns)
+            connection.spend(len(columns))
             done = self.folding.at_once(columns, None, None)
             if isinstance(done, dict):
                 self._observed(columns)
@@ -145,6 +148,7 @@ class Doors:
                 answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
         finally:
             if rows:
+                connection.spend(rows)
                 self.committer.changed(rows)
         return answers
 
@@ -154,9 +158,10 @@ class Doors:
         self.happenings.drain()
         self.subscriptions.stir()
 
-    def _observe(self, _: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
+    def _observe(self, connection: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
         columns = columns_of_rows([params.row], self._book)
         self.sampled.columns(columns)
+        connection.spend(1)
         answer = self.engine.apply(None, None, columns)
         self.watching.observed(columns)
         self.committer.changed(1)
@@ -193,6 +198,7 @@ class Doors:
             return self._durably(connection, msgid, self.engine.apply(key, params.sequence, EMPTY), 0, key)
         columns = read()
         self.sampled.columns(columns)
+        connection.spend(len(columns))
         done = self.folding.at_once(columns, key, params.sequence)
         if not isinstance(done, dict):
             verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
@@ -283,8 +289,10 @@ class Doors:
             key = None
         known = key is not None and self._known(connection, key, cast("int", params.sequence))
         event = applied if known and applied is not None else read()
+        size = len(event) if isinstance(event, Sized) else 0
+        connection.spend(size)
         answer = self.engine.apply(key, params.sequence, event)
-        return self._durably(connection, msgid, answer, len(event) if isinstance(event, Sized) else 0, key)
+        return self._durably(connection, msgid, answer, size, key)
 
     # Once, and durable
 
@@ -320,6 +328,7 @@ class Doors:
         except Unavailable:
             self.measures.superseded += 1
             raise
+        connection.producer = key[0]
         if sequence > self.committer.sequence(key):
             self._refuse_while_storage_fails()
         return sequence <= self.engine.applied(*key)

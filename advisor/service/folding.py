@@ -1,7 +1,7 @@
 """Large batches, folded slice by slice: between slices the loop answers whoever asks.
 
-One batch at a time is under way; the others wait for their turn in the order of their coming. What a turn of the loop allows
-is folded at once; of what is left
+One batch at a time is under way; the others wait for their turn, producer by producer. What a turn of the loop allows is folded
+at once; of what is left
 
 - the connection that sent it waits: what it sends next comes after it, as always;
 - whatever else speaks for the same producer waits, on whichever connection: the number of the batch is not applied yet;
@@ -19,12 +19,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio.lowlevel
-
 from advisor.domain.observations import Columns
 from advisor.engine import Engine
 from advisor.engine.pieces import SLICE_ROWS, Batch
 from advisor.service.connection import SLICE_S, Connection
+from advisor.service.rota import Path, Rota, Rounds
 
 Key = tuple[str, bytes]
 Answer = dict[str, Any]
@@ -35,11 +34,12 @@ WAITING_ROWS_MAX = 1_000_000
 
 
 class Turns:
-    """Whose turn it is: one at a time, in the order of coming, but for those who go first."""
+    """Whose turn it is: one at a time, in rounds by who they are, but for those who go first."""
 
     def __init__(self) -> None:
         self._taken = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: Rounds[asyncio.Future[None]] = Rounds()
+        self._first: deque[asyncio.Future[None]] = deque()
 
     def take_now(self) -> bool:
         """Take the turn if nobody has it."""
@@ -48,15 +48,15 @@ class Turns:
         self._taken = True
         return True
 
-    async def take(self, *, first: bool = False) -> None:
-        """Wait for the turn; `first`: before the others that wait."""
+    async def take(self, path: Path | None = None) -> None:
+        """Wait for the turn; without a path: before the others that wait."""
         if self.take_now():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if first:
-            self._waiting.appendleft(turn)
+        if path is None:
+            self._first.append(turn)
         else:
-            self._waiting.append(turn)
+            self._waiting.add(path, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -66,8 +66,8 @@ class Turns:
 
     def give(self) -> None:
         """Give the turn to the next."""
-        while self._waiting:
-            turn = self._waiting.popleft()
+        while self._first or self._waiting:
+            turn = self._first.popleft() if self._first else self._waiting.take()
             if not turn.done():
                 turn.set_result(None)
                 return
@@ -80,6 +80,8 @@ class Folding:
     Parameters
     ----------
     engine : Engine
+    rota : Rota
+        Whose turn a slice is.
     told : callable
         Called after each slice.
 
@@ -89,8 +91,9 @@ class Folding:
         True while pages are copied: nothing may change the state.
     """
 
-    def __init__(self, engine: Engine, told: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, rota: Rota, told: Callable[[], None]) -> None:
         self._engine = engine
+        self._rota = rota
         self._told = told
         self._turns = Turns()
         self._keys: Counter[Key] = Counter()
@@ -137,7 +140,7 @@ class Folding:
                 return batch
             end = time.perf_counter() + SLICE_S
             while more := batch.fold_next():
-                if time.perf_counter() > end:
+                if time.perf_counter() > end and batch.left > SLICE_ROWS:
                     return batch
             return batch.answer()
         except BaseException:
@@ -165,11 +168,10 @@ class Folding:
         """
         try:
             if batch is None:
-                await self._turns.take()
-            else:
-                await anyio.lowlevel.checkpoint()
+                await self._turns.take(connection.path)
             try:
-                return await self._fold(columns, key, sequence, batch)
+                await self._rota.turn(connection.path)
+                return await self._fold(connection, columns, key, sequence, batch)
             finally:
                 if self._engine.underway is None:
                     self._turns.give()
@@ -177,7 +179,9 @@ class Folding:
             self._rows -= len(columns)
             self._release(connection, key)
 
-    async def _fold(self, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None) -> Answer:
+    async def _fold(
+        self, connection: Connection, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None
+    ) -> Answer:
         if batch is None:
             begun = self._engine.begin(key, sequence, columns)
             if isinstance(begun, dict):
@@ -188,7 +192,7 @@ class Folding:
             while batch.fold_next():
                 if time.perf_counter() > end:
                     self._told()
-                    await anyio.lowlevel.checkpoint()
+                    await self._rota.turn(connection.path)
                     end = time.perf_counter() + SLICE_S
         except Exception:
             self._engine.give_up()
@@ -211,7 +215,7 @@ class Folding:
     @asynccontextmanager
     async def whole(self) -> AsyncGenerator[None]:
         """Wait until no batch is under way, before those that wait for their turn; none begins inside the block."""
-        await self._turns.take(first=True)
+        await self._turns.take()
         try:
             yield
         finally:

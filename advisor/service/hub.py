@@ -271,7 +271,7 @@ class Hub(Doors):
                 self.spawn(self._refuse_guess, connection, msgid)
                 return None
             self._strangers.pop(connection, None)
-            connection.identity, connection.grant = identity, grant
+            connection.admit(identity, grant)
             grant.check("hello", params)
         answer: dict[str, Any] = {
             "protocol": PROTOCOL_VERSION,
@@ -291,6 +291,7 @@ class Hub(Doors):
             if not self.producers.speaks(key, connection):
                 self.peers.keep(connection, "producers", PRODUCER_KEPT_BYTES)
             self.producers.speak(key, connection)
+            connection.producer = params.producer
             if params.resume_at is not None:
                 self._resume(key, params.resume_at)
             answer["sequence"] = self.committer.sequence(key)

@@ -1,13 +1,14 @@
-"""When the next commit may begin: commits take their share of the time; what was saved in a quiet time is spent first."""
+"""When the next commit may begin: commits take their share of the processor, up to a bound on how long anybody waits for it.
+
+To wait for the disk is no work: it hinders nobody, and meanwhile the next commit gathers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 GATHER_S = 0.001  # a commit waits this long for company: one fsync then serves a burst
-# However long a commit took, the next waits no longer. And so much is saved: the first commits after a quiet time wait for
-# company alone. (By a pause after each commit a second change in a quiet service waited for its own commit and 0.25 s.)
-PAUSE_MAX_S = 0.25
+PAUSE_MAX_S = 0.005  # however much a commit took, the next waits no longer: acknowledgements shall come within 20 ms
 
 
 class Pace:
@@ -16,24 +17,20 @@ class Pace:
     Parameters
     ----------
     share
-        Part of the time that commits may take when there is always something to commit.
+        Part of the time of one core that commits may take when there is always something to commit.
     clock
         Seconds, of any beginning.
     """
 
     def __init__(self, share: float, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._idle_s = (1 - share) / share  # that a second of commits asks for
-        self._due_s = 0.0  # idle seconds that the commits up to the last asked for, and did not have yet
-        self._ended = clock()
+        self._idle_s = (1 - share) / share  # that a second of a commit's work asks for
+        self._next = clock()
 
-    def ended(self, took_s: float) -> None:
-        """Note a commit that took so long and ended now."""
-        now = self._clock()
-        rested = self._due_s - max(0.0, now - took_s - self._ended)
-        self._due_s = min(max(0.0, rested) + took_s * self._idle_s, 2 * PAUSE_MAX_S)
-        self._ended = now
+    def ended(self, spent_s: float) -> None:
+        """Note a commit that took so much of the processor and ended now."""
+        self._next = self._clock() + min(spent_s * self._idle_s, PAUSE_MAX_S)
 
     def pause_s(self) -> float:
         """Return the seconds until the next commit may begin."""
-        return max(GATHER_S, self._due_s - PAUSE_MAX_S + self._ended - self._clock())
+        return max(GATHER_S, self._next - self._clock())

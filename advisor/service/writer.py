@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
 Work = Callable[[], object]
-Told = Callable[[BaseException | None], None]
+Told = Callable[[BaseException | None, float], None]
 
 
 class Writer:
@@ -19,7 +20,7 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     def begin(self, work: Work, told: Told) -> None:
-        """Begin `work`; when it has ended the loop calls `told` with what it raised, or None."""
+        """Begin `work`; when it has ended the loop calls `told` with what it raised, or None, and its CPU seconds."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="state writer", daemon=True)
             self._thread.start()
@@ -36,11 +37,12 @@ class Writer:
         while (given := self._queue.get()) is not None:
             work, told, loop = given
             error: BaseException | None = None
+            began = time.thread_time()
             try:
                 work()
             except BaseException as raised:
                 error = raised
             try:
-                loop.call_soon_threadsafe(told, error)
+                loop.call_soon_threadsafe(told, error, time.thread_time() - began)
             except RuntimeError:  # the loop has ended: nobody waits
                 continue

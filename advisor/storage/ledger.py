@@ -23,6 +23,24 @@ def checksum(data: bytes | memoryview | NDArray[np.uint64], key: int) -> int:
     return zlib.crc32(data, (key ^ (key >> 32) * 0x9E3779B1) & 0xFFFFFFFF)  # type: ignore[arg-type]
 
 
+def stamped(data: bytes | memoryview | NDArray[np.uint64], key: int, stamp: int) -> int:
+    """Return what stands in the column ``checksum`` of a page or slot: its checksum, and above it the stamp of its writing.
+
+    Each page and slot has two places. Those of one checkpoint go to the places that are free, with a stamp above all
+    former ones; when they all are there the root row says so. So of two rows of a page or slot the one with the greatest
+    stamp up to the root's is the present one, and a checkpoint that was cut off changes nothing.
+    """
+    return checksum(data, key ^ (stamp * 0x85EBCA6B & 0xFFFFFFFF)) | stamp << 32
+
+
+def intact(data: object, key: object, summed: object) -> bool:
+    """Return whether a page's or slot's row is as it was written."""
+    return (
+        isinstance(data, bytes) and isinstance(key, int) and isinstance(summed, int)
+        and summed >= 0 and stamped(data, key, summed >> 32) == summed
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class JournalBooks:
     """Which entries the journal has: `count` from the number `first` on; the sum of their checksums, and their bytes."""
@@ -41,6 +59,12 @@ class JournalBooks:
         """Return the books with one more entry."""
         return JournalBooks(self.first, self.count + 1, self.sum + checksum, self.bytes + length)
 
+    def after(self, before: JournalBooks) -> JournalBooks:
+        """Return the books of the entries behind those of `before`, of the same beginning."""
+        return JournalBooks(
+            before.next, self.count - before.count, self.sum - before.sum, self.bytes - before.bytes
+        )  # fmt: skip
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -51,10 +75,12 @@ class Ledger:
     number, layout, words
         The table's id in the file, the fingerprint of its words, and words a slot.
     page_sums : int64 array (k,)
-        Checksum of each whole page, ABSENT where there is none.
-    slot_sums : uint32 array (k, 64)
-        Checksums of the single slots that override a page, 0 where none does.
+        Stamp and checksum of each whole page, ABSENT where there is none.
+    slot_sums : uint64 array (k, 64)
+        Stamps and checksums of the single slots that override a page, 0 where none does.
     overridden : bool array (k, 64)
+    page_second, slot_second : bool arrays (k,), (k, 64)
+        Which of its two places each stands in: found when it is read, not written.
     sum : int
         Checksum of the ledger itself, as it was last written.
     """
@@ -63,8 +89,10 @@ class Ledger:
     layout: str
     words: int
     page_sums: NDArray[np.int64]
-    slot_sums: NDArray[np.uint32]
+    slot_sums: NDArray[np.uint64]
     overridden: NDArray[np.bool_]
+    page_second: NDArray[np.bool_]
+    slot_second: NDArray[np.bool_]
     sum: int = ABSENT
 
     @classmethod
@@ -75,7 +103,9 @@ class Ledger:
             layout,
             words,
             np.empty(0, np.int64),
-            np.empty((0, PAGE_SLOTS), np.uint32),
+            np.empty((0, PAGE_SLOTS), np.uint64),
+            np.empty((0, PAGE_SLOTS), np.bool_),
+            np.empty(0, np.bool_),
             np.empty((0, PAGE_SLOTS), np.bool_),
         )
 
@@ -87,8 +117,10 @@ class Ledger:
             self.layout,
             self.words,
             np.concatenate([self.page_sums, np.full(extra, ABSENT, np.int64)]),
-            np.concatenate([self.slot_sums, np.zeros((extra, PAGE_SLOTS), np.uint32)]),
+            np.concatenate([self.slot_sums, np.zeros((extra, PAGE_SLOTS), np.uint64)]),
             np.concatenate([self.overridden, np.zeros((extra, PAGE_SLOTS), np.bool_)]),
+            np.concatenate([self.page_second, np.zeros(extra, np.bool_)]),
+            np.concatenate([self.slot_second, np.zeros((extra, PAGE_SLOTS), np.bool_)]),
         )
 
     def encode(self) -> bytes:

@@ -45,7 +45,7 @@ def read(path: Path) -> Opened:
 
 def _readable(path: Path, said: Testimony | None, found: int, contents: Contents | None) -> Contents:
     """Return contents that are whole, or raise what says why not."""
-    if contents is None:
+    if contents is None or found != schema.FORMAT:
         _refuse_unless(mend=False, damage=_unseen(said))
         if found == 0:
             raise StateDamaged(f"{path} is empty: no state was written yet", hint="name a file that a service writes")
@@ -115,7 +115,7 @@ def _contents(
 ) -> tuple[int, Contents | None]:
     try:
         found = schema.format_of(connection, path)
-        if found != schema.FORMAT:
+        if found not in schema.READS:
             return found, None
         contents = reading.read(connection, check_structure=check_structure)
     except sqlite3.Error as error:

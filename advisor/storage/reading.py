@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import StateDamaged
 from advisor.storage.damage import Damage
-from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
-from advisor.storage.schema import FORMAT, NUMBER_BITS
+from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum, intact
+from advisor.storage.pages import key_of, placed, span_of
+from advisor.storage.schema import FORMAT, NUMBER_BITS, READS
 from advisor.storage.witness import NO_DIGEST, Commit, digest
 
 ROOT_KEY = 1
@@ -48,6 +49,10 @@ class Contents:
     before: bytes = NO_DIGEST  # the digest before it
     file: str = ""  # what its witness was made for, see `lock.file_of`
     copied: bool = False  # a copy of that file, without its witness
+    stamp: int = 0  # up to which pages and slots are what the state stands on
+    unfinished: tuple[Quarantined, ...] = ()  # pages and slots of a checkpoint that was cut off
+    needless: bool = False  # there are names of one that was, or entries that the pages have in them
+    format: int = FORMAT
 
     @property
     def totals(self) -> Mapping[str, int]:
@@ -61,6 +66,8 @@ class _Findings:
     slots: dict[str, set[int]] = field(default_factory=dict[str, set[int]])  # by table
     rows: list[Quarantined] = field(default_factory=list[Quarantined])
     producers: int = 0
+    unfinished: list[Quarantined] = field(default_factory=list[Quarantined])
+    stamp: int = 0
 
 
 def producer_checksum(name: bytes, incarnation: bytes, sequence: int) -> int:
@@ -89,7 +96,7 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
             return _empty(connection)
         root = root_of(rows)
         ledgers = {row[0]: row[1:] for row in connection.execute("SELECT id, data, checksum FROM ledgers")}
-        findings = _Findings()
+        findings = _Findings(stamp=root.get("pages", 0))
         tables: list[TablePages] = []
         kept: dict[str, Ledger] = {}
         for name, (number, layout, words, written) in root["tables"].items():
@@ -97,7 +104,7 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
             if summed != written or not _intact(data, number, summed):
                 findings.parts.append(f"the ledger of table {name}: whether rows have vanished cannot be told")
                 findings.rows.append(Quarantined("ledgers", number))
-                data = _ledger_of_rows(connection, Ledger.new(number, layout, words))
+                data = _ledger_of_rows(connection, Ledger.new(number, layout, words), findings.stamp)
             kept[name], pages = _read_table(connection, name, Ledger.new(number, layout, words), data, findings)
             kept[name].sum = written
             tables.append(pages)
@@ -105,6 +112,8 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         documents, document_sums = _read_documents(connection, root["documents"], findings)
         producers, producer_sums = _read_producers(connection, root["producers"], findings)
         journal, journal_books = _read_journal(connection, root["journal"], findings)
+        query = "SELECT EXISTS (SELECT 1 FROM names WHERE id >= ?) OR EXISTS (SELECT 1 FROM journal WHERE id < ?)"
+        needless = connection.execute(query, (root["names"][0], root["journal"][0])).fetchone()[0]
     finally:
         connection.execute("ROLLBACK")
     snapshot = Snapshot(
@@ -138,6 +147,10 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
         Commit(bytes.fromhex(identity), number, digest(rows[0][1]), journal_books.bytes) if identity else None,
         bytes.fromhex(before),
         file,
+        stamp=findings.stamp,
+        unfinished=tuple(findings.unfinished),
+        needless=bool(needless),
+        format=root["format"],
     )
 
 
@@ -157,7 +170,7 @@ def root_of(rows: list[Any]) -> dict[str, Any]:
     if key != ROOT_KEY or not _intact(data, key, summed):
         raise StateDamaged("the root row of the state file is damaged", hint=_RESCUE_HINT)
     root: dict[str, Any] = json.loads(data)
-    if root["format"] != FORMAT:
+    if root["format"] not in READS:
         raise StateDamaged("the format number of the state file is damaged", hint=_RESCUE_HINT)
     return root
 
@@ -175,24 +188,21 @@ def _read_table(
     held = np.zeros((len(known), PAGE_SLOTS), np.bool_)
     place = {page: i for i, page in enumerate(known.tolist())}
     ledger = ledger.grown(len(page_sums))
-    first = ledger.number << NUMBER_BITS
-    span = (first, first + 2**NUMBER_BITS - 1)
-    seen: set[int] = set()
-    for key, data, summed in connection.execute("SELECT id, data, checksum FROM pages WHERE id BETWEEN ? AND ?", span):
-        page = key - first
-        good = _intact(data, key, summed) and page in place and summed == page_sums[page]
+    others: dict[int, list[Quarantined]] = {}
+    for key, data, summed in _rows_of_table(connection, "pages", ledger.number):
+        page, second = placed(key)
+        good = intact(data, key, summed) and page in place and summed == page_sums[page]
         if good and len(data) == ledger.words * PAGE_SLOTS * 8:
             words[place[page]] = np.frombuffer(data, "<u8").reshape(ledger.words, PAGE_SLOTS)
             held[place[page]] = True
-            ledger.page_sums[page] = summed
-            seen.add(page)
-        else:
-            findings.rows.append(Quarantined("pages", key))
-    for page in np.flatnonzero(page_sums != ABSENT).tolist():
-        if page not in seen:
-            findings.parts.append(f"page {page} of table {name}")
-            held[place[page]] = False
-    _read_slots(connection, name, ledger, span, (overridden, slot_totals), (place, words, held), findings)
+            ledger.page_sums[page], ledger.page_second[page] = summed, second
+        elif not _is_unfinished("pages", key, data, summed, findings):
+            others.setdefault(page, []).append(Quarantined("pages", key))
+    for page in np.flatnonzero((page_sums != ABSENT) & (ledger.page_sums == ABSENT)).tolist():
+        findings.parts.append(f"page {page} of table {name}")
+        findings.rows += others.pop(page, [])
+    findings.rows += [row for page, rows in others.items() if page not in place for row in rows]
+    _read_slots(connection, name, ledger, (overridden, slot_totals), (place, words, held), findings)
     lost = (~held & (page_sums[known] != ABSENT)[:, None]) | (~held & overridden[known])
     if lost.any():
         at, slot = np.nonzero(lost)
@@ -201,20 +211,34 @@ def _read_table(
     return ledger, TablePages(name, ledger.layout, known, words.astype(np.uint64, copy=False), changed)
 
 
-def _ledger_of_rows(connection: sqlite3.Connection, ledger: Ledger) -> bytes:
+def _rows_of_table(connection: sqlite3.Connection, table: str, number: int) -> sqlite3.Cursor:
+    query = f"SELECT id, data, checksum FROM {table} WHERE id BETWEEN ? AND ?"  # noqa: S608 (two fixed names)
+    return connection.execute(query, span_of(number))
+
+
+def _is_unfinished(origin: str, key: int, data: Any, summed: Any, findings: _Findings) -> bool:
+    """Return, and note, whether a row is of a checkpoint that was cut off."""
+    if not intact(data, key, summed) or summed >> NUMBER_BITS <= findings.stamp:
+        return False
+    findings.unfinished.append(Quarantined(origin, key))
+    return True
+
+
+def _ledger_of_rows(connection: sqlite3.Connection, ledger: Ledger, stamp: int) -> bytes:
     """Return the ledger that the rows themselves give, in the file's form, when the stored one is lost."""
-    first = ledger.number << NUMBER_BITS
-    span = (first, first + 2**NUMBER_BITS - 1)
+    first, last = span_of(ledger.number)
     for table, slots_a_row in (("pages", PAGE_SLOTS), ("slots", 1)):
-        query = f"SELECT id, data, checksum FROM {table} WHERE id BETWEEN ? AND ?"  # noqa: S608 (two fixed names)
-        for key, data, summed in connection.execute(query, span):
-            if not _intact(data, key, summed) or not span[0] <= key <= span[1]:  # of a tree that is damaged itself
+        for key, data, summed in _rows_of_table(connection, table, ledger.number):
+            # A row out of its span is of a tree that is damaged itself.
+            if not intact(data, key, summed) or not first <= key <= last or summed >> NUMBER_BITS > stamp:
                 continue
-            page, slot = divmod((key - first) * slots_a_row, PAGE_SLOTS)
+            page, slot = divmod(placed(key)[0] * slots_a_row, PAGE_SLOTS)
             ledger = ledger.grown(page + 1)
+            of_page = -1 if ledger.page_sums[page] == ABSENT else int(ledger.page_sums[page]) >> NUMBER_BITS
             if table == "pages":
-                ledger.page_sums[page] = summed
-            else:
+                if summed >> NUMBER_BITS > of_page:
+                    ledger.page_sums[page] = summed
+            elif summed >> NUMBER_BITS >= max(of_page, int(ledger.slot_sums[page, slot]) >> NUMBER_BITS):
                 ledger.slot_sums[page, slot] = summed
                 ledger.overridden[page, slot] = True
     return ledger.encode()
@@ -224,32 +248,37 @@ def _read_slots(
     connection: sqlite3.Connection,
     name: str,
     ledger: Ledger,
-    span: tuple[int, int],
     expected: tuple[NDArray[np.bool_], NDArray[np.uint64]],
     filled: tuple[dict[int, int], NDArray[np.uint64], NDArray[np.bool_]],
     findings: _Findings,
 ) -> None:
     overridden, totals = expected
     place, words, held = filled
-    for key, data, summed in connection.execute("SELECT id, data, checksum FROM slots WHERE id BETWEEN ? AND ?", span):
-        page, slot = divmod(key - span[0], PAGE_SLOTS)
-        good = _intact(data, key, summed) and page in place and bool(overridden[page, slot])
-        if good and len(data) == ledger.words * 8:
+    damaged = np.zeros_like(overridden)
+    for key, data, summed in _rows_of_table(connection, "slots", ledger.number):
+        (page, slot), second = divmod(placed(key)[0], PAGE_SLOTS), placed(key)[1]
+        expects = page in place and bool(overridden[page, slot])
+        if not intact(data, key, summed) or len(data) != ledger.words * 8:
+            findings.rows.append(Quarantined("slots", key))
+            if expects:
+                damaged[page, slot] = True  # whether it is the newer of the two cannot be told
+        elif _is_unfinished("slots", key, data, summed, findings) or not expects:
+            continue
+        elif summed >> NUMBER_BITS >= int(ledger.slot_sums[page, slot]) >> NUMBER_BITS:
             words[place[page], :, slot] = np.frombuffer(data, "<u8")
             held[place[page], slot] = True
-            ledger.slot_sums[page, slot] = summed
+            ledger.slot_sums[page, slot], ledger.slot_second[page, slot] = summed, second
             ledger.overridden[page, slot] = True
-        else:
-            findings.rows.append(Quarantined("slots", key))
     # What should override and does not: the page's own words for that slot are older, and must not pass for the state.
-    suspect = overridden & ~ledger.overridden
+    suspect = overridden & (~ledger.overridden | damaged)
     stale = (ledger.slot_sums.sum(axis=1, dtype=np.uint64) != totals) & ~suspect.any(axis=1)
     suspect |= overridden & stale[:, None]
     for page, slot in zip(*(axis.tolist() for axis in np.nonzero(suspect)), strict=True):
         findings.parts.append(f"slot {page * PAGE_SLOTS + slot} of table {name}")
         held[place[page], slot] = False
         if ledger.overridden[page, slot]:
-            findings.rows.append(Quarantined("slots", span[0] + page * PAGE_SLOTS + slot))
+            key = key_of(ledger.number, page * PAGE_SLOTS + slot, second=bool(ledger.slot_second[page, slot]))
+            findings.rows.append(Quarantined("slots", key))
         ledger.overridden[page, slot] = False
         ledger.slot_sums[page, slot] = 0
 
@@ -259,7 +288,8 @@ def _read_names(
 ) -> tuple[dict[int, str], NDArray[np.int64]]:
     names: dict[int, str] = {}
     sums: dict[int, int] = {}
-    for slot, data, summed in connection.execute("SELECT id, data, checksum FROM names"):
+    # Names of a checkpoint that was cut off stand behind those that are counted.
+    for slot, data, summed in connection.execute("SELECT id, data, checksum FROM names WHERE id < ?", (expected[0],)):
         if _intact(data, slot, summed) and 0 <= slot < 2**NUMBER_BITS:
             names[slot] = data.decode()
             sums[slot] = summed
@@ -326,7 +356,10 @@ def _read_journal(
     entries: list[bytes] = []
     books = JournalBooks(first)
     rest: list[Quarantined] = []
-    for number, data, summed in connection.execute("SELECT id, data, checksum FROM journal ORDER BY id"):
+    query = (
+        "SELECT id, data, checksum FROM journal WHERE id >= ? ORDER BY id"  # older ones are of pages that are written
+    )
+    for number, data, summed in connection.execute(query, (first,)):
         if not rest and number == books.next < first + count and _intact(data, number, summed):
             entries.append(data)
             books = books.grown(summed, len(data))

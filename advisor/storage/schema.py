@@ -1,7 +1,7 @@
 """The state file's tables, its format number and the steps from older ones; opening it; SQLite's errors in our words.
 
-A table's page or slot is keyed by one integer, ``table id * 2**32 + number``: SQLite's fastest key. Blobs are
-little-endian whatever the machine.
+A table's page or slot is keyed by one integer, ``table id * 2**32 + second place * 2**31 + number``: SQLite's fastest key.
+Blobs are little-endian whatever the machine.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from urllib.parse import quote
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
 from advisor.storage.ledger import ABSENT, checksum
 
-FORMAT = 4  # raised with each change of the tables below; MIGRATIONS then gains the step to it
+FORMAT = 5  # raised with each change of the tables below; MIGRATIONS then gains the step to it
 APPLICATION_ID = 0x41445652  # "ADVR": tells a state file from any other database
-NUMBER_BITS = 32  # of a key, for the page or slot
+READS = (4, FORMAT)  # without a step between: in 4 all pages and slots stand in their first places, with the stamp 0
+NUMBER_BITS = 32  # of a key, for the page or slot and its place
+PLACE_BIT = 31
 # 4 KiB pages: a changed slot of 1 KiB dirties one of them; larger ones make random slots dearer (16 KiB: 3x).
 PAGE_BYTES = 4096
 # SQLite copies the log into the file when it has this many pages (4 MiB), and then writes over it from its beginning: a small
@@ -71,6 +73,11 @@ def _add_commits(connection: sqlite3.Connection) -> None:
     _change_root(connection, change)
 
 
+def _add_stamps(connection: sqlite3.Connection) -> None:
+    """Format 4 had one place a page; only what comes from 3 takes this step, for the digest of a root must not change."""
+    _change_root(connection, lambda _: {"format": 5, "pages": 0})
+
+
 def _change_root(connection: sqlite3.Connection, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
     for key, data, summed in connection.execute("SELECT id, data, checksum FROM root").fetchall():
         if not isinstance(data, bytes) or checksum(data, key) != summed:
@@ -88,6 +95,7 @@ MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
     1: _add_documents,
     2: _add_journal,
     3: _add_commits,
+    4: _add_stamps,
 }
 
 # What SQLite calls the file's fault; everything else is the disk's, and may pass.

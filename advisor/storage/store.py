@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self, cast
@@ -20,7 +20,7 @@ from advisor.errors import Mismatch, StateDamaged, StorageFailed
 from advisor.storage import opening, salvage, schema
 from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
 from advisor.storage.lock import StateLock, file_of
-from advisor.storage.pages import put_ledger, write_table
+from advisor.storage.pages import STEP_BYTES, of_one_layout, put_ledger, write_table
 from advisor.storage.reading import ROOT_KEY, Contents, document_checksum, producer_checksum
 from advisor.storage.witness import DIGEST_BYTES, Commit, Witness, digest, sync_directory
 
@@ -28,6 +28,7 @@ from advisor.storage.witness import DIGEST_BYTES, Commit, Witness, digest, sync_
 # 64 MiB some three seconds, and an entry of one row 50 microseconds and a page of SQLite's.
 JOURNAL_BYTES_MAX = 2**26
 JOURNAL_ENTRIES_MAX = 2**15
+NAMES_A_STEP = 4_096  # some five milliseconds, as `pages.STEP_BYTES`
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,29 @@ class _Books:
     producer_sums: dict[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
     document_sums: dict[str, int] = field(default_factory=dict[str, int])
     journal: JournalBooks = field(default_factory=JournalBooks)
+    stamp: int = 0  # up to which pages and slots are what the state stands on, see `ledger.stamped`
     root: bytes = b""  # but for the journal, the commit and the brace behind them
+
+
+_Written = tuple[dict[str, Ledger], NDArray[np.int64]]  # what the books say of tables, and of names, that are written
+
+
+@dataclass(slots=True)
+class _Checkpoint:
+    """Pages on their way into the file, commit by commit, beside those that the state stands on.
+
+    Attributes
+    ----------
+    before : JournalBooks
+        The entries that the pages have in them.
+    steps : generator of int
+        Writes the next of them, and says how many bytes; at the end the books' tables and names.
+    """
+
+    snapshot: Snapshot
+    before: JournalBooks
+    stamp: int
+    steps: Generator[int, None, _Written]
 
 
 class Store:
@@ -73,7 +96,12 @@ class Store:
             contents.producer_sums,
             contents.document_sums,
             contents.journal,
+            contents.stamp,
         )
+        self._checkpoint: _Checkpoint | None = None
+        self._cut_off: Snapshot | None = None  # of a checkpoint that will not be finished
+        self._stamp = contents.stamp  # the greatest that any row has
+        self._dead = 0  # entries below this number are of pages that are written, and may be there still
         self._books = replace(books, root=self._root_of(books, contents.totals))
         self._sealed = books.commit.number
 
@@ -155,6 +183,8 @@ class Store:
         lock, file = cast("StateLock", self._lock), file_of(self.path)
         if contents.commit is not None and contents.file == file and not contents.damage:
             self._witness = Witness.open(self.path)
+            if contents.unfinished or contents.needless or contents.format != schema.FORMAT:
+                self._transaction(lambda: self._tidy(contents))
         else:
             self._file = file
             commit = replace(self._books.commit, identity=os.urandom(DIGEST_BYTES))
@@ -168,7 +198,17 @@ class Store:
         for path in (self.path.with_name(self.path.name + "-wal"), self._witness.path):
             lock.watch(path)
 
+    def _tidy(self, contents: Contents) -> _Books:
+        """Remove what a checkpoint that was cut off has left, and what pages of an earlier one have in them."""
+        for row in contents.unfinished:
+            self._connection.execute(f"DELETE FROM {row.origin} WHERE id = ?", (row.key,))  # noqa: S608 (two fixed names)
+        self._connection.execute("DELETE FROM names WHERE id >= ?", (len(self._books.name_sums),))
+        self._connection.execute("DELETE FROM journal WHERE id < ?", (self._books.journal.first,))
+        self._connection.execute(f"PRAGMA user_version = {schema.FORMAT}")
+        return self._put_root(self._books)
+
     def _mend(self, contents: Contents) -> _Books:
+        self._tidy(contents)
         books = self._books
         if contents.damage:
             salvage.set_aside(self._connection, contents.quarantined)
@@ -177,7 +217,7 @@ class Store:
             if contents.snapshot:
                 sums = contents.name_sums
                 unnamed = [(s, name) for s, name in contents.snapshot.names if s >= len(sums) or sums[s] == ABSENT]
-                books = replace(books, name_sums=self._write_names(unnamed))
+                books = replace(books, name_sums=self._write_names(books.name_sums, unnamed))
         return self._put_root(replace(books, root=self._root_of(books, contents.totals)))
 
     def __enter__(self) -> Self:
@@ -198,6 +238,8 @@ class Store:
     def commit(self, snapshot: Snapshot) -> None:
         """Write what changed, durably, in one transaction; the journal begins anew. Cost O(changed).
 
+        Not while a checkpoint is under way, see `give_up`.
+
         Raises
         ------
         StorageFailed
@@ -206,26 +248,52 @@ class Store:
         Mismatch
             When the snapshot has another timer noise, or another layout of a table without all its pages.
         """
+        assert self._checkpoint is None
         if snapshot.timer_noise_s != self.timer_noise_s:
             raise Mismatch(f"the state's timer noise is {snapshot.timer_noise_s}, the file's {self.timer_noise_s}")
         self._transaction(lambda: self._write(snapshot))
 
-    def append(self, entry: Entry) -> None:
-        """Write what has happened, durably, in one transaction; the pages stay as they are. Cost O(rows of the entry).
+    def append(self, entry: Entry, checkpoint: Snapshot | None = None) -> None:
+        """Write what has happened, durably, in one transaction. Cost O(rows of the entry), and a step of a checkpoint.
+
+        Parameters
+        ----------
+        entry
+            What has happened.
+        checkpoint
+            All that changed since the last snapshot, taken right behind the entry: its pages are written from now on, a
+            step with each entry, beside those that the state stands on. With the last of them the state stands on the new
+            ones, and the journal begins behind them.
 
         Raises
         ------
         StorageFailed
-            As `commit`.
+            As `commit`; the checkpoint is given up then.
         """
-        data = entry.encode()
-        self._transaction(lambda: self._append(data))
+        data = b"" if entry.empty else entry.encode()
+        self._transaction(lambda: self._append(data, checkpoint))
+
+    def takes_beside(self, snapshot: Snapshot) -> bool:
+        """Return whether a snapshot's pages may be written as a checkpoint; otherwise `commit` writes them at once."""
+        return all(of_one_layout(table, self._books.ledgers) for table in snapshot.tables)
+
+    @property
+    def writes_on(self) -> bool:
+        """True while a checkpoint needs further commits."""
+        return self._checkpoint is not None or self._dead > 0
+
+    def give_up(self) -> Snapshot | None:
+        """Return what a checkpoint should have written that will not be finished, once; the next has to hold it again."""
+        if self._checkpoint is not None:
+            self._cut_off, self._checkpoint = self._checkpoint.snapshot, None
+        found, self._cut_off = self._cut_off, None
+        return found
 
     @property
     def journal_full(self) -> bool:
         """True when the next commit should write pages: a start would take long to replay the journal."""
         journal = self._books.journal
-        return journal.bytes >= JOURNAL_BYTES_MAX or journal.count >= JOURNAL_ENTRIES_MAX
+        return not self.writes_on and (journal.bytes >= JOURNAL_BYTES_MAX or journal.count >= JOURNAL_ENTRIES_MAX)
 
     @property
     def journal_entries(self) -> int:
@@ -260,17 +328,22 @@ class Store:
             self._lock.look()
 
     def _transaction(self, write: Callable[[], _Books]) -> None:
+        dead = self._dead
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             books = write()
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except BaseException as error:
             self._rollback()
-            raise _as_storage_failed(error) from error
-        except BaseException:
-            self._rollback()
+            self._dead = dead
+            if self._checkpoint is not None:
+                self._cut_off, self._checkpoint = self._checkpoint.snapshot, None
+            if isinstance(error, sqlite3.Error):
+                raise _as_storage_failed(error) from error
             raise
         self._books = books
+        if self._checkpoint is not None and books.stamp == self._checkpoint.stamp:
+            self._checkpoint = None
         self.seal()
 
     def close(self) -> None:
@@ -291,24 +364,88 @@ class Store:
                 return
 
     def _write(self, snapshot: Snapshot) -> _Books:
+        # Rows of a checkpoint that was given up may have a later stamp than those that the state stands on.
+        self._stamp += self._stamp > self._books.stamp
+        steps = self._in_steps(snapshot, self._stamp, beside=False)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as whole:
+                ledgers, names = whole.value
+                break
+        if self._books.journal.count or self._dead:
+            self._connection.execute("DELETE FROM journal")
+            self._dead = 0
+        return self._put_root(self._on(snapshot, self._stamp, ledgers, names, JournalBooks(self._books.journal.next)))
+
+    def _in_steps(self, snapshot: Snapshot, stamp: int, *, beside: bool) -> Generator[int, None, _Written]:
+        """Write a snapshot's names and tables step by step; return what the state's books then say of them."""
+        sums = self._books.name_sums
+        for start in range(0, len(snapshot.names), NAMES_A_STEP):
+            sums = self._write_names(sums, snapshot.names[start : start + NAMES_A_STEP])
+            yield STEP_BYTES
         ledgers = dict(self._books.ledgers)
         for table in snapshot.tables:
-            ledgers[table.table] = write_table(self._connection, table, ledgers)
-        names, producers = self._write_names(snapshot.names), self._write_producers(snapshot)
-        journal = JournalBooks(self._books.journal.next)
-        if self._books.journal.count:
-            self._connection.execute("DELETE FROM journal")
-        books = _Books(self._books.commit, ledgers, names, producers, self._write_documents(snapshot), journal)
-        return self._put_root(replace(books, root=self._root_of(books, snapshot.totals)))
+            ledgers[table.table] = yield from write_table(self._connection, table, ledgers, stamp, beside=beside)
+        return ledgers, sums
 
-    def _append(self, data: bytes) -> _Books:
-        journal = self._books.journal
-        summed = checksum(data, journal.next)
-        self._connection.execute("INSERT INTO journal VALUES (?, ?, ?)", (journal.next, data, summed))
-        return self._put_root(replace(self._books, journal=journal.grown(summed, len(data))))
+    def _on(
+        self,
+        snapshot: Snapshot,
+        stamp: int,
+        ledgers: dict[str, Ledger],
+        names: NDArray[np.int64],
+        journal: JournalBooks,
+    ) -> _Books:
+        """Let the state stand on pages that are all written; return its books."""
+        for table in snapshot.tables:
+            put_ledger(self._connection, ledgers[table.table])
+        producers, documents = self._write_producers(snapshot), self._write_documents(snapshot)
+        books = _Books(self._books.commit, ledgers, names, producers, documents, journal, stamp)
+        return replace(books, root=self._root_of(books, snapshot.totals))
 
-    def _write_names(self, names: Sequence[tuple[int, str]]) -> NDArray[np.int64]:
-        sums = self._books.name_sums
+    def _append(self, data: bytes, checkpoint: Snapshot | None) -> _Books:
+        books = self._books
+        if data:
+            number = books.journal.next
+            summed = checksum(data, number)
+            self._connection.execute("INSERT INTO journal VALUES (?, ?, ?)", (number, data, summed))
+            books = replace(books, journal=books.journal.grown(summed, len(data)))
+        if checkpoint is not None:
+            self._stamp += 1
+            steps = self._in_steps(checkpoint, self._stamp, beside=True)
+            self._checkpoint = _Checkpoint(checkpoint, books.journal, self._stamp, steps)
+        return self._put_root(self._go_on(books, max(STEP_BYTES, len(data))))
+
+    def _go_on(self, books: _Books, room: int) -> _Books:
+        """Write as much of a checkpoint as there is room for, or remove as much of what it has made needless."""
+        if (under := self._checkpoint) is None:
+            self._bury(room)
+            return books
+        while room > 0:
+            try:
+                room -= next(under.steps)
+            except StopIteration as whole:
+                ledgers, names = cast("_Written", whole.value)
+                self._dead = under.before.next
+                return self._on(under.snapshot, under.stamp, ledgers, names, books.journal.after(under.before))
+        return books
+
+    def _bury(self, room: int) -> None:
+        """Remove entries of the journal that pages have in them."""
+        if not self._dead:
+            return
+        query = "SELECT id, length(data) FROM journal WHERE id < ? ORDER BY id"
+        last = 0
+        for number, size in self._connection.execute(query, (self._dead,)):
+            last = number
+            room -= size
+            if room <= 0:
+                break
+        self._connection.execute("DELETE FROM journal WHERE id <= ?", (last,))
+        self._dead = self._dead if room <= 0 else 0
+
+    def _write_names(self, sums: NDArray[np.int64], names: Sequence[tuple[int, str]]) -> NDArray[np.int64]:
         if not names:
             return sums
         sums = np.concatenate([sums, np.full(max(0, max(s for s, _ in names) + 1 - len(sums)), ABSENT, np.int64)])
@@ -353,6 +490,7 @@ class Store:
         root = {
             "format": schema.FORMAT,
             "timer_noise_s": self.timer_noise_s.hex(),
+            "pages": books.stamp,
             "totals": dict(totals),
             "names": [len(named), int(named.sum())],
             "producers": [len(books.producer_sums), sum(books.producer_sums.values())],

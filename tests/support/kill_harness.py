@@ -295,7 +295,7 @@ class Harness:
             expected += rows_by_component(stream.index, stream.acked)
             for number in range(1, stream.acked + 1):
                 names, x, p, t = (list(column) for column in zip(*batch_rows(stream.index, number), strict=True))
-                fresh.observe(columns_of(ComponentNames(names), np.arange(len(names)), x, p, t))
+                fresh.apply(None, None, columns_of(ComponentNames(names), np.arange(len(names)), x, p, t))
         undisturbed = fresh.advisor.components
         for name, rows in expected.items():
             slot, other = survivor.slot(name), undisturbed.slot(name)

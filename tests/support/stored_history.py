@@ -14,13 +14,15 @@ import numpy as np
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
-from advisor.storage import Store, schema
+from advisor.storage import Store, pages, schema
+from advisor.storage import store as store_module
 
 NOISE = 1e-6
 KEY = ("producer", bytes(16))
 SUFFIXES = ("", "-wal", "-witness")
 COMMITS = 24
 PAGES_AT = (0, 9)  # commits of pages; the others are entries of the journal
+BESIDE_AT = (11, 20)  # entries from which on pages are written beside those that follow; the last are not all there
 Files = dict[str, bytes]
 
 
@@ -43,6 +45,7 @@ def engine_at(seed: int, number: int) -> Engine:
 def write(path: Path, seed: int) -> None:
     """Commit batch after batch, a line of output for each, as an acknowledgement."""
     schema.CHECKPOINT_PAGES = 24  # the log goes round, and older frames lie behind its end
+    pages.STEP_BYTES = store_module.STEP_BYTES = 1
     engine = Engine(timer_noise_s=NOISE)
     engine.keep_journal()
     with Store.open(path, timer_noise_s=NOISE) as store:
@@ -52,7 +55,7 @@ def write(path: Path, seed: int) -> None:
             if entry is None:
                 store.commit(engine.snapshot())
             else:
-                store.append(entry)
+                store.append(entry, engine.snapshot() if number - 1 in BESIDE_AT else None)
             print(number, flush=True)
             sys.stdin.readline()
 

@@ -325,6 +325,8 @@ def test_users_and_groups_of_unix_peers_have_their_grants_together(tmp_path: Pat
         "[[grant]]\nuser = 'nobody-of-this-name'",
         "[[grant]]\nuser = 'root'\nreads = true",
         "[[grant]]\nuser = 'root'\nread = 1",
+        "[[grant]]\nuser = 'root'\nrows_per_second = 0",
+        "[[grant]]\nuser = 'root'\nrows_per_second = true",
         "[[grant]]\nuser = 'root'\nwrite = '*'",
         "[[grant]]\nuser = 'root'\n[[grant]]\nuser = '0'",
         "grant = 5",

@@ -16,6 +16,7 @@ from advisor.protocol.rows import columns_of_rows
 from advisor.service.committer import Committer
 from advisor.service.folding import Folding
 from advisor.service.measures import Measures
+from advisor.service.rota import Rota
 from advisor.storage import Store
 
 
@@ -39,7 +40,7 @@ class Waits:
 def committer_of(store: Store) -> tuple[Engine, Committer]:
     engine = Engine()
     committer = Committer(engine, store, Measures(), rows_max=1000, share=1.0, durable={})
-    committer.commits_when(Folding(engine, lambda: None))
+    committer.commits_when(Folding(engine, Rota(), lambda: None))
     return engine, committer
 
 
@@ -49,7 +50,7 @@ async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path)
         runs = asyncio.create_task(committer.run())
         await asyncio.sleep(0)
         for _ in range(2):  # pages first, the journal then
-            engine.observe(columns_of_rows(rows_of(3)))
+            engine.apply(None, None, columns_of_rows(rows_of(3)))
             broken, well = Waits(broken=True), Waits()
             committer.hold(broken, [b"never"])
             committer.hold(well, [b"one", b"two"])
@@ -78,14 +79,14 @@ async def test_a_defect_while_committing_ends_the_service(
         engine, committer = committer_of(store)
         runs = asyncio.create_task(committer.run())
         await asyncio.sleep(0)
-        engine.observe(columns_of_rows(rows_of(3)))
+        engine.apply(None, None, columns_of_rows(rows_of(3)))
         first = Waits()
         committer.hold(first, [b"one"])
         await first.told
         where, name = broken[0].split(".")
         monkeypatch.setattr({"engine": engine, "store": store, "pace": committer._pace}[where], name, broken[1])
         monkeypatch.setattr(engine, "put_back", defect)
-        engine.observe(columns_of_rows(rows_of(3)))
+        engine.apply(None, None, columns_of_rows(rows_of(3)))
         waits = Waits()
         committer.hold(waits, [b"two"])
         with pytest.raises(ZeroDivisionError):

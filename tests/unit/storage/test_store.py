@@ -420,8 +420,9 @@ def test_a_full_disk_loses_nothing_and_recovers(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StorageFailed, match="No such file"):
-        Store.open(tmp_path / "nowhere" / "s", timer_noise_s=NOISE)
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageFailed, match="Not a directory"):
+        Store.open(tmp_path / "file" / "s", timer_noise_s=NOISE)
     with pytest.raises(StorageFailed):
         Store.open(tmp_path / "nothing", read_only=True)
     with pytest.raises(StorageFailed):

@@ -36,6 +36,8 @@ COMMANDS = {
         "advisor.cli.reporting",
         "Write what was learned as one HTML file: curves, residuals, coverage, advice.",
     ),
+    "top": ("advisor.cli.topping", "Show what a service learns, and from whom, as it goes."),
+    "doctor": ("advisor.cli.doctoring", "Look whether a service is well, and say what to do."),
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
     "diff": ("advisor.cli.comparing", "Compare two states: what became slower, or faster, with significance."),

@@ -69,8 +69,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 def _service(service: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"advisor {service['version']}, up {lasted(service['uptime_s'])}, "
-        f"{show.several(service['connections'], 'connection')}, {service['producers_live']:,} of "
-        f"{show.several(service['producers'], 'producer')} connected{', STOPPING' if service['stopping'] else ''}"
+        f"{show.several(service['connections'], 'connection')}, {show.several(service['producers_live'], 'producer')} "
+        f"connected, {service['producers']:,} remembered{', STOPPING' if service['stopping'] else ''}"
     )
     yield (
         f"{service['rows_per_s']:,.0f} rows/s, {service['requests_per_s']:,.0f} requests/s, memory "
@@ -90,9 +90,10 @@ def _service(service: Mapping[str, Any]) -> Iterator[str]:
             f"{show.percent(service['error_9_of_10'])}; {show.percent(covered)} within their 90% interval "
             f"({show.several(service['errors_sampled'], 'row')} sampled)"
         )
-    slow = {source: state for source, state in service["kernels"].items() if state != "compiled"}
+    slow = [state for state in service["kernels"].values() if state != "compiled"]
     if slow:
-        yield f"kernels interpreted: {', '.join(f'{source} ({state})' for source, state in slow.items())}"
+        kernels = len(service["kernels"])
+        yield f"kernels: {kernels - len(slow)} of {kernels} compiled, the others {', '.join(sorted(set(slow)))}"
 
 
 def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> Rows:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+import math
+import re
 import shutil
 import socket
 import subprocess
@@ -13,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from live import PATIENCE_S, rows_of, running
+from live import PATIENCE_S, refused, rows_of, running
 
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = pytest.mark.skipif(
@@ -27,7 +31,10 @@ scrape_configs:
   - job_name: advisor
     static_configs:
       - targets: ["{target}"]
+rule_files: ["{rules}"]
 """
+KIT = Path(__file__).parents[2] / "docs" / "operations"
+DASHBOARD = json.loads((KIT / "grafana.json").read_text())
 PROMTOOL = shutil.which("promtool") or ""
 
 
@@ -40,7 +47,7 @@ def free_port() -> int:
 @asynccontextmanager
 async def prometheus(tmp_path: Path, target: str) -> AsyncIterator[str]:
     """Run a Prometheus server that scrapes `target`; yield its address."""
-    (tmp_path / "prometheus.yml").write_text(CONFIGURATION.format(target=target))
+    (tmp_path / "prometheus.yml").write_text(CONFIGURATION.format(target=target, rules=KIT / "alerts.yml"))
     address = f"127.0.0.1:{free_port()}"
     assert PROMETHEUS is not None
     server = await asyncio.create_subprocess_exec(
@@ -100,3 +107,62 @@ async def test_promtool_has_nothing_to_say_against_the_metrics(tmp_path: Path) -
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
     assert "advisor_build_info{" in told
     assert "process_resident_memory_bytes" in told
+
+
+def queries() -> list[str]:
+    """Return every query of the dashboard, as Grafana would fill in its variables."""
+    found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+    return [each.replace("$instance", ".*").replace("$__rate_interval", "1m") for each in found]
+
+
+async def told(client: httpx.AsyncClient, server: str, query: str) -> bool:
+    """Return whether a query has an answer now, and numbers in it."""
+    try:
+        answer = (await client.get(f"{server}/api/v1/query", params={"query": query})).json()
+    except httpx.ConnectError:
+        return False  # it is starting
+    assert answer["status"] == "success", (query, answer)
+    return any(math.isfinite(float(each["value"][1])) for each in answer["data"]["result"])
+
+
+async def test_each_query_of_the_dashboard_has_an_answer_and_each_alert_can_be_worked_out(tmp_path: Path) -> None:
+    async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
+        peer = await live.peer()
+        numbers = itertools.count(1)
+
+        async def work() -> None:
+            """Let everything happen that the dashboard shows."""
+            rows = [*rows_of(75), ["c", 1.0, 0.0, 1.0]]
+            await peer.call("observe_rows", {"producer": "p", "sequence": next(numbers), "rows": rows})
+            await peer.call("predict", "c0", 1, 1)
+            await refused("unknown_component", peer.call("predict", "nobody", 1, 1))
+
+        await work()
+        await peer.call("watch", {"network": "c0 .. c1", "cores": 4})
+        async with prometheus(tmp_path, str(live.bound.http)) as server, httpx.AsyncClient() as client:
+            async with asyncio.timeout(PATIENCE_S):
+                left = set(queries())
+                assert len(left) > 30
+                while left:
+                    await work()
+                    left -= {query for query in sorted(left) if await told(client, server, query)}
+            groups = (await client.get(f"{server}/api/v1/rules")).json()["data"]["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len(rules) == 12
+    assert {rule["health"] for rule in rules} <= {"ok", "unknown"}  # unknown: not its turn yet
+    assert not [rule for rule in rules if rule["state"] == "firing"]
+
+
+def test_promtool_takes_the_alert_rules() -> None:
+    checked = subprocess.run(
+        [PROMTOOL, "check", "rules", KIT / "alerts.yml"], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_every_metric_of_the_kit_is_exported(tmp_path: Path) -> None:
+    source = (KIT.parents[1] / "advisor" / "service" / "metrics.py").read_text()
+    text = (KIT / "alerts.yml").read_text() + (KIT / "grafana.json").read_text()
+    for name in set(re.findall(r"advisor_\w+", text)):
+        plain = re.sub(r"_(total|bucket|sum|count|info)$", "", name)
+        assert f'"{plain}"' in source or f'"{name}"' in source, name

@@ -80,6 +80,14 @@ def test_every_command_of_the_table_is_there_and_helps(command: str) -> None:
     assert ("--json" in result.stdout) == (command != "serve")
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_as_the_page_says(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    assert f"_ADVISOR_COMPLETE={shell}_source advisor" in page
+    done = CliRunner(env={"_ADVISOR_COMPLETE": f"{shell}_source"}).invoke(advisor, [], prog_name="advisor")
+    assert f"_ADVISOR_COMPLETE={shell}_complete" in done.stdout
+
+
 def test_predict_answers_every_predictor_on_every_core_count(table: Path) -> None:
     found = answer("predict", "square", "--predictor", "250,500", "--cores", "1,2,8", "--table", table)
     assert found["predictor"] == [250, 250, 250, 500, 500, 500]

@@ -1,0 +1,177 @@
+"""`advisor doctor`: what a service needs, looked at one by one, each with what to do where it is not so."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from collections.abc import Callable, Generator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from advisor.cli import options
+from advisor.cli.source import connected, whom
+from advisor.errors import AdvisorError
+
+FULL = 0.9  # of a bound: from here on it is told
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at: `verdict` is ok, note or wrong, `do` what to do about it."""
+
+    of: str
+    verdict: str
+    text: str
+    do: str = ""
+
+
+@click.command("doctor", cls=options.Command)
+@click.option("--state", type=click.Path(path_type=Path), help="Look at this state file too; else at the service's.")
+@options.service
+@options.as_json
+def doctor_command(state: Path | None, as_json: bool, **source: Any) -> None:
+    """Look whether a service answers, whether its state is sound, and what holds it back; say what to do.
+
+    Only reads. The exit status is 1 where something is wrong, else 0.
+    """
+    found = list(_looked(state, source))
+    wrong = any(each.verdict == "wrong" for each in found)
+    if as_json:
+        from advisor.cli.show import put_json
+
+        put_json({"healthy": not wrong, "findings": [each._asdict() for each in found]})
+    else:
+        from advisor.cli.tables import notes, say
+
+        for each in found:
+            say(
+                f"{each.verdict:5} {each.of}: {each.text}",
+                style={"wrong": "bold red", "note": "yellow"}.get(each.verdict),
+            )
+            notes([each.do] if each.do else [])
+    click.get_current_context().exit(options.EXIT_FAILED if wrong else 0)
+
+
+def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Finding]:
+    service: Mapping[str, Any] | None = None
+    try:
+        with connected(source) as client:
+            status = client.status()
+        service = status["service"]
+        yield Finding("service", "ok", f"advisor {status['service']['version']} answers")
+        yield from _service(status["service"], status)
+    except click.UsageError:
+        from advisor.client.address import default_socket
+
+        do = "start one with `advisor serve`, or say where it is: --socket PATH, --tcp HOST:PORT, ADVISOR_SOCKET"
+        yield Finding("service", "wrong", f"none listens on {default_socket()}", do)
+    except AdvisorError as error:
+        yield Finding("service", "wrong", str(error), "is it running, and may you open its socket? see its log")
+    yield from _socket(source)
+    told = service["state"] if service is not None else None
+    path = state or (Path(told) if told else None)
+    if path is not None:
+        yield from _state(path)
+    yield from _here()
+
+
+def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator[Finding]:
+    storage = service["storage"]
+    if storage == "ok":
+        yield Finding("storage", "ok", f"{service['commits']:,} commits, {1e3 * service['commit_mean_s']:.3g} ms each")
+    elif storage == "none":
+        yield Finding("storage", "note", "no state file: nothing survives the service", "advisor serve --state FILE")
+    else:
+        do = "make room or mend the disk: the service goes on by itself, clients send again what is not acknowledged"
+        yield Finding("storage", "wrong", f"commits fail: {service['storage_failure']}", do)
+    if service["short_of_memory"]:
+        do = "raise memory_max, or `advisor forget` what nobody needs"
+        yield Finding("memory", "wrong", "short: nothing new is taken", do)
+    slow = [name for name, state in service["kernels"].items() if state != "compiled"]
+    why = next((service["kernels"][name] for name in slow), "")
+    if slow:
+        do = "answers are the same, loops 10 to 100 times slower; `python -m advisor.kernels` makes what is missing"
+        yield Finding("kernels", "note", f"{len(slow)} of {len(service['kernels'])} {why}", do)
+    else:
+        yield Finding("kernels", "ok", "all compiled")
+    for of, used, most, key in (
+        ("components", status["components_known"], status["components_max"], "components_max"),
+        ("peers' memory", service["peer_memory"]["bytes"], service["peer_memory"]["bytes_max"], "peer_memory"),
+    ):
+        if used >= FULL * most:
+            yield Finding(of, "note", f"{used:,} of {most:,}: further ones are refused", f"raise {key}")
+
+
+def _socket(source: Mapping[str, Any]) -> Generator[Finding]:
+    """Look at the socket as a file."""
+    try:
+        key, value = whom(source)
+        mode = Path(value).stat() if key == "socket" else None
+    except (OSError, click.UsageError):
+        return
+    if mode is None:
+        return
+    open_to = " (others may connect: an access file grants who may do what)" if mode.st_mode & 0o077 else ""
+    yield Finding("socket", "ok", f"{value}, mode {stat.S_IMODE(mode.st_mode):04o}{open_to}")
+
+
+def _state(path: Path) -> Generator[Finding]:
+    """Look at a state file: every bit of it, its witness, and who else may write there."""
+    from advisor.storage import Store
+    from advisor.storage.witness import beside
+
+    try:
+        with Store.open(path, read_only=True) as store:
+            snapshot = store.load()
+    except AdvisorError as error:
+        yield Finding(
+            "state", "wrong", str(error), "docs/operations.md says what to do about each: nothing was changed"
+        )
+        return
+    size = path.stat().st_size
+    known = "nothing was committed yet" if snapshot is None else f"{len(snapshot.names):,} names, all checksums right"
+    yield Finding("state", "ok", f"{path}: {size:,} bytes, {known}")
+    if not beside(path).exists():
+        do = "it is a copy: what was committed after it was made is not in it; the next service gives it a witness"
+        yield Finding("witness", "note", f"{beside(path)} is not there", do)
+    else:
+        yield Finding("witness", "ok", "it has seen no more than the state has")
+    folder = path.absolute().parent
+    if folder.stat().st_mode & 0o022:
+        yield Finding(
+            "folder", "note", f"others may write in {folder}, and so replace the state", f"chmod go-w {folder}"
+        )
+
+
+def _here() -> Generator[Finding]:
+    """Look at this machine, as whoever asks sees it."""
+    from advisor.kernels.cache import roots
+    from advisor.service.config import Config
+    from advisor.service.listeners import DESCRIPTORS_RESERVED
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    wanted = next(each.default for each in Config.__dataclass_fields__.values() if each.name == "connections_max")
+    few = hard != resource.RLIM_INFINITY and hard < wanted + DESCRIPTORS_RESERVED
+    do = (
+        f"ulimit -Hn {wanted + DESCRIPTORS_RESERVED} for {wanted:,} connections, or LimitNOFILE= of its unit"
+        if few
+        else ""
+    )
+    yield Finding("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
+    checks: tuple[tuple[str, Callable[[], bool], str, str], ...] = (
+        ("numba", lambda: find_spec("numba") is not None, "kernels can be compiled", "install numba, or be content"),
+        (
+            "kernel cache", lambda: any(os.access(_there(root), os.W_OK) for root in roots()),
+            f"{roots()[0]} or another can be written", "set ADVISOR_KERNELS_DIR to a folder that can be written",
+        ),
+    )  # fmt: skip
+    for of, good, text, do in checks:
+        yield Finding(of, "ok", text) if good() else Finding(of, "note", f"not so: {text}", do)
+
+
+def _there(path: Path) -> Path:
+    """Return the folder, or the nearest one above it that is there."""
+    return next(each for each in (path, *path.absolute().parents) if each.exists())

@@ -1,0 +1,100 @@
+"""`advisor top`: a live table of what a service learns, and of who teaches it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli import options
+from advisor.cli.source import connected
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+ASKED = 200  # components of a service, of which the busiest are shown: as many as it answers at once, without slices
+ROOM = 8  # lines that the sentences and headings take
+LEAST_SHOWN = 3
+
+
+@click.command("top", cls=options.Command)
+@click.option(
+    "--every", default=2.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds between looks."
+)
+@click.option("--count", type=click.IntRange(1), help="End after so many looks.")
+@click.option("--producers", is_flag=True, help="Show those who teach instead of what is learned.")
+@options.service
+@options.as_json
+def top_command(every: float, count: int | None, producers: bool, as_json: bool, **source: Any) -> None:
+    """Show the busiest components of a service, or its producers, again and again until Ctrl-C.
+
+    Where standard output is no terminal each look is printed below the one before; with --json it is a line.
+    """
+    import json
+
+    from rich.live import Live
+
+    from advisor.cli.tables import screen
+
+    console, before = screen(), None
+    with connected(source) as client, Live(console=console, auto_refresh=False, screen=False) as live:
+        live.stop() if as_json or not console.is_terminal else None
+        looks = 0
+        while True:
+            found = client.status(components=True, limit=ASKED)
+            now = time.monotonic()
+            rates = _rates(found, before, now, "producer" if producers else "component")
+            if as_json:
+                click.echo(json.dumps(found, ensure_ascii=False))
+            elif console.is_terminal:
+                live.update(_frame(found, rates, console.height, producers=producers), refresh=True)
+            else:
+                console.print(_frame(found, rates, 1000, producers=producers))
+            before = (now, _counts(found, "producer" if producers else "component"))
+            looks += 1
+            if looks == count:
+                return
+            time.sleep(every)
+
+
+def _counts(found: Mapping[str, Any], of: str) -> dict[str, int]:
+    """Return rows by component, or batches by producer."""
+    if of == "component":
+        return {str(each["component"]): each["rows"] for each in found["components"]}
+    return {str(each["producer"]): each["sequence"] for each in found["service"]["speaking"]}
+
+
+def _rates(
+    found: Mapping[str, Any], before: tuple[float, dict[str, int]] | None, now: float, of: str
+) -> dict[str, float]:
+    """Return the growth since the look before, per second."""
+    counts = _counts(found, of)
+    if before is None:
+        return dict.fromkeys(counts, 0.0)
+    since, old = before
+    return {name: max(0, count - old.get(name, count)) / max(now - since, 1e-3) for name, count in counts.items()}
+
+
+def _frame(found: Mapping[str, Any], rates: Mapping[str, float], height: int, *, producers: bool) -> RenderableType:
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.text import Text
+
+    from advisor.cli.show_status import components, lines
+    from advisor.cli.tables import table
+
+    told = [Text(line) for line in lines(found)]
+    room = max(LEAST_SHOWN, height - ROOM)
+    if producers:
+        rows = table("producer", "batches", "batches/s")
+        speaking: Sequence[Mapping[str, Any]] = found["service"]["speaking"]
+        for each in sorted(speaking, key=lambda each: -rates[each["producer"]])[:room]:
+            name = str(each["producer"])
+            rows.add_row(escape(name), f"{each['sequence']:,}", f"{rates[name]:,.1f}")
+        return Group(*told, rows)
+    page = sorted(found["components"], key=lambda each: (-rates[each["component"]], -each["rows"]))
+    known = found["components_known"]
+    more = [Text(f"the busiest of the first {ASKED} of {known:,} components", style="dim")] if known > ASKED else []
+    return Group(*told, *more, components(page[:room], rates))

@@ -12,6 +12,7 @@ import numpy as np
 from advisor.domain.answers import Allocation, Details, Evidence, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import TIE
+from advisor.planning.estimates import Estimate, errors_of, reaches
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.questions import Question
 from advisor.planning.reasons import amount, beyond, first, plural, reason
@@ -19,7 +20,6 @@ from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, SC
 from advisor.planning.scores import cost_of, latency_of
 from advisor.planning.search import Search, nodes_of
 from advisor.planning.tables import KNEE_SHARE, front_of, knee_of, marginals_of, runners_up_of
-from advisor.planning.uncertain import target_probability
 
 EVIDENCE_MAX = 64  # components of which is told what their curves rest on
 WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
@@ -67,6 +67,13 @@ class Solution(NamedTuple):
         """Cores left free; 0 where no number was given."""
         given = self.question.request.cores
         return 0 if given is None else given - self.used
+
+    def estimate(self, placed: Placed | None = None) -> Estimate:
+        """Return the answer, or another allocation, at expected times and with what is not known of them."""
+        placed, demand = placed or self.placed, self.question.demand
+        expected = placed.seconds_s * np.exp(-demand.price * demand.spread_at(placed.cores[0]))
+        errors = errors_of(demand.curves, self.question.request.level, placed.cores[0])
+        return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
 
     @property
     def slowest(self) -> Ints:
@@ -157,7 +164,7 @@ def _target(found: Solution, whole: Allocation) -> Iterator[Reason]:
         by_rate = name == RATE
         reached = whole.throughput_per_s if by_rate else float(latency_of(request, found.judged)[0])
         unit = "records/s" if by_rate else "s"
-        chance = target_probability(found)
+        chance = reaches(found.estimate(), name, value) if found.question.demand.spread.any() else None
         yield reason("target", None, reached, cores=plural(found.used, "core"), reached=f"{amount(reached)} {unit}",
                      target=f"{amount(value)} {unit}",
                      sure="" if chance is None else f", reached with probability {chance:.2f}")  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.fares import normal_below
+from advisor.planning.estimates import normal_below
 from advisor.planning.requests import LATENCY, OBJECTIVES, Floats, Ints
 
 RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did

@@ -13,6 +13,7 @@ from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import Solution, answer
 from advisor.planning.demand import AnyCurves, Demand
+from advisor.planning.estimates import price_of
 from advisor.planning.exact import by_sums, by_thresholds, near
 from advisor.planning.groupings import period_bound
 from advisor.planning.judge import Model
@@ -23,7 +24,6 @@ from advisor.planning.refusals import refused
 from advisor.planning.requests import CORES, COST, OBJECTIVES, PERIOD, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
-from advisor.planning.uncertain import price_of
 
 CHANCES = (
     0.9,
@@ -81,7 +81,7 @@ def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     if request.measure == CORES and RATE in (request.target or {}) and request.level is None:
         # A load is to be carried, not only expected to be: what is not known is paid for in cores, where there are any.
         for chance in CHANCES if isinstance(curves, TabulatedCurves) and curves.spread.any() else ():
-            found = _found(question_of(asked, curves, price_of(chance, len(curves), None)))
+            found = _found(question_of(asked, curves, price_of(chance, len(curves))))
             if found is not None:
                 return answer(found)
     return answer(solved(question_of(asked, curves)))

@@ -4,8 +4,8 @@ An allocation that is best by a hair under today's estimates is not worth a chan
 better one is told when, together,
 
 - its gain is at least `Policy.gain_min`;
-- the chance that it is no gain at all, the curves being as uncertain as they are (`advisor.planning.fares`), is below the k-th
-  share of `Policy.risk` at the k-th look: risk / (k (k + 1)), shares that sum to `risk` however often one looks;
+- the chance that it is no gain at all, the curves being as uncertain as they are (`advisor.planning.estimates`), is below the
+  k-th share of `Policy.risk` at the k-th look: risk / (k (k + 1)), shares that sum to `risk` however often one looks;
 - the change is repaid within `Policy.horizon_s`.
 """
 
@@ -22,9 +22,9 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
 from advisor.planning.demand import TIE
-from advisor.planning.fares import Fare, Price, Standing, cheaper, company, fare_of, faster, reaches, sooner
+from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
 from advisor.planning.plans import plan
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, Floats, Request
+from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, Floats, Request
 from advisor.planning.visits import visits_of
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
@@ -143,30 +143,27 @@ def risk_at(look: int, policy: Policy) -> float:
 def judge(
     objective: str,
     keys: Sequence[str],
-    now: Fare,
-    then: Fare,
+    now: Estimate,
+    then: Estimate,
     cost: CostOfChange,
     policy: Policy,
     look: int = 1,
     *,
     target: Mapping[str, float] | None = None,
     cautious_used: int | None = None,
-    price: Price | None = None,
 ) -> Verdict:
     """Return whether going from `now` to `then` is worth telling. Cost O(n log n).
 
     Parameters
     ----------
     objective : str
-        ``throughput``, ``latency``, ``fewest_cores`` with `target`, or ``cost`` with `price`.
+        ``throughput``, ``latency``, ``fewest_cores`` with `target`, or ``cost``: there the gain is what is saved, as a share of
+        all that flows now, what cores and waiting cost and what records are worth.
     look : int
         How often was looked since the last change of speed.
     cautious_used : int, optional
         For ``fewest_cores``: what a plan on the curves' upper bounds would use, so that no cores are given up for a target that
         is met by luck.
-    price : Price, optional
-        For ``cost``: the gain is what is saved, as a share of all that flows now, what cores and waiting cost and what records
-        are worth.
     """
     changed = changes(keys, now, then)
     cost_s = cost.expected_s(changed)
@@ -174,15 +171,15 @@ def judge(
     measure = OBJECTIVES[objective].measure
     if measure == CORES and target:
         gain, probability, break_even = _fewer(now, then, cost_s, target, cautious_used)
-    elif measure == COST and price is not None:
-        gain, probability, break_even = _cheaper(now, then, cost_s, price)
+    elif measure == COST:
+        gain, probability, break_even = _cheaper(now, then, cost_s)
     elif measure == LATENCY:
         saved = now.latency_s - then.latency_s if math.isfinite(then.latency_s) else 0.0
-        gain, probability = saved / now.latency_s if math.isfinite(saved) else 1.0, sooner(now, then)
+        gain, probability = saved / now.latency_s if math.isfinite(saved) else 1.0, chance_of(now, then, LATENCY)
         # Records that come while all stands still wait for half of it on average; each later one gains `saved`.
         break_even = cost_s + cost_s * cost_s / (2.0 * saved) if saved > 0 else math.inf
     else:
-        gain, probability = now.period_s / then.period_s - 1.0, faster(now, then)
+        gain, probability = now.period_s / then.period_s - 1.0, chance_of(now, then, PERIOD)
         # rate_then (t - cost) = rate_now t
         break_even = cost_s * (1.0 + gain) / gain if gain > 0 else math.inf
     gain = gain if abs(gain) > TIE else 0.0
@@ -190,11 +187,9 @@ def judge(
     return Verdict(gain, probability, cost_s, break_even, changed, code == "worth", code, text)
 
 
-def changes(keys: Sequence[str], now: Fare, then: Fare) -> tuple[str, ...]:
-    """Return the keys whose cores, instances or company differ, in text order."""
-    differ = (now.cores != then.cores) | (now.instances != then.instances)
-    if len(now.turns) != len(keys) or len(then.turns) != len(keys):
-        differ |= company(now) != company(then)
+def changes(keys: Sequence[str], now: Estimate, then: Estimate) -> tuple[str, ...]:
+    """Return the keys whose cores, instances or companions on them differ, in text order."""
+    differ = ~now.same(then) | (now.shared_with() != then.shared_with())
     return tuple(key for key, other in zip(keys, differ.tolist(), strict=True) if other)
 
 
@@ -230,25 +225,25 @@ def _words(
     )
 
 
-def _cheaper(now: Fare, then: Fare, cost_s: float, price: Price) -> tuple[float, float, float]:
+def _cheaper(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, float, float]:
     """Return gain, probability and break-even of a lower cost.
 
     While all stands still, cores cost and nothing is earned: cost_now t = core_s used cost_s + cost_then (t - cost_s).
     """
-    before, after = price.of(now), price.of(then)
+    before, after = now.cost_per_s, then.cost_per_s
     if not math.isfinite(after):
         return 0.0, 0.0, math.inf
     if not math.isfinite(before):
-        return 1.0, cheaper(now, then, price), cost_s
+        return 1.0, chance_of(now, then, COST), cost_s
     saved = before - after
     if saved <= 0:
-        return saved / price.turnover(now), 0.0, math.inf
-    idle = price.core_s * then.used
-    return saved / price.turnover(now), cheaper(now, then, price), max(cost_s * (idle - after) / saved, cost_s)
+        return saved / now.turnover_per_s, 0.0, math.inf
+    idle = float((now.model.request.weights or {}).get("core_s", 0.0)) * then.used
+    return saved / now.turnover_per_s, chance_of(now, then, COST), max(cost_s * (idle - after) / saved, cost_s)
 
 
 def _fewer(
-    now: Fare, then: Fare, cost_s: float, target: Mapping[str, float], cautious_used: int | None
+    now: Estimate, then: Estimate, cost_s: float, target: Mapping[str, float], cautious_used: int | None
 ) -> tuple[float, float, float]:
     """Return gain, probability and break-even of reaching a target again, or of reaching it with fewer cores."""
     ((name, value),) = target.items()
@@ -274,31 +269,31 @@ class Question:
 
     Attributes
     ----------
-    standing : Standing or None
+    standing : Setting or None
         What the runtime has; None where nobody has told and no row has shown it.
-    advised : Standing or None
+    advised : Setting or None
         What it was last advised and has not applied: an advice is not repeated, and is taken back when it has become wrong.
     cost : CostOfChange
     policy : Policy
     look : int
         How often was looked since the last change of speed.
-    actual : Standing or None
+    actual : Setting or None
         What rows show that it does.
-    previous : Standing or None
+    previous : Setting or None
         What it had before a change that is still to be judged.
     """
 
-    standing: Standing | None
-    advised: Standing | None
+    standing: Setting | None
+    advised: Setting | None
     cost: CostOfChange
     policy: Policy
     look: int
-    actual: Standing | None = None
-    previous: Standing | None = None
+    actual: Setting | None = None
+    previous: Setting | None = None
 
 
 class Look(NamedTuple):
-    """What a look found: the best allocation, how all fare, and what is to be told.
+    """What a look found: the best allocation, what all give, and what is to be told.
 
     `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the figures of
     ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a
@@ -319,41 +314,40 @@ def reconsider(
     best = plan(network, curves, request, flow)
     visits = visits_of(network, request, flow)
 
-    def fares(standing: Standing) -> Fare:
-        return fare_of(network, curves, request, visits, standing)
+    def estimate(setting: Setting) -> Estimate:
+        return estimate_of(network, curves, request, visits, setting)
 
-    price = Price.of_request(request) if request.measure == COST else None
-    then = fares(Standing.of(best))
-    values = {"best": _figures(then, price)}
+    then = estimate(Setting.of(best))
+    values = {"best": _figures(then)}
     if question.actual is not None:
-        values["actual"] = _figures(fares(_as_told(question.actual, question)), price)
+        values["actual"] = _figures(estimate(_as_told(question.actual, question)))
     if question.previous is not None:
-        values["previous"] = _figures(fares(question.previous), price)
+        values["previous"] = _figures(estimate(question.previous))
     if question.standing is None:
         return Look("first", best, None, values, visits.per_record)
-    now = fares(question.standing)
-    values["present"] = _figures(now, price)
+    now = estimate(question.standing)
+    values["present"] = _figures(now)
     cautious = None
     if request.measure == CORES and (sure := _sure(network, curves, request, flow)) is not None:
         cautious = sure.cores_used
 
-    def judged(of: Fare, against: Fare, policy: Policy) -> Verdict:
+    def judged(of: Estimate, against: Estimate, policy: Policy) -> Verdict:
         return judge(
             request.objective, network.keys, against, of, question.cost, policy, question.look,
-            target=request.target, cautious_used=cautious, price=price,
+            target=request.target, cautious_used=cautious,
         )  # fmt: skip
 
     verdict = judged(then, now, question.policy)
     if verdict.code == "unsure" and (sure := _sure(network, curves, request, flow)) is not None:
         # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
-        other = fares(Standing.of(sure))
+        other = estimate(Setting.of(sure))
         surer = judged(other, now, question.policy)
         if surer.worth:
             best, then, verdict = sure, other, surer
     if question.advised is None:
         return Look("advice" if verdict.worth else "", best, verdict, values, visits.per_record)
-    before = fares(question.advised)
-    values["advised"] = _figures(before, price)
+    before = estimate(question.advised)
+    values["advised"] = _figures(before)
     # Of two that are both good enough the one that was told stays: the new one must be worth a change from that, too.
     if verdict.worth and judged(then, before, question.policy).worth:
         return Look("advice", best, verdict, values, visits.per_record)
@@ -362,7 +356,7 @@ def reconsider(
     return Look("withdrawn" if gone else "", best, verdict, values, visits.per_record)
 
 
-def _as_told(actual: Standing, question: Question) -> Standing:
+def _as_told(actual: Setting, question: Question) -> Setting:
     """Return what rows show with the groups of what was told, where the cores are those: rows do not tell who takes turns."""
     for told in (question.standing, question.advised):
         if told is not None and told.groups and all(
@@ -372,15 +366,15 @@ def _as_told(actual: Standing, question: Question) -> Standing:
     return actual
 
 
-def _figures(fare: Fare, price: Price | None) -> dict[str, float]:
+def _figures(of: Estimate) -> dict[str, float]:
     found = {
-        "throughput_per_s": 1.0 / fare.period_s,
-        "latency_s": fare.latency_s,
-        "cores": float(fare.used),
-        "work_s": fare.work_s,
+        "throughput_per_s": 1.0 / of.period_s,
+        "latency_s": of.latency_s,
+        "cores": float(of.used),
+        "work_s": of.work_s,
     }
-    if price is not None:
-        found |= {"cost_per_s": price.of(fare), "turnover_per_s": price.turnover(fare)}
+    if of.model.request.measure == COST:
+        found |= {"cost_per_s": of.cost_per_s, "turnover_per_s": of.turnover_per_s}
     return found
 
 

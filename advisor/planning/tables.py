@@ -8,11 +8,11 @@ import numpy as np
 
 from advisor.domain.answers import FrontPoint, Knee, Marginal, RunnerUp
 from advisor.planning.demand import TIE, Demand
+from advisor.planning.estimates import chance_of
 from advisor.planning.judge import Placed
 from advisor.planning.requests import CORES, COST, RATE, Floats, Ints, is_allowed
 from advisor.planning.scores import latency_of
 from advisor.planning.thresholds import lowest_sum
-from advisor.planning.uncertain import better_than
 
 if TYPE_CHECKING:
     from advisor.planning.answers import Solution
@@ -141,8 +141,13 @@ def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
     else:
         some = _neighbours(found)
     some, keys, told = some[:RUNNERS_UP], question.keys, list[RunnerUp]()
-    sure = [None] * len(some) if question.request.target else better_than(found, some)
-    for one, chance in zip(some, sure, strict=True):
+    known, mine, measure = (
+        question.demand.spread.any() and not question.request.target,
+        found.estimate(),
+        question.request.measure,
+    )
+    for one in some:
+        chance = chance_of(found.estimate(one), mine, measure, ties=0.5) if known else None
         period, latency = figures(found, one)
         if any((1 / period[0] if name == RATE else value) < (value if name == RATE else latency[0]) * (1 - TIE)
                for name, value in (question.request.target or {}).items()):  # fmt: skip

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.observations import Columns
 from advisor.engine.components import Components
-from advisor.planning.fares import Standing
+from advisor.planning.estimates import Setting
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -163,10 +163,10 @@ class Seen:
                 self._place_of[slot] = self._places[name]
                 self._unknown.discard(name)
 
-    def standing(self, keys: Sequence[str], places: Ints, instances: Mapping[str, int]) -> Standing | None:
+    def standing(self, keys: Sequence[str], places: Ints, instances: Mapping[str, int]) -> Setting | None:
         """Return what a network's components run on, by their rows; None while one has shown nothing."""
         if not len(places) or not self.rows[places].all():
             return None
-        return Standing(
+        return Setting(
             dict(zip(keys, self.cores[places].tolist(), strict=True)), {key: instances.get(key, 1) for key in keys}
         )

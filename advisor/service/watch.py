@@ -11,7 +11,7 @@ import anyio
 import numpy as np
 
 from advisor.domain.answers import Allocation
-from advisor.planning.fares import Standing
+from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome, outcome
 from advisor.planning.stability import CostOfChange, Look, Policy, Schedule, Verdict
 from advisor.protocol import verbs as m
@@ -27,11 +27,11 @@ class Watch:
 
     Attributes
     ----------
-    standing : Standing or None
+    standing : Setting or None
         What the runtime was told to have, or said that it has; None: what its rows show.
     advised : Allocation or None
         The last advice that is neither applied nor withdrawn.
-    promise : (ratio, Standing, Standing) or None
+    promise : (ratio, Setting, Setting) or None
         Of a change that was applied and is not judged yet: the seconds promised as a share of those before, what it is,
         what was before.
     best : Allocation or None
@@ -51,7 +51,7 @@ class Watch:
     policy: Policy
     cost: CostOfChange
     shadow: bool
-    standing: Standing | None
+    standing: Setting | None
     schedule: Schedule = field(default_factory=Schedule)
     rows: int = 0
     looking: bool = False
@@ -69,7 +69,7 @@ class Watch:
     changes: int = 0
     changes_seen: int = -1
     advised_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    promise: tuple[float, Standing, Standing | None] | None = None
+    promise: tuple[float, Setting, Setting | None] | None = None
     tally: Tally | None = None
     slice: tuple[Any, Any, Any] = (None, None, None)
     told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -80,13 +80,13 @@ class Watch:
     records_lost: float = 0.0
     looked_at: float | None = None
 
-    def shows_advice(self, actual: Standing | None) -> bool:
+    def shows_advice(self, actual: Setting | None) -> bool:
         """Return whether rows on the cores that were advised say that the advice was applied, where nobody does."""
         if self.advised is None or actual is None or self.shadow:
             return False
         return all(abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in self.advised.runs_on.items())
 
-    def apply(self, standing: Standing, took_s: float | None = None) -> None:
+    def apply(self, standing: Setting, took_s: float | None = None) -> None:
         """Take in that the runtime has changed to `standing`, within `took_s` seconds where that is known."""
         before = self.standing
         if took_s is not None and before is not None:
@@ -94,7 +94,7 @@ class Watch:
                        or before.instances[key] != standing.instances[key]]  # fmt: skip
             self.cost = self.cost.learned(changed, took_s)
         # Of a cost no time is promised: it may fall with the cores while records take longer.
-        if self.advised is not None and Standing.of(self.advised) == standing and self.objective != "cost":
+        if self.advised is not None and Setting.of(self.advised) == standing and self.objective != "cost":
             now, then = self.advised_values["present"], self.advised_values["best"]
             self.promise = (_seconds(self.objective, then) / _seconds(self.objective, now), standing, before)
             self.tally = Tally(self.places, np.array([standing.cores[key] for key in self.keys]))

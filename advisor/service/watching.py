@@ -26,7 +26,7 @@ from advisor.errors import (
     Unavailable,
     UnknownComponent,
 )
-from advisor.planning.fares import Standing
+from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome
 from advisor.planning.stability import CostOfChange, Look, Policy, Question
 from advisor.protocol.connection import encode_notification
@@ -107,7 +107,7 @@ class Watching:
             policy=_policy(params),
             cost=_cost(params.change_cost_s, read.keys),
             shadow=params.shadow,
-            standing=None if params.current is None else Standing.given("current", params.current, read.keys),
+            standing=None if params.current is None else Setting.given("current", params.current, read.keys),
         )
         watch.places = self._seen.add(watch.components)
         for place in set(watch.places.tolist()):
@@ -121,7 +121,7 @@ class Watching:
             self._end(watch)
             raise
         if watch.standing is None and look is not None and not watch.shadow:
-            watch.standing = Standing.of(look.allocation)  # what was asked for is taken as done
+            watch.standing = Setting.of(look.allocation)  # what was asked for is taken as done
         watch.told.clear()  # the answer says it
         return self._state(watch, first=True)
 
@@ -138,10 +138,10 @@ class Watching:
             applied = watch.advised or watch.best
             if applied is None:
                 raise InvalidValue("applied", True, "a map by key: nothing was advised yet")
-            self._apply(watch, Standing.of(applied), params.took_s)
+            self._apply(watch, Setting.of(applied), params.took_s)
         elif isinstance(params.applied, dict):
             self._apply(
-                watch, Standing.given("applied", cast("dict[str, Any]", params.applied), watch.keys), params.took_s
+                watch, Setting.given("applied", cast("dict[str, Any]", params.applied), watch.keys), params.took_s
             )
         elif params.took_s is not None:
             raise InvalidValue("took_s", params.took_s, "given with applied: of which change it is the cost")
@@ -229,10 +229,10 @@ class Watching:
                 watch.keys, watch.places, {} if watch.standing is None else watch.standing.instances
             )
             if watch.shows_advice(actual):
-                self._apply(watch, Standing.of(cast("Allocation", watch.advised)), None)
+                self._apply(watch, Setting.of(cast("Allocation", watch.advised)), None)
             standing = actual if watch.shadow else watch.standing
             question = Question(
-                standing, None if watch.advised is None else Standing.of(watch.advised), watch.cost, watch.policy,
+                standing, None if watch.advised is None else Setting.of(watch.advised), watch.cost, watch.policy,
                 watch.schedule.looks, actual, None if watch.promise is None else watch.promise[2],
             )  # fmt: skip
             network, request = questions.allocation_asked(self._advisor, watch.params)
@@ -279,7 +279,7 @@ class Watching:
         if watch.shadow:
             return
         if look.kind == "first":
-            watch.standing = Standing.of(look.allocation)
+            watch.standing = Setting.of(look.allocation)
             if first:
                 self._say(watch, "first", look)
         elif look.kind == "advice":
@@ -316,7 +316,7 @@ class Watching:
             },
         )  # fmt: skip
 
-    def _apply(self, watch: Watch, standing: Standing, took_s: float | None) -> None:
+    def _apply(self, watch: Watch, standing: Setting, took_s: float | None) -> None:
         watch.apply(standing, took_s)
         self._measures.applied += 1
 

@@ -20,7 +20,7 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.planning import Request, plan, sentences
-from advisor.planning.uncertain import price_of
+from advisor.planning.estimates import price_of
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
 CORES = range(1, 11)
@@ -212,4 +212,4 @@ def test_the_fewest_cores_for_a_load_pay_for_what_is_not_known_where_they_can(ca
         assert sure.cores_used >= expected.cores_used
         beyond = [some for some in sure.why if some.code == "level"]
         chance = next(float(some.text.rsplit(" ", 1)[1]) for some in sure.why if some.code == "target")
-        assert chance >= (0.85 if beyond and beyond[0].value == price_of(0.9, len(curves), None) else 0.0)
+        assert chance >= (0.85 if beyond and beyond[0].value == price_of(0.9, len(curves)) else 0.0)

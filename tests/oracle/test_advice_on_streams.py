@@ -10,7 +10,7 @@ import pytest
 from advisor.engine import Advisor
 from advisor.network import parse
 from advisor.planning import Request
-from advisor.planning.fares import Standing
+from advisor.planning.estimates import Setting
 from advisor.planning.stability import CostOfChange, Look, Policy, Question, Schedule, reconsider
 
 NOISE = 0.1
@@ -64,7 +64,7 @@ class Stream:
                 self.looks += 1
                 self.schedule = self.schedule.looked(self.rows, changes)
                 look = self.look(
-                    Question(Standing.of(self.has), None, CostOfChange(flat_s=5.0), Policy(), self.schedule.looks)
+                    Question(Setting.of(self.has), None, CostOfChange(flat_s=5.0), Policy(), self.schedule.looks)
                 )
                 if told(look):
                     return look

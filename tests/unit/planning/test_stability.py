@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from advisor.domain.curves import TabulatedCurves
+from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request
-from advisor.planning.fares import Fare, Standing
+from advisor.planning.demand import demand_of, terms_of
+from advisor.planning.estimates import Estimate, Setting
+from advisor.planning.judge import Model, Placed
 from advisor.planning.outcomes import outcome
 from advisor.planning.stability import (
     LEAST_ROWS,
@@ -23,17 +26,20 @@ from advisor.planning.stability import (
     reconsider,
     risk_at,
 )
+from advisor.planning.structure import structure_of
+from advisor.planning.visits import visits_of
 
 KEYS = ("a", "b")
 COUNTS = np.array([1, 2, 4, 8, 16, 32])
 
 
-def fare(a: float, b: float, cores: tuple[float, float] = (1.0, 1.0), spread: float = 0.02) -> Fare:
-    seconds = np.array([a, b])
-    return Fare(
-        seconds, seconds, np.full(2, spread), np.full(2, 0.02), np.array(cores), np.ones(2, np.int64), np.arange(2),
-        int(sum(cores)), a + b, a + b,
-    )  # fmt: skip
+def estimate(a: float, b: float, cores: tuple[float, float] = (1.0, 1.0), spread: float = 0.02) -> Estimate:
+    network, request, seconds = series(*KEYS), Request(cores=99), np.array([[a, b]])
+    visits = visits_of(network, request)
+    demand = demand_of(terms_of(network, request, visits), curves(a, b))
+    ones = np.ones((1, 2), np.int64)
+    placed = Placed(np.array([cores]), ones, seconds, ones.astype(float), np.array([int(sum(cores))]))  # type: ignore[arg-type]
+    return Estimate(Model(structure_of(network, visits), demand, request), placed, np.full(2, spread), np.full(2, 0.02))
 
 
 def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
@@ -43,7 +49,7 @@ def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
 
 def test_a_change_of_throughput_is_repaid_when_as_many_records_are_through() -> None:
     cost = CostOfChange(flat_s=6.0)
-    verdict = judge("throughput", KEYS, fare(3.0, 1.0, (2, 2)), fare(2.0, 2.0, (3, 1)), cost, Policy())
+    verdict = judge("throughput", KEYS, estimate(3.0, 1.0, (2, 2)), estimate(2.0, 2.0, (3, 1)), cost, Policy())
     assert verdict.worth
     assert verdict.gain == pytest.approx(0.5)
     t = verdict.break_even_s
@@ -52,7 +58,9 @@ def test_a_change_of_throughput_is_repaid_when_as_many_records_are_through() -> 
 
 
 def test_a_change_of_latency_is_repaid_when_what_waited_is_made_up_for() -> None:
-    verdict = judge("latency", KEYS, fare(3.0, 1.0, (2, 2)), fare(2.0, 1.0, (3, 2)), CostOfChange(flat_s=4.0), Policy())
+    verdict = judge(
+        "latency", KEYS, estimate(3.0, 1.0, (2, 2)), estimate(2.0, 1.0, (3, 2)), CostOfChange(flat_s=4.0), Policy()
+    )
     assert verdict.worth
     saved, waited = 1.0 * (verdict.break_even_s - 4.0), 4.0 * 4.0 / 2.0  # per record/s that arrives
     assert saved == pytest.approx(waited)
@@ -61,23 +69,23 @@ def test_a_change_of_latency_is_repaid_when_what_waited_is_made_up_for() -> None
 @pytest.mark.parametrize(
     ("now", "then", "policy", "cost", "code"),
     [
-        (fare(2.0, 1.0), fare(2.0, 1.0), Policy(), 0.0, "same"),
-        (fare(2.0, 1.0, (2, 2)), fare(1.9, 1.0, (3, 1)), Policy(), 0.0, "small"),
-        (fare(2.0, 1.0, (2, 2), 0.0), fare(1.6, 1.0, (3, 1), 0.0), Policy(horizon_s=60.0), 20.0, "unpaid"),
-        (fare(2.0, 1.0, (2, 2)), fare(1.6, 1.0, (3, 1)), Policy(), 0.0, "worth"),
+        (estimate(2.0, 1.0), estimate(2.0, 1.0), Policy(), 0.0, "same"),
+        (estimate(2.0, 1.0, (2, 2)), estimate(1.9, 1.0, (3, 1)), Policy(), 0.0, "small"),
+        (estimate(2.0, 1.0, (2, 2), 0.0), estimate(1.6, 1.0, (3, 1), 0.0), Policy(horizon_s=60.0), 20.0, "unpaid"),
+        (estimate(2.0, 1.0, (2, 2)), estimate(1.6, 1.0, (3, 1)), Policy(), 0.0, "worth"),
     ],
 )
-def test_why_not(now: Fare, then: Fare, policy: Policy, cost: float, code: str) -> None:
+def test_why_not(now: Estimate, then: Estimate, policy: Policy, cost: float, code: str) -> None:
     assert judge("throughput", KEYS, now, then, CostOfChange(flat_s=cost), policy).code == code
 
 
 def test_what_may_be_noise_is_not_told() -> None:
-    now, then = fare(2.0, 0.01, (2, 2)), fare(1.7, 0.01, (3, 1))
+    now, then = estimate(2.0, 0.01, (2, 2)), estimate(1.7, 0.01, (3, 1))
     vague = replace(then, shape=np.full(2, 0.5))
     assert judge("throughput", KEYS, now, vague, CostOfChange(), Policy()).code == "unsure"
     # The level is common to both: it does not matter how well it is known.
-    assert judge("throughput", KEYS, replace(now, common=np.array([0.5, 0.0])),
-                 replace(then, common=np.array([0.5, 0.0])), CostOfChange(), Policy()).code == "worth"  # fmt: skip
+    assert judge("throughput", KEYS, replace(now, level=np.array([0.5, 0.0])),
+                 replace(then, level=np.array([0.5, 0.0])), CostOfChange(), Policy()).code == "worth"  # fmt: skip
 
 
 def test_the_risk_of_all_looks_together_is_the_risk() -> None:
@@ -109,11 +117,11 @@ def test_costs_are_learned() -> None:
 
 def test_the_best_is_told_once_and_taken_back_when_it_is_wrong() -> None:
     network, request = parse("a .. b"), Request(cores=8)
-    standing = Standing({"a": 4, "b": 4}, {"a": 1, "b": 1})
+    standing = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})
     question = Question(standing, None, CostOfChange(), Policy(), 1)
     look = reconsider(network, curves(6.0, 2.0), request, question)
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 6, "b": 2})
-    told = replace(question, advised=Standing.of(look.allocation))
+    told = replace(question, advised=Setting.of(look.allocation))
     assert reconsider(network, curves(6.0, 2.0), request, told).kind == ""
     assert reconsider(network, curves(5.8, 2.1), request, told).kind == ""
     assert reconsider(network, curves(4.0, 4.0), request, told).kind == "withdrawn"
@@ -125,7 +133,7 @@ def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
     network, request = parse("a .. b"), Request(cores=16)
     seconds = np.array([30.0, 2.0])[:, None] / COUNTS
     upper = seconds * np.where(COUNTS > 8, 8.0, 1.02)
-    standing = Standing({"a": 4, "b": 12}, {"a": 1, "b": 1})
+    standing = Setting({"a": 4, "b": 12}, {"a": 1, "b": 1})
     look = reconsider(network, TabulatedCurves.of(COUNTS, seconds, upper_s=upper), request,
                       Question(standing, None, CostOfChange(), Policy(), 6))  # fmt: skip
     assert look.kind == "advice"
@@ -135,12 +143,12 @@ def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
 def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
     network = parse("a .. b")
     request = Request(objective="fewest_cores", cores=32, target={"throughput_per_s": 1.0})
-    roomy = Standing({"a": 16, "b": 8}, {"a": 1, "b": 1})
+    roomy = Setting({"a": 16, "b": 8}, {"a": 1, "b": 1})
     question = Question(roomy, None, CostOfChange(), Policy(), 1)
     assert reconsider(network, curves(8.0, 4.0), request, question).kind == "advice"
     vague = reconsider(network, curves(8.0, 4.0, upper=2.5), request, question)
     assert vague.kind == ""
-    tight = Standing({"a": 4, "b": 4}, {"a": 1, "b": 1})  # 2 s a record: the target is missed
+    tight = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})  # 2 s a record: the target is missed
     missed = reconsider(network, curves(8.0, 4.0), request, replace(question, standing=tight))
     assert missed.kind == "advice"
     assert missed.verdict is not None
@@ -161,7 +169,7 @@ def test_a_change_is_judged_by_what_was_measured(measured: float, paid: bool) ->
 def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
     network = parse("a .. b")
     request = Request(cores=40, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 7.0})
-    roomy = Standing({"a": 24, "b": 16}, {"a": 1, "b": 1})  # 4 records a second: 40 - 28 = 12 per second
+    roomy = Setting({"a": 24, "b": 16}, {"a": 1, "b": 1})  # 4 records a second: 40 - 28 = 12 per second
     question = Question(roomy, None, CostOfChange(flat_s=3.0), Policy(), 1)
     look = reconsider(network, curves(6.0, 2.0), request, question)
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 3, "b": 1})  # 4 - 3.5 = 0.5 per second
@@ -172,7 +180,7 @@ def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
     assert verdict.gain == pytest.approx((12.0 - 0.5) / (40.0 + 28.0))
     # To stand still on 4 cores costs less than to go on: the change is repaid when it is done.
     assert verdict.break_even_s == pytest.approx(3.0)
-    near = replace(question, standing=Standing({"a": 3, "b": 1}, {"a": 1, "b": 1}))
+    near = replace(question, standing=Setting({"a": 3, "b": 1}, {"a": 1, "b": 1}))
     assert reconsider(network, curves(6.05, 1.99), request, near).kind == ""
     vague = reconsider(network, curves(6.0, 2.0, upper=3.0), request, question)
     assert vague.verdict is not None
@@ -184,7 +192,7 @@ def test_a_cost_that_needs_more_cores_is_repaid_by_what_they_earn() -> None:
         parse("a .. b"),
         Request(cores=16, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 20.0}),
     )
-    tight = Standing({"a": 3, "b": 1}, {"a": 1, "b": 1})
+    tight = Setting({"a": 3, "b": 1}, {"a": 1, "b": 1})
     look = reconsider(network, curves(6.0, 2.0), request, Question(tight, None, CostOfChange(flat_s=6.0), Policy(), 1))
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 12, "b": 4})
     verdict = look.verdict
@@ -198,7 +206,7 @@ def kinds(seed: int, noise: float) -> list[str]:
     rng = np.random.default_rng(seed)
     network, request = parse("a .. b"), Request(cores=3, turns="better")
     # In turns on 3 cores (a + b)/3; on cores of their own max(a/2, b): equal at a = 2 b.
-    standing: Standing | None = None
+    standing: Setting | None = None
     told: list[str] = []
     for look in range(60):
         a, b = np.array([2.0, 1.0]) * np.exp(noise * rng.standard_normal(2))
@@ -207,7 +215,7 @@ def kinds(seed: int, noise: float) -> list[str]:
             Question(standing, None, CostOfChange(flat_s=1.0), Policy(), look + 1),
         )  # fmt: skip
         if standing is None or seen.kind == "advice":
-            standing = Standing.of(seen.allocation)
+            standing = Setting.of(seen.allocation)
             told.append("turns" if seen.allocation.groups else "own")
     return told
 
@@ -219,7 +227,7 @@ def test_a_watch_does_not_flap_between_turns_and_cores_of_ones_own(seed: int) ->
 
 def test_turns_are_told_once_they_are_surely_better() -> None:
     network, request = parse("a .. b"), Request(cores=3, turns="better")
-    own = Standing({"a": 2, "b": 1}, {"a": 1, "b": 1})
+    own = Setting({"a": 2, "b": 1}, {"a": 1, "b": 1})
     question = Question(own, None, CostOfChange(), Policy(), 1)
     look = reconsider(
         network, curves(9.0, 1.0), request, question
@@ -229,9 +237,9 @@ def test_turns_are_told_once_they_are_surely_better() -> None:
     assert look.verdict is not None
     assert look.verdict.gain == pytest.approx(4.5 / (10 / 3) - 1)
     assert look.values["best"]["cores"] == 3.0
-    again = replace(question, standing=Standing.of(look.allocation))
+    again = replace(question, standing=Setting.of(look.allocation))
     assert reconsider(network, curves(9.0, 1.0), request, again).kind == ""
-    seen = replace(again, actual=Standing({"a": 3.0, "b": 3.0}, {"a": 1, "b": 1}))  # rows do not tell who takes turns
+    seen = replace(again, actual=Setting({"a": 3.0, "b": 3.0}, {"a": 1, "b": 1}))  # rows do not tell who takes turns
     assert reconsider(network, curves(9.0, 1.0), request, seen).values["actual"]["throughput_per_s"] == pytest.approx(
         0.3
     )

@@ -1,4 +1,4 @@
-"""The chance that one allocation fares better than another, against drawing the curves' errors many times."""
+"""The chance that one allocation does better than another, against drawing the curves' errors many times."""
 
 from __future__ import annotations
 
@@ -8,26 +8,34 @@ import numpy as np
 import pytest
 
 from advisor.domain.curves import TabulatedCurves
+from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request, plan
-from advisor.planning.fares import Fare, Standing, fare_of, faster, normal_below, reaches, sooner
+from advisor.planning.demand import demand_of, terms_of
+from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, normal_below, reaches
+from advisor.planning.judge import Model, Placed
+from advisor.planning.requests import LATENCY, PERIOD
+from advisor.planning.structure import structure_of
 from advisor.planning.visits import visits_of
 
 DRAWS = 100_000
 
 
-def fares(rng: np.random.Generator) -> tuple[Fare, Fare, np.ndarray, np.ndarray]:
+def estimates(rng: np.random.Generator) -> tuple[Estimate, Estimate, np.ndarray, np.ndarray]:
     """Two allocations of a few components, and draws of their components' seconds."""
     n = int(rng.integers(2, 7))
     same = rng.random(n) < 0.4
     now = rng.uniform(1.0, 2.0, n)
     then = np.where(same, now, now * rng.uniform(0.7, 1.2, n))
     common, shape = rng.uniform(0.02, 0.2, n), rng.uniform(0.02, 0.1, n)
-    cores, group, ones = np.full(n, 2.0), np.arange(n), np.ones(n, np.int64)
     other = np.where(same, 2.0, 3.0)
+    network, request = series(*(f"c{row}" for row in range(n))), Request(cores=99)
+    visits, ones = visits_of(network, request), np.ones((1, n), np.int64)
+    demand = demand_of(terms_of(network, request, visits), TabulatedCurves.of([1], now[:, None]))
+    model = Model(structure_of(network, visits), demand, request)
     found = [
-        Fare(t, t, common, shape, p, ones, group, 0, float(t.sum()), float(t.sum()))
-        for t, p in ((now, cores), (then, other))
+        Estimate(model, Placed(p[None], ones, t[None], ones.astype(float), np.array([3 * n])), common, shape)  # type: ignore[arg-type]
+        for t, p in ((now, np.full(n, 2.0)), (then, other))
     ]
     level = rng.standard_normal((DRAWS, n)) * common
     one = rng.standard_normal((DRAWS, n)) * shape
@@ -37,31 +45,31 @@ def fares(rng: np.random.Generator) -> tuple[Fare, Fare, np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_chance_of_a_shorter_period(seed: int) -> None:
-    now, then, drawn_now, drawn_then = fares(np.random.default_rng(seed))
+    now, then, drawn_now, drawn_then = estimates(np.random.default_rng(seed))
     drawn = (drawn_then.max(axis=1) < drawn_now.max(axis=1)).mean()
-    assert faster(now, then) == pytest.approx(drawn, abs=0.03)  # 2 asin(r) / pi is exact at the medians only
+    assert chance_of(now, then, PERIOD) == pytest.approx(drawn, abs=0.03)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_chance_of_a_lower_latency(seed: int) -> None:
-    now, then, drawn_now, drawn_then = fares(np.random.default_rng(seed))
+    now, then, drawn_now, drawn_then = estimates(np.random.default_rng(seed))
     drawn = (drawn_then.sum(axis=1) < drawn_now.sum(axis=1)).mean()
-    assert sooner(now, then) == pytest.approx(drawn, abs=0.015)
+    assert chance_of(now, then, LATENCY) == pytest.approx(drawn, abs=0.015)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_chance_of_reaching_a_target(seed: int) -> None:
-    now, _, drawn, _ = fares(np.random.default_rng(seed))
+    now, _, drawn, _ = estimates(np.random.default_rng(seed))
     bound = float(np.median(drawn.max(axis=1)))
-    assert reaches(now, "throughput_per_s", bound) == pytest.approx(0.5, abs=0.01)
+    assert reaches(now, "throughput_per_s", 1 / bound) == pytest.approx(0.5, abs=0.01)
     bound = float(np.quantile(drawn.sum(axis=1), 0.9))
     assert reaches(now, "latency_s", bound) == pytest.approx(0.9, abs=0.02)
 
 
 def test_an_allocation_is_not_faster_than_itself() -> None:
-    now, then, _, _ = fares(np.random.default_rng(1))
-    assert faster(now, now) == 0.0
-    assert faster(now, then) + faster(then, now) <= 1.0 + 1e-6
+    now, then, _, _ = estimates(np.random.default_rng(1))
+    assert chance_of(now, now, PERIOD) == 0.0
+    assert chance_of(now, then, PERIOD) + chance_of(then, now, PERIOD) <= 1.0 + 1e-6
 
 
 def test_the_normal_distribution() -> None:
@@ -71,7 +79,7 @@ def test_the_normal_distribution() -> None:
 
 
 @pytest.mark.parametrize("cores", [24, 3])
-def test_the_best_fares_as_its_plan_says(cores: int) -> None:
+def test_the_best_gives_what_its_plan_says(cores: int) -> None:
     """Own cores, and shared ones."""
     network = parse("a .. (b | c) .. d .. a")
     counts = np.array([1, 2, 4, 8, 16, 32])
@@ -79,7 +87,7 @@ def test_the_best_fares_as_its_plan_says(cores: int) -> None:
     curves = TabulatedCurves.of(counts, seconds[[0, 1, 2, 3, 0]], upper_s=1.1 * seconds[[0, 1, 2, 3, 0]])
     request = Request(cores=cores, shares=[[0.3, 0.7]])
     best = plan(network, curves, request)
-    fare = fare_of(network, curves, request, visits_of(network, request), Standing.of(best))
-    assert fare.period_s == pytest.approx(1.0 / best.throughput_per_s, rel=1e-9)
-    assert fare.latency_s == pytest.approx(best.latency_s, rel=1e-9)
-    assert fare.used == cores - best.spare
+    found = estimate_of(network, curves, request, visits_of(network, request), Setting.of(best))
+    assert found.period_s == pytest.approx(1.0 / best.throughput_per_s, rel=1e-9)
+    assert found.latency_s == pytest.approx(best.latency_s, rel=1e-9)
+    assert found.used == cores - best.spare

@@ -1,0 +1,268 @@
+"""What an allocation gives on uncertain curves, and the chance that one gives more than another.
+
+Components' times are taken as independent of each other and log-normal about their curves. The error of one component's
+curve has two parts: its level, the same on all cores (what is uncertain where the curve is known best), and its shape,
+which adds to that elsewhere and is taken as independent from one count of cores to another. So two allocations share a
+component's level, and where they give it the same cores its shape, too. Chances are shares of DRAWS such errors, the same
+for all allocations, each judged as the plan itself is; near 0 and 1, where draws are too few, a normal tail of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain.answers import Allocation
+from advisor.domain.curves import TabulatedCurves
+from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
+from advisor.domain.networks import Network
+from advisor.errors import InvalidValue
+from advisor.planning.demand import TIE, AnyCurves, demand_of, heaviest_share, terms_of
+from advisor.planning.judge import Judged, Model, Placed
+from advisor.planning.requests import COST, LATENCY, PERIOD, RATE, Floats, Ints, Request, whole, within
+from advisor.planning.scores import cost_of, latency_of
+from advisor.planning.structure import structure_of
+from advisor.planning.visits import Visits
+
+# What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
+SPREAD_MIN = 0.02
+SPREAD_MAX = 1.0  # what is less known is unknown
+LEVEL_LEAST = 0.6  # nearer to 0.5 the bound lies on the curve, and says nothing of its error
+LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
+DRAWS = 2048  # of the curves' errors: a share of them is then good to about 0.01
+TAIL = 16  # draws on one side below which a share is the normal tail's
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a runtime gives its components: key -> cores of an instance (whole, or a mean of what was seen) and instances.
+
+    `groups` are the keys that take turns on the same cores; empty where each has its own.
+    """
+
+    cores: Mapping[str, float]
+    instances: Mapping[str, int]
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Setting:
+        """Return the setting of a runtime that does what it was told."""
+        return cls(allocation.runs_on, allocation.instances, tuple(keys for _, keys in allocation.groups))
+
+    def rows_of_groups(self, keys: Sequence[str]) -> Ints | None:
+        """Return the number of each key's group, (n,), or None where each has its own cores."""
+        number = {key: order for order, members in enumerate(self.groups) for key in members}
+        return np.array([number[key] for key in keys], np.int64) if number else None
+
+    @classmethod
+    def given(cls, field: str, value: Mapping[str, Any], keys: Sequence[str]) -> Setting:
+        """Return the setting that a caller names: key -> cores, or ``{"cores": p, "instances": k}``.
+
+        Raises
+        ------
+        InvalidValue
+            When a key is missing or unknown, or its value is none of these.
+        """
+        unknown = next((key for key in value if key not in set(keys)), None)
+        if unknown is not None:
+            raise InvalidValue(field, unknown, f"a key of the network: {', '.join(keys[:8])}")
+        missing = next((key for key in keys if key not in value), None)
+        if missing is not None:
+            raise InvalidValue(
+                field, missing, "every key of the network", "leave it out, and rows tell the cores in use"
+            )
+        cores, instances = dict[str, float](), dict[str, int]()
+        for key in keys:
+            entry: Any = value[key]
+            parts: Any = cast("Any", entry) if isinstance(entry, Mapping) else {"cores": entry}
+            if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
+                raise InvalidValue(
+                    f"{field}.{key}", cast("object", entry), "a number of cores, or a map of cores and instances"
+                )
+            cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)
+            instances[key] = whole(f"{field}.{key}.instances", parts.get("instances", 1), INSTANCES_MAX)
+        return cls(cores, instances)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One allocation, judged at the expected times, with the relative standard errors of each component's level and shape."""
+
+    model: Model
+    placed: Placed
+    level: Floats
+    shape: Floats
+
+    @cached_property
+    def judged(self) -> Judged:
+        """Its figures at the expected times."""
+        return self.model.judge(self.placed)
+
+    @property
+    def period_s(self) -> float:
+        """Seconds between records that it sustains."""
+        return float(self.judged.period_s[0])
+
+    @property
+    def latency_s(self) -> float:
+        """Latency that the request is about: joined, queued, or its quantile."""
+        return float(latency_of(self.model.request, self.judged)[0])
+
+    @property
+    def cost_per_s(self) -> float:
+        """Cost per second, by the request's weights."""
+        return float(self._figure(COST, self.judged)[0])
+
+    @property
+    def turnover_per_s(self) -> float:
+        """All that flows per second, costs and worth: what a saving is a share of, even where the cost is 0."""
+        weights = self.model.request.weights or {}
+        rate = self.model.request.arrival_per_s or 1 / self.period_s
+        return max(self.cost_per_s + 2.0 * float(weights.get("record", 0.0)) * rate, 1e-300)
+
+    @property
+    def used(self) -> int:
+        """Cores taken."""
+        return int(self.placed.used[0])
+
+    @property
+    def work_s(self) -> float:
+        """Seconds of a record in all components, one after the other and alone."""
+        return float(self.model.demand.visits @ self.placed.seconds_s[0])
+
+    def same(self, other: Estimate) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return which components have the same cores and instances in both, (n,)."""
+        one, two = self.placed, other.placed
+        return (one.cores[0] == two.cores[0]) & (one.instances[0] == two.instances[0])
+
+    def shared_with(self) -> Ints:
+        """Return each component's first companion on its cores, (n,), which names its group whatever its number."""
+        if self.placed.group is None:
+            return np.arange(len(self.level))
+        _, first, group = np.unique(self.placed.group[0], return_index=True, return_inverse=True)
+        return first[group]
+
+    def drawn(self, measure: str, errors: Floats) -> Floats:
+        """Return period, latency or cost for log errors of the components' times, (K, n) -> (K,)."""
+        wide = (None if part is None else np.broadcast_to(part, (len(errors), *part.shape[1:])) for part in self.placed)
+        placed = Placed(*wide)._replace(seconds_s=self.placed.seconds_s * np.exp(errors))  # type: ignore[arg-type]
+        return self._figure(measure, self.model.judge(placed))
+
+    def _figure(self, measure: str, judged: Judged) -> Floats:
+        if measure == COST:
+            return cost_of(self.model.request, judged, np.broadcast_to(self.placed.used, judged.period_s.shape))
+        return latency_of(self.model.request, judged) if measure == LATENCY else judged.period_s
+
+
+def estimate_of(
+    network: Network, curves: TabulatedCurves, request: Request, visits: Visits, setting: Setting
+) -> Estimate:
+    """Return what a setting gives on the curves' expectations, contention and queueing included as the planner has them."""
+    keys, request = network.keys, replace(request, level=None)
+    cores = np.array([setting.cores[key] for key in keys], np.float64)
+    instances = np.array([setting.instances[key] for key in keys], np.int64)
+    demand = demand_of(terms_of(network, request, visits), curves)
+    heaviest = 1.0 / instances
+    for row, replicas in visits.replicas.items():
+        heaviest[row] = heaviest_share(replicas, int(instances[row]))[0]
+    group, used = setting.rows_of_groups(keys), cores * instances
+    if group is not None:
+        used = np.array([used[group == number].max() for number in range(int(group.max()) + 1)])
+    placed = Placed(cores[None], instances[None], demand.seconds(cores)[None], heaviest[None],  # type: ignore[arg-type]
+                    np.array([round(float(used.sum()))]), None if group is None else group[None])  # fmt: skip
+    level, shape = errors_of(curves, request.level, cores)
+    return Estimate(Model(structure_of(network, visits), demand, request), placed, level, np.maximum(shape, SPREAD_MIN))
+
+
+def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:
+    """Return the relative standard errors of the level and of the shape of T_c(p_c), (n,) each: of the bounds at `level`."""
+    if not isinstance(curves, TabulatedCurves):
+        return np.zeros(len(cores)), np.zeros(len(cores))
+    counts, place = np.unique(cores, return_inverse=True)
+    rows, unit = np.arange(len(cores)), deviations_of(level or LEVEL)
+    here = np.log(np.maximum(curves.at(counts, upper=True)[rows, place] / curves.at(counts)[rows, place], 1.0)) / unit
+    everywhere = curves.spread.min(axis=1) / unit
+    beyond = np.sqrt(np.maximum(np.square(here) - np.square(everywhere), 0.0))
+    return np.minimum(everywhere, SPREAD_MAX), np.minimum(beyond, SPREAD_MAX)
+
+
+@lru_cache(64)
+def deviations_of(level: float) -> float:
+    """Return how many standard deviations an upper bound at a level lies above its curve."""
+    return NormalDist().inv_cdf(max(level, LEVEL_LEAST))
+
+
+def price_of(chance: float, components: int) -> float:
+    """Return where to plan, in units of the curves' bounds, for all of so many to be faster with such a chance.
+
+    They are taken as independent: each stays below at chance**(1 / components).
+    """
+    return NormalDist().inv_cdf(chance ** (1 / components)) / deviations_of(LEVEL)
+
+
+def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0) -> float:
+    """Return the probability that `then` has the lower period, latency or cost; of equals the share `ties` counts.
+
+    Where records come faster than they leave, what counts is the period. Cost: that of 2 DRAWS allocations judged.
+    """
+    figures = [float(one.drawn(measure, np.zeros((1, len(one.level))))[0]) for one in (now, then)]
+    if not math.isfinite(figures[0]) or not math.isfinite(figures[1]):
+        return chance_of(now, then, PERIOD, ties=ties) if math.isfinite(figures[1]) else 0.0
+    common, here, there = np.split(normals(3 * len(now.level)), 3, axis=1)
+    there = np.where(now.same(then), here, there)
+    before = now.drawn(measure, common * now.level + here * now.shape)
+    after = then.drawn(measure, common * then.level + there * then.shape)
+    return _share(before, after, ties)
+
+
+def reaches(one: Estimate, name: str, bound: float) -> float:
+    """Return the probability that an allocation reaches its target: a throughput or a latency."""
+    level, shape, _ = np.split(normals(3 * len(one.level)), 3, axis=1)
+    drawn = one.drawn(PERIOD if name == RATE else LATENCY, level * one.level + shape * one.shape)
+    limit = 1 / bound if name == RATE else bound
+    return _share(np.full(len(drawn), limit * (1 + TIE)), drawn, 1.0)
+
+
+def _share(before: Floats, after: Floats, ties: float) -> float:
+    """Return the share of draws in which `after` is lower; where hardly any or nearly all are, by a normal tail through them."""
+    with np.errstate(invalid="ignore"):
+        saved = before - after
+    saved = np.sort(saved[np.abs(saved) > TIE * np.abs(before)])
+    equal, lower = len(before) - len(saved), int((saved > 0).sum())
+    share, few = lower / max(len(saved), 1), min(lower, len(saved) - lower) < TAIL
+    if few and len(saved) > 4 * TAIL:
+        rare = -saved[::-1] if share > 0.5 else saved  # what is rare lies above 0
+        middle, edge = float(rare[len(rare) // 2]), float(rare[-TAIL])
+        if edge > middle:
+            z = NormalDist().inv_cdf(1 - TAIL / len(rare)) * -middle / (edge - middle)
+            tail = 1 - float(normal_below(np.array([z]))[0])
+            share = 1 - tail if share > 0.5 else tail
+    return ((len(before) - equal) * share + ties * equal) / len(before)
+
+
+@lru_cache(8)
+def normals(columns: int) -> Floats:
+    """Return DRAWS standard normal rows that fill the space evenly: a Kronecker sequence of roots of primes."""
+    primes: list[int] = []
+    candidate = 2
+    while len(primes) < columns:
+        if all(candidate % prime for prime in primes if prime * prime <= candidate):
+            primes.append(candidate)
+        candidate += 1
+    uniform = (np.arange(1, DRAWS + 1)[:, None] * np.sqrt(np.array(primes, np.float64)) + 0.5) % 1
+    return np.interp(uniform, TABLE, TABLE_X)
+
+
+TABLE_X = np.linspace(-8.0, 8.0, 4001)
+TABLE = np.array([0.5 * math.erfc(-z / math.sqrt(2.0)) for z in TABLE_X.tolist()])
+
+
+def normal_below(z: Floats) -> Floats:
+    """Return the standard normal's distribution function, to 5e-7. Cost O(n)."""
+    return np.interp(z, TABLE_X, TABLE)

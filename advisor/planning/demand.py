@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heapreplace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,17 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.pieces import KERNELS, TIE
-from advisor.planning.requests import Floats, Ints, Request, allowed_of, is_allowed, limits_of, pins_of, scales_of
+from advisor.planning.requests import (
+    Floats,
+    Ints,
+    Request,
+    allowed_of,
+    is_allowed,
+    least_allowed,
+    limits_of,
+    pins_of,
+    scales_of,
+)
 from advisor.planning.visits import Visits
 
 AnyCurves = AmdahlCurves | TabulatedCurves
@@ -64,6 +74,18 @@ def terms_of(network: Network, request: Request, visits: Visits) -> Terms:
     return Terms(request, network.keys, visits, low, high, fewest, most,
                  scales_of(network, request)[:, None] if request.scale else None, pins, allowed_of(network, request),
                  replicas)  # fmt: skip
+
+
+class Shapes(NamedTuple):
+    """Cores of an instance, and instances, (n,) each."""
+
+    cores: Ints
+    instances: Ints
+
+    @property
+    def used(self) -> int:
+        """Cores taken."""
+        return int((self.cores * self.instances).sum())
 
 
 @dataclass(frozen=True)
@@ -179,6 +201,40 @@ class Demand:
         KERNELS.fewest_within(self.level, self.fall, self.knots, self.low, self.high, seconds, cores)
         return cores
 
+    @cached_property
+    def limits(self) -> tuple[Ints | Floats, ...]:
+        """Which shapes each component may have, as kernels take it: see `advisor.planning.pieces`."""
+        rules, firsts = np.ones((len(self), 3), np.int64), np.full(len(self), -1, np.int64)
+        lists, heaviest = list[int](), list[float]()
+        for row, (name, argument) in self.rules.items():
+            if name == "list":
+                rules[row] = -1, len(lists), len(lists) + len(cast("Ints", argument))
+                lists += cast("Ints", argument).tolist()
+            else:
+                rules[row, 0] = 0 if name == "powers_of_two" else argument
+        for row in self.replicas:
+            numbers, firsts[row] = numbers_of(1, int(self.most[row])), len(heaviest)
+            for number, after in zip(numbers, [*numbers[1:], numbers[-1] + 1], strict=True):
+                heaviest += [self.heaviest(row, number)] * (after - number)
+        return (self.low, self.high, self.fewest, self.most, rules, np.array(lists or [0], np.int64), firsts,
+                np.array(heaviest or [1.0]))  # fmt: skip
+
+    def shapes_within(self, period_s: float) -> Shapes | None:
+        """Return the shapes of the fewest cores, and then of the shortest stays, whose turns are within a period."""
+        taken = np.empty((2, len(self)), np.int64)
+        KERNELS.expect(len(self))
+        curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
+        used, _ = KERNELS.shapes_within(curves, self.limits, self.visits, period_s, taken, turns)
+        return None if used < 0 else Shapes(*taken)
+
+    def shortest_period(self, cores: int) -> tuple[float, Shapes] | None:
+        """Return the shortest period with cores of one's own and the fewest that reach it; None where `cores` are too few."""
+        taken, other = np.empty((2, 2, len(self)), np.int64)
+        KERNELS.expect(len(self))
+        curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
+        period = float(KERNELS.shortest_period(curves, self.limits, self.visits, cores, taken, other, turns))
+        return (period, Shapes(*taken)) if np.isfinite(period) else None
+
     def work_s(self, narrowest: Ints) -> Floats:
         """Return core-seconds of one record, at least, on `narrowest` cores or more: p T(p) is least at ends of pieces."""
         start = np.clip(narrowest, self.low, self.high)
@@ -224,7 +280,7 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
         high = np.maximum(np.minimum(high, last), low)
     if terms.scale is not None:
         level, fall = level * terms.scale, fall * terms.scale
-    if terms.pins:
+    if terms.pins or terms.rules:
         low, high = low.copy(), high.copy()
     for row, (cores, _) in terms.pins.items():
         if cores is not None:
@@ -232,6 +288,12 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
                 raise InvalidValue(f"minimum.{terms.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
                                    "no count is left for it")  # fmt: skip
             low[row] = high[row] = cores
+    for row, rule in terms.rules.items():
+        least = least_allowed(rule, int(low[row]))
+        if least > high[row]:
+            raise InvalidValue(f"allowed.{terms.keys[row]}", int(low[row]),
+                               f"a count from {low[row]} to {high[row]} that is allowed", "no count is left")  # fmt: skip
+        low[row] = least
     return Demand(terms.visits.per_record, knots, level, fall, low, high, terms.fewest, terms.most, terms.rules,
                   terms.replicas, *rest, last, curves, price)  # fmt: skip
 
@@ -277,8 +339,6 @@ class Places:
         v_c T_c(p) of that shape: what it adds to a record's latency.
     cores, instances : int64 arrays (n, M)
         The shape.
-    single : int64 array (n, M)
-        The count of at most so many cores on which one instance is fastest.
     """
 
     sizes: Ints
@@ -286,7 +346,6 @@ class Places:
     stay_s: Floats
     cores: Ints
     instances: Ints
-    single: Ints
 
     def at(self, sizes: Ints) -> tuple[Floats, Floats, Ints, Ints]:
         """Return turns, stays, cores and instances on `sizes_c` cores, (n,) each, or (K, n) for sizes (K, n)."""
@@ -315,7 +374,7 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
     with np.errstate(invalid="ignore"):
         stay = np.where(np.isfinite(shortest), demand.visits[:, None] * shortest, np.inf)
     if demand.single:
-        return Places(sizes, stay, stay, sizes[best], np.ones_like(best), sizes[best])
+        return Places(sizes, stay, stay, sizes[best], np.ones_like(best))
     found = [np.full(stay.shape, np.inf), np.full(stay.shape, np.inf), sizes[best], np.ones_like(best)]
     for number in numbers_of(1, min(int(demand.most.max()), most)):
         rows = np.flatnonzero((demand.fewest <= number) & (number <= demand.most))
@@ -329,17 +388,4 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
             better = (some[one] < first * (1 - TIE)) | ((some[one] <= first * (1 + TIE)) & (some[two] < second))
         for table, new in zip(found, some, strict=True):
             table[rows] = np.where(better, new, table[rows])
-    return Places(sizes, *found, sizes[best])  # type: ignore[arg-type]
-
-
-def check_possible(keys: tuple[str, ...], demand: Demand, possible: NDArray[np.bool_], most: int) -> None:
-    """Raise InvalidValue where no count of at most `most` cores is left for a component, (n, counts)."""
-    some = possible.any(axis=1)
-    if not some.all():
-        row = int(some.argmin())
-        ruled = row in demand.rules
-        bound = f"a count from {demand.low[row]} to {min(int(demand.high[row]), most)}"
-        raise InvalidValue(
-            f"allowed.{keys[row]}" if ruled else f"minimum.{keys[row]}", int(demand.low[row]),
-            bound + (" that is allowed" if ruled else ""), "no count is left for it",
-        )  # fmt: skip
+    return Places(sizes, *found)  # type: ignore[arg-type]

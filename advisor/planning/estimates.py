@@ -230,7 +230,7 @@ def reaches(one: Estimate, name: str, bound: float) -> float:
 
 
 def _share(before: Floats, after: Floats, ties: float) -> float:
-    """Return the share of draws in which `after` is lower; where hardly any or nearly all are, by a normal tail through them."""
+    """Return the share of draws in which `after` is lower; where hardly any or nearly all are, by a normal tail."""
     with np.errstate(invalid="ignore"):
         saved = before - after
     saved = np.sort(saved[np.abs(saved) > TIE * np.abs(before)])

@@ -8,25 +8,16 @@ from math import comb
 import numpy as np
 
 from advisor.planning.answers import Solution
-from advisor.planning.demand import TIE, Places
+from advisor.planning.demand import TIE, Places, Shapes
 from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered, period_bound
 from advisor.planning.judge import Placed
 from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
 from advisor.planning.pieces import KERNELS
+from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX
 from advisor.planning.sharing import best_grouping, in_turns
-from advisor.planning.thresholds import (
-    Shapes,
-    best_in_places,
-    best_period,
-    least_shapes,
-    lowest_sum,
-    own_period,
-    shapes_in_places,
-    sizes_within,
-)
 
 PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
 BOUND_STEP = 1e-3  # of a period, to which its bound is told
@@ -40,20 +31,19 @@ def by_thresholds(question: Question) -> Solution | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
     request, cores = question.request, question.cores
     target = 1 / request.target[RATE] if request.target else 0.0
-    places = question.places(question.most) if question.tabled else None
-    own = None if question.least > cores else _own_shapes(question, places, target)
+    own = None if question.least > cores else _own_shapes(question, target)
     if own is not None and own[1].used > cores:
         own = None
     if not question.shares:
         return None if own is None else _with_own(question, *own, 0.0, own[0])
     if request.measure == CORES:
         most = cores if own is None else own[1].used - 1
-        shared, proved = _fewest_shared(question, places, target, most)
+        shared, proved = _fewest_shared(question, target, most)
         if shared is None:
             return None if own is None else _with_own(question, *own, 0.0 if proved else None, own[0])
         return _with_groups(question, *shared, 0.0 if proved else None, own and own[0])
     longest = np.inf if own is None else own[0]
-    table, found, proved = _best_shared(question, places, longest * (1 - TIE))
+    table, found, proved = _best_shared(question, longest * (1 - TIE))
     if found is not None and table is not None:
         gap = 0.0 if proved else near(float(cycles(table, found).max()), period_bound(table, cores))
         return _with_groups(question, table, found, gap, own and own[0])
@@ -79,34 +69,19 @@ def _work_bound(question: Question, period_s: float) -> float:
     return short
 
 
-def _own_shapes(question: Question, places: Places | None, target_s: float) -> tuple[float, Shapes] | None:
+def _own_shapes(question: Question, target_s: float) -> tuple[float, Shapes] | None:
     """Return the period of cores of one's own and the fewest shapes for it, for the target where one is given."""
-    demand, cores = question.demand, question.cores
-    if places is not None and not (demand.plain and demand.single):
-        if target_s:
-            sizes = sizes_within(places, target_s * (1 + TIE))
-            found = None if sizes is None else (target_s, sizes)
-        else:
-            found = best_in_places(places, cores)
-        return None if found is None else (found[0], shapes_in_places(demand, places, found[1], found[0]))
     if not target_s:
-        if demand.single:
-            return own_period(demand, cores)
-        period = best_period(demand, cores)
-        return period, least_shapes(demand, period * (1 + TIE), ties=True)
-    lowest = float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max())
-    return None if lowest > target_s * (1 + TIE) else (target_s, least_shapes(demand, target_s * (1 + TIE), ties=True))
+        return question.demand.shortest_period(question.cores)
+    shapes = question.demand.shapes_within(target_s * (1 + TIE))
+    return None if shapes is None else (target_s, shapes)
 
 
-def _best_shared(
-    question: Question, places: Places | None, longest_s: float
-) -> tuple[Places | None, Grouping | None, bool]:
+def _best_shared(question: Question, longest_s: float) -> tuple[Places | None, Grouping | None, bool]:
     """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
     n, exact = len(question.demand), exact_sizes(len(question.demand))
     if exact:
-        table = (
-            places if places is not None and places.sizes[-1] <= exact else question.places(min(question.most, exact))
-        )
+        table = question.places(min(question.most, exact))
         found = shortest_partition(
             table.turn_s, table.stay_s, min(question.cores, exact, int(table.sizes[-1])), longest_s
         )
@@ -114,7 +89,7 @@ def _best_shared(
     cores = _most_shared(question)
     if np.isfinite(longest_s) and not _may_reach(question, longest_s, counts_up_to(cores)[-1]):
         return None, None, not _may_reach(question, longest_s, question.cores)
-    table = places if places is not None else question.places(max(64, TABLES_MAX * 32 // n))
+    table = question.places(max(64, TABLES_MAX * 32 // n))
     return table, best_grouping(table, cores, longest_s), False
 
 
@@ -127,15 +102,11 @@ def _most_shared(question: Question) -> int:
 def _may_reach(question: Question, period_s: float, cores: int) -> bool:
     """Return whether the work of turns within a period fits so many cores: not a proof that it does."""
     demand = question.demand
-    if not demand.plain:
-        return True
     pieces = demand.level, demand.fall, demand.knots, demand.low, demand.high
     return KERNELS.least_work(*pieces, demand.visits, demand.most, period_s) <= period_s * cores * (1 + TIE)
 
 
-def _fewest_shared(
-    question: Question, places: Places | None, target_s: float, most: int
-) -> tuple[tuple[Places, Grouping] | None, bool]:
+def _fewest_shared(question: Question, target_s: float, most: int) -> tuple[tuple[Places, Grouping] | None, bool]:
     """Return tables and the grouping of the fewest cores, at most so many, for a period; and whether fewer are impossible."""
     n, exact = len(question.demand), exact_sizes(len(question.demand))
     most = min(most, question.cores)
@@ -143,7 +114,7 @@ def _fewest_shared(
         return None, True
     if exact:
         widest = min(most, exact, question.most)
-        table = places if places is not None and places.sizes[-1] >= widest else question.places(widest)
+        table = question.places(widest)
         widest = min(widest, int(table.sizes[-1]))
         subsets = Partitions(table.turn_s, table.stay_s, widest)
         needed = subsets.needed(target_s * (1 + TIE))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
-from advisor.planning.demand import Demand, check_possible, numbers_of, sizes_of
+from advisor.planning.demand import Demand, numbers_of, sizes_of
 from advisor.planning.judge import Placed
 from advisor.planning.requests import Floats, Ints, Request, is_allowed
 
@@ -40,7 +40,7 @@ class Options:
         return int(self.weight[np.arange(len(self.number)), chosen].sum())
 
 
-def options_of(keys: tuple[str, ...], request: Request, demand: Demand, most: int) -> Options:
+def options_of(request: Request, demand: Demand, most: int) -> Options:
     """Return the shapes that limits, rules and pins leave, without those that another beats in every respect.
 
     Parameters
@@ -51,21 +51,20 @@ def options_of(keys: tuple[str, ...], request: Request, demand: Demand, most: in
     Raises
     ------
     InvalidValue
-        When nothing is left for a component, or the least of all is more than `most`.
+        When the least of all is more than `most`.
     """
     widest = min(most, request.nodes or most, int(demand.high.max()))
     counts = sizes_of(widest, len(demand), [*map(int, demand.knots), *demand.low.tolist(), *demand.high.tolist()])
     possible = (counts >= demand.low[:, None]) & (counts <= demand.high[:, None])
     for row, rule in demand.rules.items():
         possible[row] &= is_allowed(rule, counts)
-    check_possible(keys, demand, possible, widest)
     least = counts[possible.argmax(axis=1)] * demand.fewest
     if int(least.sum()) > most:
         raise InvalidValue("minimum", int(least.sum()), f"at most the {most} cores given in sum")
     seconds, spare = demand.at(counts), most - int(least.sum())
     tables = [
         _shapes(demand, row, request, counts[possible[row]], seconds[row, possible[row]], int(least[row]) + spare)
-        for row in range(len(keys))
+        for row in range(len(demand))
     ]
     width = max(len(table[0]) for table in tables)
     fills = (1, 1, NOTHING, np.inf, 1.0)

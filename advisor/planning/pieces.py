@@ -1,8 +1,11 @@
 """Curves of pieces, T_c(p) = level + fall / p from each knot to the next: the fewest cores for some seconds, and the
 shortest period of components with cores of their own, exactly.
 
-Kernels: `advisor.kernels` says what they may do. `level` and `fall` are (n, m), `knots` (m,) from 1, `low`, `high` and
-`visits` (n,).
+Kernels: `advisor.kernels` says what they may do. `curves` is (level, fall, knots): (n, m), (n, m) and (m,) from 1. `limits` is
+(low, high, fewest, most, rules, lists, firsts, heaviest): fewest and most cores of one instance and instances, (n,) each;
+`rules` (n, 3) says which counts are allowed: multiples of its first number, powers of two where that is 0, where it is -1
+those in `lists` between the two others; `heaviest` has from `firsts` on, where that is no less than 0, the share of the busiest
+instance of 1, 2, ... instances.
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -12,7 +15,7 @@ Kernels: `advisor.kernels` says what they may do. `level` and `fall` are (n, m),
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -38,7 +41,7 @@ def seconds_of(level, fall, knots, row, cores):
 
 
 def fewest_of(level, fall, knots, row, low, high, seconds):
-    """Return the fewest cores in [low, high] with T_c <= seconds; `high` where none."""
+    """Return the fewest cores in [low, high] with T_c <= seconds; 0 where none."""
     if seconds_of(level, fall, knots, row, low) <= seconds:
         return low
     piece, last = 0, len(knots) - 1
@@ -52,7 +55,7 @@ def fewest_of(level, fall, knots, row, low, high, seconds):
         if at_end <= seconds:
             break
         if end == high:
-            return high
+            return 0
         piece += 1
     start = max(low, int(knots[piece]))
     here, falls = level[row, piece], fall[row, piece]
@@ -72,18 +75,111 @@ def fewest_of(level, fall, knots, row, low, high, seconds):
 def fewest_within(level, fall, knots, low, high, seconds, taken):
     """Fill `taken` (n,) with the fewest cores in [low_c, high_c] with T_c <= seconds_c; high_c where none."""
     for row in range(len(low)):
-        taken[row] = fewest_of(level, fall, knots, row, low[row], high[row], seconds[row])
+        found = fewest_of(level, fall, knots, row, low[row], high[row], seconds[row])
+        taken[row] = found if found else high[row]
 
 
-def within(level, fall, knots, low, high, visits, period, taken):
-    """Fill `taken` with the fewest cores for turns of at most `period`; return their sum and the longest turn."""
+def allowed_from(rules, lists, row, count, high):
+    """Return the fewest allowed cores from `count` on; more than `high` where there are none."""
+    rule = rules[row, 0]
+    if rule > 0:
+        return -(-count // rule) * rule
+    if rule == 0:
+        found = 1
+        while found < count:
+            found *= 2
+        return found
+    for place in range(rules[row, 1], rules[row, 2]):
+        if lists[place] >= count:
+            return lists[place]
+    return high + 1
+
+
+def cores_within(curves, limits, row, seconds):
+    """Return the fewest allowed cores of an instance with T_c <= seconds; 0 where none."""
+    level, fall, knots = curves
+    start, high = limits[0][row], limits[1][row]
+    if limits[4][row, 0] == 1:
+        return fewest_of(level, fall, knots, row, start, high, seconds)
+    while True:
+        start = allowed_from(limits[4], limits[5], row, start, high)
+        if start > high:
+            return 0
+        found = fewest_of(level, fall, knots, row, start, high, seconds)
+        if found in (0, start):
+            return found
+        start = found
+
+
+def share_of(limits, row, instances):
+    """Return the share of a component's records that the busiest of its instances serves."""
+    first = limits[6][row]
+    return 1.0 / instances if first < 0 else limits[7][first + instances - 1]
+
+
+def instances_within(limits, row, seconds, period):
+    """Return the fewest instances whose busiest one serves its share of `seconds` within the period; 0 where none."""
+    found, most = limits[2][row], limits[3][row]
+    if limits[6][row] < 0 and seconds > found * period:
+        found = max(ceil(min(seconds / period, most + 1.0)) - 1, found)  # may be one off
+    while found <= most and share_of(limits, row, found) * seconds > period:
+        found += 1
+    return found if found <= most else 0
+
+
+def shape_within(curves, limits, visits, row, period):
+    """Return cores and instances, fewest in product, for a turn within the period, of these the shortest T_c; 0 where none.
+
+    No shape is cheaper than one of at most root of its product in cores or in instances: both are tried.
+    """
+    level, fall, knots = curves
+    low, high, few, most = limits[0][row], limits[1][row], limits[2][row], limits[3][row]
+    if visits == 0.0:
+        return allowed_from(limits[4], limits[5], row, low, high), few
+    if most == 1:
+        return cores_within(curves, limits, row, period / visits), 1
+    cores, instances = cores_within(curves, limits, row, period / (visits * share_of(limits, row, most))), most
+    if most == few or cores == 0:
+        return cores, instances
+    seconds, step = seconds_of(level, fall, knots, row, cores), 1
+    while step * step <= cores * instances:
+        for narrow in range(2):
+            if narrow:
+                p = allowed_from(limits[4], limits[5], row, max(step, low), high)
+                if p > high:
+                    continue
+                k = instances_within(limits, row, visits * seconds_of(level, fall, knots, row, p), period)
+            else:
+                k = min(max(step, few), most)
+                p = cores_within(curves, limits, row, period / (visits * share_of(limits, row, k)))
+            if p == 0 or k == 0 or p * k > cores * instances:
+                continue
+            some = seconds_of(level, fall, knots, row, p)
+            if p * k < cores * instances or some < seconds:
+                cores, instances, seconds = p, k, some
+        step += 1
+    return cores, instances
+
+
+def turn_of(curves, limits, visits, row, cores, instances):
+    """Return the seconds a record of a component's busiest instance."""
+    seconds = visits[row] * seconds_of(curves[0], curves[1], curves[2], row, cores)
+    return seconds if instances == 1 else seconds * share_of(limits, row, instances)
+
+
+def shapes_within(curves, limits, visits, period, taken, turns):
+    """Fill `taken` (2, n) with cores and instances for turns within `period`, and `turns` (n,); return their sum, -1 where a
+    component has none, and the longest turn.
+    """
     used, longest = 0, 0.0
-    for row in range(len(low)):
-        taken[row] = low[row]
-        if visits[row] > 0.0:
-            taken[row] = fewest_of(level, fall, knots, row, low[row], high[row], period / visits[row])
-            longest = max(longest, visits[row] * seconds_of(level, fall, knots, row, taken[row]))
-        used += taken[row]
+    for row in range(len(visits)):
+        cores, instances = shape_within(curves, limits, visits[row], row, period)
+        if cores == 0:
+            return -1, 0.0
+        taken[0, row], taken[1, row] = cores, instances
+        used += cores * instances
+        turns[row] = turn_of(curves, limits, visits, row, cores, instances)
+        longest = max(longest, turns[row])
     return used, longest
 
 
@@ -96,45 +192,53 @@ def fastest_of(level, fall, knots, row, low, high):
     return least
 
 
-def shortest_period(level, fall, knots, low, high, visits, cores, taken, other):
-    """Return the shortest period max v_c T_c(p_c) with sum p_c <= cores; `taken` (n,) gets the fewest cores that reach it.
+def shortest_period(curves, limits, visits, cores, taken, other, turns):
+    """Return the shortest period with cores of one's own, infinity where they do not suffice; `taken` (2, n) gets the fewest
+    that reach it.
 
-    sum low_c <= cores. The period is halved until few cores are left, which then go to whoever is slowest, one step after the
-    other: exact. Cost O(n m) a halving, O(n) a step.
+    The period is halved until few cores are left, which then go to whoever is slowest, one step after the other: exact. Cost
+    O(n m) a halving, O(n) a step.
     """
-    lowest = 0.0
-    for row in range(len(low)):
-        lowest = max(lowest, visits[row] * fastest_of(level, fall, knots, row, low[row], high[row]))
-    used, longest = within(level, fall, knots, low, high, visits, lowest * (1.0 + TIE), taken)
-    if used <= cores:
+    level, fall, knots = curves
+    lowest, highest, used = 0.0, 0.0, 0
+    for row in range(len(visits)):
+        low, few = limits[0][row], limits[2][row]
+        least = fastest_of(level, fall, knots, row, low, limits[1][row])
+        lowest = max(lowest, visits[row] * least * share_of(limits, row, limits[3][row]))
+        low = allowed_from(limits[4], limits[5], row, low, limits[1][row])
+        taken[0, row], taken[1, row] = low, few
+        used += low * few
+        highest = max(highest, turn_of(curves, limits, visits, row, low, few))
+    if used > cores:
+        return inf
+    some, longest = shapes_within(curves, limits, visits, lowest * (1.0 + TIE), other, turns)
+    if 0 <= some <= cores:
+        taken[:] = other
         return longest
-    used, highest = within(level, fall, knots, low, low, visits, lowest, taken)
     while cores - used > STEPS_FEW and highest - lowest > TIE * highest:
         middle = sqrt(lowest) * sqrt(highest) if highest > 2.0 * lowest else 0.5 * (lowest + highest)
-        some, longest = within(level, fall, knots, low, high, visits, middle, other)
-        if some <= cores:
+        some, longest = shapes_within(curves, limits, visits, middle, other, turns)
+        if 0 <= some <= cores:
             used, highest = some, min(longest, middle)
-            for row in range(len(low)):
-                taken[row] = other[row]
+            taken[:] = other
         else:
             lowest = middle
+    for row in range(len(visits)):
+        turns[row] = turn_of(curves, limits, visits, row, taken[0, row], taken[1, row])
     while True:
-        slowest, longest = -1, 0.0
-        for row in range(len(low)):
-            now = visits[row] * seconds_of(level, fall, knots, row, taken[row])
-            if now > longest:
-                slowest, longest = row, now
-        if slowest < 0:
-            return longest
-        enough = longest * (1.0 - TIE) / visits[slowest]
-        more = fewest_of(level, fall, knots, slowest, low[slowest], high[slowest], enough)
-        used += more - taken[slowest]
-        if used > cores or seconds_of(level, fall, knots, slowest, more) > enough:
-            within(
-                level, fall, knots, low, high, visits, longest * (1.0 + TIE), taken
+        slowest, longest = 0, turns[0]
+        for row in range(1, len(visits)):
+            if turns[row] > longest:
+                slowest, longest = row, turns[row]
+        more, many = shape_within(curves, limits, visits[slowest], slowest, longest * (1.0 - TIE))
+        used += more * many - taken[0, slowest] * taken[1, slowest]
+        if more == 0 or used > cores:
+            shapes_within(
+                curves, limits, visits, longest * (1.0 + TIE), taken, turns
             )  # equals may have got more in vain
             return longest
-        taken[slowest] = more
+        taken[0, slowest], taken[1, slowest] = more, many
+        turns[slowest] = turn_of(curves, limits, visits, slowest, more, many)
 
 
 def least_work(level, fall, knots, low, high, visits, most, period):
@@ -146,6 +250,7 @@ def least_work(level, fall, knots, low, high, visits, most, period):
     for row in range(len(low)):
         if visits[row] > 0.0:
             start = fewest_of(level, fall, knots, row, low[row], high[row], most[row] * period / visits[row])
+            start = start if start else high[row]
             least = min(start * seconds_of(level, fall, knots, row, start),
                         high[row] * seconds_of(level, fall, knots, row, high[row]))  # fmt: skip
             for piece in range(len(knots)):
@@ -158,9 +263,13 @@ def least_work(level, fall, knots, low, high, visits, most, period):
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types with which each kernel is called."""
     table, some, whole = np.ones((1, 1)), np.ones(1), np.ones(1, np.int64)
-    yield "fewest_within", (table, table, some, whole, whole, some, whole)
-    yield "least_work", (table, table, some, whole, whole, some, whole, 1.0)
-    yield "shortest_period", (table, table, some, whole, whole, some, 1, whole, whole)
+    curves, taken = (table, table, some), np.ones((2, 1), np.int64)
+    limits = (whole, whole, whole, whole, np.ones((1, 3), np.int64), whole, -whole, some)
+    yield "fewest_within", (*curves, whole, whole, some, whole)
+    yield "least_work", (*curves, whole, whole, some, whole, 1.0)
+    yield "shapes_within", (curves, limits, some, 1.0, taken, some)
+    yield "shortest_period", (curves, limits, some, 1, taken, taken, some)
 
 
-KERNELS = kernels.Source(__name__, (fewest_within, shortest_period, least_work), _examples, patience=PATIENCE)
+ENTRIES = (fewest_within, shapes_within, shortest_period, least_work)
+KERNELS = kernels.Source(__name__, ENTRIES, _examples, inline=True, patience=PATIENCE)

@@ -131,7 +131,7 @@ def _searched_on(question: Question, *, shared: bool) -> Solution | None:
     shared, capped = shared and question.shares, False
     if question.least <= question.cores:
         try:
-            search_own(own, options_of(question.keys, request, question.demand, question.cores))
+            search_own(own, options_of(request, question.demand, question.cores))
         except InvalidValue:
             if not shared:
                 raise

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from advisor.domain import limits
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
@@ -18,7 +16,6 @@ from advisor.planning.demand import (
     Demand,
     Places,
     Terms,
-    check_possible,
     demand_of,
     places_of,
     terms_of,
@@ -100,16 +97,8 @@ class Question:
         return not demand.plain or (len(demand) * self.most <= TABLES_MAX and int(demand.most.max()) <= ALL_INSTANCES)
 
     def places(self, most: int, *, by_stay: bool = False) -> Places:
-        """Return the best shapes on up to `most` cores.
-
-        Raises
-        ------
-        InvalidValue
-            When nothing is left for a component.
-        """
-        found = places_of(self.demand, min(most, self.most), by_stay=by_stay)
-        check_possible(self.keys, self.demand, np.isfinite(found.turn_s), most)
-        return found
+        """Return the best shapes on up to `most` cores."""
+        return places_of(self.demand, min(most, self.most), by_stay=by_stay)
 
     def asking(self, **other: object) -> Question:
         """Return the question with other options of its objective: nothing about demand or machine."""

@@ -364,6 +364,16 @@ def is_allowed(rule: tuple[str, object], counts: Ints) -> NDArray[np.bool_]:
     return np.isin(counts, cast("Ints", argument))
 
 
+def least_allowed(rule: tuple[str, object], low: int) -> int:
+    """Return the fewest cores from `low` on that a rule of `allowed_of` allows; more than there ever are where none."""
+    name, argument = rule
+    if name == "multiples_of":
+        return -(-low // cast("int", argument)) * cast("int", argument)
+    if name == "powers_of_two":
+        return 1 << (low - 1).bit_length()
+    return min((count for count in cast("Ints", argument).tolist() if count >= low), default=2**40)
+
+
 def _limits(field: str, given: object, network: Network, default: int, most: int = limits.ALLOCATE_CORES_MAX) -> Ints:
     values = np.full(len(network.keys), default, np.int64)
     for row, (name, value) in by_key(field, given, network).items():

@@ -10,9 +10,9 @@ from advisor.domain.answers import FrontPoint, Knee, Marginal, RunnerUp
 from advisor.planning.demand import TIE, Demand
 from advisor.planning.estimates import chance_of
 from advisor.planning.judge import Placed
+from advisor.planning.prices import lowest_sum
 from advisor.planning.requests import CORES, COST, RATE, Floats, Ints, is_allowed
 from advisor.planning.scores import latency_of
-from advisor.planning.thresholds import lowest_sum
 
 if TYPE_CHECKING:
     from advisor.planning.answers import Solution

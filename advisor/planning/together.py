@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, Reason
@@ -21,8 +20,8 @@ from advisor.planning.requests import (
     NEVER,
     OBJECTIVES,
     PERIOD,
-    Ints,
     allowed_of,
+    least_allowed,
     limits_of,
     number,
     pins_of,
@@ -250,21 +249,10 @@ def _least(share: Share) -> int:
     low, _, _ = limits_of(network, request)
     least = low.copy()
     for row, rule in allowed_of(network, request).items():
-        least[row] = _least_allowed(rule, int(low[row]))
+        least[row] = least_allowed(rule, int(low[row]))
     for row, (cores, instances) in pins_of(network, request).items():
         least[row] = (cores or least[row]) * (instances or 1)
     return int(least.sum())
-
-
-def _least_allowed(rule: tuple[str, object], low: int) -> int:
-    name, argument = rule
-    if name == "multiples_of":
-        step = cast("int", argument)
-        return -(-low // step) * step
-    if name == "powers_of_two":
-        return 1 << (low - 1).bit_length()
-    counts = cast("Ints", argument)
-    return min((count for count in counts.tolist() if count >= low), default=low)
 
 
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:

@@ -146,17 +146,29 @@ def drawn_pieces(n: int, m: int) -> list[Any]:
 
 
 def searched() -> list[Any]:
-    """Fewest cores for some seconds, and shortest periods, on curves that rise and fall."""
+    """Fewest cores for some seconds, shapes and shortest periods, on curves that rise and fall, under rules, with instances."""
     found: list[Any] = []
-    for n, m in ((1, 1), (3, 6), (200, 9)):
-        pieces_, taken, other = drawn_pieces(n, m), np.zeros(n, np.int64), np.zeros(n, np.int64)
-        pieces.KERNELS.fewest_within(*pieces_, np.linspace(0.2, 2, n), taken)
-        found.append(taken.copy())
+    for n, m, instances in ((1, 1, 1), (3, 6, 3), (200, 9, 1), (50, 9, 4)):
+        drawn, visits, whole = drawn_pieces(n, m), np.linspace(0, 1, n), np.zeros(n, np.int64)
+        pieces.KERNELS.fewest_within(*drawn, np.linspace(0.2, 2, n), whole)
+        rules = np.tile([1, 0, 2], (n, 1))
+        rules[::3, 0], rules[1::5, 0], rules[2::7, 0] = 2, 0, -1
+        low, high = 2 * np.ones(n, np.int64), drawn[4] + 8
+        firsts = np.where(np.arange(n) % 4 == 3, 0, -1)
+        shares = np.array([1.0, 0.6, 0.4, 0.3])
+        limits = low, high, np.ones(n, np.int64), np.full(n, instances), rules, np.array([2, 5]), firsts, shares
+        (taken, other), turns = np.zeros((2, 2, n), np.int64), np.zeros(n)
+        found.append(whole.copy())
         for share in (0.0, 0.3, 1.0):
-            cores = int(pieces_[3].sum() + share * (pieces_[4] - pieces_[3]).sum())
-            period = pieces.KERNELS.shortest_period(*pieces_, np.linspace(0, 1, n), cores, taken, other)
-            work = pieces.KERNELS.least_work(*pieces_, np.linspace(0, 1, n), np.full(n, 2), 0.5 * period + 0.1)
-            found += [period, taken.copy(), work]
+            cores = int(low.sum() + share * (high - low).sum())
+            period = pieces.KERNELS.shortest_period(tuple(drawn[:3]), limits, visits, cores, taken, other, turns)
+            found += [
+                period,
+                taken.copy(),
+                *pieces.KERNELS.shapes_within(tuple(drawn[:3]), limits, visits, 1.3 * period, other, turns),
+            ]
+            work = pieces.KERNELS.least_work(*drawn, visits, np.full(n, 2), 0.5 * period + 0.1)
+            found += [other.copy(), work]
     return found
 
 

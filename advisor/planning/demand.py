@@ -76,6 +76,9 @@ def terms_of(network: Network, request: Request, visits: Visits) -> Terms:
                  replicas)  # fmt: skip
 
 
+BOUND_STEP = 1e-6  # of a period, to which its bound is told
+
+
 class Shapes(NamedTuple):
     """Cores of an instance, and instances, (n,) each."""
 
@@ -234,6 +237,22 @@ class Demand:
         curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
         period = float(KERNELS.shortest_period(curves, self.limits, self.visits, cores, taken, other, turns))
         return (period, Shapes(*taken)) if np.isfinite(period) else None
+
+    def may_reach(self, period_s: float, cores: int) -> bool:
+        """Return whether the work of turns within a period fits so many cores: no proof that it does."""
+        curves = self.level, self.fall, self.knots, self.low, self.high, self.visits, self.most
+        return bool(KERNELS.least_work(*curves, period_s) <= period_s * cores * (1 + TIE))
+
+    def least_period(self, cores: int, longest_s: float) -> float:
+        """Return a period that nothing on so many cores beats, at most `longest_s`, by the work of turns; to BOUND_STEP."""
+        fastest = self.visits * self.seconds(self.fastest(np.full(len(self), cores))) / self.most
+        short = max(float(self.work_s(self.low).sum()) / cores, float(fastest.max()))
+        if short >= longest_s or self.may_reach(short, cores):
+            return min(short, longest_s)
+        while longest_s - short > BOUND_STEP * longest_s:
+            middle = (short * longest_s) ** 0.5
+            short, longest_s = (short, middle) if self.may_reach(middle, cores) else (middle, longest_s)
+        return short
 
     def work_s(self, narrowest: Ints) -> Floats:
         """Return core-seconds of one record, at least, on `narrowest` cores or more: p T(p) is least at ends of pieces."""

@@ -9,10 +9,9 @@ import numpy as np
 
 from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE, Places, Shapes
-from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered, period_bound
+from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered
 from advisor.planning.judge import Placed
 from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
-from advisor.planning.pieces import KERNELS
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
@@ -20,7 +19,6 @@ from advisor.planning.search import OWN_MAX
 from advisor.planning.sharing import best_grouping, in_turns
 
 PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
-BOUND_STEP = 1e-3  # of a period, to which its bound is told
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 
 
@@ -45,28 +43,17 @@ def by_thresholds(question: Question) -> Solution | None:
     longest = np.inf if own is None else own[0]
     table, found, proved = _best_shared(question, longest * (1 - TIE))
     if found is not None and table is not None:
-        gap = 0.0 if proved else near(float(cycles(table, found).max()), period_bound(table, cores))
+        gap = 0.0 if proved else near(question, float(cycles(table, found).max()))
         return _with_groups(question, table, found, gap, own and own[0])
     if own is None:
         return None
-    return _with_own(question, *own, 0.0 if proved else near(own[0], _work_bound(question, own[0])), own[0])
+    return _with_own(question, *own, 0.0 if proved else near(question, own[0]), own[0])
 
 
-def near(period_s: float, bound_s: float) -> float | None:
+def near(question: Question, period_s: float) -> float | None:
     """Return the share of a throughput that a bound leaves open, where it is little."""
-    gap = 1 - bound_s / period_s
+    gap = 1 - question.demand.least_period(question.cores, period_s) / period_s
     return max(gap, 0.0) if gap <= GAP_MAX else None
-
-
-def _work_bound(question: Question, period_s: float) -> float:
-    """Return a period that nothing beats, of the period reached with cores of one's own: by bisection over its work."""
-    short, long = period_s * (1 - 2 * GAP_MAX), period_s
-    if _may_reach(question, short, question.cores):
-        return 0.0
-    while long - short > BOUND_STEP * period_s:
-        middle = (short + long) / 2
-        short, long = (short, middle) if _may_reach(question, middle, question.cores) else (middle, long)
-    return short
 
 
 def _own_shapes(question: Question, target_s: float) -> tuple[float, Shapes] | None:
@@ -87,23 +74,16 @@ def _best_shared(question: Question, longest_s: float) -> tuple[Places | None, G
         )
         return table, None if found is None else numbered(*found), question.most <= exact
     cores = _most_shared(question)
-    if np.isfinite(longest_s) and not _may_reach(question, longest_s, counts_up_to(cores)[-1]):
-        return None, None, not _may_reach(question, longest_s, question.cores)
+    if np.isfinite(longest_s) and not question.demand.may_reach(longest_s, counts_up_to(cores)[-1]):
+        return None, None, not question.demand.may_reach(longest_s, question.cores)
     table = question.places(max(64, TABLES_MAX * 32 // n))
-    return table, best_grouping(table, cores, longest_s), False
+    return table, best_grouping(question.demand, table, cores, longest_s), False
 
 
 def _most_shared(question: Question) -> int:
     """Return the most cores on which many components are packed: of very many only fewer than they are, for speed."""
     n = len(question.demand)
     return question.cores if n <= PACKED_ON_ALL else min(question.cores, n - 1)
-
-
-def _may_reach(question: Question, period_s: float, cores: int) -> bool:
-    """Return whether the work of turns within a period fits so many cores: not a proof that it does."""
-    demand = question.demand
-    pieces = demand.level, demand.fall, demand.knots, demand.low, demand.high
-    return KERNELS.least_work(*pieces, demand.visits, demand.most, period_s) <= period_s * cores * (1 + TIE)
 
 
 def _fewest_shared(question: Question, target_s: float, most: int) -> tuple[tuple[Places, Grouping] | None, bool]:
@@ -119,16 +99,16 @@ def _fewest_shared(question: Question, target_s: float, most: int) -> tuple[tupl
         subsets = Partitions(table.turn_s, table.stay_s, widest)
         needed = subsets.needed(target_s * (1 + TIE))
         return ((table, numbered(*subsets.fewest(target_s))) if needed <= min(most, exact) else None), most <= exact
-    if not _may_reach(question, target_s, most):
+    if not question.demand.may_reach(target_s, most):
         return None, True
     most = min(most, _most_shared(question))
     table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
     for count in counts_up_to(most):
-        if period_bound(table, count) <= target_s * (1 + TIE):
-            found = best_grouping(table, count)
+        if question.demand.may_reach(target_s, count):
+            found = best_grouping(question.demand, table, count)
             if found is not None and float(cycles(table, found).max()) <= target_s * (1 + TIE):
                 return (table, found), False
-    return None, period_bound(table, most) > target_s * (1 + TIE)
+    return None, False
 
 
 def _with_own(question: Question, _period: float, shapes: Shapes, bound: float | None, own_s: float | None) -> Solution:

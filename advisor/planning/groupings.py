@@ -15,17 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Places
+from advisor.planning.demand import Places
 from advisor.planning.partitions import EXACT_COMPONENTS
 from advisor.planning.requests import Floats, Ints
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
 PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
 FITS = 12  # bisections for the period into which turns are packed: the bracket falls to a thousandth
-BALANCED_MAX = 100  # components up to which groups are balanced, too: for every number of them
-POLISHES = 60  # moves and exchanges that shorten the slowest cycle
-GAIN = 1e-9  # of a cycle: a smaller one is rounding
-BOUND_STEPS = 30  # bisections of the bound: sharp to a part in 10**8
 
 
 class Grouping(NamedTuple):
@@ -60,31 +56,6 @@ def cycles(places: Places, found: Grouping) -> Floats:
     return np.bincount(found.group, weights=turns, minlength=len(found.sizes)).astype(np.float64, copy=False)
 
 
-def period_bound(places: Places, cores: int) -> float:
-    """Return a period that no grouping on `cores` cores beats.
-
-    A turn within the period needs so many cores at least, and then works cores times seconds; all that must fit. Cost
-    O(n M) a step.
-    """
-    work = places.sizes * places.turn_s
-    least = np.minimum.accumulate(work[:, ::-1], axis=1)[:, ::-1]  # on so many cores or more
-    rows = np.arange(len(work))
-
-    def fits(period_s: float) -> bool:
-        first = (places.turn_s <= period_s * (1 + TIE)).argmax(axis=1)
-        return float(least[rows, first].sum()) <= period_s * cores * (1 + TIE)
-
-    last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
-    shortest = max(float(least[:, 0].sum()) / cores, float(places.turn_s[:, last].max()))
-    if fits(shortest):
-        return shortest
-    longest = float(places.turn_s[:, last].sum())
-    for _ in range(BOUND_STEPS):
-        middle = (shortest * longest) ** 0.5
-        shortest, longest = (shortest, middle) if fits(middle) else (middle, longest)
-    return shortest
-
-
 # --- many components: packed --------------------------------------------------------------------------------------------
 
 
@@ -97,32 +68,24 @@ def counts_up_to(cores: int) -> list[int]:
     return found
 
 
-def packed(places: Places, cores: int, longest_s: float) -> Grouping | None:
+def packed(places: Places, cores: int, shortest_s: float, longest_s: float) -> Grouping | None:
     """Return a grouping on at most `cores` cores whose period is below `longest_s`, as short as was found, or None.
 
-    Turns are packed into ever shorter periods, then the slowest group is relieved. Cost O(n log n) a period.
+    Turns are packed into ever shorter periods, no shorter than `shortest_s`. Cost O(n log n) a period.
     """
-    if len(places.turn_s) > PACKED_MAX:
-        return None
-    tight: Grouping | None = None
     last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
-    shortest, longest = period_bound(places, cores), min(longest_s, float(places.turn_s[:, last].sum()) * (1 + GAIN))
-    if shortest >= longest_s:
+    if len(places.turn_s) > PACKED_MAX or shortest_s >= longest_s:
         return None
+    best = numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
+    longest = min(longest_s, float(places.turn_s[:, last].sum()))
     for _ in range(FITS):
-        middle = (shortest * longest) ** 0.5
+        middle = (shortest_s * longest) ** 0.5
         fitted = _fit(places, cores, middle)
         if fitted is None:
-            shortest = middle
+            shortest_s = middle
         else:
-            tight, longest = fitted, min(middle, float(cycles(places, fitted).max()))
-    found = [_relieved(places, tight, cores)] if tight is not None else []
-    if len(places.turn_s) <= BALANCED_MAX:
-        balanced = (_balanced(places, cores, groups) for groups in range(2, min(cores, ALL_COUNTS // 2) + 1))
-        found += [_relieved(places, one, cores) for one in balanced if np.isfinite(cycles(places, one)).all()]
-    found.append(numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]]))
-    periods = [float(cycles(places, one).max()) for one in found]
-    return found[int(np.argmin(periods))] if min(periods) < longest_s else None
+            best, longest = fitted, min(middle, float(cycles(places, fitted).max()))
+    return best if float(cycles(places, best).max()) < longest_s else None
 
 
 def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:
@@ -168,81 +131,6 @@ def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:
         else:
             wide.append((left - needs, number, at))
     return numbered(group, np.array(sizes))
-
-
-def _balanced(places: Places, cores: int, groups: int) -> Grouping:
-    """Return so many groups of equal cores, each component in the one that is done first, the longest first."""
-    sizes = np.full(groups, cores // groups) + (np.arange(groups) < cores % groups)
-    widths = np.searchsorted(places.sizes, sizes, side="right") - 1
-    loads, group = np.zeros(groups), np.zeros(len(places.turn_s), np.int64)
-    for row in np.argsort(-places.turn_s[:, widths[-1]], kind="stable").tolist():
-        after = loads + places.turn_s[row, widths]
-        group[row] = int(after.argmin())
-        loads[group[row]] = after[group[row]]
-    return numbered(group, sizes)
-
-
-def _relieved(places: Places, found: Grouping, cores: int) -> Grouping:
-    """Return the grouping after moves and exchanges that shorten the slowest cycle; spare cores go to the slowest group."""
-    group, sizes = found.group.copy(), found.sizes.copy()
-    for _ in range(POLISHES):
-        loads = cycles(places, Grouping(group, sizes))
-        slowest = int(loads.argmax())
-        enough = float(loads[slowest]) * (1 - GAIN)
-        if int(sizes.sum()) < cores:
-            wider = sizes.copy()
-            wider[slowest] += 1
-            if cycles(places, Grouping(group, wider))[slowest] < enough:
-                sizes = wider
-                continue
-        better = _exchanged(places, group, sizes, loads, slowest)
-        if better is not None:
-            group = better
-            continue
-        shifted = _shifted(places, group, sizes, slowest, enough)
-        if shifted is None:
-            break
-        sizes = shifted
-    return numbered(group, sizes)
-
-
-def _shifted(places: Places, group: Ints, sizes: Ints, slowest: int, enough: float) -> Ints | None:
-    """Return the sizes after a core has gone to the slowest group from the one that misses it least; None where worse."""
-    best: Ints | None = None
-    for giver in np.flatnonzero(sizes > 1).tolist():
-        if giver != slowest:
-            some = sizes.copy()
-            some[giver], some[slowest] = some[giver] - 1, some[slowest] + 1
-            period = float(cycles(places, Grouping(group, some)).max())
-            if period < enough:
-                best, enough = some, period
-    return best
-
-
-def _exchanged(places: Places, group: Ints, sizes: Ints, loads: Floats, slowest: int) -> Ints | None:
-    """Return the groups after the move, or else the exchange, that relieves the slowest group most; None without."""
-    members, others = np.flatnonzero(group == slowest), np.flatnonzero(group != slowest)
-    if len(members) < 2 or not len(others):
-        return None
-    enough, moved = loads[slowest] * (1 - GAIN), group.copy()
-    kinds, kind = np.unique(np.searchsorted(places.sizes, sizes, side="right") - 1, return_inverse=True)
-    elsewhere = places.turn_s[np.ix_(members, kinds)][:, kind]
-    here = loads[slowest] - elsewhere[:, slowest]
-    after = np.maximum(here[:, None], loads + elsewhere)
-    after[:, slowest] = np.inf
-    member, target = divmod(int(after.argmin()), len(sizes))
-    if after[member, target] < enough:
-        moved[members[member]] = target
-        return moved
-    theirs = group[others]
-    own = places.at(sizes[group])[0]
-    coming = places.turn_s[others, kinds[kind[slowest]]]
-    after = np.maximum(here[:, None] + coming, loads[theirs] - own[others] + elsewhere[:, theirs])
-    member, other = divmod(int(after.argmin()), len(others))
-    if after[member, other] >= enough:
-        return None
-    moved[members[member]], moved[others[other]] = theirs[other], slowest
-    return moved
 
 
 # --- all groupings, one by one ------------------------------------------------------------------------------------------

@@ -15,11 +15,10 @@ from advisor.planning.answers import Solution, answer
 from advisor.planning.demand import AnyCurves, Demand
 from advisor.planning.estimates import price_of
 from advisor.planning.exact import by_sums, by_thresholds, near
-from advisor.planning.groupings import period_bound
 from advisor.planning.judge import Model
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.questions import SHARED_COMPONENTS_MAX, TABLES_MAX, Asked, Question, asked_of, question_of
+from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, Question, asked_of, question_of
 from advisor.planning.refusals import refused
 from advisor.planning.requests import CORES, COST, OBJECTIVES, PERIOD, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
@@ -202,6 +201,4 @@ def _gap(question: Question, found: Solution) -> float | None:
     request = question.request
     if request.measure != PERIOD or len(question.demand) > SHARED_COMPONENTS_MAX:
         return None
-    places = question.places(min(question.most, max(64, TABLES_MAX // len(question.demand))))
-    gap = near(float(found.judged.period_s[0]), period_bound(places, question.cores))
-    return gap if int(places.sizes[-1]) >= question.most else None
+    return near(question, float(found.judged.period_s[0]))

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Places, places_of
+from advisor.planning.demand import TIE, Demand, Places, places_of
 from advisor.planning.groupings import (
     Grouping,
     all_groupings,
@@ -21,7 +21,6 @@ from advisor.planning.groupings import (
     how_many,
     numbered,
     packed,
-    period_bound,
 )
 from advisor.planning.judge import Model, Placed
 from advisor.planning.partitions import exact_sizes, shortest_partition
@@ -104,7 +103,7 @@ class Turns:
         yield [numbered(np.zeros(self.n, np.int64), np.array([one]))]
         if not self.search.machine.free:
             yield self._dealt(cores)
-        found, places = best_grouping(self.places, cores), self.places
+        found, places = best_grouping(self.search.model.demand, self.places, cores), self.places
         for _ in range(HELD_MAX if self.search.model.contended else 1):
             if found is None:
                 return
@@ -114,7 +113,7 @@ class Turns:
             judged = self.search.model.judge(in_turns(self.search.model, self.places, [found]))
             slowed = (judged.seconds_s / judged.alone_s)[0]
             places = replace(self.places, turn_s=self.places.turn_s * slowed[:, None])
-            again = best_grouping(places, cores)
+            again = best_grouping(self.search.model.demand, places, cores)
             if again is None or (np.array_equal(again.group, found.group) and np.array_equal(again.sizes, found.sizes)):
                 return
             found = again
@@ -164,7 +163,7 @@ class Turns:
                 return
 
 
-def best_grouping(places: Places, cores: int, longest_s: float = np.inf) -> Grouping | None:
+def best_grouping(demand: Demand, places: Places, cores: int, longest_s: float = np.inf) -> Grouping | None:
     """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found."""
     exact = min(cores, exact_sizes(len(places.turn_s)), int(places.sizes[-1]))
     if exact:
@@ -172,9 +171,10 @@ def best_grouping(places: Places, cores: int, longest_s: float = np.inf) -> Grou
         return None if few is None else numbered(*few)
     best: Grouping | None = None
     for count in counts_up_to(cores)[::-1]:
-        if period_bound(places, count) >= longest_s * (1 - TIE):
+        least = demand.least_period(count, min(longest_s, float(places.turn_s[:, 0].sum())))
+        if least >= longest_s * (1 - TIE):
             break  # fewer cores do no better
-        found = packed(places, count, longest_s)
+        found = packed(places, count, least, longest_s)
         if found is not None:
             best, longest_s = found, float(cycles(places, found).max())
     return best

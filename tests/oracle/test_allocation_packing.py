@@ -8,21 +8,28 @@ import pytest
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import series
 from advisor.planning import Request
-from advisor.planning.demand import Places, demand_of, places_of, terms_of
-from advisor.planning.groupings import cycles, packed, period_bound
+from advisor.planning.demand import Demand, Places, demand_of, places_of, terms_of
+from advisor.planning.groupings import Grouping, cycles, packed
 from advisor.planning.partitions import Partitions
 from advisor.planning.visits import visits_of
 
 
-def tables(serial: np.ndarray, parallel: np.ndarray, cores: int, **limits: object) -> Places:
+def tables(serial: np.ndarray, parallel: np.ndarray, cores: int, **limits: object) -> tuple[Demand, Places]:
     network = series(*(f"c{row}" for row in range(len(serial))))
     request = Request(cores=cores, **limits)  # type: ignore[arg-type]
-    return places_of(
-        demand_of(terms_of(network, request, visits_of(network, request)), AmdahlCurves(serial, parallel)), cores
-    )  # fmt: skip
+    demand = demand_of(terms_of(network, request, visits_of(network, request)), AmdahlCurves(serial, parallel))
+    return demand, places_of(demand, cores)
 
 
-def draw(rng: np.random.Generator, instances: int) -> tuple[Places, int]:
+def bounded(demand: Demand, places: Places, cores: int) -> tuple[float, Grouping]:
+    """The bound of the period, and what was packed."""
+    bound = demand.least_period(cores, float(places.turn_s[:, -1].sum()))
+    found = packed(places, cores, bound, np.inf)
+    assert found is not None
+    return bound, found
+
+
+def draw(rng: np.random.Generator, instances: int) -> tuple[Demand, Places, int]:
     n = int(rng.integers(4, 9))
     cores = int(rng.integers(2, n))
     low = np.where(rng.random(n) < 0.1, 2, 1)
@@ -32,7 +39,7 @@ def draw(rng: np.random.Generator, instances: int) -> tuple[Places, int]:
         name: dict(zip(keys, map(int, some), strict=True))
         for name, some in (("minimum", low), ("maximum", high), ("instances_max", rng.integers(1, instances + 1, n)))
     }
-    return tables(rng.lognormal(-1, 1, n), rng.lognormal(0, 1, n), cores, **limits), cores
+    return *tables(rng.lognormal(-1, 1, n), rng.lognormal(0, 1, n), cores, **limits), cores
 
 
 @pytest.mark.parametrize(("instances", "usually"), [(1, 1.03), (3, 1.08)])
@@ -40,11 +47,10 @@ def test_packing_is_never_better_than_the_optimum_and_seldom_much_worse(instance
     rng = np.random.default_rng(instances)
     ratios = []
     for _ in range(60):
-        places, cores = draw(rng, instances)
+        demand, places, cores = draw(rng, instances)
         best = Partitions(places.turn_s, places.stay_s, cores).best_period(np.inf)
-        found = packed(places, cores, np.inf)
-        assert found is not None
-        assert period_bound(places, cores) <= best * (1 + 1e-9)
+        bound, found = bounded(demand, places, cores)
+        assert bound <= best * (1 + 1e-9)
         assert found.used <= cores
         assert np.isfinite(places.at(found.widths)[0]).all()
         ratios.append(float(cycles(places, found).max()) / best)
@@ -58,8 +64,7 @@ def test_packing_is_never_better_than_the_optimum_and_seldom_much_worse(instance
 def test_packing_comes_near_its_bound_for_many_components(n: int, cores: int, maximum: int) -> None:
     rng = np.random.default_rng(n)
     limits = {"maximum": dict.fromkeys((f"c{row}" for row in range(n)), maximum)}
-    places = tables(rng.lognormal(-3, 1, n), rng.lognormal(0, 1, n), cores, **limits)
-    found = packed(places, cores, np.inf)
-    assert found is not None
-    assert float(cycles(places, found).max()) <= period_bound(places, cores) * 1.03
+    demand, places = tables(rng.lognormal(-3, 1, n), rng.lognormal(0, 1, n), cores, **limits)
+    bound, found = bounded(demand, places, cores)
+    assert float(cycles(places, found).max()) <= bound * 1.03
     assert found.used <= cores

@@ -214,7 +214,7 @@ class Demand:
                 rules[row] = -1, len(lists), len(lists) + len(cast("Ints", argument))
                 lists += cast("Ints", argument).tolist()
             else:
-                rules[row, 0] = 0 if name == "powers_of_two" else argument
+                rules[row, 0] = 0 if name == "powers_of_two" else cast("int", argument)
         for row in self.replicas:
             numbers, firsts[row] = numbers_of(1, int(self.most[row])), len(heaviest)
             for number, after in zip(numbers, [*numbers[1:], numbers[-1] + 1], strict=True):

@@ -17,6 +17,7 @@ from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX
 from advisor.planning.sharing import best_grouping, in_turns
+from advisor.planning.tables import own_placed
 
 PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
@@ -113,13 +114,7 @@ def _fewest_shared(question: Question, target_s: float, most: int) -> tuple[tupl
 
 def _with_own(question: Question, _period: float, shapes: Shapes, bound: float | None, own_s: float | None) -> Solution:
     """Return the solution with cores of one's own."""
-    demand = question.demand
-    heaviest = 1 / shapes.instances
-    for row in demand.replicas:
-        heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
-    placed = Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
-                    np.array([shapes.used]))  # fmt: skip
-    return _solution(question, placed, bound, own_s)
+    return _solution(question, own_placed(question.demand, shapes), bound, own_s)
 
 
 def _with_groups(

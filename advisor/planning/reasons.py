@@ -41,7 +41,6 @@ TEXTS: Mapping[str, str] = {
     "overload": "{rate} records/s are more than it sustains: queues would grow without end",
     "queueing": "a record waits {seconds} s in all, for free instances or for its turns",
     "level": "{text}",
-    "thinned": "not every count of cores was considered: there are too many",
     "network_takes": "{key} takes {cores}",
     "network_alone": "each network is planned as if it were alone: that they slow each other down is not in these figures",
     "networks_bound": "{key} bounds what the networks{of_all} reach together, in records/s: {rates}",

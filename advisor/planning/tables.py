@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.domain.answers import FrontPoint, Knee, Marginal, RunnerUp
-from advisor.planning.demand import TIE, Demand
+from advisor.planning.demand import TIE, Demand, Shapes
 from advisor.planning.estimates import chance_of
 from advisor.planning.judge import Placed
 from advisor.planning.prices import lowest_sum
@@ -21,50 +21,50 @@ KNEE_SHARE = 0.99
 RUNNERS_UP = 3  # that are told
 TOLD_MAX = 2_000  # components up to which tables are told
 JUDGED_MAX = 300  # the same where each row is judged
+CELLS_MAX = 1_000_000  # allocations times components judged at once
 POINTS_MAX = 256  # of a front: an answer that people and programs still read
-
-
-def adds_up(found: Solution) -> bool:
-    """Return whether period and latency are plain maxima and sums: nothing couples the components."""
-    request, model = found.question.request, found.model
-    alone = request.arrival_per_s is None and request.quantile is None and not model.contended
-    return alone and not model.structure.joins
 
 
 def with_cores(found: Solution, cores: Ints) -> Placed:
     """Return allocations of other cores, (K, n), with the answer's instances."""
-    demand = found.question.demand
+    demand, placed = found.question.demand, found.placed
     seconds = np.stack([demand.seconds(row) for row in cores])
-    many = np.repeat(found.placed.instances, len(cores), axis=0)
-    return Placed(
-        cores, many, seconds, np.repeat(found.placed.heaviest, len(cores), axis=0), (cores * many).sum(axis=1)
-    )
+    many, heaviest = (np.repeat(part, len(cores), axis=0) for part in (placed.instances, placed.heaviest))
+    return Placed(cores, many, seconds, heaviest, (cores * many).sum(axis=1))
 
 
 def figures(found: Solution, placed: Placed) -> tuple[Floats, Floats]:
-    """Return period and latency of allocations with cores of one's own, (K,) each: as the judge has them."""
-    if adds_up(found):
-        stays = found.question.demand.visits * placed.seconds_s
-        return (stays * placed.heaviest).max(axis=1), stays.sum(axis=1)
-    judged = found.model.judge(placed)
-    return judged.period_s, latency_of(found.question.request, judged)
+    """Return period and latency of allocations with cores of one's own, (K,) each, as the judge has them."""
+    size = max(1, CELLS_MAX // placed.cores.shape[1])
+    parts = [found.model.judge(placed.taken(np.arange(start, min(start + size, len(placed.used)))))
+             for start in range(0, len(placed.used), size)]  # fmt: skip
+    latencies = [latency_of(found.question.request, part) for part in parts]
+    return np.concatenate([part.period_s for part in parts]), np.concatenate(latencies)
+
+
+def _told(found: Solution) -> bool:
+    """Return whether there are few enough components for what needs one judgement or two of each."""
+    coupled = (
+        found.question.request.arrival_per_s is not None or bool(found.model.structure.joins) or found.model.contended
+    )
+    return len(found.question.demand) <= (JUDGED_MAX if coupled else TOLD_MAX)
 
 
 def marginals_of(found: Solution) -> tuple[Marginal, ...]:
-    """Return what one core more or less for an instance of each component does. Cost O(n), or 2 n judged."""
+    """Return what one core more or less for an instance of each component does. Cost: 2 n judged."""
     demand, cores, instances = found.question.demand, found.placed.cores[0], found.placed.instances[0]
-    n, keys = len(demand), found.question.keys
-    plain = adds_up(found)
-    if n > (TOLD_MAX if plain else JUDGED_MAX):
+    if not _told(found):
         return ()
-    changed = _next_counts(demand, cores, 1), _next_counts(demand, cores, -1)
     columns: list[list[float | None]] = []
-    for some in changed:
-        rates, late = _changed_by_one(found, some) if plain else _judged_by_one(found, some)
-        for values in (rates, late):
+    for some in (_next_counts(demand, cores, 1), _next_counts(demand, cores, -1)):
+        every = np.where(np.eye(len(cores), dtype=np.bool_), some, cores)
+        period, late = figures(found, with_cores(found, every))
+        for values in (1 / period, late):
             told = zip(values.tolist(), (some != cores).tolist(), strict=True)
             columns.append([value if fits and np.isfinite(value) else None for value, fits in told])
-    return tuple(Marginal(*row) for row in zip(keys, (cores * instances).tolist(), *columns, strict=True))
+    return tuple(
+        Marginal(*row) for row in zip(found.question.keys, (cores * instances).tolist(), *columns, strict=True)
+    )
 
 
 def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
@@ -76,27 +76,6 @@ def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
         legal: list[int] = counts[is_allowed(rule, counts)].tolist()
         after[row] = legal[0] if legal else cores[row]
     return after
-
-
-def _changed_by_one(found: Solution, changed: Ints) -> tuple[Floats, Floats]:
-    """Return throughput and latency where one component at a time has other cores, (n,) each: maxima and sums."""
-    demand, placed = found.question.demand, found.placed
-    now, new = (demand.visits * demand.seconds(some) for some in (placed.cores[0], changed))
-    periods, share = now * placed.heaviest[0], placed.heaviest[0]
-    order = np.argsort(periods)
-    others = np.full(len(periods), periods[order[-1]])
-    others[order[-1]] = periods[order[-2]] if len(order) > 1 else 0.0
-    with np.errstate(divide="ignore"):
-        return 1 / np.maximum(others, new * share), float(now.sum()) - now + new
-
-
-def _judged_by_one(found: Solution, changed: Ints) -> tuple[Floats, Floats]:
-    """As `_changed_by_one`, by the judge."""
-    n = len(changed)
-    every = np.tile(found.placed.cores[0], (n, 1))
-    every[np.arange(n), np.arange(n)] = changed
-    judged = found.model.judge(with_cores(found, every))
-    return 1 / judged.period_s, latency_of(found.question.request, judged)
 
 
 def knee_of(found: Solution) -> Knee | None:
@@ -117,36 +96,37 @@ def knee_of(found: Solution) -> Knee | None:
 
 
 def _by_formula(found: Solution) -> Placed | None:
-    """Return the knee of maxima and sums."""
-    demand, cores, judged = found.question.demand, found.placed.cores[0], found.judged
+    """Return the knee where closed forms have answered."""
+    demand, judged = found.question.demand, found.judged
     if found.question.request.for_latency:
         limit = float(judged.latency_s[0]) / KNEE_SHARE
-        fewer = np.minimum(lowest_sum(demand, found.used, limit)[0], cores)
-        placed = with_cores(found, fewer[None])
+        placed = with_cores(found, np.minimum(lowest_sum(demand, found.used, limit)[0], found.placed.cores[0])[None])
         return placed if float(figures(found, placed)[1][0]) <= limit * (1 + TIE) else None
-    load = demand.visits * found.placed.heaviest[0]
-    with np.errstate(divide="ignore"):
-        fewer = demand.fewest_within(np.where(load > 0, judged.period_s[0] / KNEE_SHARE / load, np.inf))
-    return with_cores(found, (cores if demand.rules else np.minimum(fewer, cores))[None])
+    shapes = demand.shapes_within(float(judged.period_s[0]) / KNEE_SHARE)
+    return None if shapes is None else own_placed(demand, shapes)
+
+
+def own_placed(demand: Demand, shapes: Shapes) -> Placed:
+    """Return an allocation with cores of one's own."""
+    heaviest = 1 / shapes.instances
+    for row in demand.replicas:
+        heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
+    return Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
+                  np.array([shapes.used]))  # fmt: skip
 
 
 def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
     """Return the next best allocations that were judged, or else neighbours, with how sure the order is."""
     question = found.question
-    n = len(question.demand)
-    if n > (TOLD_MAX if adds_up(found) else JUDGED_MAX):
+    if not _told(found):
         return ()
     if found.search is not None:
         some = [one for _, one in found.search.kept if one.group is None and not _equal(one, found.placed)]
     else:
         some = _neighbours(found)
-    some, keys, told = some[:RUNNERS_UP], question.keys, list[RunnerUp]()
-    known, mine, measure = (
-        question.demand.spread.any() and not question.request.target,
-        found.estimate(),
-        question.request.measure,
-    )
-    for one in some:
+    keys, told, measure = question.keys, list[RunnerUp](), question.request.measure
+    known, mine = question.demand.spread.any() and not question.request.target, found.estimate()
+    for one in some[:RUNNERS_UP]:
         chance = chance_of(found.estimate(one), mine, measure, ties=0.5) if known else None
         period, latency = figures(found, one)
         if any((1 / period[0] if name == RATE else value) < (value if name == RATE else latency[0]) * (1 - TIE)

@@ -37,7 +37,7 @@ PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETH
 NAMES_TOLD = 8  # networks named in one reason
 # Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
 TOLD = (
-    "maximum", "minimum", "pinned", "unvisited", "skew", "curve_end", "contention", "level", "thinned", "work", "gap", "nodes",
+    "maximum", "minimum", "pinned", "unvisited", "skew", "curve_end", "contention", "level", "work", "gap", "nodes",
 )  # fmt: skip
 STEP = 1e-9  # of a rate: a smaller gain is none
 

@@ -26,30 +26,17 @@ WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 
 
 class Solution(NamedTuple):
-    """What was found for a question, as its answer needs it.
-
-    Attributes
-    ----------
-    placed, judged
-        One row each.
-    gap : float or None
-        How far from the best it can be: 0 where it is proved best, None where nothing near is proved.
-    own_value : float or None
-        What cores of one's own reach, in the measure of the objective.
-    search : Search or None
-        What was judged on the way; None where closed forms answer.
-    capped : bool
-        Memory has kept instances from being considered.
-    """
+    """What was found for a question, as its answer needs it."""
 
     question: Question
     model: Model
+    # one row each
     placed: Placed
     judged: Judged
-    gap: float | None
-    own_value: float | None
-    search: Search | None
-    capped: bool = False
+    gap: float | None  # how far from the best it can be: 0 where it is proved best, None where nothing near is proved
+    own_value: float | None  # what cores of one's own reach, in the measure of the objective
+    search: Search | None  # what was judged on the way; None where closed forms answer
+    capped: bool = False  # memory has kept instances from being considered
 
     @property
     def shared(self) -> bool:

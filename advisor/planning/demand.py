@@ -93,50 +93,30 @@ class Shapes(NamedTuple):
 
 @dataclass(frozen=True)
 class Demand:
-    """What a request asks of the curves of n components.
+    """What a request asks of the curves of n components."""
 
-    Attributes
-    ----------
-    visits : float64 array (n,)
-        v_c, per record that enters the network.
-    knots : float64 array (m,)
-        Counts at which pieces begin, from 1.
-    level, fall : float64 arrays (n, m)
-        T_c(p) = level + fall / p seconds a visit from each knot to the next: what is planned with, the upper bound where
-        a level was asked for.
-    low, high : int64 arrays (n,)
-        Fewest and most cores of one instance: limits and pins, and what the curve knows.
-    fewest, most : int64 arrays (n,)
-        Instances.
-    rules : mapping
-        Row -> rule of `allowed_of`.
-    replicas : mapping
-        Row -> shares of the records of the replicas of splits around it, heaviest first.
-    variation, contention, peak_bytes : float64 arrays (n,)
-        As in `TabulatedCurves`.
-    last : int64 array (n,)
-        Counts beyond were not measured.
-    curves : AmdahlCurves or TabulatedCurves
-        What it was made of.
-    price : float
-        Where between the curves' expectation (0) and their upper bound (1), or beyond it, in log time, it lies.
-    """
-
-    visits: Floats
-    knots: Floats
+    visits: Floats  # (n,): v_c, per record that enters the network
+    knots: Floats  # (m,): counts at which pieces begin, from 1
+    # (n, m): T_c(p) = level + fall / p seconds a visit from each knot to the next: what is planned with, the upper bound
+    # where a level was asked for
     level: Floats
     fall: Floats
+    # (n,): Fewest and most cores of one instance: limits and pins, and what the curve knows
     low: Ints
     high: Ints
+    # (n,): instances
     fewest: Ints
     most: Ints
-    rules: Mapping[int, tuple[str, object]]
+    rules: Mapping[int, tuple[str, object]]  # row -> rule of `allowed_of`
+    # row -> shares of the records of the replicas of splits around it, heaviest first
     replicas: Mapping[int, Sequence[float]]
+    # (n,): as in `TabulatedCurves`
     variation: Floats
     contention: Floats
     peak_bytes: Floats
-    last: Ints
-    curves: AnyCurves
+    last: Ints  # (n,): counts beyond were not measured
+    curves: AnyCurves  # what it was made of
+    # where between the curves' expectation (0) and their upper bound (1), or beyond it, in log time, it lies
     price: float = 0.0
 
     def __len__(self) -> int:
@@ -346,23 +326,14 @@ def _spaced(most: int, all_to: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The best shape of each component on at most so many cores, its own or a group's for the time of its turn.
+    """The best shape of each component on at most so many cores, its own or a group's for the time of its turn."""
 
-    Attributes
-    ----------
-    sizes : int64 array (M,)
-    turn_s : float64 array (n, M)
-        v_c T_c(p) times the share of the busiest instance: the shortest on at most so many cores; infinite where no
-        shape fits, and never rising.
-    stay_s : float64 array (n, M)
-        v_c T_c(p) of that shape: what it adds to a record's latency.
-    cores, instances : int64 arrays (n, M)
-        The shape.
-    """
-
-    sizes: Ints
+    sizes: Ints  # (M,)
+    # (n, M): v_c T_c(p) times the share of the busiest instance: the shortest on at most so many cores; infinite where no
+    # shape fits, and never rising
     turn_s: Floats
-    stay_s: Floats
+    stay_s: Floats  # (n, M): v_c T_c(p) of that shape: what it adds to a record's latency
+    # (n, M): the shape
     cores: Ints
     instances: Ints
 

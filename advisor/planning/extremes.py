@@ -22,18 +22,10 @@ BREAKS_MAX = 12  # shifts of tails that get panels of their own
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Batches in which records leave that wait for order, (K,) each.
+    """Batches in which records leave that wait for order, (K,) each."""
 
-    Attributes
-    ----------
-    behind
-        Records that leave at once with a record, and behind it, on average.
-    lasts_s
-        Mean wait of those who wait.
-    """
-
-    behind: Floats
-    lasts_s: Floats
+    behind: Floats  # records that leave at once with a record, and behind it, on average
+    lasts_s: Floats  # mean wait of those who wait
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,10 @@ from advisor.planning.requests import Floats, Ints
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
 PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
+BALANCED_MAX = 100  # components up to which groups are balanced, too: for every number of them
+WIDTHS_MAX = 60  # components up to which each is tried in each group
+IMPROVED_MAX = 24  # components up to which the moves of the search follow
+GAIN = 1e-9  # of a cycle: a smaller one is rounding
 FITS = 12  # bisections for the period into which turns are packed: the bracket falls to a thousandth
 
 
@@ -76,7 +81,7 @@ def packed(places: Places, cores: int, shortest_s: float, longest_s: float) -> G
     last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
     if len(places.turn_s) > PACKED_MAX or shortest_s >= longest_s:
         return None
-    best = numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
+    found = [numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])]
     longest = min(longest_s, float(places.turn_s[:, last].sum()))
     for _ in range(FITS):
         middle = (shortest_s * longest) ** 0.5
@@ -84,8 +89,35 @@ def packed(places: Places, cores: int, shortest_s: float, longest_s: float) -> G
         if fitted is None:
             shortest_s = middle
         else:
-            best, longest = fitted, min(middle, float(cycles(places, fitted).max()))
+            found[0], longest = fitted, min(middle, float(cycles(places, fitted).max()))
+    if len(places.turn_s) <= BALANCED_MAX:
+        found += [_balanced(places, cores, groups) for groups in range(2, min(cores, ALL_COUNTS // 2) + 1)]
+    best = min(found, key=lambda one: float(cycles(places, one).max()))
+    if len(best.group) <= IMPROVED_MAX:
+        best = _improved(places, best, cores)
     return best if float(cycles(places, best).max()) < longest_s else None
+
+
+def _balanced(places: Places, cores: int, groups: int) -> Grouping:
+    """Return so many groups of equal cores, each component in the one that is done first, the longest first."""
+    sizes = np.full(groups, cores // groups) + (np.arange(groups) < cores % groups)
+    widths = np.searchsorted(places.sizes, sizes, side="right") - 1
+    loads, group = np.zeros(groups), np.zeros(len(places.turn_s), np.int64)
+    for row in np.argsort(-places.turn_s[:, widths[-1]], kind="stable").tolist():
+        after = loads + places.turn_s[row, widths]
+        group[row] = int(after.argmin())
+        loads[group[row]] = after[group[row]]
+    return numbered(group, sizes)
+
+
+def _improved(places: Places, found: Grouping, cores: int) -> Grouping:
+    """Return the grouping after the moves of `neighbours` that shorten the slowest cycle most, as long as one does."""
+    while True:
+        enough = float(cycles(places, found).max()) * (1 - GAIN)
+        best = min(neighbours(found, cores), key=lambda one: float(cycles(places, one).max()), default=found)
+        if not float(cycles(places, best).max()) < enough:
+            return found
+        found = best
 
 
 def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:
@@ -167,3 +199,60 @@ def _compositions(parts: int, cores: int) -> Iterator[list[int]]:
         return
     for size in range(1, cores - parts + 2):
         yield from ([size, *rest] for rest in _compositions(parts - 1, cores - size))
+
+
+# --- moves ------------------------------------------------------------------------------------------------------------------
+
+
+def neighbours(found: Grouping, cores: int) -> Iterator[Grouping]:
+    """Give the groupings next to one: cores moved, components moved, groups put together, cores left or taken."""
+    group, sizes = found
+    k, spare = len(sizes), cores - found.used
+    for taker in range(k):
+        for step in _steps(spare):
+            yield Grouping(group, _changed(sizes, {taker: step}))
+        for step in _steps(int(sizes[taker]) - 1):
+            yield Grouping(group, _changed(sizes, {taker: -step}))
+        for giver in range(k):
+            if giver != taker:
+                for step in _steps(int(sizes[giver]) - 1):
+                    yield Grouping(group, _changed(sizes, {taker: step, giver: -step}))
+    for one, other in combinations(range(k), 2):
+        both = np.where(group == other, one, group)
+        yield numbered(both, _changed(sizes, {one: int(sizes[other])}))
+        if sizes[other] > 1 or sizes[one] > 1:
+            yield numbered(both, np.maximum(_changed(sizes, {one: max(0, int(sizes[other] - sizes[one]))}), 1))
+    if len(group) <= WIDTHS_MAX:
+        yield from _moved(found, spare)
+
+
+def _moved(found: Grouping, spare: int) -> Iterator[Grouping]:
+    """Give the groupings in which one component is elsewhere: in another group, or in one of its own."""
+    group, sizes = found
+    k = len(sizes)
+    for row in range(len(group)):
+        for target in range(k):
+            if target != group[row]:
+                moved = group.copy()
+                moved[row] = target
+                yield numbered(moved, sizes)
+        mine = int(sizes[group[row]])
+        if (group == group[row]).sum() > 1:
+            moved = group.copy()
+            moved[row] = k
+            if spare:
+                yield numbered(moved, np.append(sizes, spare))
+            for step in _steps(mine - 1):
+                yield numbered(moved, np.append(_changed(sizes, {int(group[row]): -step}), step))
+
+
+def _steps(most: int) -> list[int]:
+    """Return numbers of cores to move: one, and halves of what there is."""
+    return sorted({step for step in (1, most // 4, most // 2, most) if 1 <= step <= most})
+
+
+def _changed(sizes: Ints, by: dict[int, int]) -> Ints:
+    new = sizes.copy()
+    for place_, change in by.items():
+        new[place_] += change
+    return new

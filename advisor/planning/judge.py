@@ -52,47 +52,26 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Figures of K allocations.
+    """Figures of K allocations."""
 
-    Attributes
-    ----------
-    period_s : (K,)
-        Seconds between records that the network can sustain, contention included.
-    latency_s, latency_variance : (K,)
-        Of one record in the network, the variance where a quantile is asked for: without queueing, or with it where
-        records arrive at a rate; infinite where the
-        rate is more than the network sustains.
-    unloaded_s : (K,)
-        Mean latency of a record alone.
-    cycle_s : (K, n)
-        Seconds between records that each component, or its group, can sustain.
-    seconds_s : (K, n)
-        One visit's service, contention included, at the arrival rate or else at the highest throughput.
-    alone_s, stay_variance : (K, n)
-        One visit's service without contention, and the variance of a stay: service, and wait where records queue.
-    wait_s : (K, n)
-        Mean wait of one visit; 0 without arrivals.
-    utilization : (K, n)
-        Of the busiest instance of each component, at the arrival rate or else at the highest throughput; in a group, of
-        the group's time.
-    active : (K,)
-        Expected busy cores under that load.
-    felt : Felt
-        What queues feel of their streams.
-    """
-
-    period_s: Floats
+    period_s: Floats  # (K,): seconds between records that the network can sustain, contention included
+    # (K,): Of one record in the network, the variance where a quantile is asked for: without queueing, or with it where
+    # records arrive at a rate; infinite where the rate is more than the network sustains
     latency_s: Floats
     latency_variance: Floats
-    unloaded_s: Floats
-    cycle_s: Floats
+    unloaded_s: Floats  # (K,): mean latency of a record alone
+    cycle_s: Floats  # (K, n): seconds between records that each component, or its group, can sustain
+    # (K, n): one visit's service, contention included, at the arrival rate or else at the highest throughput
     seconds_s: Floats
+    # (K, n): One visit's service without contention, and the variance of a stay: service, and wait where records queue
     alone_s: Floats
     stay_variance: Floats
-    wait_s: Floats
+    wait_s: Floats  # (K, n): mean wait of one visit; 0 without arrivals
+    # (K, n): of the busiest instance of each component, at the arrival rate or else at the highest throughput; in a group, of
+    # the group's time
     utilization: Floats
-    active: Floats
-    felt: Felt
+    active: Floats  # (K,): expected busy cores under that load
+    felt: Felt  # what queues feel of their streams
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,10 @@ SLACK = 1e-9  # of memory: the rounding of sums
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine of nodes; without nodes it is one node of all cores.
+    """A machine of nodes; without nodes it is one node of all cores."""
 
-    Attributes
-    ----------
-    sizes : int64 array (k,)
-        Cores of each node.
-    memory_bytes : float
-        Of each node; infinite where it does not count.
-    """
-
-    sizes: Ints
-    memory_bytes: float
+    sizes: Ints  # (k,): cores of each node
+    memory_bytes: float  # of each node; infinite where it does not count
 
     @property
     def free(self) -> bool:

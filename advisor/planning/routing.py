@@ -30,16 +30,7 @@ NAMES: Mapping[str, str] = {CHOICE: "choice", REPLICATION: "replication", SPLIT:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The way of records, by node; what nobody knows is absent.
-
-    Attributes
-    ----------
-    shares : node of a choice -> share of each branch, of sum 1
-    depths : node of a replication -> share of records that pass k replicas, k = 0, 1, …
-    fan_outs : node of a split -> share of records of each replica, heaviest first
-    returns : node of a feedback -> probability that a record which leaves returns
-    visits : position in ``network.keys`` -> visits per record, overriding structure
-    """
+    """The way of records, by node; what nobody knows is absent."""
 
     shares: Mapping[int, Sequence[float]]
     depths: Mapping[int, Sequence[float]]

@@ -52,36 +52,25 @@ WORST = Key(np.inf, np.inf, np.inf)
 
 @dataclass(slots=True)
 class Search:
-    """A search's givens, its counted steps, and what it has found.
-
-    Attributes
-    ----------
-    best, key
-        The best allocation so far, one row.
-    kept : list of (key, allocation)
-        The best that were judged, the best of all among them.
-    lead, lead_key
-        The allocation from which the way goes on: the best by what leads it, target or not.
-    by_used : dict
-        Cores taken -> the best score on so many with cores of one's own, where nothing but their number limits them.
-    points : list
-        With a front asked for: cores, period, latency and the allocation of all that were judged.
-    exact : bool
-        All allocations that the request permits were judged.
-    """
+    """A search's givens, its counted steps, and what it has found."""
 
     model: Model
     machine: Machine
     cores: int
     work_max: int
     steps: int = 0
+    # the best allocation so far, one row
     best: Placed | None = None
     key: Key = WORST
+    # (key, allocation): the best that were judged, the best of all among them
     kept: list[tuple[Key, Placed]] = field(default_factory=list[tuple[Key, Placed]])
+    # with a front asked for: cores, period, latency and the allocation of all that were judged
     points: list[tuple[Placed, Judged]] = field(default_factory=list[tuple[Placed, Judged]])
+    # cores taken -> the best score on so many with cores of one's own, where nothing but their number limits them
     by_used: dict[int, tuple[float, Placed]] = field(default_factory=dict[int, tuple[float, Placed]])
     front: bool = False
-    exact: bool = True
+    exact: bool = True  # all allocations that the request permits were judged
+    # the allocation from which the way goes on: the best by what leads it, target or not
     lead: Placed | None = None
     lead_key: Key = WORST
 

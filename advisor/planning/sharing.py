@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 
 from advisor.planning.demand import TIE, Demand, Places, places_of
 from advisor.planning.groupings import (
+    WIDTHS_MAX,
     Grouping,
     all_groupings,
     counts_up_to,
     cycles,
     how_many,
+    neighbours,
     numbered,
     packed,
 )
 from advisor.planning.judge import Model, Placed
 from advisor.planning.partitions import exact_sizes, shortest_partition
-from advisor.planning.requests import CORES, Ints
+from advisor.planning.requests import CORES
 from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
 
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
 HELD_MAX = 4  # times that turns are planned with the contention of the plan before
-WIDTHS_MAX = 60  # components up to which each is tried in each group
 SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
 
 
@@ -149,7 +149,7 @@ class Turns:
             sizes = np.zeros(int(group.max()) + 1, np.int64)
             np.maximum.at(sizes, group, best.widths[0])
             near: list[Grouping] = []
-            for some in _near(Grouping(group, sizes), cores):
+            for some in neighbours(Grouping(group, sizes), cores):
                 mark = some.group.tobytes() + some.sizes.tobytes()
                 if mark not in seen:
                     seen.add(mark)
@@ -189,57 +189,3 @@ def _in_chunks(some: Iterable[Grouping]) -> Iterator[list[Grouping]]:
             chunk = []
     if chunk:
         yield chunk
-
-
-def _near(found: Grouping, cores: int) -> Iterator[Grouping]:
-    """Give the groupings next to one: cores moved, components moved, groups put together, cores left or taken."""
-    group, sizes = found
-    k, spare = len(sizes), cores - found.used
-    for taker in range(k):
-        for step in _steps(spare):
-            yield Grouping(group, _changed(sizes, {taker: step}))
-        for step in _steps(int(sizes[taker]) - 1):
-            yield Grouping(group, _changed(sizes, {taker: -step}))
-        for giver in range(k):
-            if giver != taker:
-                for step in _steps(int(sizes[giver]) - 1):
-                    yield Grouping(group, _changed(sizes, {taker: step, giver: -step}))
-    for one, other in combinations(range(k), 2):
-        both = np.where(group == other, one, group)
-        yield numbered(both, _changed(sizes, {one: int(sizes[other])}))
-        if sizes[other] > 1 or sizes[one] > 1:
-            yield numbered(both, np.maximum(_changed(sizes, {one: max(0, int(sizes[other] - sizes[one]))}), 1))
-    if len(group) <= WIDTHS_MAX:
-        yield from _moved(found, spare)
-
-
-def _moved(found: Grouping, spare: int) -> Iterator[Grouping]:
-    """Give the groupings in which one component is elsewhere: in another group, or in one of its own."""
-    group, sizes = found
-    k = len(sizes)
-    for row in range(len(group)):
-        for target in range(k):
-            if target != group[row]:
-                moved = group.copy()
-                moved[row] = target
-                yield numbered(moved, sizes)
-        mine = int(sizes[group[row]])
-        if (group == group[row]).sum() > 1:
-            moved = group.copy()
-            moved[row] = k
-            if spare:
-                yield numbered(moved, np.append(sizes, spare))
-            for step in _steps(mine - 1):
-                yield numbered(moved, np.append(_changed(sizes, {int(group[row]): -step}), step))
-
-
-def _steps(most: int) -> list[int]:
-    """Return numbers of cores to move: one, and halves of what there is."""
-    return sorted({step for step in (1, most // 4, most // 2, most) if 1 <= step <= most})
-
-
-def _changed(sizes: Ints, by: dict[int, int]) -> Ints:
-    new = sizes.copy()
-    for place_, change in by.items():
-        new[place_] += change
-    return new

@@ -64,20 +64,12 @@ class CostOfChange:
 
     A given cost counts as one measurement: those that follow correct it by the mean of their ratios. Without one the cost is
     the mean of the measured ones, 0 before the first.
-
-    Attributes
-    ----------
-    flat_s : float
-        Of any change.
-    by_key : mapping
-        Key -> further seconds where that component's allocation changes: components are changed one after another.
-    measured : tuple of (expected, took)
-        The latest, `COSTS_KEPT` at most.
     """
 
-    flat_s: float = 0.0
+    flat_s: float = 0.0  # of any change
+    # key -> further seconds where that component's allocation changes: components are changed one after another
     by_key: Mapping[str, float] = field(default_factory=dict[str, float])
-    measured: tuple[tuple[float, float], ...] = ()
+    measured: tuple[tuple[float, float], ...] = ()  # (expected, took): the latest, `COSTS_KEPT` at most
 
     def expected_s(self, changed: Sequence[str]) -> float:
         """Return the seconds to expect of a change of these components. Cost O(changed)."""
@@ -99,22 +91,13 @@ class CostOfChange:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When to look again, in rows of the network's components: spacing grows with the rows since the last change of speed.
+    """When to look again, in rows of the network's components: spacing grows with the rows since the last change of speed."""
 
-    Attributes
-    ----------
-    rows, changes : int
-        At the last look.
-    origin : int
-        Rows at the last change of a component's speed, or at the beginning.
-    looks : int
-        Looks since then: the k of `risk / (k (k + 1))`.
-    """
-
+    # at the last look
     rows: int = 0
     changes: int = 0
-    origin: int = 0
-    looks: int = 0
+    origin: int = 0  # rows at the last change of a component's speed, or at the beginning
+    looks: int = 0  # looks since then: the k of `risk / (k (k + 1))`
 
     def due(self, rows: int, changes: int, components: int) -> bool:
         """Return whether to look now. A change of speed is looked at at once."""
@@ -265,31 +248,16 @@ def _fewer(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a watch asks when it looks again.
+    """What a watch asks when it looks again."""
 
-    Attributes
-    ----------
-    standing : Setting or None
-        What the runtime has; None where nobody has told and no row has shown it.
-    advised : Setting or None
-        What it was last advised and has not applied: an advice is not repeated, and is taken back when it has become wrong.
-    cost : CostOfChange
-    policy : Policy
-    look : int
-        How often was looked since the last change of speed.
-    actual : Setting or None
-        What rows show that it does.
-    previous : Setting or None
-        What it had before a change that is still to be judged.
-    """
-
-    standing: Setting | None
+    standing: Setting | None  # what the runtime has; None where nobody has told and no row has shown it
+    # what it was last advised and has not applied: an advice is not repeated, and is taken back when it has become wrong
     advised: Setting | None
     cost: CostOfChange
     policy: Policy
-    look: int
-    actual: Setting | None = None
-    previous: Setting | None = None
+    look: int  # how often was looked since the last change of speed
+    actual: Setting | None = None  # what rows show that it does
+    previous: Setting | None = None  # what it had before a change that is still to be judged
 
 
 class Look(NamedTuple):

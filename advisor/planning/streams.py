@@ -26,21 +26,11 @@ BUSY = 1 - 1e-6  # utilizations above are taken as this: no window reaches furth
 
 @dataclass(frozen=True, slots=True)
 class Felt:
-    """What the queues of K allocations feel, (K, n) each.
+    """What the queues of K allocations feel, (K, n) each."""
 
-    Attributes
-    ----------
-    streams
-        The dispersion that a queue feels at its own time scale, for c_a^2.
-    again
-        The share of its visits after which a record comes again before it meets a busier queue.
-    common
-        The share of a wait's variance that a join's other branches have in common with it.
-    """
-
-    streams: Floats
-    again: Floats
-    common: Floats
+    streams: Floats  # the dispersion that a queue feels at its own time scale, for c_a^2
+    again: Floats  # the share of its visits after which a record comes again before it meets a busier queue
+    common: Floats  # the share of a wait's variance that a join's other branches have in common with it
 
     def first(self) -> Felt:
         """Return that of the first allocation, (n,) each."""
@@ -150,21 +140,11 @@ def kept_of(scaled: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How records have come to a node.
+    """How records have come to a node."""
 
-    Attributes
-    ----------
-    passes : float
-        How often each record passes here, once it does.
-    share : float
-        Of the records of the innermost join around it.
-    common : (K, W), optional
-        What is left of the join's stream, as dispersion; None where there is no join.
-    """
-
-    passes: float
-    share: float
-    common: Floats | None
+    passes: float  # how often each record passes here, once it does
+    share: float  # of the records of the innermost join around it
+    common: Floats | None  # (K, W): what is left of the join's stream, as dispersion; None where there is no join
 
     def part(self, share: float, passes: float = 1.0) -> Way:
         """Return the way into a part that so many of the records take, so often."""

@@ -25,23 +25,14 @@ from advisor.planning.visits import Visits
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A network with its routing, as the latency sees it.
-
-    Attributes
-    ----------
-    ratios : float64 array (n,)
-        Visits per record over the entries that structure gives each box: 1 unless visits were given.
-    joins : frozenset of int
-        Nodes whose parts a record passes all at once: joins, and choices before replicated synchrocells.
-    rows : mapping
-        Node of a box -> its row in ``network.keys``.
-    """
+    """A network with its routing, as the latency sees it."""
 
     network: Network
     visits: Visits
-    ratios: Floats
+    ratios: Floats  # (n,): Visits per record over the entries that structure gives each box: 1 unless visits were given
+    # nodes whose parts a record passes all at once: joins, and choices before replicated synchrocells
     joins: frozenset[int]
-    rows: dict[int, int]
+    rows: dict[int, int]  # node of a box -> its row in ``network.keys``
 
     @property
     def keeps_order(self) -> bool:
@@ -249,21 +240,12 @@ PASSES_MAX = 16  # told apart
 
 @dataclass(slots=True)
 class Seen:
-    """What records meet in an allocation, from one round of its streams to the next, (K,) or (K, n) each.
+    """What records meet in an allocation, from one round of its streams to the next, (K,) or (K, n) each."""
 
-    Attributes
-    ----------
-    batches : dict
-        Node that keeps order -> batches in which records leave it, of those that overtake within a branch and across.
-    passes_s : dict
-        Loop -> mean time of one pass of its part.
-    stays_s : (K, n), optional
-        Mean time of a visit.
-    """
-
+    # node that keeps order -> batches in which records leave it, of those that overtake within a branch and across
     batches: dict[int, Batches]
-    passes_s: dict[int, Floats]
-    stays_s: Floats | None = None
+    passes_s: dict[int, Floats]  # loop -> mean time of one pass of its part
+    stays_s: Floats | None = None  # (K, n): mean time of a visit
 
 
 Batches = tuple[Held, Held]

@@ -16,18 +16,10 @@ Flows = dict[int, float]  # row -> records
 
 
 class Succession(NamedTuple):
-    """Who comes after whom.
+    """Who comes after whom."""
 
-    Attributes
-    ----------
-    follows : float64 array (n, n)
-        Share of each component's visits that follow a visit at another directly, (from, to).
-    enters : float64 array (n,)
-        Share of each component's visits that are the first of their record.
-    """
-
-    follows: Floats
-    enters: Floats
+    follows: Floats  # (n, n): share of each component's visits that follow a visit at another directly, (from, to)
+    enters: Floats  # (n,): share of each component's visits that are the first of their record
 
 
 NOTHING = Succession(np.zeros((0, 0)), np.zeros(0))  # where no records arrive

@@ -19,23 +19,13 @@ REPLICAS_KEPT = 4096  # of the product of nested splits: the lightest beyond are
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """How records visit the parts of a network.
+    """How records visit the parts of a network."""
 
-    Attributes
-    ----------
-    per_record : float64 array (n,)
-        v_c: visits at each key per record that enters the network.
-    entries : float64 array (nodes,)
-        Records that enter each node per record that enters the network, by structure; UNKNOWN where that is open.
-    routing : Routing
-        The numbers used; shares of choices that only visits tell are derived from them.
-    replicas : mapping
-        Key's row -> shares of the replicas of the splits around it, heaviest first, where there are any.
-    """
-
-    per_record: Floats
+    per_record: Floats  # (n,): v_c: visits at each key per record that enters the network
+    # (nodes,): records that enter each node per record that enters the network, by structure; UNKNOWN where that is open
     entries: Floats
-    routing: Routing
+    routing: Routing  # the numbers used; shares of choices that only visits tell are derived from them
+    # key's row -> shares of the replicas of the splits around it, heaviest first, where there are any
     replicas: Mapping[int, Sequence[float]]
 
 

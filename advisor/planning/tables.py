@@ -29,7 +29,7 @@ def with_cores(found: Solution, cores: Ints) -> Placed:
     """Return allocations of other cores, (K, n), with the answer's instances."""
     demand, placed = found.question.demand, found.placed
     seconds = np.stack([demand.seconds(row) for row in cores])
-    many, heaviest = (np.repeat(part, len(cores), axis=0) for part in (placed.instances, placed.heaviest))
+    many, heaviest = np.repeat(placed.instances, len(cores), axis=0), np.repeat(placed.heaviest, len(cores), axis=0)
     return Placed(cores, many, seconds, heaviest, (cores * many).sum(axis=1))
 
 

@@ -31,7 +31,7 @@ from advisor.errors import (
     UnknownComponent,
     WorkFailed,
 )
-from advisor.planning.fares import Standing
+from advisor.planning.estimates import Setting
 from advisor.planning.stability import CostOfChange, Policy, Question, Schedule
 from advisor.service import questions
 from advisor.service.config import EVERY_NETWORK, Advise
@@ -191,7 +191,7 @@ class Advising:
         try:
             network, request = self._request(name)
             told["asked"] = {key: value for key, value in request.items() if key in ASKED}
-            standing = None if advice.allocation is None else Standing.of(advice.allocation)
+            standing = None if advice.allocation is None else Setting.of(advice.allocation)
             question = Question(standing, None, CostOfChange(), Policy(), schedule.looks)
             look, _ = await self._planner.reconsider(network, request, question)
         except AdvisorError as error:

@@ -5,8 +5,9 @@
 A service in this process, a real Chromium without a window. `first_ms` is what the browser takes from the command to open the
 list of components to 24 drawn cards, `ratio` that beside the page of a service with 24 components, by turns; `find_ms` from a
 search to its one card. `page_MB` is what the page's program holds, `process_MB` what the browser's process for it does beyond
-that of an empty page. `turn_ms` is the longest turn of the loop, in CPU time, while so many readers follow, pages are turned and
-components opened, and rows come; `idle_ms` the same without readers. Medians but for the turns. Needs chromium and chromedriver, and the extra `test`.
+that of an empty page. `turn_ms` is the longest turn of the loop, in CPU time, while so many readers follow, pages are turned,
+components opened, and rows come; `idle_ms` the same without readers. Medians but for the turns. Needs chromium and
+chromedriver, and the extra `test`.
 """
 
 # ruff: noqa: E402 -- the path is set before anything else is imported
@@ -122,7 +123,7 @@ def held_up(url: str, socket: Path, turns: Turns, components: int, readers: int,
     over = threading.Event()
 
     def follow() -> None:
-        with urlopen(f"{url}/page/events", timeout=60) as stream:  # noqa: S310 - our own service
+        with urlopen(f"{url}/page/events", timeout=60) as stream:
             while not over.is_set() and stream.readline():
                 pass
 
@@ -135,7 +136,7 @@ def held_up(url: str, socket: Path, turns: Turns, components: int, readers: int,
                 f"components?find={one}&order=error",
                 f"component?name=stage_{one:06}",
             ):
-                urlopen(f"{url}/page/{path}", timeout=60).read()  # noqa: S310
+                urlopen(f"{url}/page/{path}", timeout=60).read()
 
     threads = [threading.Thread(target=follow) for _ in range(readers)] + [threading.Thread(target=ask)] * bool(readers)
     for thread in threads:

@@ -6,7 +6,7 @@ that a lock would have to protect longer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,13 @@ from advisor.engine.task_face import BEYOND, TaskFace
 from advisor.engine.task_times import TaskTimes, predicting
 from advisor.engine.task_types import TaskTypeModels, is_model
 from advisor.engine.waiting import take_or_wait
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, StateDamaged, TooLarge
 from advisor.models.contention import Contention
 from advisor.models.layout import AT
 from advisor.models.prediction import LEVEL, Model
 
 DIMENSIONS = AT["dimensions"].start
+PARTS = ("flows", "programs", "totals")  # of a state, beside what is of one component
 
 
 class Advisor(NetworkFace, RunFace, TaskFace):
@@ -145,7 +146,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         if slot is None:
             component = checked_name("component", component)
             slot = components.slot_of.get(component)
-            if slot is None and len(components) >= components.components_max:
+            if slot is None and components.full:
                 raise TooLarge(
                     "components",
                     len(components) + 1,
@@ -536,7 +537,49 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     def to_bytes(self) -> bytes:
         """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
-        return state_bytes.dump(self.components, self.programs.records(), self.task_types.records())
+        return state_bytes.dump(self.components, self.parts())
+
+    def parts(self, names: Collection[str] | None = None, parts: Collection[str] = PARTS) -> state_bytes.Parts:
+        """Return what the state has beside components: all of it; or task types by name, and the other parts that are named."""
+        flows = self.components.flows
+        return state_bytes.Parts(
+            self.components.totals if "totals" in parts else {}, flows.documents() if "flows" in parts else {},
+            self.programs.records() if "programs" in parts else (), self.task_types.records(names),
+        )  # fmt: skip
+
+    def extract(self, names: Iterable[str] | None = None, parts: Collection[str] = PARTS) -> bytes:
+        """Return a part of the state, as bytes that `from_bytes` opens and another state merges.
+
+        Parameters
+        ----------
+        names : iterable of str, optional
+            Components, with their measures, contention, exploration budget and task types; names that nobody knows are left
+            out. Absent: all of them.
+        parts : collection of str
+            What spans components: ``flows`` (networks and what was learned of their ways), ``programs`` and ``totals``.
+
+        Notes
+        -----
+        Components stand in the order of their names, so equal states give equal bytes, however they came about: parts of a
+        state that have each name, and each part that spans components, once, merge to a state whose ``extract()`` is that of
+        the whole, to the byte. What a component that learned nothing is told from the others, the prior, is no state: it
+        follows from the components that are there.
+        """
+        names = [*self.components.components, *self.task_types.numbers] if names is None else list(names)
+        return state_bytes.dump(self.components.part(names), self.parts(frozenset(names), parts))
+
+    def drop(self, names: Iterable[str]) -> int:
+        """Take components away, with all that was learned of them; return how many there were. Totals never go back."""
+        names = list(names)
+        dropped = self.components.drop(names)
+        for name in names:
+            self.task_types.forget(name, 0.0)
+        if dropped:
+            self._drop()
+        return len(dropped)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Advisor:
@@ -546,6 +589,24 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         ------
         StateDamaged, StateTooNew, InvalidValue
         """
+        components, parts = state_bytes.load(data)
+        return cls.of(components, parts)
+
+    @classmethod
+    def of(cls, components: Components, parts: state_bytes.Parts) -> Advisor:
+        """Return the advisor of a state that was read.
+
+        Raises
+        ------
+        StateDamaged
+        """
         restored = cls()
-        restored._adopt(state_bytes.load(data, restored.programs.put_record, restored.task_types.put_record))
+        restored._adopt(components)
+        try:
+            for record in parts.programs:
+                restored.programs.put_record(record)
+            for record in parts.task_types:
+                restored.task_types.put_record(record)
+        except (ValueError, IndexError) as error:
+            raise StateDamaged(f"the state does not read: {error}", hint="restore a backup") from error
         return restored

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
 
@@ -26,11 +27,12 @@ from advisor.domain.observations import (
 from advisor.engine.contention import TABLE as CONTENTION
 from advisor.engine.contention import Contentions
 from advisor.engine.flows import Flows
-from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, PROMOTIONS, Learners, machine_number
+from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Learners, machine_number
 from advisor.engine.rows import Rows, ended_well, first_rows, widths
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import counts
 from advisor.models.fold import KERNELS
+from advisor.models.layout import empty_record
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
@@ -74,7 +76,12 @@ class Components:
         self.components_max = components_max
         self.names: list[str] = []
         self.slot_of: dict[str, int] = {}
-        self.measures = 0  # slots of what is learned beside time
+        self.measures = 0  # slots of what is learned beside time, and free ones
+        self.free: list[int] = []  # slots whose components were dropped, a heap: the least serves the next new name
+        self.renamed: dict[int, None] = {}  # slots that got another name, or a free one's: since somebody took note
+        self.dropped: dict[str, None] = {}  # names of those that are no more: since somebody took note
+        self.renames = 0  # how often a slot got another name
+        self.era = object()  # a list of names resolved before another one began is resolved anew
         self.vectors = False  # whether some component has more than one predictor
         self.forgotten = False  # whether some was wholly forgotten: its next row sets its number of predictors
         self.table = Table()
@@ -359,7 +366,7 @@ class Components:
     def _resolve(self, columns: Columns, good: Bools | None) -> tuple[Ints, Bools | None]:
         """Return the slot of each row, and the mask of rows whose component finds no room (None when all do)."""
         known = columns.components
-        cache = known.slots_of(self)
+        cache = known.slots_of(self.era)
         slots = cache[columns.index]
         missing = slots == UNRESOLVED
         unresolved = int(np.count_nonzero(missing))
@@ -396,32 +403,97 @@ class Components:
                 numbers, first = np.unique(columns.index[given], return_index=True)
                 rows = np.flatnonzero(given)[first]
                 wanted += [(row, rank, n, measure) for row, n in zip(rows.tolist(), numbers.tolist(), strict=True)]
-        start = len(self.names)
-        began: list[int] = []  # the row with which each new component begins; its measures have the width of its rows
+        began: dict[
+            int, int
+        ] = {}  # the row with which each new slot begins; measures have the width of their component's
         for row, rank, number, measure in sorted(wanted):
+            name = known.names[number] + (SEPARATOR + measure) * bool(rank)
+            if rank and known.names[number] not in self.slot_of:
+                continue
+            slot = self._give_slot(name, began, row)
             if not rank:
-                cache[number] = self._give_slot(known.names[number])
-            elif known.names[number] in self.slot_of:
-                self._give_slot(known.names[number] + SEPARATOR + measure)
-            began += [row] * (len(self.names) - start - len(began))
+                cache[number] = slot
         self.table.grow(len(self.names), self.components_max)
         dimensions = self.table.integers("dimensions")
-        dimensions[start : len(self.names)] = widths(columns, began)
-        for slot in range(start, len(self.names)) if self.measures else ():
+        given = list(began)
+        dimensions[given] = widths(columns, list(began.values()))
+        for slot in given if self.measures else ():
             dimensions[slot] = dimensions[self.slot_of[self.names[slot].partition(SEPARATOR)[0]]]
-        self.table.changed[start : len(self.names)] = True
-        self.vectors = self.vectors or bool((dimensions[start : len(self.names)] > 1).any())
+        self.table.changed[given] = True
+        self.vectors = self.vectors or bool((dimensions[given] > 1).any())
 
-    def _give_slot(self, name: str) -> int:
+    def _give_slot(self, name: str, given: dict[int, int] | None = None, row: int = 0) -> int:
+        """Return the slot of a name, a new one where it has none, noted in `given`; UNRESOLVED where there is no room."""
         found = self.slot_of.get(name)
-        if found is None:
-            found = len(self.names)
-            if found >= self.components_max:
-                return UNRESOLVED
-            self.slot_of[name] = found
+        if found is not None:
+            return found
+        if self.full:
+            return UNRESOLVED
+        if self.free:
+            found = heappop(self.free)
+            self._rename(found, name)
+        else:
+            found = self.slot_of[name] = len(self.names)
             self.names.append(name)
             self.measures += SEPARATOR in name
+        if given is not None:
+            given[found] = row
         return found
+
+    @property
+    def full(self) -> bool:
+        """Whether no new name finds a slot."""
+        return not self.free and len(self.names) >= self.components_max
+
+    def _rename(self, slot: int, name: str) -> None:
+        former = self.names[slot]
+        self.measures += (SEPARATOR in name) - (SEPARATOR in former)
+        del self.slot_of[former]
+        self.names[slot], self.slot_of[name], self.renamed[slot] = name, slot, None
+        self.renames += 1
+
+    def drop(self, names: Iterable[str]) -> list[str]:
+        """Take components away with all that was learned of them; return those that were known. Cost O(names).
+
+        Their slots are free: each has a name that no component can have, until it serves another one.
+        """
+        found = [name for name in dict.fromkeys(names) if name in self.slot_of and SEPARATOR not in name]
+        for name in found:
+            for slot in self._with_measures(self.slot_of[name]):
+                self.learners.free(slot)
+                self.contentions.free(slot)
+                self.table.records[slot] = empty_record()
+                self.table.changed[slot] = True
+                self._rename(slot, f"{SEPARATOR}{slot}")
+                heappush(self.free, slot)
+            self.dropped[name] = None
+        self.era = object()
+        return found
+
+    def part(self, names: Iterable[str]) -> Components:
+        """Return copies of components that are known, in the order of names: equal ones give equal bytes. Cost O(names)."""
+        slots: list[int] = []
+        for name in sorted(dict.fromkeys(names)):
+            slot = self.slot_of.get(name) if SEPARATOR not in name else None
+            slots += [] if slot is None else self._with_measures(slot)
+        return self._copies(np.array(slots, np.int64))
+
+    def compact(self) -> Components:
+        """Return all components without free slots between: these ones, where there are none."""
+        return self._copies(np.setdiff1d(np.arange(len(self)), self.free)) if self.free else self
+
+    def _copies(self, slots: Ints) -> Components:
+        made = Components(self.timer_noise_s, self.components_max, self.learners.memory_bytes)
+        made.restore(dict(enumerate(map(self.names.__getitem__, slots.tolist()))), {})
+        made.table.records[: len(slots)] = self.table.records[slots]
+        made.copy_records(self, slots, np.arange(len(slots)))
+        made.resume()
+        return made
+
+    def copy_records(self, other: Components, theirs: Ints, mine: Ints) -> None:
+        """Take copies of the records of another's slots (n,) for ours, which have none."""
+        self.learners.copy(other.learners, theirs, mine)
+        self.contentions.copy(other.contentions, theirs, mine)
 
     def add_names(self, names: Sequence[str]) -> Ints:
         """Return the slots of names, giving new ones where needed.
@@ -432,7 +504,7 @@ class Components:
             When there is no room for all of them; nothing is changed then.
         """
         new = {name for name in names if name not in self.slot_of}
-        if len(self.names) + len(new) > self.components_max:
+        if len(self.names) - len(self.free) + len(new) > self.components_max:
             raise TooLarge(
                 "components", len(self.names) + len(new), self.components_max, "raise components_max, or merge fewer"
             )
@@ -475,34 +547,38 @@ class Components:
         TooLarge
             When the components do not fit together.
         """
+        other = other.compact()
+        known = np.array([name in self.slot_of for name in other.names], np.bool_)
         slots = self.add_names(other.names)
-        if len(slots):
-            dimensions = self.table.integers("dimensions")
-            bare = slots[dimensions[slots] == 0]
-            self._merge_sums(slots, other.table)
-            for slot in bare[dimensions[bare] > 0].tolist():
-                self._fit_records(slot)
-            kinds = [other.kind(i) for i in range(len(other.names))]
-            self.contentions.merge(slots, other.contentions)
-            axes = 1 + np.maximum(self.table.integers("dimensions")[slots], 1)
-            self.learners.merge(slots, other.learners, kinds, axes)
-            self.vectors = self.vectors or other.vectors
-            self.forgotten = self.forgotten or other.forgotten
+        new, both = np.flatnonzero(~known), np.flatnonzero(known)
+        self.table.records[slots[new]] = other.table.records[new]
+        self.table.changed[slots] = True
+        self.copy_records(other, new, slots[new])
+        if len(both):
+            self._merge_known(both, slots[both], other)
+        self.vectors = self.vectors or other.vectors
+        self.forgotten = self.forgotten or other.forgotten
         self.flows.merge(other.flows)
-        # Records made here count here, whatever they were there.
-        self.totals.update({k: n for k, n in other.totals.items() if not k.startswith(PROMOTIONS)})
+        self.totals.update(other.totals)
         self.learners.drop()
 
-    def _merge_sums(self, slots: Ints, other: Table) -> None:
-        """Add another table's words; those of a component that has none here are copied."""
-        theirs = other.gather(np.arange(len(slots)))  # a merge spoils what it reads
-        rows, failed = self.table.integers("rows"), self.table.integers("failed") + self.table.integers("unfinished")
-        empty = (rows[slots] == 0) & (failed[slots] == 0)
-        self.table.records[slots[empty]] = theirs.records[empty]
+    def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:
+        """Add what another has learned of its components `places` (n,) to ours."""
+        dimensions = self.table.integers("dimensions")
+        bare = slots[dimensions[slots] == 0]
+        theirs = other.table.gather(places)  # a merge spoils what it reads
         noise = self.timer_noise_s * self.timer_noise_s
-        for there in np.flatnonzero(~empty).tolist():
-            KERNELS.merge_sums(self.table.records, int(slots[there]), theirs.records, there, noise)
-        self.table.changed[slots] = True
+        for there, slot in enumerate(slots.tolist()):
+            if any(self.table.integers(field)[slot] for field in ("rows", "failed", "unfinished")):
+                KERNELS.merge_sums(self.table.records, slot, theirs.records, there, noise)
+            else:
+                self.table.records[slot] = theirs.records[there]
+        for slot in bare[dimensions[bare] > 0].tolist():
+            self._fit_records(slot)
+        self.contentions.merge(places, slots, other.contentions)
+        kinds = [other.kind(place) for place in places.tolist()]
+        axes = 1 + np.maximum(self.table.integers("dimensions")[slots], 1)
+        self.learners.merge(places, slots, other.learners, kinds, axes)
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
         """Set names and totals of an empty instance from a stored state whose slots are 0 .. n - 1 without gaps.
@@ -519,6 +595,7 @@ class Components:
         self.slot_of = {name: slot for slot, name in enumerate(self.names)}
         self.table.grow(len(self.names), self.components_max)
         self.measures = sum(SEPARATOR in name for name in self.names)
+        self.free = [slot for slot, name in enumerate(self.names) if name.startswith(SEPARATOR)]
         self.totals.clear()
         self.totals.update(dict(totals))
 

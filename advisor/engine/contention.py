@@ -140,13 +140,31 @@ class Contentions:
         if place != NONE:
             contention.forget(self.table, place, keep)
 
-    def merge(self, slots: Ints, other: Contentions) -> None:
-        """Add another's; its component i is ours at slots[i]."""
-        for there, slot in enumerate(slots.tolist()):
-            theirs = other.place(there)
-            if theirs != NONE:
-                mine = self.place(slot)
-                contention.merge(self.table, self._give(slot) if mine == NONE else mine, other.table, theirs)
+    def free(self, slot: int) -> None:
+        """Take a component's record away; its place serves the next one that is copied."""
+        place = self.place(slot)
+        if place != NONE:
+            self.table.words[place] = self.table.empty_record()
+            self.table.count("component")[place] = NONE
+            self.table.changed[place] = True
+            self._place[slot] = NONE
+
+    def copy(self, other: Contentions, theirs: Ints, mine: Ints) -> None:
+        """Take copies of the records of another's components `theirs` (n,) for ours, which have none. Cost O(n)."""
+        wanted = theirs < len(other._place)
+        wanted[wanted] = other._place[theirs[wanted]] != NONE
+        if wanted.any():
+            slots = mine[wanted]
+            self._reserve(int(slots.max()) + 1)
+            self._place[slots] = self.table.copy_from(other.table, other._place[theirs[wanted]], slots)
+
+    def merge(self, theirs: Ints, mine: Ints, other: Contentions) -> None:
+        """Add what another has of its components `theirs` (n,) to ours."""
+        for there, slot in zip(theirs.tolist(), mine.tolist(), strict=True):
+            place = other.place(there)
+            if place != NONE:
+                own = self.place(slot)
+                contention.merge(self.table, self._give(slot) if own == NONE else own, other.table, place)
 
     def restore(self) -> None:
         """Find each component's record again, from what the records say."""

@@ -7,8 +7,10 @@ changed: an entry of the journal (`take_entry`), or a snapshot of the pages that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+import json
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,22 +18,28 @@ from advisor.domain import limits
 from advisor.domain.observations import Columns
 from advisor.domain.runs import ProgramRun, checked_run
 from advisor.domain.task_events import TaskEvents
+from advisor.engine import advisor as whole
 from advisor.engine import events as e
-from advisor.engine import pieces, restoring
+from advisor.engine import pieces, restoring, state_bytes
 from advisor.engine.advisor import Advisor
+from advisor.engine.changes import NAMES_A_FRAME, Head, framed, frames, head_of
+from advisor.engine.components import SEPARATOR
 from advisor.engine.components import Event as Happened
 from advisor.engine.exactly_once import Producer, ProducerLedger
+from advisor.engine.following import COUNT_MASK, ORIGIN_BITS
 from advisor.engine.journal import Book, Entry, Journal, Limits, RowsEvent, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import base_pages, record_pages
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
+from advisor.engine.versions import Versions
 from advisor.errors import AdvisorError, InvalidValue, TooLarge
 from advisor.profile.profiler import Folded
 
 Answer = dict[str, Any]
 
+PARTS = (*whole.PARTS, "producers", "profiles")
 RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
 
 
@@ -86,6 +94,8 @@ class Engine:
         self.ledger = ProducerLedger(producers_max, self.totals_add)
         self.producers: Mapping[Producer, int] = self.ledger.applied
         self.underway: pieces.Batch | None = None
+        self._versions = Versions()
+        self._taken = 0  # the version of the last snapshot
         self._names_taken = 0  # names 0 .. are in an earlier snapshot
         self._journal: Journal | None = None
         self.plain = PlainRows(self.advisor.components)
@@ -99,7 +109,12 @@ class Engine:
         return self.advisor.components.totals
 
     @property
-    def state_bytes(self) -> int:
+    def origin(self) -> int:
+        """Which tells this run's versions from another's, see `Bundles`."""
+        return self.advisor.bundles.origin
+
+    @property
+    def tables_bytes(self) -> int:
         """Bytes of the tables."""
         return self.advisor.components.bytes
 
@@ -241,12 +256,171 @@ class Engine:
         if self._journal is not None:
             self._journal.advance(key, sequence)
 
+    # -- parts and changes ------------------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the whole state with its producers' numbers and profiles; `from_bytes` gives an equal engine."""
+        return state_bytes.dump(self.advisor.components, self._parts(None, PARTS))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, producers_max: int = limits.PRODUCERS_MAX) -> Engine:
+        """Return the engine of a state, of an advisor's, too, which knows of no producers; raises as `Advisor.from_bytes`."""
+        components, parts = state_bytes.load(data)
+        engine = cls(timer_noise_s=components.timer_noise_s, producers_max=producers_max)
+        engine.advisor = Advisor.of(components, parts)
+        for record in parts.profiles:
+            engine.profiles.put(record)
+        engine.ledger.put(parts.producers or {})
+        return engine
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def extract(self, names: Iterable[str] | None = None, parts: Collection[str] = PARTS) -> bytes:
+        """Return a part of the state, see `Advisor.extract`; `parts` may name ``producers`` and ``profiles``, too.
+
+        Notes
+        -----
+        The law of each part that spans components, when a state merges it: ``totals`` add; ``flows`` add, a network that is
+        known on one side is copied; ``programs`` add to rounding, or are copied; of ``producers`` the greater number
+        stays; of ``profiles`` that with more events.
+        """
+        advisor = self.advisor
+        self.flush()
+        names = [*advisor.components.components, *advisor.task_types.numbers] if names is None else list(names)
+        return state_bytes.dump(advisor.components.part(names), self._parts(frozenset(names), parts))
+
+    def _parts(self, names: Collection[str] | None, parts: Collection[str]) -> state_bytes.Parts:
+        self.flush()
+        return replace(
+            self.advisor.parts(names, parts), producers=self.producers if "producers" in parts else {},
+            profiles=self.profiles.records() if "profiles" in parts else (),
+        )  # fmt: skip
+
+    def merge(self, other: Engine) -> None:
+        """Add what another engine has learned, see `Advisor.merge` and the laws of `extract`."""
+        self.flush()
+        self._beyond_journal()
+        self.advisor.merge(other.advisor)
+        self.ledger.put({key: number for key, number in other.producers.items() if number > self.applied(*key)})
+        for key, run in other.profiles.runs.items():
+            mine = self.profiles.runs.get(key)
+            if mine is None or mine.profiler.accepted < run.profiler.accepted:
+                self.profiles.put(*other.profiles.records((key,)))
+
+    def changes(self, since: int | None = None) -> bytes:
+        """Return what changed after a version, for `apply_changes` of another engine; all, where it is none of ours.
+
+        Any number of readers may ask, each since the version that it has come to: nothing is cleared. Cost O(components) to
+        look, then O(what changed).
+        """
+        self._settle()
+        version = self._swept()
+        known = since is not None and since >> ORIGIN_BITS == self.origin and self._versions.floor <= since & COUNT_MASK
+        at = since & COUNT_MASK if since is not None and known and since <= version else -1
+        return framed(self._changed(at, version))
+
+    def _changed(self, at: int, version: int) -> Iterator[bytes]:
+        advisor, components = self.advisor, self.advisor.components
+        there = {
+            "components": components.slot_of, "networks": components.flows.kept, "programs": advisor.programs.programs,
+            "task_types": advisor.task_types.numbers, "producers": self.producers, "profiles": self.profiles.runs,
+        }  # fmt: skip
+        touched = {kind: self._versions.keys(kind, at) for kind in there}
+        gone = {kind: [key for key in touched[kind] if key not in there[kind]] for kind in there}
+        yield Head(at < 0, **cast("Any", gone)).encode()
+        slots = self._versions.changed("base", at, len(components))
+        for name, table in components.records.items():
+            owners = table.count("component")[: table.size][self._versions.changed(name, at, table.size)]
+            slots[owners[owners >= 0]] = True
+        names = {components.names[slot].partition(SEPARATOR)[0]: None for slot in np.flatnonzero(slots).tolist()}
+        names.pop("", None)  # of free slots
+        due = [*names, *(name for name in cast("list[str]", touched["task_types"]) if name not in names)]
+        for start in range(0, len(due), NAMES_A_FRAME):
+            yield self.extract(due[start : start + NAMES_A_FRAME], ())
+        now = {kind: {key for key in touched[kind] if key in there[kind]} for kind in there}
+        documents = components.flows.documents(cast("set[str]", now["networks"]))
+        yield state_bytes.dump(components.part(()), state_bytes.Parts(
+            components.totals, documents, advisor.programs.records(cast("set[str]", now["programs"])), (),
+            {key: self.producers[key] for key in cast("set[Producer]", now["producers"])},
+            self.profiles.records(cast("set[Producer]", now["profiles"])),
+        ))  # fmt: skip
+        yield json.dumps({"version": version}).encode()
+
+    def apply_changes(self, data: bytes) -> int | None:
+        """Take in what another engine's `changes` gave; return the version that this one has come to, None where it was cut.
+
+        What comes stands in the place of what is here of the same names, so that the same may come twice; after a cut the
+        changes since the same version are asked for again.
+
+        Raises
+        ------
+        StateDamaged, StateTooNew, TooLarge
+        """
+        self._settle()
+        self._beyond_journal()
+        found = frames(bytes(data))
+        first = next(found, None)
+        if first is None:
+            return None
+        self._forget_gone(head_of(first))
+        for payload in found:
+            if payload[:1] == b"{":
+                return int(json.loads(payload)["version"])
+            self._put(Engine.from_bytes(payload))
+        return None
+
+    def _forget_gone(self, head: Head) -> None:
+        advisor, flows = self.advisor, self.advisor.components.flows
+        if head.whole:
+            head = Head(
+                True, advisor.components.components, list(flows.kept), list(advisor.programs.programs),
+                list(advisor.task_types.numbers), list(self.producers), list(self.profiles.runs),
+            )  # fmt: skip
+        advisor.drop((*head.components, *head.task_types))
+        for name in head.networks:
+            flows.drop(name)
+        for program in head.programs:
+            if program in advisor.programs.programs:
+                advisor.programs.forget(program)
+        self.evict_producers(head.producers)
+        for key in head.profiles:
+            self.profiles.drop(key)
+
+    def _put(self, part: Engine) -> None:
+        """Let a part stand in the place of what is here of the same names."""
+        theirs, totals = part.advisor, self.advisor.components.totals
+        head = Head(
+            False, theirs.components.components, list(theirs.components.flows.kept), list(theirs.programs.programs),
+            list(theirs.task_types.numbers), (), list(part.profiles.runs),
+        )  # fmt: skip
+        self._forget_gone(head)
+        before = dict(theirs.components.totals or totals)
+        self.ledger.put(part.producers)
+        self.merge(part)
+        totals.clear()
+        totals.update(before)
+
+    def _swept(self) -> int:
+        """Return the version of the state as it is."""
+        components, advisor = self.advisor.components, self.advisor
+        flags = {"base": components.table.changed[: len(components)]}
+        flags |= {name: table.changed for name, table in components.records.items()}
+        kinds = {
+            "components": components.dropped, "networks": components.flows.touched, "programs": advisor.programs.touched,
+            "task_types": advisor.task_types.touched, "producers": self.ledger.touched(), "profiles": self.profiles.touched,
+        }  # fmt: skip
+        count = self._versions.sweep(flags, kinds)
+        for touched in kinds.values():
+            touched.clear()
+        return self.origin << ORIGIN_BITS | count
+
     # -- snapshots --------------------------------------------------------------------------------------------------------
 
     def keep_journal(self) -> None:
         """From now on note what happens, for `take_entry`: somebody keeps it. What was before needs a snapshot."""
         self._journal = Journal()
-        self._journal.restart(len(self.advisor.components))
+        self._journal.restart(self.advisor.components)
 
     def _settle(self) -> None:
         """Fold what was taken; raises what an earlier fold of it has raised."""
@@ -293,21 +467,27 @@ class Engine:
         self._settle()
         components = self.advisor.components
         n = len(components)
-        found = [(yield from base_pages(components.table, n))]
+        before = self._taken
+        self._taken = self._swept() & COUNT_MASK
+        found = [(yield from base_pages(components.table, self._versions.changed("base", before, n)))]
         for name, table in components.records.items():
-            found.append((yield from record_pages(name, table)))
+            found.append((yield from record_pages(name, table, self._versions.changed(name, before, len(table.words)))))
         found += self.profiles.pages()
         found += self.advisor.programs.pages()
         found += self.advisor.task_types.pages()
         tables = tuple(pages for pages in found if pages is not None)
-        names = tuple(enumerate(components.names[self._names_taken :], self._names_taken))
+        renamed = ((slot, components.names[slot]) for slot in components.renamed if slot < self._names_taken)
+        names = (*enumerate(components.names[self._names_taken :], self._names_taken), *renamed)
+        components.renamed.clear()
         self._names_taken = n
         producers, gone = self.ledger.take_changed()
         documents, lost = components.flows.take_changed()
         totals = dict(components.totals)
         if self._journal is not None:
-            self._journal.restart(n)
-        return Snapshot(components.timer_noise_s, tables, names, producers, gone, totals, documents, lost)
+            self._journal.restart(components)
+        return Snapshot(
+            components.timer_noise_s, tables, names, producers, gone, totals, documents, lost, version=before
+        )
 
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
@@ -316,9 +496,10 @@ class Engine:
 
     def count_again(self, snapshot: Snapshot) -> None:
         """Have the next snapshot hold what this one held; what happened until it was taken is in the journal still."""
+        self._taken = min(self._taken, snapshot.version)
         restoring.mark(self.advisor, self.profiles, snapshot)
         if snapshot.names:
-            self._names_taken = min(self._names_taken, snapshot.names[0][0])
+            self._names_taken = min(self._names_taken, *(slot for slot, _ in snapshot.names))
         self.ledger.mark_changed((*snapshot.producers, *snapshot.producers_gone))
 
     @classmethod
@@ -427,6 +608,14 @@ def _forget(engine: Engine, _: Producer | None, event: e.Forget) -> tuple[Answer
     return engine.advisor.forget(event.component, event.keep), event
 
 
+def _drop(engine: Engine, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
+    return {"dropped": engine.advisor.drop(event.components)}, event
+
+
+def _none_dropped(_: e.Drop) -> Answer:
+    return {"dropped": 0}
+
+
 def _pin(engine: Engine, _: Producer | None, event: e.Pin) -> tuple[Answer, e.Event]:
     return engine.advisor.pin(event.component, event.model), event
 
@@ -464,6 +653,7 @@ KINDS: Mapping[type, Kind] = {
     e.ObserveRun: Kind(_observe_run, _named("program")),
     e.DefineNetwork: Kind(_define_network, _named("id")),
     e.Forget: Kind(_forget, _named("component", "keep")),
+    e.Drop: Kind(_drop, _none_dropped),
     e.Pin: Kind(_pin, _named("component", "model")),
     e.ForgetProgram: Kind(_forget_program, _named("program")),
     e.ForgetProfile: Kind(_forget_profile, _named("profile")),

@@ -21,6 +21,13 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
+class Drop:
+    """Take components away, as if they had never been; what counts over all of them stays."""
+
+    components: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """Hold a component to a model; None: let the evidence choose."""
 
@@ -77,4 +84,6 @@ class DefineNetwork:
     read: Network | None = field(default=None, compare=False)
 
 
-Event = Columns | TaskEvents | ProgramRun | Forget | Pin | ForgetProgram | ForgetProfile | ObserveRun | DefineNetwork
+Event = (
+    Columns | TaskEvents | ProgramRun | Forget | Drop | Pin | ForgetProgram | ForgetProfile | ObserveRun | DefineNetwork
+)

@@ -6,7 +6,7 @@ taken again; a gap is an error that names the number expected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
 
@@ -34,6 +34,7 @@ class ProducerLedger:
         self.applied: dict[Producer, int] = {}
         self._changed: dict[Producer, None] = {}
         self._gone: dict[Producer, None] = {}
+        self._seen: dict[Producer, int] = {}
 
     def replays(self, key: Producer, sequence: int) -> bool:
         """Return whether a number was applied before; False: it is the next.
@@ -85,6 +86,16 @@ class ProducerLedger:
             self._changed.pop(key, None)
             self._gone[key] = None
         return known
+
+    def put(self, numbers: Mapping[Producer, int]) -> None:
+        """Take numbers as applied, whatever they were."""
+        for key, number in numbers.items():
+            self.advance(key, number)
+
+    def touched(self) -> dict[Producer, None]:
+        """Return the producers whose number is another one than at the last call, those that are no more among them."""
+        before, self._seen = self._seen, dict(self.applied)
+        return {key: None for key in before.keys() | self._seen.keys() if before.get(key) != self._seen.get(key)}
 
     def take_changed(self) -> tuple[dict[Producer, int], tuple[Producer, ...]]:
         """Return the producers with a new number since the last time, and those evicted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -78,6 +78,7 @@ class Flows:
     def __init__(self, totals: Counter[str]) -> None:
         self.kept: dict[str, Kept] = {}
         self.gone: dict[str, None] = {}  # since the last snapshot
+        self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
         self.totals = totals
 
     # -- definitions ------------------------------------------------------------------------------------------------------
@@ -106,6 +107,7 @@ class Flows:
             self.kept[name] = found
             self.gone.pop(name, None)
             found.definition, found.read, found.structure = definition, network, places
+            self.touched[name] = None
         return {
             "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
             "choices": [len(network.nodes[node].children) for node in network.choices],
@@ -134,9 +136,13 @@ class Flows:
         if not undefined:
             raise TooLarge("networks", len(self.kept) + 1, NETWORKS_MAX, "define another one anew, under its id")
         _, least = min(undefined)
-        del self.kept[least]
-        self.gone[least] = None
+        self.drop(least)
         self.totals["networks_dropped"] += 1
+
+    def drop(self, name: str) -> None:
+        """Forget a network."""
+        if self.kept.pop(name, None) is not None:
+            self.gone[name] = self.touched[name] = None
 
     def defined(self, network_id: NetworkId) -> Network:
         """Return the network of an id.
@@ -212,7 +218,7 @@ class Flows:
             if kept is None:
                 self.totals["network_rows_dropped"] += len(part)
                 continue
-            kept.changed = True
+            kept.changed, self.touched[kept.counts.name] = True, None
             kept.counts.fold(_rows(columns, part, self._keys(kept.counts, columns, part)))
 
     def _room(self) -> int:
@@ -237,14 +243,16 @@ class Flows:
     def merge(self, other: Flows) -> None:
         """Add another's counts; definitions of ours stay where both have one of a name, and its counts with them."""
         for name, theirs in other.kept.items():
-            mine = self.kept.get(name)
+            mine, self.touched[name] = self.kept.get(name), None
             if mine is None and len(self.kept) >= NETWORKS_MAX:
                 self.totals["networks_dropped"] += 1
                 continue
             if mine is None:
-                mine = self.kept[name] = Kept(FlowCounts(name, theirs.counts.places), theirs.definition)
+                self.kept[name] = from_document(name, to_document(theirs))
+                self.kept[name].changed = True
                 self.gone.pop(name, None)
-            elif mine.definition is None and theirs.definition is not None:
+                continue
+            if mine.definition is None and theirs.definition is not None:
                 mine.definition, mine.structure, mine.read = theirs.definition, None, None
                 mine.counts.define(theirs.counts.places)
             elif theirs.definition is not None and theirs.definition != mine.definition:
@@ -253,9 +261,10 @@ class Flows:
             mine.counts.merge(theirs.counts)
             mine.changed, mine.answer = True, None
 
-    def documents(self) -> dict[str, bytes]:
-        """Return all networks as documents by name, in the order of their names."""
-        return {DOCUMENT + name: to_document(kept) for name, kept in sorted(self.kept.items())}
+    def documents(self, names: Container[str] | None = None) -> dict[str, bytes]:
+        """Return all networks, or those named, as documents by name, in the order of their names."""
+        known = sorted(self.kept.items())
+        return {DOCUMENT + name: to_document(kept) for name, kept in known if names is None or name in names}
 
     def take_changed(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
         """Return the documents that changed since they were last taken, and the names of those that are gone."""
@@ -288,6 +297,7 @@ class Flows:
             if key.startswith(DOCUMENT):
                 name = key.removeprefix(DOCUMENT)
                 self.kept[name] = from_document(name, data)
+                self.touched[name] = None
 
 
 def name_of(network_id: object) -> str:

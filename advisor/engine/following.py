@@ -45,7 +45,7 @@ class Bundles:
         self._asking = asking
         self._records = Kept[Record](RECORDS_KEPT)
         self._timed: list[int] = []  # slots that are components and no measures of one, as far as it was looked
-        self._looked = 0
+        self._looked = self._renames = 0
         self._count = 0
         self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
         self._stamps: Ints = np.zeros(0, np.int64)  # the count at which its last change was seen
@@ -109,6 +109,8 @@ class Bundles:
             return np.array([known[name] for name in names if name in known], np.int64)
         if not self._components.measures:
             return np.arange(len(self._components))
+        if self._renames != self._components.renames:
+            self._timed, self._looked, self._renames = [], 0, self._components.renames
         for name in self._components.names[self._looked :]:
             if SEPARATOR not in name:
                 self._timed.append(self._looked)

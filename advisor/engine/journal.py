@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
 from advisor.domain.runs import ProgramRun
 from advisor.engine.components import Components
-from advisor.engine.events import DefineNetwork, Event, Forget, ForgetProgram, Pin
+from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProgram, Pin
 from advisor.engine.exactly_once import Producer
 from advisor.errors import InvalidValue, StateTooNew
 
@@ -54,11 +54,14 @@ class RowsEvent:
         The slot of each row's component; UNRESOLVED where it has none: such a row was refused.
     names : tuple of str
         What was given the next slots since the event before.
+    renamed : tuple of (slot, name)
+        Former slots that serve other names: all since the pages were written, where there are new ones.
     """
 
     columns: Columns
     slots: Ints
     names: tuple[str, ...]
+    renamed: tuple[tuple[int, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -69,6 +72,8 @@ class RowsEvent:
         told: dict[str, Any] = {"rows": len(slots)}
         if self.names:
             told["names"] = self.names
+        if self.renamed:
+            told["renamed"] = self.renamed
         if (slots == UNRESOLVED).any():
             slots, told["others"] = _with_others(columns, slots)
         parts.append(slots.astype("<i4").tobytes())
@@ -91,12 +96,12 @@ class RowsEvent:
 
 # Events written field by field: each by the name that its first field has in the head.
 BY_HAND: Mapping[str, type[Any]] = {
-    "forget": Forget, "pin": Pin, "forget_program": ForgetProgram, "run": ProgramRun, "network": DefineNetwork,
+    "forget": Forget, "drop": Drop, "pin": Pin, "forget_program": ForgetProgram, "run": ProgramRun, "network": DefineNetwork,
 }  # fmt: skip
 NOT_WRITTEN = ("read",)  # a network is read again
 NAME_OF = {kind: name for name, kind in BY_HAND.items()}
 
-ByHand = Forget | Pin | ForgetProgram | ProgramRun | DefineNetwork
+ByHand = Forget | Drop | Pin | ForgetProgram | ProgramRun | DefineNetwork
 JournalEvent = RowsEvent | ByHand
 
 
@@ -206,6 +211,17 @@ class Book:
         """Name the next slots. What is learned beside time has a slot too, and a name that no row may have."""
         _append(self._names, names, [True] * len(names))
 
+    def rename(self, renamed: Sequence[tuple[int, str]]) -> None:
+        """Give slots other names."""
+        if renamed:
+            former, self._names = (
+                self._names,
+                ComponentNames(),
+            )  # lists of names only grow: whoever has seen one knows it
+            _append(self._names, former.names, former.valid.tolist())
+        for slot, name in renamed:
+            self._names.names[slot] = name
+
     def named(self, slots: Ints, others: Sequence[tuple[str, bool]]) -> tuple[ComponentNames, Ints]:
         """Return names, and the number of each row's: its slot, or one of `others` where that is negative."""
         if not others:
@@ -260,6 +276,7 @@ def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent
     names = told.get("names", ())
     if names:
         book.learn(names)
+    book.rename(told.get("renamed", ()))
     slots = reader.take("<i4", n).astype(np.int64)
     components, index = book.named(slots, told.get("others", ()))
     columns: dict[str, Any] = {key: reader.take(kind, n).astype(own, copy=False) for key, kind, own, _ in PLAIN}
@@ -275,7 +292,7 @@ def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent
         machines=tuple(told.get("machines", ())), networks=tuple(told.get("networks", ())),
         carried=told.get("carried", {}),
     )  # fmt: skip
-    return RowsEvent(read, slots, tuple(names))
+    return RowsEvent(read, slots, tuple(names), tuple((slot, name) for slot, name in told.get("renamed", ())))
 
 
 class Journal:
@@ -289,7 +306,7 @@ class Journal:
 
     def __init__(self) -> None:
         self.beyond = False
-        self._names_noted = 0
+        self._names_noted = self._renames = 0
         self._waiting: Entry | None = None  # whose commit failed
         self._clear()
 
@@ -299,20 +316,22 @@ class Journal:
         self._gone: dict[Producer, None] = {}
         self._counts: Counter[str] = Counter()
 
-    def restart(self, names: int) -> None:
-        """Begin anew: the pages hold all that was noted, and so many names."""
+    def restart(self, components: Components) -> None:
+        """Begin anew: the pages hold all that was noted, and the names of `components`."""
         self.beyond = False
-        self._names_noted = names
+        self._names_noted, self._renames = len(components), components.renames
         self._waiting = None
         self._clear()
 
     def note(self, event: Event, components: Components) -> None:
         """Note an event that was folded into `components`. Cost O(new names)."""
         if isinstance(event, Columns):
-            slots = event.components.slots_of(components)[event.index]
+            slots = event.components.slots_of(components.era)[event.index]
             new = tuple(components.names[self._names_noted :])
             self._names_noted += len(new)
-            self._events.append(RowsEvent(event, slots, new))
+            renamed = components.renamed if self._renames != components.renames else ()
+            self._renames = components.renames
+            self._events.append(RowsEvent(event, slots, new, tuple((slot, components.names[slot]) for slot in renamed)))
         else:
             self._events.append(cast("ByHand", event))
 

@@ -273,12 +273,35 @@ class Learners:
                 table.size -= 1
         self._solved.pop(slot, None)
 
-    def merge(self, slots: Ints, other: Learners, kinds: Sequence[str], axes: Ints) -> None:
-        """Add another's records; its component i, of the given kind and axes (n,) here, is ours at slots[i].
+    def copy(self, other: Learners, theirs: Ints, mine: Ints) -> None:
+        """Take copies of the records of another's components `theirs` (n,) for ours, which have none, within the budget.
+
+        Cost O(n): nothing is solved.
+        """
+        wanted = theirs < len(other._place)
+        wanted[wanted] = other._place[theirs[wanted]] != ABSENT
+        theirs, mine = theirs[wanted], mine[wanted]
+        home, places = other._home[theirs], other._place[theirs]
+        own = {n: self.table(t.axes, name.partition("-")[2].partition("-")[2])
+               for n, (name, t) in enumerate(other.tables.items()) if (home == n).any()}  # fmt: skip
+        cost = np.zeros(len(mine), np.int64)
+        for number, table in own.items():  # a free place costs nothing
+            free = int(np.count_nonzero(table.count("component")[: table.size] < 0))
+            cost[np.flatnonzero(home == number)[free:]] = table.words_a_record * 8
+        room = np.cumsum(cost) + self.used_bytes <= self.memory_bytes
+        if not room.all():
+            self.totals[f"{PROMOTIONS}_refused"] += int(np.count_nonzero(~room))
+        for number, table in own.items():
+            at = np.flatnonzero((home == number) & room)
+            if len(at):
+                self._adopt(table, mine[at], table.copy_from(other._ordered[number], places[at], mine[at]))
+
+    def merge(self, places: Ints, slots: Ints, other: Learners, kinds: Sequence[str], axes: Ints) -> None:
+        """Add another's records of its components `places` (n,), of the given kind and axes here, to ours at `slots`.
 
         A record that is new here is copied; cells of both are merged, and their settings chosen anew.
         """
-        for there, (slot, kind, width) in enumerate(zip(slots.tolist(), kinds, axes.tolist(), strict=True)):
+        for there, slot, kind, width in zip(places.tolist(), slots.tolist(), kinds, axes.tolist(), strict=True):
             theirs = other.find(there)
             if theirs is None or theirs[0].axes != width:
                 continue

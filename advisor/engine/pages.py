@@ -32,16 +32,16 @@ Words = NDArray[np.uint64]
 Slices = Generator[None, None, TablePages | None]
 
 
-def base_pages(table: Table, size: int) -> Slices:
-    """Copy the changed pages of the base table slice by slice, return them, and count them as taken. Cost O(changed pages)."""
-    capacity = -(-size // PAGE_SLOTS) * PAGE_SLOTS
+def base_pages(table: Table, changed: Bools) -> Slices:
+    """Copy the pages with changed slots (n,) of the base table slice by slice, and return them. Cost O(changed pages)."""
+    capacity = -(-len(changed) // PAGE_SLOTS) * PAGE_SLOTS
     blocks = table.records_whole.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, WORDS)
-    return _copied(BASE, LAYOUT, WORDS, table.changed[:capacity], lambda pages: blocks[pages].transpose(0, 2, 1))
+    return _copied(BASE, LAYOUT, WORDS, changed, lambda pages: blocks[pages].transpose(0, 2, 1))
 
 
-def record_pages(name: str, table: RecordTable) -> Slices:
+def record_pages(name: str, table: RecordTable, changed: Bools) -> Slices:
     """Copy the changed pages of a table of records, as `base_pages`."""
-    capacity = -(-table.size // PAGE_SLOTS) * PAGE_SLOTS
+    capacity = -(-len(changed) // PAGE_SLOTS) * PAGE_SLOTS
     if capacity > len(table.words):
         table.grow_capacity(capacity)
     blocks = table.words.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, table.words_a_record)
@@ -49,7 +49,7 @@ def record_pages(name: str, table: RecordTable) -> Slices:
         name,
         table.layout,
         table.words_a_record,
-        table.changed[:capacity],
+        changed,
         lambda pages: blocks[pages].transpose(0, 2, 1),
     )
 
@@ -70,12 +70,12 @@ def _copied(
 
 
 def _changed(changed: Bools) -> tuple[NDArray[np.int64], NDArray[np.uint64]] | None:
-    flags = changed.reshape(-1, PAGE_SLOTS)
+    flags = np.zeros((-(-len(changed) // PAGE_SLOTS), PAGE_SLOTS), np.bool_)
+    flags.reshape(-1)[: len(changed)] = changed
     pages = np.flatnonzero(flags.any(axis=1))
     if not len(pages):
         return None
     bits = np.packbits(flags[pages], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
-    changed[:] = False
     return pages, bits
 
 
@@ -83,13 +83,6 @@ def held(pages: TablePages) -> Bools:
     """Return which slots (k, 64) of the pages have a bit."""
     bits = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little")
     return bits.reshape(-1, PAGE_SLOTS).astype(np.bool_)
-
-
-def mark(changed: Bools, pages: TablePages) -> None:
-    """Count pages as not taken: the next snapshot must hold them again."""
-    for page, mask in zip(pages.pages.tolist(), held(pages), strict=True):
-        part = changed[page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
-        part |= mask[: len(part)]
 
 
 def put_base(table: Table, size: int, pages: TablePages) -> None:

@@ -34,11 +34,12 @@ class PlainRows:
     def __init__(self, components: Components) -> None:
         self.rows: list[tuple[int, float, float, float]] = []
         self.components = components
-        self._slots: dict[str, int] = {}  # of components found to have one predictor
-        self._names = ComponentNames()  # numbered by their slots
+        self.forget()
 
     def take(self, rows: Sequence[Any]) -> bool:
         """Take rows ``[component, predictor, cores, elapsed_s]``, all or none; False where one is not plain. Cost O(rows)."""
+        if self._renames != self.components.renames:
+            self.forget()
         slots, taken = self._slots, self.rows
         before = len(taken)
         try:
@@ -75,11 +76,13 @@ class PlainRows:
             first = len(names)
             names.names += known[first:]
             names.valid = np.ones(len(known), np.bool_)
-            names.owner, names.slots = self.components, np.arange(len(known))
+            names.owner, names.slots = self.components.era, np.arange(len(known))
         return Columns(
             names, np.array(index, np.int64), np.array(x, np.float64), np.array(p, np.float64), np.array(t, np.float64)
         )
 
     def forget(self) -> None:
-        """Look at components anew: one may have got another number of predictors."""
-        self._slots.clear()
+        """Look at components anew: one may have got another number of predictors, or another one's slot."""
+        self._slots: dict[str, int] = {}  # of components found to have one predictor
+        self._names = ComponentNames()  # numbered by their slots
+        self._renames = self.components.renames

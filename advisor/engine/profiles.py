@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
 from advisor.domain import limits
@@ -11,6 +11,7 @@ from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
 from advisor.engine.blobs import Paged
 from advisor.engine.snapshot import TablePages
+from advisor.engine.state_bytes import PROFILE_LAYOUT
 from advisor.errors import InvalidValue
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
@@ -22,7 +23,7 @@ from advisor.profile.whole_run import run_of
 
 Key = tuple[str, bytes]
 
-LAYOUT: Final = "profile-1"
+LAYOUT: Final = PROFILE_LAYOUT
 ANONYMOUS: Final[Key] = ("", bytes(16))
 
 
@@ -59,6 +60,7 @@ class Profiles:
         self.runs_max = runs_max
         self.runs: OrderedDict[Key, Run] = OrderedDict()
         self.gave_way = 0
+        self.touched: dict[Key, None] = {}  # of runs that changed, or went, since somebody took note
         self.paged = Paged("profile", LAYOUT, self._put_record)
 
     def fold(self, key: Key, events: TaskEvents) -> Folded:
@@ -70,7 +72,7 @@ class Profiles:
             run = self._placed(profiler)
         else:
             folded = run.profiler.fold(events)
-        self.runs[key] = run
+        self.runs[key], self.touched[key] = run, None
         self.runs.move_to_end(key)
         run.ended = events.ended
         self.paged.touch(run.number)
@@ -95,11 +97,10 @@ class Profiles:
         keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
         events = 0
         for key in keys:
-            run = self.runs[key]
+            run, self.touched[key] = self.runs[key], None
             events += run.profiler.accepted
             if run.ended:
-                del self.runs[key]
-                self.paged.drop(run.number)
+                self.drop(key)
             else:
                 run.profiler = run.profiler.emptied()
                 self.paged.touch(run.number)
@@ -194,7 +195,8 @@ class Profiles:
 
     def _placed(self, profiler: Profiler) -> Run:
         if len(self.runs) >= self.runs_max:
-            _, old = self.runs.popitem(last=False)
+            gone, old = self.runs.popitem(last=False)
+            self.touched[gone] = None
             self.gave_way += 1
             return Run(old.number, profiler)
         return Run(self.paged.new(), profiler)
@@ -203,7 +205,25 @@ class Profiles:
 
     def _put_record(self, data: bytes, number: int) -> None:
         key, profiler = _read(data)
-        self.runs[key] = Run(number, profiler)
+        self.runs[key], self.touched[key] = Run(number, profiler), None
+
+    def drop(self, key: Key) -> None:
+        """Take a run away."""
+        run = self.runs.pop(key, None)
+        if run is not None:
+            self.touched[key] = None
+            self.paged.drop(run.number)
+
+    def records(self, keys: Container[Key] | None = None) -> list[bytes]:
+        """Return the runs, or those named, as bytes, in the order of their keys."""
+        return [_bytes_of(key, run) for key, run in sorted(self.runs.items()) if keys is None or key in keys]
+
+    def put(self, data: bytes) -> None:
+        """Take a run from its bytes, in the place of the one that its producer had."""
+        key, profiler = _read(data)
+        self.drop(key)
+        self.runs[key], self.touched[key] = self._placed(profiler), None
+        self.paged.touch(self.runs[key].number)
 
     def pages(self) -> list[TablePages]:
         """Return the changed pages of changed runs, and count them as taken."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import Any, Final
 
 import numpy as np
@@ -62,6 +63,7 @@ class Programs:
         self.programs_max = programs_max
         self.programs: dict[str, Program] = {}
         self.paged = Paged("program", LAYOUT, self.put_record)
+        self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
 
     def observe(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a run; the first one of a program fixes its transformation.
@@ -88,7 +90,7 @@ class Programs:
         known.model.learn(row)
         known.fits = {}
         self.paged.touch(known.number)
-        self.programs[run.program] = known
+        self.programs[run.program], self.touched[run.program] = known, None
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
     def predict(self, program: str, size: Any, workers: Any, level: float, model: str | None) -> RunPrediction:
@@ -133,6 +135,7 @@ class Programs:
         """
         known = self._known(program)
         del self.programs[program]
+        self.touched[program] = None
         self.paged.drop(known.number)
         return {"program": program, "runs": known.model.runs}
 
@@ -179,10 +182,13 @@ class Programs:
         """
         self.check_merge(other)
         for name, theirs in sorted(other.programs.items()):
-            mine = self.programs.get(name) or self._new(theirs.transform)
-            self.programs[name] = mine
-            mine.model.merge(theirs.model)
-            mine.fits = {}
+            mine = self.programs.get(name)
+            if mine is None:
+                model = ProgramModel(theirs.model.words.copy())
+                mine = self.programs[name] = Program(self.paged.new(), theirs.transform, model)
+            else:
+                mine.model.merge(theirs.model)
+            mine.fits, self.touched[name] = {}, None
             self.paged.touch(mine.number)
 
     def _new(self, transform: str) -> Program:
@@ -190,9 +196,11 @@ class Programs:
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def records(self) -> list[bytes]:
-        """Return the record of each program, by name."""
-        return [record_of(name, known) for name, known in sorted(self.programs.items())]
+    def records(self, names: Container[str] | None = None) -> list[bytes]:
+        """Return the record of each program, or of those named, by name."""
+        return [
+            record_of(name, known) for name, known in sorted(self.programs.items()) if names is None or name in names
+        ]
 
     def put_record(self, data: bytes, number: int | None = None) -> None:
         """Take a program back from its record, under a number that is free; raises ValueError where it is none."""
@@ -203,6 +211,7 @@ class Programs:
         words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
         if not np.isfinite(words).all():
             raise ValueError("a record of a program holds what is no number")
+        self.touched[name] = None
         self.programs[name] = Program(
             self.paged.new() if number is None else number, TRANSFORMS[transform], ProgramModel(words)
         )

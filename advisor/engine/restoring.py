@@ -41,15 +41,12 @@ def _paged(advisor: Advisor, profiles: Profiles, table: TablePages) -> Paged | N
 
 
 def mark(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
-    """Count the pages and documents of a snapshot as not taken."""
+    """Count what a snapshot has of things of any length, and its documents, as not taken."""
     components = advisor.components
     for table in snapshot.tables:
         paged = _paged(advisor, profiles, table)
         if paged is not None:
             paged.mark(table)
-        else:
-            own = components.table if table.table == BASE else components.records[table.table]
-            pages.mark(own.changed, table)
     components.flows.mark_changed(snapshot.documents, snapshot.documents_gone)
 
 

@@ -54,6 +54,8 @@ class Snapshot:
         Names of those that are no more.
     totals : mapping of str to int
         All exact counters of the engine (small; always complete).
+    version : int
+        Of the state that it starts from, see `advisor.engine.versions`.
     journal : tuple of bytes
         Entries of the journal, in their order: what has happened since. Only of what was stored; see `engine.journal`.
     """
@@ -67,6 +69,7 @@ class Snapshot:
     documents: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     documents_gone: tuple[str, ...] = ()
     journal: tuple[bytes, ...] = ()
+    version: int = 0
 
     @property
     def empty(self) -> bool:

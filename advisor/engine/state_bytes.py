@@ -1,11 +1,12 @@
 """The whole state as bytes: a header in JSON, the table's words, a checksum over both.
 
 Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents,
-programs, task types, u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s, components_max,
-names, totals, words, slots, model_memory_bytes, supports, documents, programs, task_types}; supports lists [name, layout,
-words, records] of each support table, whose records follow the base table's words; documents lists [name, bytes] of each
-document; programs and task_types, where there are some, are [layout, bytes, records] of those of whole programs and of task
-types.
+programs, task types, profiles, u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s,
+components_max, names, totals, words, slots, model_memory_bytes, supports, documents, programs, task_types, producers,
+profiles}; supports lists [name, layout, words, records] of each support table, whose records follow the base table's words;
+documents lists [name, bytes] of each document; programs and task_types, where there are some, are [layout, bytes, records] of
+those of whole programs and of task types; producers and profiles, of an engine's state, are [name, incarnation, number] of
+each producer and the layout and bytes of each run.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
+from advisor.engine.exactly_once import Producer
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import check_words, put_rows
 from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
@@ -29,51 +32,74 @@ from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
 from advisor.models.upgrade import READABLE, upgraded, words_of
 
-Put = Callable[[bytes], object]
-
 RECORDS = {"programs": PROGRAM_LAYOUT, "task_types": TYPE_LAYOUT}  # in this order, behind the documents
+PROFILE_LAYOUT: Final = "profile-1"
 MAGIC = b"ADVISOR\x00"
-FORMAT = 3  # 1 had the base table only, 2 neither documents nor programs
+FORMAT = 4  # 1 had the base table only, 2 neither documents nor programs, 3 neither producers nor profiles
 
 
-def dump(components: Components, programs: Sequence[bytes] = (), task_types: Sequence[bytes] = ()) -> bytes:
-    """Return the state's bytes; equal states give equal bytes. Cost O(components).
+@dataclass(frozen=True)
+class Parts:
+    """What a state has beside the components, or a part of it; see `Engine.extract` for the law of each.
 
-    Parameters
+    Attributes
     ----------
+    totals : mapping of str to int
+    documents : mapping of str to bytes
+        Networks, with what was learned of their flow.
     programs, task_types : sequences of bytes
-        The records of whole programs and of task types, each of one length.
+        Records, each kind of one length.
+    producers : mapping of (name, incarnation) to int, or None
+        The ledger; None in the state of an advisor, which has none.
+    profiles : sequence of bytes
+        Runs of any length.
     """
+
+    totals: Mapping[str, int]
+    documents: Mapping[str, bytes]
+    programs: Sequence[bytes] = ()
+    task_types: Sequence[bytes] = ()
+    producers: Mapping[Producer, int] | None = None
+    profiles: Sequence[bytes] = ()
+
+
+def dump(components: Components, parts: Parts) -> bytes:
+    """Return the state's bytes; equal states give equal bytes. Cost O(components)."""
+    components = components.compact()
     n = len(components)
     # By name, and only those with records: the order in which they were made depends on how rows were cut into batches.
     supports = [(name, table) for name, table in sorted(components.records.items()) if table.size]
-    documents = components.flows.documents()
     header: dict[str, Any] = {
-        "format": FORMAT,
+        "format": FORMAT if parts.producers is not None else FORMAT - 1,
         "layout": LAYOUT,
         "timer_noise_s": components.timer_noise_s,
         "components_max": components.components_max,
         "names": components.names,
-        "totals": dict(sorted(components.totals.items())),
+        "totals": dict(sorted(parts.totals.items())),
         "words": WORDS,
         "slots": n,
         "model_memory_bytes": components.learners.memory_bytes,
-        "documents": [[name, len(data)] for name, data in documents.items()],
+        "documents": [[name, len(data)] for name, data in parts.documents.items()],
         "supports": [[name, table.layout, table.words_a_record, table.size] for name, table in supports],
     }
-    for (name, layout), records in zip(RECORDS.items(), (programs, task_types), strict=True):
-        if records:
+    for name, layout in RECORDS.items():
+        if records := getattr(parts, name):
             header[name] = [layout, len(records[0]), len(records)]
+    if parts.producers is not None:
+        numbers = sorted(parts.producers.items())
+        header["producers"] = [[name, incarnation.hex(), number] for (name, incarnation), number in numbers]
+        header["profiles"] = [PROFILE_LAYOUT, *map(len, parts.profiles)]
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
     for _, table in supports:
         words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
-    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *documents.values(), *programs, *task_types))
+    records = (*parts.documents.values(), *parts.programs, *parts.task_types, *parts.profiles)
+    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *records))
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def load(data: bytes, put_program: Put, put_task_type: Put) -> Components:
-    """Return the components of a state; the others are given the record of each program, and of each task type.
+def load(data: bytes) -> tuple[Components, Parts]:
+    """Return the components of a state, with its networks and totals; and what it has beside.
 
     Raises
     ------
@@ -90,7 +116,7 @@ def load(data: bytes, put_program: Put, put_task_type: Put) -> Components:
     if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
         raise StateDamaged("the checksum of the state does not match: it was cut or changed", hint="export it again")
     try:
-        return _load(data, put_program, put_task_type)
+        return _load(data)
     except (KeyError, TypeError, ValueError, AttributeError, InvalidValue) as error:
         raise StateDamaged(
             f"the state does not read: {type(error).__name__} {error}",
@@ -98,7 +124,7 @@ def load(data: bytes, put_program: Put, put_task_type: Put) -> Components:
         ) from error
 
 
-def _load(data: bytes, *put: Put) -> Components:
+def _load(data: bytes) -> tuple[Components, Parts]:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     start = len(MAGIC) + 4
     header: dict[str, Any] = json.loads(data[start : start + length])
@@ -130,17 +156,22 @@ def _load(data: bytes, *put: Put) -> Components:
         documents[name] = data[end : end + size]
         end += size
     components.flows.restore(documents)
-    for (name, known), put_record in zip(RECORDS.items(), put, strict=True):
-        layout, each, records = header.get(name, [known, 0, 0])
+    found: dict[str, list[bytes]] = {}
+    for name, known in (*RECORDS.items(), ("profiles", PROFILE_LAYOUT)):
+        layout, *sizes = header.get(name, [known])
         if layout != known:
             raise StateTooNew(
                 f"{name} of layout {layout!r}; this version reads {known!r}",
                 field="layout", value=layout, bound=known, hint="use the version that wrote it",
             )  # fmt: skip
-        for at in range(records):
-            put_record(data[end + at * each : end + (at + 1) * each])
-        end += records * each
-    return components
+        if name in RECORDS and sizes:
+            each, records = sizes
+            sizes = [each] * records
+        found[name] = [data[(end := end + size) - size : end] for size in sizes]
+    producers = header.get("producers")
+    if producers is not None:
+        producers = {(name, bytes.fromhex(own)): int(number) for name, own, number in producers}
+    return components, Parts(totals, documents, producers=producers, **found)
 
 
 def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> int:

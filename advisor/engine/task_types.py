@@ -6,7 +6,7 @@ Instances wait until a question or a snapshot needs them: when they are learned 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +42,7 @@ class TaskTypeModels:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}  # of each name, the number of its record and of its table
+        self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
         self._made: TaskTypes | None = None
         self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
         self.paged = Paged("tasktype", LAYOUT, self.put_record)
@@ -72,7 +73,7 @@ class TaskTypeModels:
                 number = self._new(names[place])
             if number is not None:
                 number_of[place] = number
-                self._touch(number)
+                self._touch(number, names[place])
         numbers = number_of[index]
         known = numbers >= 0
         if known.any():
@@ -90,9 +91,12 @@ class TaskTypeModels:
                 beyond += int(added.number("rows"))
                 continue
             number = self.numbers.get(name)
-            number = self._new(name) if number is None else number
-            self._types.models.setdefault(number, SizeTime(np.zeros(WORDS))).merge(added)
-            self._touch(number)
+            if number is None:
+                number = self._new(name)
+                self._types.models[number] = SizeTime(added.words.copy())
+            else:
+                self._types.models[number].merge(added)
+            self._touch(number, name)
         return beyond
 
     def forget(self, name: str, keep: float) -> None:
@@ -101,7 +105,7 @@ class TaskTypeModels:
         if number is None:
             return
         self._types.settle()
-        self._touch(number)
+        self._touch(number, name)
         if keep > 0.0:
             self._types.models[number].forget(keep)
             return
@@ -112,8 +116,9 @@ class TaskTypeModels:
         self.numbers[name] = self.paged.new()
         return self.numbers[name]
 
-    def _touch(self, number: int) -> None:
+    def _touch(self, number: int, name: str) -> None:
         self._solved.pop(number, None)
+        self.touched[name] = None
         self.paged.touch(number)
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -204,10 +209,14 @@ class TaskTypeModels:
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def records(self) -> list[bytes]:
-        """Return the record of each type, by name: equal states give equal bytes."""
+    def records(self, names: Container[str] | None = None) -> list[bytes]:
+        """Return the record of each type, or of those named, by name: equal states give equal bytes."""
         self._types.settle()
-        return [_record_of(name, self._types.models[number]) for name, number in sorted(self.numbers.items())]
+        return [
+            _record_of(name, self._types.models[number])
+            for name, number in sorted(self.numbers.items())
+            if names is None or name in names
+        ]
 
     def put_record(self, data: bytes, number: int | None = None) -> None:
         """Take a type back from its record, under a number that is free; raises ValueError where it is none."""
@@ -218,6 +227,7 @@ class TaskTypeModels:
         if not np.isfinite(words).all() or not words[0] > 0.0:
             raise ValueError("a record of a task type holds what is no number, or nothing")
         self.numbers[name] = self.paged.new() if number is None else number
+        self.touched[name] = None
         self._types.models[self.numbers[name]] = SizeTime(words)
 
     def pages(self) -> list[TablePages]:

@@ -109,7 +109,7 @@ class HubCollector(Collector):
         components = engine.advisor.components
         yield GaugeMetricFamily("advisor_components", "Components known", value=len(components) - components.measures)
         yield GaugeMetricFamily("advisor_components_max", "Components at most", value=components.components_max)
-        yield GaugeMetricFamily("advisor_state_bytes", "Bytes of learned state in memory", value=engine.state_bytes)
+        yield GaugeMetricFamily("advisor_state_bytes", "Bytes of learned state in memory", value=engine.tables_bytes)
         yield GaugeMetricFamily(
             "advisor_kernels_compiled",
             "1 where all kernels are compiled, 0 where some are interpreted",

@@ -132,7 +132,7 @@ class Seen:
         if not self._places:
             return None
         self._look_up()
-        slots = columns.components.slots_of(self._components)[columns.index]
+        slots = columns.components.slots_of(self._components.era)[columns.index]
         places = np.where(slots >= 0, self._place_of[slots], NOBODY)
         good = (places != NOBODY) & (columns.elapsed_s > 0) & (columns.cores > 0)
         if columns.ok is not None:

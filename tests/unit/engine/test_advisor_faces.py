@@ -416,7 +416,7 @@ def test_a_header_that_does_not_read_is_damage_and_no_crash(changes: dict[str, A
         Advisor.from_bytes(crafted(**changes))
 
 
-@pytest.mark.parametrize("changes", [{"format": 4}, {"layout": "base-9"}])
+@pytest.mark.parametrize("changes", [{"format": 5}, {"layout": "base-9"}])
 def test_a_newer_state_is_refused_with_words(changes: dict[str, Any]) -> None:
     with pytest.raises(StateTooNew, match="this version reads"):
         Advisor.from_bytes(crafted(**changes))

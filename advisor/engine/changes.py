@@ -1,0 +1,96 @@
+"""What changed since a version, as frames that may be applied again and be cut anywhere: a reader that follows a state.
+
+Each frame: ``length (u32), checksum (u32), bytes``, little-endian. The first is a head in JSON, what follows are parts of the
+state (`state_bytes`) that stand in the place of what the reader has of the same names, the last has the version alone.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from advisor.engine.exactly_once import Producer
+from advisor.errors import StateDamaged, StateTooNew
+
+FORMAT: Final = 1
+NAMES_A_FRAME: Final = 256  # about a megabyte: what is done again after a cut
+_HEAD: Final = struct.Struct("<II")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What changes begin with.
+
+    Attributes
+    ----------
+    whole : bool
+        They are the whole state: whatever else the reader has is no more.
+    components, networks, programs, task_types : sequences of str
+        Names of those that are no more.
+    producers, profiles : sequences of (name, incarnation)
+        Those that are no more.
+    """
+
+    whole: bool
+    components: Sequence[str] = ()
+    networks: Sequence[str] = ()
+    programs: Sequence[str] = ()
+    task_types: Sequence[str] = ()
+    producers: Sequence[Producer] = ()
+    profiles: Sequence[Producer] = field(default=())
+
+    def encode(self) -> bytes:
+        """Return its bytes."""
+        told: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        for kind in ("producers", "profiles"):
+            told[kind] = [[name, own.hex()] for name, own in told[kind]]
+        return json.dumps({"format": FORMAT} | told, ensure_ascii=False).encode()
+
+
+def head_of(data: bytes) -> Head:
+    """Return the head of changes.
+
+    Raises
+    ------
+    StateTooNew
+    """
+    told: Mapping[str, Any] = json.loads(data)
+    if told["format"] > FORMAT:
+        raise StateTooNew(
+            f"changes of format {told['format']}; this version reads {FORMAT}",
+            field="format", value=told["format"], bound=FORMAT, hint="use the version that wrote them",
+        )  # fmt: skip
+    given = {name: told[name] for name in Head.__slots__}
+    for kind in ("producers", "profiles"):
+        given[kind] = [(name, bytes.fromhex(own)) for name, own in given[kind]]
+    return Head(**given)
+
+
+def framed(payloads: Iterable[bytes]) -> bytes:
+    """Return payloads as frames."""
+    return b"".join(_HEAD.pack(len(each), zlib.crc32(each)) + each for each in payloads)
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """Yield the payloads of whole frames; where the bytes are cut, no more.
+
+    Raises
+    ------
+    StateDamaged
+        When a frame was changed on its way.
+    """
+    at = 0
+    while at + _HEAD.size <= len(data):
+        length, summed = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        payload = data[at : at + length]
+        if len(payload) < length:
+            return
+        if zlib.crc32(payload) != summed:
+            raise StateDamaged("the checksum of changes does not match: they were changed on their way")
+        yield payload
+        at += length

@@ -1,0 +1,71 @@
+"""Which version of the state each thing changed in last: what changed since a version is read off, for any number of readers.
+
+Tables flag what changes; before anybody reads, `sweep` turns flags into versions. So a fold pays for one flag, and a reader
+takes nothing from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+KEYS_KEPT = (
+    65_536  # of a kind, those that are no more among them; beyond, a reader that is far behind reads the whole state
+)
+
+
+class Versions:
+    """The version of each slot of each table, and of each keyed thing, with those that are no more.
+
+    Attributes
+    ----------
+    now : int
+        The version of the state as it was swept last.
+    floor : int
+        What went before this version is not known any more: a reader that stands below it must read the whole state.
+    """
+
+    def __init__(self) -> None:
+        self.now: int = 0
+        self.floor: int = 0
+        self._slots: dict[str, Ints] = {}
+        self._keyed: dict[str, dict[Hashable, int]] = {}
+
+    def sweep(self, flags: Mapping[str, Bools], keyed: Mapping[str, Iterable[Hashable]]) -> int:
+        """Give what is flagged, by table, and the keys that changed, by kind, the next version; return it. Cost O(slots)."""
+        later = self.now + 1
+        for table, changed in flags.items():
+            versions = self._of(table, len(changed))
+            if changed.any():
+                versions[: len(changed)][changed] = self.now = later
+                changed[:] = False
+        for kind, keys in keyed.items():
+            found = dict.fromkeys(keys, later)
+            if found:
+                known = self._keyed[kind] = {
+                    k: v for k, v in self._keyed.get(kind, {}).items() if k not in found
+                } | found
+                self.now = later
+                while len(known) > KEYS_KEPT:
+                    self.floor = max(self.floor, known.pop(next(iter(known))))
+        return self.now
+
+    def changed(self, table: str, since: int, size: int) -> Bools:
+        """Return which of the first slots (size,) of a table changed after a version."""
+        return self._of(table, size)[:size] > since
+
+    def keys(self, kind: str, since: int) -> list[Hashable]:
+        """Return the keys of a kind that changed, or went, after a version."""
+        return [key for key, version in self._keyed.get(kind, {}).items() if version > since]
+
+    def _of(self, table: str, size: int) -> Ints:
+        known = self._slots.get(table, np.zeros(0, np.int64))
+        if size > len(known):
+            known = self._slots[table] = np.concatenate([known, np.zeros(size - len(known), np.int64)])
+        return known

@@ -1,0 +1,205 @@
+"""Parts and changes of a state: the whole is the merge of its parts, and who follows its changes has it, to the byte."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from stored import Stored
+from task_program import Program, recursive
+
+from advisor.domain.buckets import BUCKETS, bucket_of
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.task_events import TaskEvents
+from advisor.engine import Advisor, Engine
+from advisor.engine.engine import PARTS
+from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
+from advisor.errors import StateDamaged
+from advisor.profile.view import profile_of
+
+KEY = ("producer", bytes(16))
+NAMES = [f"c{i}" for i in range(9)]
+MEMORY = 2**20
+RUN = {"workers": 4, "elapsed_s": 1.0, "work_s": 3.1, "delay_s": 0.5, "no_work_s": 0.4, "creates": 9, "waits": 2}
+TASKS = [Program(2, recursive(2, 2, 500 + 200 * kind)).run() for kind in range(2)]
+
+
+def rows_of(seed: int, n: int = 40) -> Columns:
+    """Return rows with measures, networks, machines and busy cores, of components with one predictor and with two."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(1, 100, (n, 2))
+    index = rng.integers(0, len(NAMES), n)
+    x[index < 6, 1] = np.nan
+    peaks = rng.uniform(1e6, 1e9, n)
+    peaks[index % 3 > 0] = np.nan
+    return columns_of(
+        ComponentNames(NAMES), index, x, rng.choice([1.0, 2.0, 4.0], n), rng.uniform(0.1, 1.0, n),
+        count=rng.integers(1, 3, n), ok=rng.random(n) > 0.1, machine=[("a", "b")[i % 2] for i in range(n)],
+        network=[("n0", "n1", None)[i % 3] for i in range(n)], record=np.arange(n) // 3, entered=np.arange(n) % 3 == 0,
+        active_cores=np.where(np.arange(n) % 2 == 0, np.nan, 9.0), at_risk_s=np.where(np.arange(n) % 7 == 0, 0.5, np.nan),
+        measures={"peak_bytes": peaks},
+    )  # fmt: skip
+
+
+def event(number: int, kind: int) -> Event:
+    made: list[Event] = [
+        rows_of(number), rows_of(number + 1000, 200), Forget(NAMES[number % 9], 0.5), Forget(NAMES[number % 9], 0.0),
+        Drop((NAMES[number % 9], NAMES[number * 2 % 9], "nobody")), Pin(NAMES[number % 9], "two_step"),
+        ObserveRun({"program": f"p{number % 3}", "size": 1 + number} | RUN), ForgetProgram(f"p{number % 3}"),
+        DefineNetwork("c0 .. (c1 | c2)", f"n{number % 3}"),
+        TaskEvents(TASKS[number % 2].records, tuple(TASKS[number % 2].strings), ended=True), ForgetProfile(f"run-{number % 4}"),
+    ]  # fmt: skip
+    return made[kind % len(made)]
+
+
+def happens(engine: Engine, kinds: Collection[int], start: int = 0) -> None:
+    for number, kind in enumerate(kinds, start):
+        what = event(number, kind)
+        run = isinstance(what, TaskEvents)
+        try:
+            if run:
+                engine.apply((f"run-{number}", bytes(16)), 1, what)
+            else:
+                engine.apply(KEY, engine.applied(*KEY) + 1, what)
+        except Exception as error:  # of what is not known: nothing happens, in any engine
+            assert type(error).__module__ == "advisor.errors", error  # noqa: PT017
+
+
+def taught(kinds: Collection[int]) -> Engine:
+    engine = Engine(model_memory_bytes=MEMORY)
+    happens(engine, [0, 1, 6, 8, 9, *kinds])
+    return engine
+
+
+def canonical(engine: Engine) -> tuple[bytes, dict[Any, Any]]:
+    """Return the state in its one order; profiles as pictures, for what is open in one is noted where it was copied."""
+    profiles = {key: profile_of(run.profiler).as_dict() for key, run in engine.profiles.runs.items()}
+    return engine.extract(parts=PARTS[:-1]), profiles
+
+
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a state is as small as it can be told apart
+KINDS = st.lists(st.integers(0, 10), max_size=8)
+
+
+@settings(max_examples=8, deadline=None, phases=NO_SHRINKING)
+@given(KINDS, st.integers(2, 4))
+def test_the_whole_is_the_merge_of_its_parts_to_the_byte(kinds: list[int], shards: int) -> None:
+    engine = taught(kinds)
+    whole, names = canonical(engine), [*engine.advisor.components.components, *engine.advisor.task_types.numbers]
+    parts = [
+        engine.extract([n for n in names if bucket_of(n) % shards == shard], PARTS[shard::shards])
+        for shard in range(shards)
+    ]
+    for order in (parts, parts[::-1]):
+        total = Engine(model_memory_bytes=MEMORY)
+        for part in order:
+            total.merge(Engine.from_bytes(part))
+        assert canonical(total) == whole
+    assert Advisor.from_bytes(whole[0]).extract() == engine.advisor.extract()
+    again = pickle.loads(pickle.dumps(engine))
+    assert canonical(again) == whole
+    assert again.advisor.to_bytes() == engine.advisor.to_bytes()
+    assert again.producers == engine.producers
+    assert pickle.loads(pickle.dumps(engine.advisor)).to_bytes() == engine.advisor.to_bytes()
+
+
+@settings(max_examples=8, deadline=None, phases=NO_SHRINKING)
+@given(KINDS, KINDS, KINDS, st.data())
+def test_who_follows_the_changes_has_the_state_however_they_are_cut(
+    first: list[int], second: list[int], third: list[int], data: st.DataObject
+) -> None:
+    engine = taught(first)
+    near, far, late = (Engine(model_memory_bytes=MEMORY) for _ in range(3))
+    begun = near.apply_changes(engine.changes())
+    assert begun is not None
+    assert far.apply_changes(engine.changes()) == begun
+    happens(engine, second, 100)
+    happens(engine, [0], 200)
+    middle = near.apply_changes(engine.changes(begun))
+    assert canonical(near) == canonical(engine)
+    happens(engine, third, 300)
+    both = engine.changes(begun)  # another reader, who has seen less
+    cut = data.draw(st.integers(0, len(both)))
+    if cut < len(both):
+        assert far.apply_changes(both[:cut]) is None
+    for _ in range(2):
+        version = far.apply_changes(both)
+        assert canonical(far) == canonical(engine)
+    assert near.apply_changes(engine.changes(middle)) == version
+    assert canonical(near) == canonical(engine)
+    for stranger in (None, version + 1, version | 1 << 40):  # type: ignore[operator]
+        late.apply_changes(engine.changes(stranger))
+        assert canonical(late) == canonical(engine)
+    nothing = engine.changes(version)
+    assert len(nothing) < 2_000
+    assert far.apply_changes(nothing) == version
+    assert canonical(far) == canonical(engine)
+
+
+@settings(max_examples=8, deadline=None, phases=NO_SHRINKING)
+@given(st.lists(st.lists(st.integers(0, 8), max_size=4), min_size=1, max_size=5), st.data())
+def test_what_is_dropped_is_gone_from_pages_and_journal_too(kinds: list[list[int]], data: st.DataObject) -> None:
+    engine, storage = Engine(model_memory_bytes=MEMORY), Stored()
+    engine.keep_journal()
+    for number, some in enumerate([[0, 1, 4], *kinds, [4, 0]]):
+        happens(engine, some, 10 * number)
+        if data.draw(st.booleans()):
+            engine.mark_changed(engine.snapshot())  # its commit failed
+        entry = None if data.draw(st.booleans()) else engine.take_entry()
+        if entry is None:
+            storage.commit(engine.snapshot())
+        else:
+            storage.append(entry)
+        restored = Engine.restore(storage.snapshot(), model_memory_bytes=MEMORY)
+        assert canonical(restored) == canonical(engine)
+        assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
+        happens(restored, [0, 1], 500)
+        twin = Engine.from_bytes(engine.to_bytes())
+        happens(twin, [0, 1], 500)
+        assert canonical(restored) == canonical(twin)
+
+
+def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
+    engine = Engine(components_max=4)
+    key = ("p", bytes(16))
+
+    def of(*names: str) -> Columns:
+        return columns_of(ComponentNames(names), range(len(names)), None, [1.0] * len(names), [0.5] * len(names))
+
+    engine.apply(key, 1, of("a", "b", "c", "d"))
+    live = engine.advisor.curves()
+    assert engine.take_rows(key, 2, [["b", 1.0, 1.0, 0.5]])
+    assert engine.apply(key, 3, Drop(("b", "c", "nobody"))) == {"dropped": 2, "sequence": 3}
+    assert engine.advisor.components.components == ["a", "d"]
+    assert not engine.take_rows(key, 4, [["b", 1.0, 1.0, 0.5]])
+    answer = engine.apply(key, 4, of("x", "b", "y"))
+    assert (answer["accepted"], answer["refused"]["by_code"]) == (2, {"too_many_components": 1})
+    assert engine.take_rows(key, 5, [["b", 1.0, 1.0, 0.5], ["a", 1.0, 1.0, 0.5], ["x", 1.0, 1.0, 0.5]])
+    engine.flush()
+    rows = {each["component"]: each["rows"] for each in engine.advisor.status()["components"]}
+    assert rows == {"a": 2, "x": 2, "b": 2, "d": 1}
+    assert (
+        live.choose_cores("b", 1.0, cores_max=4) == engine.advisor.choose_cores("b", predictor=1.0, cores_max=4).cores
+    )
+    assert Advisor.from_bytes(engine.to_bytes()).status()["components_known"] == 4
+
+
+def test_changes_that_were_changed_on_their_way_are_refused() -> None:
+    engine = taught([])
+    data = bytearray(engine.changes())
+    data[len(data) // 2] ^= 1
+    with pytest.raises(StateDamaged, match="changes"):
+        Engine().apply_changes(bytes(data))
+
+
+def test_a_bucket_is_the_same_everywhere() -> None:
+    assert [bucket_of(name) for name in ("blur", "e\u0301te\u0301", "\u00e9t\u00e9")] == [2854, 3013, 3013]
+    counts = np.bincount([bucket_of(f"component-{i}") for i in range(40 * BUCKETS)], minlength=BUCKETS)
+    assert len(counts) == BUCKETS
+    chi: Any = ((counts - 40.0) ** 2 / 40.0).sum()
+    assert abs(chi - BUCKETS) < 5 * (2 * BUCKETS) ** 0.5

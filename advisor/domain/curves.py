@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, UnknownComponent
 
 VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of curves as tables, by component
 UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rounding of two computations
@@ -189,3 +190,55 @@ class TabulatedCurves:
         between = table[:, place] * (1 - share) + table[:, after] * share
         exact = np.where(share <= 0.0, table[:, place], table[:, after])
         return np.where((share > 0.0) & (share < 1.0), between, exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What components ask of the cores, by name: their curves. A plan over components of several states needs no more.
+
+    Attributes
+    ----------
+    names : tuple of str
+    curves : TabulatedCurves
+        (n,), one for each name.
+    """
+
+    names: tuple[str, ...]
+    curves: TabulatedCurves
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.curves) or len(set(self.names)) != len(self.names):
+            raise InvalidValue("demands", len(self.names), f"{len(self.curves)} different names, one for each curve")
+
+    def and_also(self, other: Demands) -> Demands:
+        """Return both; they must have been asked for up to the same count of cores. Cost O(n).
+
+        Raises
+        ------
+        InvalidValue
+        """
+        mine, theirs = self.curves, other.curves
+        if not np.array_equal(mine.cores, theirs.cores):
+            raise InvalidValue("demands.cores", theirs.cores.tolist()[-1], f"counts up to {mine.cores.tolist()[-1]}")
+        values: Any = (np.concatenate([getattr(mine, name), getattr(theirs, name)]) for name in VALUES)
+        seen = None
+        if mine.seen is not None and theirs.seen is not None:
+            both: Any = (np.concatenate(pair) for pair in zip(mine.seen, theirs.seen, strict=True))
+            seen = Seen(*both)
+        return Demands(self.names + other.names, TabulatedCurves(mine.cores, *values, seen=seen))
+
+    def of(self, names: Sequence[str]) -> TabulatedCurves:
+        """Return the curves of names, in their order; a name may come again.
+
+        Raises
+        ------
+        UnknownComponent
+        """
+        place = {name: at for at, name in enumerate(self.names)}
+        for name in names:
+            if name not in place:
+                raise UnknownComponent(name, ())
+        rows, curves = [place[name] for name in names], self.curves
+        values: Any = (getattr(curves, name)[rows] for name in VALUES)
+        rest: Any = () if curves.seen is None else (values[rows] for values in curves.seen)
+        return TabulatedCurves(curves.cores, *values, seen=None if curves.seen is None else Seen(*rest))

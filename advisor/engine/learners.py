@@ -291,6 +291,7 @@ class Learners:
         room = np.cumsum(cost) + self.used_bytes <= self.memory_bytes
         if not room.all():
             self.totals[f"{PROMOTIONS}_refused"] += int(np.count_nonzero(~room))
+            self.totals[PROMOTIONS] -= int(np.count_nonzero(~room))  # the other's totals, which are added, count them
         for number, table in own.items():
             at = np.flatnonzero((home == number) & room)
             if len(at):
@@ -303,6 +304,7 @@ class Learners:
         """
         for there, slot, kind, width in zip(places.tolist(), slots.tolist(), kinds, axes.tolist(), strict=True):
             theirs = other.find(there)
+            self.totals[PROMOTIONS] -= theirs is not None  # counted there, and no record more here, or counted anew
             if theirs is None or theirs[0].axes != width:
                 continue
             table, place = theirs

@@ -11,7 +11,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation
-from advisor.domain.curves import TabulatedCurves
+from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
@@ -49,6 +49,7 @@ class NetworkFace:
         objective: str = "throughput",
         components: Mapping[str, str] | None = None,
         load: Mapping[str, float] | None = None,
+        demands: Demands | None = None,
         **options: Any,
     ) -> Allocation:
         """Allocate whole cores to the components of a network.
@@ -67,6 +68,9 @@ class NetworkFace:
             Box name to the component that it runs, where the names differ.
         load : mapping, optional
             Box name to the predictor value to plan for; absent: the observed load of its component.
+        demands : Demands, optional
+            What components ask of the cores, as `demands` of this or another advisor gave it: then nothing else of what was
+            learned of components is looked at, and `load` is left out.
         **options
             `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level` and more: see
             `advisor.planning.Request`.
@@ -89,6 +93,10 @@ class NetworkFace:
             options = filled(options, self.flow(cast("NetworkId", network)))
         asked = self._asked(structure, {"cores": cores, "objective": objective, **options})
         request = asked.terms.request
+        if demands is not None:
+            if load:
+                raise InvalidValue("load", dict(load), "left out with demands", "ask for the demands at this load")
+            return planned(asked, demands.of([(components or {}).get(box, box) for box in structure.components]))
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
         return planned(asked, self._tables.curves(structure.components, components or {}, load or {}, reach, level))
@@ -248,6 +256,20 @@ class NetworkFace:
         """
         cores = checked_cores("cores_max", cores_max)
         return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
+
+    def demands(
+        self, names: Sequence[str], load: Mapping[str, float] | None = None, *, cores_max: int, level: float = LEVEL
+    ) -> Demands:
+        """Return what components ask of up to `cores_max` cores, as `allocate` takes it; the arguments of `tables_of`.
+
+        Those of several advisors go together by `Demands.and_also`: a plan over components that nobody knows all of.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        names = tuple(dict.fromkeys(names))
+        return Demands(names, self.tables_of(names, load=load, cores_max=cores_max, level=level))
 
     def tables_missing(
         self,

@@ -84,7 +84,7 @@ class Told:
             "components_max": advisor.components.components_max,
             "scores": self.trend.scores,
             "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
-            "state_bytes": hub.engine.state_bytes,
+            "state_bytes": hub.engine.tables_bytes,
             "model_memory": [learners.used_bytes, learners.memory_bytes],
             "health": {key: health[key] for key in (
                 "connections", "producers", "producers_live", "storage", "storage_failure", "stopping", "commits",

@@ -14,7 +14,16 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adapters.md").read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.splitlines()[0])
+# A cluster of Dask's in one process needs 10 s of a quiet machine, and much longer beside other tests.
+MARKED = [
+    pytest.param(
+        each, marks=pytest.mark.slow if "LocalCluster" in each else (), id=re.findall(r"from (\S+) import", each)[-1]
+    )
+    for each in EXAMPLES
+]
+
+
+@pytest.mark.parametrize("example", MARKED)
 def test_an_example_runs(example: str, tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     done = subprocess.run(

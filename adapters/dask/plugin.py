@@ -1,0 +1,211 @@
+"""The scheduler's plugin: what ran becomes rows, and what was learned stands where Dask has its moving average.
+
+The scheduler's loop never waits: rows go to the thread of a `SyncClient`, and the model is asked in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from adapters.dask.needed import Backlog
+from adapters.dask.sizes import Sizes
+from advisor.client import SyncClient
+from advisor.errors import AdvisorError
+
+if TYPE_CHECKING:
+    from distributed.scheduler import Scheduler, TaskState
+
+REFRESH_S: Final = 0.5  # between two looks at what the model is to be asked
+PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is told, and not predicted
+QUEUED_MAX: Final = 1_000  # tasks that wait and are looked at one by one, a millisecond; of others the mean is taken
+MEMORY_SHARE: Final = 0.6  # of the workers' memory: beyond it Dask's own rule doubles them, and ours does
+PREDICTOR: Final = "predictor"  # the annotation with a task's size, where its inputs do not tell it
+WAITING: Final = ("waiting", "queued", "no-worker")
+UNKNOWN: Final = "unknown prefix"
+
+log = logging.getLogger("advisor.dask")
+
+
+class AdvisorPlugin(SchedulerPlugin):
+    """Tells a service what a scheduler's tasks took, and the scheduler what they will take.
+
+    Register it by ``client.register_plugin(plugin)``, or by ``distributed.scheduler.preload``: `Scheduler.add_plugin` does not
+    start it.
+
+    Parameters
+    ----------
+    address : str
+        Of the service, as `advisor.client.SyncClient` takes it.
+    predict : bool
+        Set `TaskPrefix.duration_average` to what was learned, where enough is known. False only tells.
+    **options
+        As `SyncClient` takes them: `token`, `producer`, `buffer_rows` and more.
+
+    Attributes
+    ----------
+    told : int
+        Rows given to the client.
+    """
+
+    name = "advisor"
+    idempotent = True
+
+    def __init__(self, address: str, *, predict: bool = True, **options: Any) -> None:
+        self._address, self._predict, self._options = address, predict, options
+        self.told = 0
+        self._client: SyncClient | None = None
+        self._scheduler: Scheduler | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._prefixes: dict[str, Sizes] = {}
+        self._running: dict[Any, tuple[Sizes, float | None, float | None, float]] = {}  # known, size, seconds, since
+        self._backlogs: dict[float, Backlog] = {}
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Begin: the client and its thread, and the questions beside the loop."""
+        self._scheduler = scheduler
+        self._client = SyncClient(self._address, **self._options)
+        scheduler.handlers["advised_target"] = self.advised_target
+        self._asking = asyncio.create_task(self._ask_again())
+
+    async def close(self) -> None:
+        """Send what is held, beside the loop."""
+        if self._asking is not None:
+            self._asking.cancel()
+        if self._client is not None:
+            await asyncio.to_thread(self._client.close)
+
+    # -- what ran ---------------------------------------------------------------------------------------------------
+
+    def transition(self, key: Any, start: str, finish: str, *_: Any, **told: Any) -> None:
+        """Take in that a task has changed its state: to work, to its end, or to nothing."""
+        if finish == "processing":
+            self._began(key)
+        elif start == "processing":
+            self._ended(key, finish, told.get("startstops") or ())
+
+    def _began(self, key: Any) -> None:
+        if self._scheduler is None:
+            return
+        ts = self._scheduler.tasks[key]
+        known, size = self._known(ts), size_of(ts)
+        seconds = known.begin(size)
+        self._running[key] = known, size, seconds, time.monotonic()
+        self._average(ts, known)
+
+    def _ended(self, key: Any, finish: str, startstops: Any) -> None:
+        known, size, seconds, _ = self._running.pop(key, (None, None, None, 0.0))
+        if known is None or self._client is None or self._scheduler is None:
+            return
+        known.end(seconds)
+        ts = self._scheduler.tasks[key]
+        self._average(ts, known)
+        elapsed_s = sum(each["stop"] - each["start"] for each in startstops if each["action"] == "compute")
+        if finish not in ("memory", "erred") or elapsed_s <= 0.0:
+            return  # released, cancelled, or lost with its worker: it runs again, or not at all
+        if finish == "erred":
+            self._client.observe(known.name, size, 1, elapsed_s, ok=False)
+            return
+        known.runs += 1
+        self.told += 1
+        self._client.observe(known.name, size, 1, elapsed_s)
+
+    def _known(self, ts: TaskState) -> Sizes:
+        prefix = ts.prefix.name
+        found = self._prefixes.get(prefix)
+        if found is None:
+            found = Sizes(prefix)
+            if len(self._prefixes) < PREFIXES_MAX:
+                self._prefixes[prefix] = found
+        return found
+
+    # -- what will ---------------------------------------------------------------------------------------------------
+
+    def _average(self, ts: TaskState, known: Sizes) -> None:
+        """Put the mean of what is predicted where Dask has its moving average, which each end of a task moves."""
+        if self._predict and (mean := known.mean_s) is not None:
+            ts.prefix.duration_average = mean
+
+    async def _ask_again(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            due = [each for each in self._prefixes.values() if each.due]
+            try:
+                for known in due:
+                    sizes = known.question()
+                    known.learn(sizes, await asyncio.to_thread(self._ask, known.name, sizes))
+            except (AdvisorError, OSError) as error:  # what is known stays: it is asked again with later rows
+                log.info("the service does not answer: %s", error)
+            except Exception:
+                log.exception("no more predictions until tasks of this kind have run again")
+
+    def _ask(self, name: str, sizes: list[float] | None) -> list[float]:
+        assert self._client is not None
+        found: Any = self._client.predict(name, sizes, 1).elapsed_s
+        return [float(each) for each in found] if sizes is not None else [float(found)]
+
+    def estimate(self, ts: TaskState) -> float | None:
+        """Return the seconds that a task will take; None where nothing is known of its kind."""
+        return self._known(ts).seconds(size_of(ts))
+
+    async def advised_target(self, target_duration: float) -> int | None:
+        """Return how many workers end the work that there is within `target_duration` seconds of its coming.
+
+        None where nothing is known of some of it: then Dask's own rule is as good.
+        """
+        scheduler = self._scheduler
+        left = self._left()
+        if scheduler is None or left is None:
+            return None
+        threads = [each.nthreads for each in scheduler.workers.values()]
+        each_has = max(round(sum(threads) / len(threads)), 1) if threads else 1
+        backlog = self._backlogs.setdefault(target_duration, Backlog(target_duration))
+        target = backlog.target(time.monotonic(), left, each_has)
+        memory = sum(each.memory_limit for each in scheduler.workers.values())
+        if memory and sum(each.nbytes for each in scheduler.workers.values()) > MEMORY_SHARE * memory:
+            target = max(target, 2 * len(threads))
+        return target
+
+    def _left(self) -> list[float] | None:
+        """Return the seconds that each task still takes, those at work first; None where that is not known of some kind."""
+        scheduler = self._scheduler
+        if scheduler is None:
+            return None
+        now = time.monotonic()
+        found: list[float] = []
+        for known, size, _, since in self._running.values():
+            seconds = known.seconds(size)
+            if seconds is None:
+                return None
+            found.append(max(seconds - (now - since), 0.0))
+        looked: dict[str, int] = {}
+        for ts in islice(chain(scheduler.queued, scheduler.unrunnable), QUEUED_MAX):
+            seconds = self.estimate(ts)
+            if seconds is None:
+                return None
+            found.append(seconds)
+            looked[ts.prefix.name] = looked.get(ts.prefix.name, 0) + 1
+        for name, prefix in scheduler.task_prefixes.items():
+            more = sum(prefix.states[state] for state in WAITING) - looked.get(name, 0)
+            if more > 0:
+                mean = known.mean_s if (known := self._prefixes.get(name)) is not None else None
+                if mean is None:
+                    return None
+                found += [mean] * more
+        return found
+
+
+def size_of(ts: TaskState) -> float | None:
+    """Return the bytes of a task's inputs, or what its annotation says; None where it has neither."""
+    if ts.annotations and PREDICTOR in ts.annotations:
+        said = ts.annotations[PREDICTOR]
+        return float(said) if isinstance(said, (int, float)) and math.isfinite(said) and said >= 0 else None
+    if not ts.dependencies:
+        return None
+    return float(sum(max(each.nbytes, 0) for each in ts.dependencies))

@@ -1,0 +1,391 @@
+"""The adapter for Dask: in a real scheduler, and by scripted transitions where a race cannot be arranged."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dask.needed import Backlog, fewest, makespan
+from adapters.dask.sizes import Sizes, cleaned
+from advisor import Advisor
+from advisor.client import SyncClient
+from advisor.domain.names import normalised_name
+
+distributed = pytest.importorskip("distributed", reason="NO DASK HERE: install the extra `dask` to run this")
+
+from distributed import Client, LocalCluster, SchedulerPlugin  # noqa: E402
+
+from adapters.dask import AdvisedAdaptive, AdvisorPlugin  # noqa: E402
+
+PATIENCE_S = 120.0
+
+
+# -- what is pure -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.text(min_size=0, max_size=300))
+def test_a_cleaned_prefix_is_a_name(prefix: str) -> None:
+    assert normalised_name(cleaned(prefix)) == cleaned(prefix)
+
+
+def test_a_name_stays_what_it_is() -> None:
+    assert cleaned("read-parquet") == "read-parquet"
+
+
+TIMES = st.lists(st.floats(0.01, 10.0), min_size=1, max_size=30)
+
+
+@given(TIMES, st.floats(0.5, 20.0), st.integers(1, 4))
+def test_the_fewest_workers_meet_the_target_where_any_number_does(
+    times: list[float], within: float, threads: int
+) -> None:
+    found = fewest(times, within, threads)
+    most = -(-len(times) // threads)
+    assert 1 <= found <= most
+    if makespan(times, most * threads) <= within:
+        assert makespan(times, found * threads) <= within
+        assert (
+            found == 1 or sum(times) > within * threads * (found - 1) or makespan(times, (found - 1) * threads) > within
+        )
+    else:
+        assert found == most
+
+
+def test_sizes_interpolate_and_know_nothing_at_first() -> None:
+    known = Sizes("x")
+    assert known.begin(100.0) is None
+    assert known.mean_s is None
+    known.begin(10_000.0)
+    known.runs = 5
+    assert known.due
+    sizes = known.question()
+    assert sizes is not None
+    assert (sizes[0], sizes[-1]) == pytest.approx((100.0, 10_000.0))
+    known.learn(sizes, [size / 1000 for size in sizes])
+    assert not known.due
+    for size in (1.0, 100.0, 1_000.0, 5_000.0, 10_000.0, 1e9):
+        assert known.seconds(size) == pytest.approx(min(max(size, 100.0), 10_000.0) / 1000, rel=0.05)
+    begun = [known.begin(1_000.0), known.begin(3_000.0)]
+    assert known.mean_s == pytest.approx(2.0, rel=0.05)
+    for each in begun:
+        known.end(each)
+    assert known.mean_s == pytest.approx(begun[1])
+
+
+class Replay:
+    """A cluster that starts and stops workers at once, takes tasks as they come, and asks for its target each second."""
+
+    def __init__(self, target_s: float, error: float, seed: int) -> None:
+        self.backlog, self.rng, self.error = Backlog(target_s), np.random.default_rng(seed), error
+
+    def run(self, batches: dict[int, list[float]]) -> list[int]:
+        """Return the target at each second until all is done; a prediction is off by a factor of its own."""
+        waiting: list[tuple[float, float]] = []  # true, predicted
+        busy: list[tuple[float, float, float]] = []  # end, begin, predicted
+        targets: list[int] = []
+        now = 0
+        while waiting or busy or now <= max(batches):
+            factor = np.exp(self.error * self.rng.standard_normal(len(batches.get(now, []))))
+            waiting += [(t, t * f) for t, f in zip(batches.get(now, []), factor.tolist(), strict=True)]
+            left = [max(begin + said - now, 0.0) for _, begin, said in busy] + [said for _, said in waiting]
+            targets.append(self.backlog.target(float(now), left))
+            at = float(now)
+            while at < now + 1:
+                while waiting and len(busy) < targets[-1]:
+                    true, said = waiting.pop(0)
+                    heapq.heappush(busy, (at + true, at, said))
+                if not busy or busy[0][0] >= now + 1:
+                    break
+                at = heapq.heappop(busy)[0]
+            now += 1
+        return targets
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("error", [0.0, 0.2])
+def test_the_target_is_that_of_hindsight_and_does_not_flap(seed: int, error: float) -> None:
+    """Recorded tasks: a batch of log-normal times. Hindsight is the fewest workers whose list schedule meets the target."""
+    rng = np.random.default_rng(100 + seed)
+    times = np.exp(0.6 * rng.standard_normal(int(rng.integers(40, 400)))).tolist()
+    target_s = float(rng.uniform(15.0, 40.0))
+    hindsight = next(n for n in range(1, 500) if makespan(times, n) <= target_s)
+    targets = Replay(target_s, error, seed).run({0: times})
+    assert all(abs(each - hindsight) <= 1 for each in targets[: int(target_s * 0.4)]), (hindsight, targets)
+    assert max(targets) <= hindsight + 1
+    assert all(b <= a for a, b in itertools.pairwise(targets)), targets  # only as the work runs out
+    assert len(targets) <= target_s + 1  # and it is done in time
+
+
+def test_work_that_comes_later_is_due_later() -> None:
+    targets = Replay(20.0, 0.1, 7).run({0: [1.0] * 100, 10: [1.0] * 200})
+    assert targets[0] in (5, 6)
+    assert max(targets[:10]) <= 6
+    assert 12 <= targets[10] <= 14  # 50 that are left and 200 in 20 s
+    changes = [b - a for a, b in itertools.pairwise(targets) if b != a]
+    assert sum(a * b < 0 for a, b in itertools.pairwise(changes)) <= 2, targets
+    assert len(targets) <= 31
+
+
+# -- scripted transitions ----------------------------------------------------------------------------------------------------
+
+
+class Told:
+    """A client that keeps what it is told, and answers by an advisor in this process."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.advisor = Advisor()
+
+    def observe(self, component: str, predictor: Any, cores: int, elapsed_s: float, ok: bool = True) -> None:
+        self.rows.append((component, predictor, elapsed_s, ok))
+        self.advisor.observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s, ok=ok)
+
+    def predict(self, component: str, predictor: Any, cores: int) -> Any:
+        return self.advisor.predict(component, predictor=predictor, cores=cores)
+
+
+class Scripted:
+    """A plugin in a scheduler of attributes only."""
+
+    def __init__(self) -> None:
+        self.plugin, self.client = AdvisorPlugin("/nowhere"), Told()
+        self.tasks: dict[str, Any] = {}
+        self.prefixes: dict[str, Any] = {}
+        whatever: Any = SimpleNamespace(
+            tasks=self.tasks, workers={}, queued=[], unrunnable=[], task_prefixes=self.prefixes
+        )
+        client: Any = self.client
+        self.plugin._scheduler, self.plugin._client = whatever, client
+
+    def begin(self, key: str, prefix: str = "f", nbytes: list[int] | None = None, **annotations: Any) -> Any:
+        of = self.prefixes.setdefault(prefix, SimpleNamespace(name=prefix, duration_average=-1.0, states={}))
+        deps = [SimpleNamespace(nbytes=each) for each in nbytes or []]
+        self.tasks[key] = SimpleNamespace(key=key, prefix=of, dependencies=deps, annotations=annotations)
+        self.plugin.transition(key, "waiting", "processing", stimulus_id="s")
+        return of
+
+    def end(self, key: str, finish: str = "memory", seconds: float = 1.0) -> None:
+        told: dict[str, Any] = {"startstops": [{"action": "transfer", "start": 0.0, "stop": 9.0},
+                                               {"action": "compute", "start": 10.0, "stop": 10.0 + seconds}]}  # fmt: skip
+        self.plugin.transition(
+            key, "processing", finish, stimulus_id="s", **(told if finish in ("memory", "erred") else {})
+        )
+
+    def ask(self) -> None:
+        for known in self.plugin._prefixes.values():
+            sizes = known.question()
+            known.learn(sizes, self.plugin._ask(known.name, sizes))
+
+
+def test_each_successful_run_is_a_row_with_the_bytes_of_its_inputs() -> None:
+    it = Scripted()
+    it.begin("a", nbytes=[100, 50, -1])
+    it.end("a", seconds=2.0)
+    it.begin("b")
+    it.end("b", seconds=3.0)
+    it.begin("c", predictor=7)
+    it.end("c")
+    it.begin("d", predictor=float("nan"))
+    it.end("d")
+    assert it.client.rows == [
+        ("f", 150.0, 2.0, True),
+        ("f", None, 3.0, True),
+        ("f", 7.0, 1.0, True),
+        ("f", None, 1.0, True),
+    ]
+
+
+def test_lost_cancelled_and_failed_runs_are_no_rows_of_a_success() -> None:
+    it = Scripted()
+    for finish in ("released", "forgotten", "waiting", "no-worker", "queued"):  # lost, cancelled, tried again
+        it.begin("a")
+        it.end("a", finish)
+    assert not it.client.rows
+    it.begin("a")
+    it.end("a", "erred")
+    it.begin("a")
+    it.end("a")
+    assert [row[3] for row in it.client.rows] == [False, True]
+    assert it.plugin.told == 1
+    assert not it.plugin._running
+    it.plugin.transition("a", "memory", "released", stimulus_id="s")
+    it.plugin.transition("unknown", "processing", "memory", stimulus_id="s", startstops=[])
+
+
+def test_predictions_stand_where_dask_has_its_moving_average_and_are_nearer() -> None:
+    """Tasks whose time grows with their inputs, three decades of them, 10 % noise: 40 of them learned, 400 judged."""
+    it, rng = Scripted(), np.random.default_rng(3)
+    ours, theirs, average = [], [], -1.0
+    for i in range(440):
+        size = float(10 ** rng.uniform(3, 6))
+        seconds = (0.01 + 1e-6 * size) * float(np.exp(0.1 * rng.standard_normal()))
+        of = it.begin(f"k{i}", nbytes=[int(size)])
+        if i >= 40:
+            said = it.plugin.estimate(it.tasks[f"k{i}"])
+            assert said is not None
+            assert of.duration_average == pytest.approx(said)  # the only one at work
+            ours.append(abs(said - seconds) / seconds)
+            theirs.append(abs(average - seconds) / seconds)
+        it.end(f"k{i}", seconds=seconds)
+        average = seconds if average < 0 else 0.5 * average + 0.5 * seconds
+        if it.plugin._prefixes["f"].due:
+            it.ask()
+    assert np.mean(ours) <= 0.7 * np.mean(theirs)
+    assert np.mean(ours) < 0.15
+
+
+async def test_the_target_is_unknown_until_all_that_waits_is_known() -> None:
+    it = Scripted()
+    assert await it.plugin.advised_target(5.0) == 0
+    it.begin("a0")
+    assert await it.plugin.advised_target(5.0) is None
+    it.end("a0", seconds=1.0)
+    for i in range(1, 6):
+        it.begin(f"a{i}")
+        it.end(f"a{i}", seconds=1.0)
+    it.ask()
+    it.prefixes["f"].states = {"waiting": 20, "queued": 0, "no-worker": 0}
+    assert await it.plugin.advised_target(5.0) == 4
+
+
+# -- a real scheduler --------------------------------------------------------------------------------------------------------
+
+
+class Counted(SchedulerPlugin):
+    """Ends of runs, counted beside the plugin that is judged."""
+
+    name = "counted"
+
+    def __init__(self) -> None:
+        self.successes = 0
+
+    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+        self.successes += (start, finish) == ("processing", "memory")
+
+
+class Service:
+    """A service in a process of its own, that can be killed and started again on its state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = str(folder / "s")
+        self._command = [
+            sys.executable,
+            "-m",
+            "advisor.cli",
+            "serve",
+            "--socket",
+            self.address,
+            "--state",
+            str(folder / "state"),
+        ]
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
+        assert self._process.stderr is not None
+        while json.loads(self._process.stderr.readline())["event"] != "serving":
+            pass
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stderr is not None
+            self._process.stderr.close()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    found = Service(tmp_path)
+    found.start()
+    yield found
+    found.kill()
+
+
+@pytest.mark.slow
+def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of_the_service(service: Service) -> None:
+    attempts: dict[int, int] = {}
+
+    def flaky(i: int) -> int:
+        attempts[i] = attempts.get(i, 0) + 1
+        if attempts[i] < 3:
+            raise OSError(i)
+        return i
+
+    def fails(i: int) -> int:
+        raise ValueError(i)
+
+    def work(i: int) -> bytes:
+        return bytes(1000 * (i + 1))
+
+    def reads(data: bytes) -> int:
+        return len(data)
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        plugin, counted = AdvisorPlugin(service.address), Counted()
+        client.register_plugin(plugin)
+        client.register_plugin(counted)
+        inner = cluster.scheduler.plugins["advisor"]
+        counter = cluster.scheduler.plugins["counted"]
+        assert client.gather(client.map(reads, client.map(work, range(30)))) == [1000 * (i + 1) for i in range(30)]
+        assert client.gather(client.map(flaky, range(5), retries=5)) == list(range(5))
+        failed = client.map(fails, range(4))
+        distributed.wait(failed, timeout=PATIENCE_S)
+        service.kill()
+        kept = client.map(work, range(100, 120))
+        distributed.wait(kept, timeout=PATIENCE_S)
+        service.start()
+        cluster.scale(1)  # a worker goes, with results that are computed again
+        cluster.wait_for_workers(1, timeout=PATIENCE_S)
+        assert [len(each) for each in client.gather(kept)] == [1000 * (i + 1) for i in range(100, 120)]
+        held = inner._client.flush(PATIENCE_S)
+        assert held.rows_held == 0
+        assert inner.told == counter.successes >= 85
+        with SyncClient(service.address) as asked:
+            status = asked.status(components=["work", "reads", "flaky", "fails"])
+            rows = {each["component"]: each["rows"] for each in status["components"]}
+            totals = status["totals"]
+            assert totals["rows_accepted"] - totals["rows_failed"] == inner.told
+            assert rows["flaky"] == 5
+            assert rows["reads"] == 30
+            assert totals["rows_failed"] == 4
+
+
+@pytest.mark.slow
+def test_a_cluster_adapts_to_what_was_learned(service: Service) -> None:
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        client.register_plugin(AdvisorPlugin(service.address))
+        inner: AdvisorPlugin = cluster.scheduler.plugins["advisor"]
+        assert client.gather(client.map(pow, range(10), range(10)))[3] == 27
+        inner._client.flush(PATIENCE_S)
+
+        async def learned() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                while inner._prefixes["pow"].mean_s is None:
+                    await asyncio.sleep(0.05)
+
+        cluster.sync(learned)
+        adaptive = cluster.adapt(
+            Adaptive=AdvisedAdaptive, minimum=1, maximum=3, interval="100 ms", target_duration="10 s"
+        )
+        assert cluster.sync(adaptive.target) == 0
+        assert client.gather(client.map(pow, range(10, 40), range(10, 40)))[0] == 10**10

@@ -76,7 +76,7 @@ def terms_of(network: Network, request: Request, visits: Visits) -> Terms:
                  replicas)  # fmt: skip
 
 
-BOUND_STEP = 1e-6  # of a period, to which its bound is told
+BOUND_STEP = 1e-4  # of a period, to which its bound is told
 
 
 class Shapes(NamedTuple):

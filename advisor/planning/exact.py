@@ -10,14 +10,13 @@ import numpy as np
 from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE, Places, Shapes
 from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered
-from advisor.planning.judge import Placed
+from advisor.planning.judge import Placed, own_placed
 from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX
 from advisor.planning.sharing import best_grouping, in_turns
-from advisor.planning.tables import own_placed
 
 PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
@@ -53,8 +52,10 @@ def by_thresholds(question: Question) -> Solution | None:
 
 def near(question: Question, period_s: float) -> float | None:
     """Return the share of a throughput that a bound leaves open, where it is little."""
-    gap = 1 - question.demand.least_period(question.cores, period_s) / period_s
-    return max(gap, 0.0) if gap <= GAP_MAX else None
+    demand, cores = question.demand, question.cores
+    if demand.may_reach(period_s * (1 - GAP_MAX), cores):
+        return None
+    return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)
 
 
 def _own_shapes(question: Question, target_s: float) -> tuple[float, Shapes] | None:

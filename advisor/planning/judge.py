@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.planning.demand import Demand, heaviest_share
+from advisor.planning.demand import Demand, Shapes, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Floats, Ints, Request
 from advisor.planning.streams import Felt, felt, windows_of
@@ -48,6 +48,15 @@ class Placed(NamedTuple):
     def taken(self, rows: Ints) -> Placed:
         """Return some of the allocations."""
         return Placed(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
+
+
+def own_placed(demand: Demand, shapes: Shapes) -> Placed:
+    """Return an allocation with cores of one's own."""
+    heaviest = 1 / shapes.instances
+    for row in demand.replicas:
+        heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
+    return Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
+                  np.array([shapes.used]))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

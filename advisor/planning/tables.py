@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.domain.answers import FrontPoint, Knee, Marginal, RunnerUp
-from advisor.planning.demand import TIE, Demand, Shapes
+from advisor.planning.demand import TIE, Demand
 from advisor.planning.estimates import chance_of
-from advisor.planning.judge import Placed
+from advisor.planning.judge import Placed, own_placed
 from advisor.planning.prices import lowest_sum
 from advisor.planning.requests import CORES, COST, RATE, Floats, Ints, is_allowed
 from advisor.planning.scores import latency_of
@@ -104,15 +104,6 @@ def _by_formula(found: Solution) -> Placed | None:
         return placed if float(figures(found, placed)[1][0]) <= limit * (1 + TIE) else None
     shapes = demand.shapes_within(float(judged.period_s[0]) / KNEE_SHARE)
     return None if shapes is None else own_placed(demand, shapes)
-
-
-def own_placed(demand: Demand, shapes: Shapes) -> Placed:
-    """Return an allocation with cores of one's own."""
-    heaviest = 1 / shapes.instances
-    for row in demand.replicas:
-        heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
-    return Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
-                  np.array([shapes.used]))  # fmt: skip
 
 
 def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:

@@ -12,17 +12,9 @@ TIE = 1e-9  # of the largest value: differences below are none, and the split ne
 def shared_by_demand(most: Sequence[int], cores: int) -> list[int]:
     """Return cores for applications in proportion to how many each could use, at least one each as far as there are cores.
 
-    Parameters
-    ----------
-    most : sequence of int
-        Cores that each could use, in the order of their coming: where there are fewer cores than applications, the first
-        get one.
-    cores : int
-
-    Returns
-    -------
-    list of int
-        At most `most`, in sum ``min(cores, sum(most))``; fractions go to the largest, then to who came first. Cost O(n cores).
+    `most` are the cores that each could use, in the order of their coming: where there are fewer cores, the first get
+    one. The answer is at most `most`, in sum ``min(cores, sum(most))``; fractions go to the largest, then to who came
+    first. Cost O(n cores).
     """
     shares = [0] * len(most)
     for order, wanted in enumerate(most):
@@ -42,18 +34,9 @@ def best_split(
 ) -> tuple[list[int], float]:
     """Return the split of all `cores` with the largest sum of values, and that sum.
 
-    Parameters
-    ----------
-    values : sequence of sequences
-        ``values[i][n]``: what application i is worth on n cores; beyond the end as at the end.
-    least, most : sequence of int
-        Cores of each: ``sum(least) <= cores <= sum(most)``.
-    near : sequence of int
-        Among splits of the same value the one nearest to this is taken.
-
-    Notes
-    -----
-    Exact, for values of any shape: dynamic programming over applications, O(n cores^2).
+    ``values[i][n]`` is what application i is worth on n cores, beyond the end as at the end; ``sum(least) <= cores <=
+    sum(most)``. Among splits of the same value the one nearest to `near` is taken. Exact, for values of any shape:
+    dynamic programming over applications, O(n cores^2).
     """
     scale = (
         max((abs(value) for row in values for value in row), default=0.0) * TIE / max(1, cores * cores * len(values))

@@ -113,26 +113,14 @@ def _latest(tails: Tails) -> tuple[Floats, Floats]:
 
 
 def overtaken(mean: Floats, variance: Floats, rate: float, shares: Floats) -> tuple[Floats, Floats, Held]:
-    """Return mean and variance of the time until all earlier records of a stream that overtake have left, (K,) each.
+    """Return mean and variance of the time until all earlier records of a stream that overtake have left, (K,), and `Held`.
 
-    The third is what waiting does to the stream that leaves, `Held`.
-
-    Parameters
-    ----------
-    mean, variance : (K, c)
-        Of a record's time in each of c cases, the variance without what neighbours have in common: records overtake
-        only by that.
-    rate : float
-        Records per second: Poisson.
-    shares : (c,)
-        Of records in each case, of sum 1.
-
-    Notes
-    -----
-    Earlier records still inside at time x are Poisson with mean L times the integral of the tail from x on, as in an
-    M/G/inf queue: P(left by x) = F(x) exp(-L integral). A batch begins with each record that does not wait, so that
-    batches are 1 / (1 - p) on average where p wait; taken as geometric, a record has p / (1 - p) others of its batch
-    behind it: for M/M/inf within 17 %. They last as long as those who wait do. Cost O(K c).
+    `mean`, `variance` (K, c) are of a record's time in each of c cases with their `shares`, the variance without what
+    neighbours have in common: records overtake only by that; `rate` records a second, Poisson. Earlier records still
+    inside at time x are Poisson with mean L times the integral of the tail from x on, as in an M/G/inf queue: P(left by
+    x) = F(x) exp(-L integral). A batch begins with each record that does not wait, so that batches are 1 / (1 - p) on
+    average where p wait; taken as geometric, a record has p / (1 - p) others of its batch behind it: for M/M/inf within
+    17 %. They last as long as those who wait do. Cost O(K c).
     """
     tails = tails_of(mean, variance)
     x, weight = _rule(_edges(tails))
@@ -144,24 +132,13 @@ def overtaken(mean: Floats, variance: Floats, rate: float, shares: Floats) -> tu
 
 
 def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> tuple[Floats, Floats, Held]:
-    """Return mean and variance of the time until a record leaves after all that entered other branches before it.
+    """Return mean and variance of the time until a record leaves after all that entered other branches before it, and `Held`.
 
-    The third is what waiting does to the stream that leaves, `Held`.
-
-    Parameters
-    ----------
-    mean, variance : (K, c)
-        Of a record's time in each of the c branches, each of which keeps the order of its records.
-    rates : (c,)
-        Records per second into each branch: Poisson.
-    shares : (c,)
-        Of records, of sum 1.
-
-    Notes
-    -----
-    Of a branch that keeps order only the last earlier record matters. Its age is exponential and independent of its
-    time T_j, so all of branch j are gone by x with probability E[exp(-L_j (T_j - x)+)]; a record of branch i has left by
-    x with probability F_i(x) times those of the other branches. Exact for the distributions taken. Cost O(K c^2).
+    `mean`, `variance` (K, c) are of a record's time in each of c branches that keep order, which `rates` (c,) records a
+    second enter, Poisson, with `shares` of sum 1. Of such a branch only the last earlier record matters. Its age is
+    exponential and independent of its time T_j, so all of branch j are gone by x with probability E[exp(-L_j (T_j -
+    x)+)]; a record of branch i has left by x with probability F_i(x) times those of the other branches. Exact for the
+    distributions taken. Cost O(K c^2).
     """
     tails = tails_of(mean, variance)
     x, weight = _rule(_edges(tails))

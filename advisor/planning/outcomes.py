@@ -29,22 +29,12 @@ def outcome(
 ) -> Outcome | None:  # fmt: skip
     """Return whether a change paid, once it can be told; None before. Cost O(n).
 
-    Parameters
-    ----------
-    before, promised : float
-        Seconds, of the period or of the latency: without the change, by the curves of now, and with the gain promised.
-    seconds, spread : float64 arrays (n,)
-        Measured since the change: each component's mean time a record, visits and instances included, and its relative standard
-        error.
-    runs : int64 array (n,)
-        Runs measured since the change.
-    group : int64 array (n,), optional
-        Who takes turns with whom: of the period a group's times count together.
-
-    Notes
-    -----
-    Which components decide: for the period those that can be the slowest, for the latency all. Paid: what was measured is below
-    the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 - OUTCOME_RISK.
+    `before` and `promised` are seconds, of the period or of the latency: without the change, by the curves of now, and
+    with the gain promised. `seconds`, `spread`, `runs` (n,) were measured since: each component's mean time a record,
+    visits and instances included, its relative standard error, and runs. Of the period the times of a `group` that takes
+    turns count together. Those that can be the slowest decide on a period, all on a latency. Paid: what was measured is
+    below the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 -
+    OUTCOME_RISK.
     """
     if group is not None and OBJECTIVES[objective].measure != LATENCY:
         seconds, spread, runs = _together(seconds, spread, runs, group)

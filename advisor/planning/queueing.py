@@ -43,13 +43,7 @@ def waiting(
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of the wait of G/G/n queues, elementwise; infinite where they are not stable.
 
-    Parameters
-    ----------
-    arrivals_per_s, service_s : float64 arrays
-        Rate of arrivals, and mean time of a service.
-    variation, arrival_variation : float64 arrays
-        Squared coefficients of variation, c_s^2 and c_a^2.
-    servers : int64 array
+    Of arrivals a second, mean service time, c_s^2 (`variation`), servers and c_a^2 (`arrival_variation`).
     """
     offered = arrivals_per_s * service_s
     rho = offered / servers

@@ -135,18 +135,11 @@ def judge(
     target: Mapping[str, float] | None = None,
     cautious_used: int | None = None,
 ) -> Verdict:
-    """Return whether going from `now` to `then` is worth telling. Cost O(n log n).
+    """Return whether going from `now` to `then` is worth telling, at the k-th `look` since the last change of speed.
 
-    Parameters
-    ----------
-    objective : str
-        ``throughput``, ``latency``, ``fewest_cores`` with `target`, or ``cost``: there the gain is what is saved, as a share of
-        all that flows now, what cores and waiting cost and what records are worth.
-    look : int
-        How often was looked since the last change of speed.
-    cautious_used : int, optional
-        For ``fewest_cores``: what a plan on the curves' upper bounds would use, so that no cores are given up for a target that
-        is met by luck.
+    For ``cost`` the gain is what is saved, as a share of all that flows now, what cores and waiting cost and what records
+    are worth. For ``fewest_cores`` with `target`, `cautious_used` is what a plan on the curves' upper bounds would use,
+    so that no cores are given up for a target that is met by luck. Cost: that of the draws that are judged.
     """
     changed = changes(keys, now, then)
     cost_s = cost.expected_s(changed)

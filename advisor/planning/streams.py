@@ -79,22 +79,9 @@ def felt(
 ) -> Felt:
     """Return what queues feel of the streams that reach them.
 
-    Parameters
-    ----------
-    seconds_s, instances : (K, n)
-    variation : (n,)
-        c_s^2 of services.
-    arrival_per_s, entering : float
-        Rate of the network's arrivals, and c_a^2 of their gaps.
-    seen : Seen, optional
-        Batches in which records leave where order is kept, and how long they are away before they come again; absent:
-        one by one, and at once.
-    windows_s : (W,), optional
-        As `windows_of` gives them; absent: those of these allocations.
-
-    Notes
-    -----
-    Cost O(K nodes W).
+    `seconds_s`, `instances` are (K, n), `variation` (n,) c_s^2 of services, `entering` c_a^2 of the gaps of the network's
+    arrivals. `seen` has the batches in which records leave where order is kept, and how long they are away before they
+    come again; absent: one by one, and at once. `windows_s` (W,) are as `windows_of` gives them. Cost O(K nodes W).
     """
     if windows_s is None:
         rates = arrival_per_s * structure.visits.per_record
@@ -325,19 +312,12 @@ def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
 def in_common(rho: Floats, variation: Floats, share: float | Floats, left: Floats) -> Floats:
     """Return the share of a wait's variance that it has in common with those in other branches of a join.
 
-    Parameters
-    ----------
-    share : float
-        Of the join's records that come here.
-    left
-        r: the share of what varies in this queue, arrivals and services, that the join's own stream brought.
-
-    Notes
-    -----
-    At low load two waits both come from the record before: for services d + X, E[W W'] / E[W^2] =
-    (1 + c^3 / 2) / (1 + 3 c^2 + 2 c^3). At full load they are Brownian motions of correlation r: 3 r / 4 + r^2 / 4 makes
-    the maximum of two right for r = 0, for two M/M/1 (r = 1/2, Flatto and Hahn 1984), and for r = 1. Between, rho /
-    (2 - rho) of the way: two M/M/1 are then Nelson and Tantawi's (1988) (12 - rho) / 8 of one at every load.
+    `share` of the join's records come here; `left` is r, the share of what varies in this queue, arrivals and services,
+    that the join's own stream brought. At low load two waits both come from the record before: for services d + X, E[W
+    W'] / E[W^2] = (1 + c^3 / 2) / (1 + 3 c^2 + 2 c^3). At full load they are Brownian motions of correlation r: 3 r / 4 +
+    r^2 / 4 makes the maximum of two right for r = 0, for two M/M/1 (r = 1/2, Flatto and Hahn 1984), and for r = 1.
+    Between, rho / (2 - rho) of the way: two M/M/1 are then Nelson and Tantawi's (1988) (12 - rho) / 8 of one at every
+    load.
     """
     c = np.sqrt(np.minimum(variation, 1.0))
     low = (1 + c**3 / 2) / (1 + 3 * c**2 + 2 * c**3)

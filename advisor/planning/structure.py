@@ -106,28 +106,12 @@ def through(
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
 
-    Parameters
-    ----------
-    mean, variance : (K, n)
-        Of one visit to each component, waiting included.
-    instances : (K, n)
-        Where a component has several, records overtake each other there.
-    arrival_per_s : float
-        Records that enter per second; 0: one record alone, which waits for nobody's order.
-    own_variance : (K, n), optional
-        The part of the variance in which neighbouring records differ: of services. Waits are common to neighbours, so
-        records do not overtake each other by them. Absent: all of it.
-    common : (K, n), optional
-        The part of the variance that branches of a join around it have in common. Absent: none.
-    seen : Seen, optional
-        Takes batches and times of passes.
-    places : (group, service, wait), optional
-        Where components take turns on shared cores, (K, n) each: branches of a join then go one after the other where
-        they meet.
-
-    Notes
-    -----
-    Cost O(K nodes), with joins and order O(K children^2 of them).
+    `mean`, `variance` (K, n) are those of one visit, waiting included; `own_variance` the part of it in which
+    neighbouring records differ (services: waits are common to neighbours, so records do not overtake each other by them),
+    `common` the part that branches of a join around it share. Where a component has several `instances` records overtake
+    each other. `arrival_per_s` 0 means one record alone, which waits for nobody's order. `seen` takes batches and times
+    of passes. `places` is (group, service, wait), (K, n) each, where components take turns: branches of a join then go
+    one after the other where they meet. Cost O(K nodes), with joins and order O(K children^2 of them).
     """
     halves = arrival_per_s > 0 and structure.keeps_order
     if halves:  # the second half of all rows has the same means, and the variances by which records overtake

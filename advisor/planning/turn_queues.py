@@ -38,16 +38,8 @@ def waits(
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of one visit's wait at each component, (n,) each; infinite where a group is overloaded.
 
-    Parameters
-    ----------
-    group : int64 array (n,)
-    arrivals : (float, float)
-        Records that enter the network per second, and the squared coefficient of variation between them.
-    visits : float64 array (n,)
-        Per record.
-    seconds, variation : float64 arrays (n,)
-        Mean time and squared coefficient of variation of a visit.
-    after : Succession
+    `arrivals` are the records that enter a second and the squared coefficient of variation between them, `visits` those
+    of a record, `seconds` and `variation` mean and squared coefficient of variation of a visit's time, (n,) each.
     """
     groups, rates = int(group.max()) + 1, arrivals[0] * visits
 

@@ -15,7 +15,7 @@ import pytest
 from sim_disk import sqlite as library
 from sim_world import Broken, played
 
-from advisor.engine import Engine
+from advisor.engine import exactly_once
 from advisor.errors import StateDamaged
 from advisor.service import access, doors
 from advisor.service.connection import Connection
@@ -69,7 +69,7 @@ def no_scopes(cure: pytest.MonkeyPatch) -> None:
 
 
 def no_numbers(cure: pytest.MonkeyPatch) -> None:
-    cure.setattr(Engine, "_is_replay", lambda *_: False)
+    cure.setattr(exactly_once.ProducerLedger, "replays", lambda *_: False)
 
 
 def no_commits(cure: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,9 @@ CALL_S = 2e-5  # that pass between two looks at a clock: work takes time, and sl
 WALL_S = 1.8e9  # by the wall clock, when a world begins
 
 
+Told = Callable[[BaseException | None, float], None]
+
+
 class StandsStill(AssertionError):
     """Nobody will ever do anything again, and the world has not ended: somebody waits for what was forgotten."""
 
@@ -133,10 +136,10 @@ class VirtualWriter:
     def __init__(self, loop: VirtualLoop, rng: random.Random, over: Callable[[], bool], mean_s: float) -> None:
         self._loop, self._rng, self._over, self._mean_s = loop, rng, over, mean_s
 
-    def begin(self, work: Callable[[], object], told: Callable[[BaseException | None], None]) -> None:
+    def begin(self, work: Callable[[], object], told: Told) -> None:
         self._loop.call_later(self._rng.expovariate(1 / self._mean_s), self._work, work, told)
 
-    def _work(self, work: Callable[[], object], told: Callable[[BaseException | None], None]) -> None:
+    def _work(self, work: Callable[[], object], told: Told) -> None:
         if self._over():
             return
         error: BaseException | None = None
@@ -147,9 +150,9 @@ class VirtualWriter:
         if not self._over():
             self._loop.call_later(self._rng.expovariate(1 / self._mean_s), self._tell, told, error)
 
-    def _tell(self, told: Callable[[BaseException | None], None], error: BaseException | None) -> None:
+    def _tell(self, told: Told, error: BaseException | None) -> None:
         if not self._over():
-            told(error)
+            told(error, self._mean_s)
 
     def close(self) -> None:
         """There is no thread."""

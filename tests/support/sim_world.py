@@ -28,6 +28,7 @@ from sim_network import Network, Stream
 from advisor.client import AsyncClient
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
+from advisor.engine.events import Forget, Pin
 from advisor.errors import AdvisorError, StateDamaged, StorageFailed
 from advisor.protocol.rows import columns_of_rows
 from advisor.service import load_config, server
@@ -189,13 +190,13 @@ class World:
             self._bury(life)
             return False
         self._check(hub.engine)
-        advance = hub.engine._advance
+        advance = hub.engine.ledger.advance
 
         def applied(key: Key, number: int) -> None:
             self.applied.append((key, number))
             advance(key, number)
 
-        hub.engine._advance = applied
+        hub.engine.ledger.advance = applied
         committer = hub.committer
         committer._writer = VirtualWriter(
             self.loop, self.rng, lambda: self._down(life), self.rng.choice((1e-4, 1e-3, 0.3))
@@ -486,17 +487,16 @@ def _row(rng: random.Random, number: int) -> list[Any]:
 
 def _apply(engine: Engine, key: Key, number: int, verb: str, given: dict[str, Any]) -> None:
     """Tell an engine what a client has sent."""
-    told = (*key, number)
     if verb == "observe_rows":
-        engine.observe_batch(*told, columns_of_rows(given["rows"]))
+        engine.apply(key, number, columns_of_rows(given["rows"]))
     elif verb == "observe_columns":
         kinds = {"index": "<u4", "predictor": "<f8", "cores": "<f8", "elapsed_s": "<f8"}
         columns = (np.frombuffer(given[name], kind) for name, kind in kinds.items())
-        engine.observe_batch(*told, columns_of(ComponentNames(given["components"]), *columns))
+        engine.apply(key, number, columns_of(ComponentNames(given["components"]), *columns))
     elif verb == "pin":
-        engine.pin_batch(*told, given["component"], given["model"])
+        engine.apply(key, number, Pin(given["component"], given["model"]))
     else:
-        engine.forget_batch(*told, given["component"], given["keep"])
+        engine.apply(key, number, Forget(given["component"], given["keep"]))
 
 
 def played(seed: int, **options: Any) -> World:

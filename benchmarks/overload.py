@@ -87,7 +87,7 @@ def send(path: Path, number: int, first: int, rate: float | None, seconds: float
             wire.socket.sendall(msgpack.packb([0, sequence % 2**32, "observe_columns", [numbered]]))
             due += 1 / rate if rate else 0.0
             now = time.perf_counter()
-        wait = 0.05 if rate is None else min(0.05, max(0.0, due - now))
+        wait = 0.05 if rate is None or now >= ends else min(0.05, max(0.0, due - now))
         if not on_their_way:
             time.sleep(wait)
         elif select.select([wire.socket], [], [], 0.05 if len(on_their_way) >= WINDOW else wait)[0]:
@@ -197,9 +197,10 @@ def told(title: str, phase: Phase) -> None:
     seconds = np.concatenate([each.seconds for each in phase.senders]) * 1e3
     questions = np.array(phase.asked) * 1e3
     print(f"{title}: {phase.rate:.0f} batches/s acknowledged, {phase.rate * ROWS / 1e6:.2f} million rows/s")
-    for name, values in (("acknowledgement", seconds), ("question", questions)):
+    for name, values, asked_ms in (("acknowledgement", seconds, 20.0), ("question", questions, 5.0)):
         p50, p99 = np.percentile(values, [50, 99])
-        print(f"    {name:<16} p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   worst {values.max():7.1f} ms   {len(values)}")
+        within = f"{np.mean(values <= asked_ms):.2%} within {asked_ms:.0f} ms"
+        print(f"    {name:<16} p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   worst {values.max():7.1f} ms   {within}")
     took = max(each.took for each in phase.senders)
     shares = ", ".join(f"{who} {spent / took:.2f}" for who, spent in phase.cpu.items())
     print(f"    cores            {shares}, of {os.cpu_count()}; others' load {os.getloadavg()[0]:.1f} with ours")

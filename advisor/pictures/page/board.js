@@ -243,7 +243,7 @@ function answerOf(answer) {
     if (!more.open || all.childElementCount) return;
     try { said.set(answer.id, (await source.answer(answer.id)).sentences); if (said.size > SAID) said.delete(said.keys().next().value); say(said.get(answer.id)); } catch (error) { all.replaceChildren(tag("p", { class: "soft" }, error.message)); }
   });
-  return tag("article", { class: "answer", id: "answer-" + answer.id }, tag("div", { class: "head" }, tag("h3", {}, what + (answer.cores == null ? "" : " on " + coresText(answer.cores))), tag("span", { class: "soft" }, clockOf(answer.at))),
+  return tag("article", { class: "answer", id: "answer-" + answer.id }, tag("div", { class: "head" }, tag("h3", {}, what[0].toUpperCase() + what.slice(1) + (answer.cores == null ? "" : " on " + coresText(answer.cores))), tag("span", { class: "soft" }, clockOf(answer.at))),
     got ? tag("p", {}, tag("b", {}, got), answer.bottleneck && answer.bottleneck.length ? tag("span", {}, " · bottleneck ", isolated(answer.bottleneck.join(", "))) : null) : null,
     answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, tag("div", { class: "row" }, more, answer.networks ? null : tag("a", { href: to("networks", "?" + answer.id) }, "Draw it")));
 }

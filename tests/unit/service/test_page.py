@@ -15,7 +15,7 @@ import httpx
 import pytest
 from live import PATIENCE_S, Live, rows_of, running
 
-from advisor.service import http, page
+from advisor.service import heavy, http, page
 from advisor.service.told import Told
 
 TEXT = "net main connect read .. (small | large) .. write;"
@@ -236,7 +236,8 @@ async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypat
 async def test_a_network_is_told_with_the_newest_answer_about_it_and_its_reasons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(tmp_path, http="127.0.0.1:0") as live:
+    monkeypatch.setattr(heavy, "START_S", PATIENCE_S)
+    async with running(tmp_path, http="127.0.0.1:0", heavy_deadline_s=PATIENCE_S) as live:
         peer = await live.peer()
         rows = [
             [name, float(x), float(p), x / p]

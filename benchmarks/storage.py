@@ -122,7 +122,7 @@ def main() -> None:
     engine, names = filled(n)
     with tempfile.TemporaryDirectory(dir=given.directory) as place:
         path = Path(place) / "state"
-        with Store.open(path, timer_noise_s=1e-6) as store:
+        with Store.open(path) as store:
             begun = time.perf_counter()
             store.commit(engine.snapshot())
             print(
@@ -137,7 +137,7 @@ def main() -> None:
             }.items():
                 compare(title, engine, names, store, Path(place) / "plain", pick, given.repeats)
         begun = time.perf_counter()
-        with Store.open(path, timer_noise_s=1e-6) as store:
+        with Store.open(path) as store:
             Engine.restore(store.load(), components_max=n)  # type: ignore[arg-type]
             print(f"opened, every bit checked, and restored in {time.perf_counter() - begun:.2f} s")
             engine.snapshot()
@@ -146,7 +146,7 @@ def main() -> None:
                 title = f"journal: {rows} rows"
                 journalled(title, engine, names, store, Path(place) / "plain", rows, 20 * given.repeats)
         begun = time.perf_counter()
-        with Store.open(path, timer_noise_s=1e-6) as store:
+        with Store.open(path) as store:
             entries, restored = store.journal_entries, Engine.restore(store.load(), components_max=n)  # type: ignore[arg-type]
             took = time.perf_counter() - begun
             print(

@@ -50,7 +50,6 @@ CHANGE_COST_S = (
 PATIENCE_S = 30.0  # waited for what the service tells
 LEARN_RECORDS = 40  # with each number of threads
 LEARN_COUNTS_MAX = 6  # numbers of threads that are learned: 1, 2, 4, … and all
-TIMER_NOISE_S = 1e-6  # of perf_counter
 
 
 def usable_processors() -> list[int]:
@@ -123,7 +122,7 @@ def demonstrate(
     print(f"{platform.machine()}, {len(processors)} of {os.cpu_count()} processors, "
           f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}")  # fmt: skip
     network = parse(NETWORK)
-    with served(TIMER_NOISE_S, "demo-adapt") as client, Runtime(network, BOXES, client, NAME) as runtime:
+    with served("demo-adapt") as client, Runtime(network, BOXES, client, NAME) as runtime:
         client.define_network(NETWORK, id=NAME)
         records = pictures(side)
         print(f"learning: {learned} records with each number of threads")

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from adapt import TIMER_NOISE_S, first, usable_processors
+from adapt import first, usable_processors
 from boxes import BOXES
 from runtime import Runtime, Setting
 
@@ -108,7 +108,7 @@ def main() -> None:
     if len(processors) < 2:
         print("one processor: nothing runs side by side here")
         return
-    with served(TIMER_NOISE_S, "demo-contention") as client:
+    with served("demo-contention") as client:
         for what, text in PAIRS.items():
             found = judge(client, text, processors, arguments)
             print(what)

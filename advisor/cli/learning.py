@@ -47,9 +47,8 @@ READERS = {
     help="snet: the run is over, though its logs do not say so: what waits is learned as it is.",
 )
 @options.taught
-@options.timer_noise
 @options.as_json
-def learn_command(sources: tuple[Path, ...], kind: str, timer_noise_s: float, *, as_json: bool, **given: Any) -> None:
+def learn_command(sources: tuple[Path, ...], kind: str, *, as_json: bool, **given: Any) -> None:
     """Teach what SOURCES tell of runs, each of them once: however often, and in however many pieces, it is read.
 
     \b
@@ -65,23 +64,21 @@ def learn_command(sources: tuple[Path, ...], kind: str, timer_noise_s: float, *,
     if kind != SNET:
         if any(of_snet.values()):
             raise click.UsageError("--network, --definition, --follow and --ended are of --from snet")
-        _learn_files(sources, kind, given, timer_noise_s, as_json=as_json)
+        _learn_files(sources, kind, given, as_json=as_json)
         return
     source, *more = sources
     if more:
         raise click.UsageError("give one directory of S-Net's logs")
-    _learn_snet(source, given, timer_noise_s, as_json=as_json, **of_snet)
+    _learn_snet(source, given, as_json=as_json, **of_snet)
 
 
-def _learn_files(
-    paths: Sequence[Path], kind: str, given: Mapping[str, Any], timer_noise_s: float, *, as_json: bool
-) -> None:
+def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any], *, as_json: bool) -> None:
     """Teach files, one after another; what is learned of one stays where another is bad."""
     from advisor.files.run_files import RunFile
 
     files = [RunFile(path, kind, import_module(READERS[kind]).runs) for path in paths]
     result: list[dict[str, Any]] = []
-    with taught(given, timer_noise_s) as pupil, progress() as bar:
+    with taught(given) as pupil, progress() as bar:
         task = bar.add_task("learning", total=sum(file.bytes_total for file in files), rows=0)
         done = 0
         for file in files:
@@ -107,7 +104,7 @@ def _learn_files(
 
 
 def _learn_snet(
-    source: Path, given: Mapping[str, Any], timer_noise_s: float, *,
+    source: Path, given: Mapping[str, Any], *,
     network: str | None, definition: Path | None, follow: bool, ended: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Teach the logs of a run of S-Net's stream runtime.
@@ -121,7 +118,7 @@ def _learn_snet(
     files = SnetFiles(source, name)
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
-    with taught(given, timer_noise_s) as pupil, progress() as bar:
+    with taught(given) as pupil, progress() as bar:
         if definition is not None:
             pupil.define(name, _text(definition))
         task = bar.add_task("learning", total=files.bytes_total, rows=0)

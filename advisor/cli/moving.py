@@ -22,7 +22,7 @@ def export_command(out: Path, as_json: bool, **source: Any) -> None:
     Of a service it is what its state file holds, which is read beside it: no request waits for that.
     """
     key, value = whom(source, "state", "table")
-    advisor = learned_from(value, source["timer_noise_s"]) if key == "table" else stored(state_file(key, value, source))
+    advisor = learned_from(value) if key == "table" else stored(state_file(key, value, source))
     data = advisor.to_bytes()
     try:
         out.write_bytes(data)
@@ -54,8 +54,8 @@ def import_command(exported: Path, state: Path, as_json: bool) -> None:
     if state.exists():
         raise InvalidValue("state", str(state), "a file that is not there yet", "an import never changes a state")
     advisor = stored(exported, "exported")
-    engine = Engine(timer_noise_s=advisor.components.timer_noise_s)
+    engine = Engine()
     engine.advisor = advisor
-    with Store.open(state, timer_noise_s=advisor.components.timer_noise_s) as store:
+    with Store.open(state) as store:
         store.commit(engine.snapshot())
     show.moved(str(state), advisor.status(components=[]), state.stat().st_size, as_json=as_json)

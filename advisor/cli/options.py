@@ -36,10 +36,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 level = click.option("--level", default=0.9, show_default=True, help="Level of the interval of one run.")
 machine = click.option("--machine", help="Where it runs; absent: on any machine that was seen.")
-timer_noise = click.option(
-    "--timer-noise", "timer_noise_s", type=float, default=1e-6, show_default=True,
-    help="Seconds by which the timer that measured is off; kept with what is learned.",
-)  # fmt: skip
 
 
 class Numbers(click.ParamType[list[float]]):
@@ -145,7 +141,6 @@ def taught(function: Function) -> Function:
 def learned(function: Function) -> Function:
     """Add the options that say whom to ask: a service, a state file at rest, or a table learned on the spot."""
     for option in (
-        timer_noise,
         click.option("--table", help="Learn this CSV table first (component,x,p,t), then ask; - is standard input."),
         click.option("--state", type=click.Path(path_type=Path), help="Read this state or exported file, unchanged."),
     ):

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 @click.argument("table")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw errors and curves into this PNG or SVG.")
 @click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all.")
-@options.timer_noise
 @options.as_json
-def replay_command(table: str, plot: Path | None, limit: int, timer_noise_s: float, as_json: bool) -> None:
+def replay_command(table: str, plot: Path | None, limit: int, as_json: bool) -> None:
     """Stream TABLE (CSV: component,x,p,t; - is standard input) through a fresh advisor, row by row.
 
     Each row is predicted before it is learned; a component's errors are |predicted - t| / t over its rows, the first five
@@ -36,7 +35,7 @@ def replay_command(table: str, plot: Path | None, limit: int, timer_noise_s: flo
         from advisor.pictures import form_of
 
         form_of(plot)  # what could not be drawn is refused before anything is replayed
-    advisor = Advisor(timer_noise_s=timer_noise_s)
+    advisor = Advisor()
     sample = Sample()
     with TableReader(table) as reader, progress() as bar:
         prequential = Prequential(advisor, told=moves(bar, "replaying", reader))

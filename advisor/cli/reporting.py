@@ -27,7 +27,7 @@ SAMPLES_SHARE = 32
 @click.option("--cores", type=click.IntRange(min=1), help="Plan the networks that are known for so many cores.")
 @options.learned
 @options.as_json
-def report_command(out: Path, cores: int | None, timer_noise_s: float, as_json: bool, **source: Any) -> None:
+def report_command(out: Path, cores: int | None, as_json: bool, **source: Any) -> None:
     """Write what was learned to OUT, one HTML file: curves with what was observed, residuals, coverage, advice.
 
     It needs no network and no library, and is drawn as the live page of a service is. Of a table the error is drawn over its
@@ -41,7 +41,7 @@ def report_command(out: Path, cores: int | None, timer_noise_s: float, as_json: 
     key, value = whom(source, "state", "table")
     trend = None
     if key == "table":
-        advisor, trend = _watched(value, timer_noise_s)
+        advisor, trend = _watched(value)
     else:
         value = state_file(key, value, source)
         advisor = stored(value)
@@ -55,7 +55,7 @@ def report_command(out: Path, cores: int | None, timer_noise_s: float, as_json: 
     show.moved(str(out), advisor.status(components=[]), len(html.encode()), as_json=as_json)
 
 
-def _watched(table: str, timer_noise_s: float) -> tuple[Advisor, Trend | None]:
+def _watched(table: str) -> tuple[Advisor, Trend | None]:
     """Return an advisor that has learned a table, and how its predictions fared meanwhile."""
     from advisor.engine.trend import Trend
 
@@ -77,4 +77,4 @@ def _watched(table: str, timer_noise_s: float) -> tuple[Advisor, Trend | None]:
                 for _ in trend.sample(float(rows)):
                     pass
 
-    return learned_from(table, timer_noise_s, fold), trends[0] if trends else None
+    return learned_from(table, fold), trends[0] if trends else None

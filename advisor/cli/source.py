@@ -83,7 +83,7 @@ def asked(options: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
     if key == "state":
         yield stored(value)
     elif key == "table":
-        yield learned_from(value, options["timer_noise_s"])
+        yield learned_from(value)
     else:
         with connected(options, value) as client:
             yield client
@@ -113,12 +113,12 @@ def stored(path: Path, field: str = "state") -> Advisor:
     return Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names))).advisor
 
 
-def learned_from(table: str, timer_noise_s: float, fold: Callable[[Advisor, Columns], object] | None = None) -> Advisor:
+def learned_from(table: str, fold: Callable[[Advisor, Columns], object] | None = None) -> Advisor:
     """Return an advisor that has learned a table, by `fold` where it is given, with a progress bar on standard error."""
     from advisor import Advisor
     from advisor.files import TableReader
 
-    advisor = Advisor(timer_noise_s=timer_noise_s)
+    advisor = Advisor()
     with TableReader(table) as reader, progress() as bar:
         moved = moves(bar, "learning", reader)
         for chunk in reader.chunks():

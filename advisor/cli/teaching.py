@@ -43,11 +43,11 @@ class Pupil(Protocol):
 
 
 @contextmanager
-def taught(options: Mapping[str, Any], timer_noise_s: float) -> Generator[Pupil]:
+def taught(options: Mapping[str, Any]) -> Generator[Pupil]:
     """Yield whom --state, --socket or --tcp names."""
     key, value = whom(options, "state")
     if key == "state":
-        with stored_pupil(Path(value), timer_noise_s) as pupil:
+        with stored_pupil(Path(value)) as pupil:
             yield pupil
     else:
         with connected(options, value) as client:
@@ -55,16 +55,16 @@ def taught(options: Mapping[str, Any], timer_noise_s: float) -> Generator[Pupil]
 
 
 @contextmanager
-def stored_pupil(path: Path, timer_noise_s: float) -> Generator[StatePupil]:
+def stored_pupil(path: Path) -> Generator[StatePupil]:
     """Yield a state file that is made where there is none; what was taught is committed at the end, whatever ends it."""
     from advisor.domain.limits import COMPONENTS_MAX
     from advisor.engine import Engine
     from advisor.storage import Store
 
-    with Store.open(path, timer_noise_s=None if path.exists() else timer_noise_s) as store:
+    with Store.open(path) as store:
         snapshot = store.load()
         engine = (
-            Engine(timer_noise_s=store.timer_noise_s)
+            Engine()
             if snapshot is None
             else Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names)))
         )

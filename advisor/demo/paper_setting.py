@@ -21,7 +21,7 @@ CORES = 48
 CORE_COUNTS = (1, 2, 4, 8, 16, 32, 40, 47)
 SIZES = tuple(range(50, 2501, 50))
 RUNS = 10
-NOISE_S = 5e-3  # mean of the exponential; also the service's timer_noise_s
+NOISE_S = 5e-3  # mean of the exponential
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from advisor.demo import paper, real, report
-from advisor.demo.paper_setting import NOISE_S
 from advisor.demo.service_process import served
 from advisor.errors import InvalidValue
 from advisor.kernels import can_compile
 from advisor.kernels.source import mode_told
-
-TIMER_NOISE_S = 1e-6  # of perf_counter, beside runs of 10 µs and more
 
 
 def run_demo(
@@ -26,7 +23,7 @@ def run_demo(
 ) -> dict[str, Any]:
     """Run the parts ``a`` and ``b``, print what was measured, draw a PNG each; return all of it as a plain mapping.
 
-    Each part has a service process of its own, since the timer noise that a service assumes belongs to its state.
+    Each part has a service process of its own.
 
     Raises
     ------
@@ -43,14 +40,14 @@ def run_demo(
     results: dict[str, Any] = {}
     if "a" in parts:
         start, records = perf_counter(), real.RECORDS_LEARNED + real.RECORDS_JUDGED
-        with served(TIMER_NOISE_S, "demo-real") as client:
+        with served("demo-real") as client:
             judged = real.run_real(client, seed, tick=lambda: tick("real components", records))
         report.print_real(console, judged)
         picture = report.draw_real(folder / "advisor-demo-real.png", judged)
         results["real"] = report.real_as_dict(judged) | _footer(console, start, picture)
     if "b" in parts:
         start = perf_counter()
-        with served(NOISE_S, "demo-paper") as client:
+        with served("demo-paper") as client:
             streamed = paper.run_paper(client, seed, tick=lambda: tick("the paper's setting", paper.CHUNKS))
         report.print_paper(console, streamed)
         picture = report.draw_paper(folder / "advisor-demo-paper.png", streamed)

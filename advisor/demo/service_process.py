@@ -44,11 +44,11 @@ def serving(folder: Path, *options: str | Path) -> Generator[tuple[Path, subproc
 
 
 @contextmanager
-def served(timer_noise_s: float, producer: str) -> Generator[SyncClient]:
+def served(producer: str) -> Generator[SyncClient]:
     """Run a service in a temporary folder and yield a client of it; the errors of `serving`."""
     with (
         tempfile.TemporaryDirectory(prefix="advisor-") as folder,
-        serving(Path(folder), "--timer-noise", str(timer_noise_s)) as (socket, _),
+        serving(Path(folder)) as (socket, _),
         SyncClient(str(socket), producer=producer) as client,
     ):
         yield client

@@ -14,8 +14,6 @@ DIMENSIONS_MAX = 4  # values of one predictor: M, N, K and one more; products of
 # Measures of a run beside its time: (least, most). A byte and an exbibyte; a nanojoule and thirty years at a megawatt.
 MEASURES = {"peak_bytes": (1.0, 2.0**60), "energy_j": (1e-9, 1e15)}
 NAME_BYTES_MAX = 200  # fits every mangled name we met; keeps an error and a log line short
-TIMER_NOISE_MIN_S = 1e-9  # as ELAPSED_MIN_S
-TIMER_NOISE_MAX_S = 1e3  # a timer worse than that measures nothing
 LEVEL_MIN, LEVEL_MAX = 0.01, 0.9999  # of an interval: beyond, its quantile rests on no evidence
 
 # What one message may hold.

@@ -57,8 +57,6 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     Parameters
     ----------
-    timer_noise_s : float
-        Standard deviation of the timer, seconds, 1e-9 to 1e3: runs near it weigh less. Fixed for the life of the state.
     components_max : int
         Components learned; rows of further ones are refused and counted. About 1230 bytes each.
     model_memory_bytes : int
@@ -67,7 +65,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     Examples
     --------
-    >>> adv = Advisor(timer_noise_s=1e-6)
+    >>> adv = Advisor()
     >>> for cores in (1, 2, 4, 8):
     ...     for size in (100, 200, 300, 400):
     ...         adv.observe("blur", predictor=size, cores=cores, elapsed_s=1e-3 * size * (0.1 + 0.9 / cores))
@@ -79,18 +77,14 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     def __init__(
         self,
-        timer_noise_s: float = 1e-6,
         components_max: int = limits.COMPONENTS_MAX,
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> None:
-        low, high = limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S
-        if not is_number(timer_noise_s) or not low <= timer_noise_s <= high:
-            raise InvalidValue("timer_noise_s", timer_noise_s, f"a number from {low:g} to {high:g} (seconds)")
         if isinstance(components_max, bool) or not isinstance(components_max, int) or components_max < 1:
             raise InvalidValue("components_max", components_max, "a whole number from 1")
         if isinstance(model_memory_bytes, bool) or not isinstance(model_memory_bytes, int) or model_memory_bytes < 0:
             raise InvalidValue("model_memory_bytes", model_memory_bytes, "a whole number of bytes from 0")
-        self._adopt(Components(float(timer_noise_s), components_max, model_memory_bytes))
+        self._adopt(Components(components_max, model_memory_bytes))
         self.programs = Programs()
         self.task_types = TaskTypeModels()
         self._networks = Kept[Network](NETWORKS_KEPT)
@@ -478,7 +472,6 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             "totals": dict(self.components.totals),
             "components_known": len(self.components) - self.components.measures,
             "components_max": self.components.components_max,
-            "timer_noise_s": self.components.timer_noise_s,
             "state_bytes": self.components.bytes,
             "model_memory_bytes": self.components.learners.memory_bytes,
             "model_memory_used_bytes": self.components.learners.used_bytes,

@@ -71,8 +71,7 @@ class Components:
         ``gaps``, ``producers_resumed``. They never go back.
     """
 
-    def __init__(self, timer_noise_s: float, components_max: int, model_memory_bytes: int = MODEL_MEMORY_BYTES) -> None:
-        self.timer_noise_s = timer_noise_s
+    def __init__(self, components_max: int, model_memory_bytes: int = MODEL_MEMORY_BYTES) -> None:
         self.components_max = components_max
         self.names: list[str] = []
         self.slot_of: dict[str, int] = {}
@@ -288,7 +287,7 @@ class Components:
         machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
         changes = KERNELS.fold_rows(
             self.table.records, slots, table.words, places, axes, rows.predictors(axes - 1), _own(rows.cores),
-            _own(rows.elapsed_s), count, _own(machine), self.timer_noise_s * self.timer_noise_s, *room, found, ratios,
+            _own(rows.elapsed_s), count, _own(machine), *room, found, ratios,
         )  # fmt: skip
         self.table.changed[slots] = True
         table.changed[places[places != ABSENT]] = True
@@ -325,7 +324,7 @@ class Components:
             room.point[axis] = value
         ratio = KERNELS.fold_one(
             self.table.records, slot, table.words, place, axes, room.point, t, float(count), machine,
-            self.timer_noise_s * self.timer_noise_s, room.solution, room.scratch, room.out,
+            room.solution, room.scratch, room.out,
         )  # fmt: skip
         self.table.changed[slot] = True
         if place != ABSENT:
@@ -483,7 +482,7 @@ class Components:
         return self._copies(np.setdiff1d(np.arange(len(self)), self.free)) if self.free else self
 
     def _copies(self, slots: Ints) -> Components:
-        made = Components(self.timer_noise_s, self.components_max, self.learners.memory_bytes)
+        made = Components(self.components_max, self.learners.memory_bytes)
         made.restore(dict(enumerate(map(self.names.__getitem__, slots.tolist()))), {})
         made.table.records[: len(slots)] = self.table.records[slots]
         made.copy_records(self, slots, np.arange(len(slots)))
@@ -567,10 +566,9 @@ class Components:
         dimensions = self.table.integers("dimensions")
         bare = slots[dimensions[slots] == 0]
         theirs = other.table.gather(places)  # a merge spoils what it reads
-        noise = self.timer_noise_s * self.timer_noise_s
         for there, slot in enumerate(slots.tolist()):
             if any(self.table.integers(field)[slot] for field in ("rows", "failed", "unfinished")):
-                KERNELS.merge_sums(self.table.records, slot, theirs.records, there, noise)
+                KERNELS.merge_sums(self.table.records, slot, theirs.records, there)
             else:
                 self.table.records[slot] = theirs.records[there]
         for slot in bare[dimensions[bare] > 0].tolist():

@@ -64,7 +64,7 @@ class Engine:
 
     Parameters
     ----------
-    timer_noise_s, components_max, model_memory_bytes
+    components_max, model_memory_bytes
         As for `Advisor`.
     producers_max : int
         Producers remembered; further ones are refused until some are evicted.
@@ -84,12 +84,11 @@ class Engine:
     def __init__(
         self,
         *,
-        timer_noise_s: float = 1e-6,
         components_max: int = limits.COMPONENTS_MAX,
         producers_max: int = limits.PRODUCERS_MAX,
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> None:
-        self.advisor = Advisor(timer_noise_s, components_max, model_memory_bytes)
+        self.advisor = Advisor(components_max, model_memory_bytes)
         self.profiles = Profiles()
         self.ledger = ProducerLedger(producers_max, self.totals_add)
         self.producers: Mapping[Producer, int] = self.ledger.applied
@@ -266,7 +265,7 @@ class Engine:
     def from_bytes(cls, data: bytes, *, producers_max: int = limits.PRODUCERS_MAX) -> Engine:
         """Return the engine of a state, of an advisor's, too, which knows of no producers; raises as `Advisor.from_bytes`."""
         components, parts = state_bytes.load(data)
-        engine = cls(timer_noise_s=components.timer_noise_s, producers_max=producers_max)
+        engine = cls(producers_max=producers_max)
         engine.advisor = Advisor.of(components, parts)
         for record in parts.profiles:
             engine.profiles.put(record)
@@ -485,9 +484,7 @@ class Engine:
         totals = dict(components.totals)
         if self._journal is not None:
             self._journal.restart(components)
-        return Snapshot(
-            components.timer_noise_s, tables, names, producers, gone, totals, documents, lost, version=before
-        )
+        return Snapshot(tables, names, producers, gone, totals, documents, lost, version=before)
 
     def mark_changed(self, snapshot: Snapshot) -> None:
         """Count a snapshot as not taken: its commit failed, and the next one must hold what it held."""
@@ -523,7 +520,7 @@ class Engine:
             When names or pages do not fit together.
         """
         engine = cls(
-            timer_noise_s=snapshot.timer_noise_s, components_max=components_max, producers_max=producers_max,
+            components_max=components_max, producers_max=producers_max,
             model_memory_bytes=model_memory_bytes,
         )  # fmt: skip
         restoring.put(engine.advisor, engine.profiles, snapshot)

@@ -60,7 +60,6 @@ class Snapshot:
         Entries of the journal, in their order: what has happened since. Only of what was stored; see `engine.journal`.
     """
 
-    timer_noise_s: float
     tables: tuple[TablePages, ...] = ()
     names: tuple[tuple[int, str], ...] = ()
     producers: Mapping[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])

@@ -39,7 +39,7 @@ class SolvedModels:
         rows = int(table.integers("rows")[slot])
         found = self._models.get((slot, form), rows)
         if found is None:
-            solved = model_of(table.records[slot], self._components.timer_noise_s, form)
+            solved = model_of(table.records[slot], form)
             found = self._models.put((slot, form), solved, rows)
         return found
 

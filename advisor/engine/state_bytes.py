@@ -1,7 +1,7 @@
 """The whole state as bytes: a header in JSON, the table's words, a checksum over both.
 
 Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents,
-programs, task types, profiles, u32 CRC-32 of all before; little-endian. The header: {format, layout, timer_noise_s,
+programs, task types, profiles, u32 CRC-32 of all before; little-endian. The header: {format, layout,
 components_max, names, totals, words, slots, model_memory_bytes, supports, documents, programs, task_types, producers,
 profiles}; supports lists [name, layout, words, records] of each support table, whose records follow the base table's words;
 documents lists [name, bytes] of each document; programs and task_types, where there are some, are [layout, bytes, records] of
@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
 from advisor.engine.exactly_once import Producer
@@ -72,7 +71,6 @@ def dump(components: Components, parts: Parts) -> bytes:
     header: dict[str, Any] = {
         "format": FORMAT if parts.producers is not None else FORMAT - 1,
         "layout": LAYOUT,
-        "timer_noise_s": components.timer_noise_s,
         "components_max": components.components_max,
         "names": components.names,
         "totals": dict(sorted(parts.totals.items())),
@@ -133,10 +131,8 @@ def _load(data: bytes) -> tuple[Components, Parts]:
             f"state of format {header['format']}, layout {header['layout']}; this version reads format {FORMAT}, {LAYOUT}",
             field="format", value=header["format"], bound=FORMAT, hint="use the version that wrote it",
         )  # fmt: skip
-    noise, totals = header["timer_noise_s"], header["totals"]
+    totals = header["totals"]
     names: list[str] = header["names"]
-    if not limits.TIMER_NOISE_MIN_S <= noise <= limits.TIMER_NOISE_MAX_S:
-        raise ValueError(f"timer_noise_s is {noise!r}")
     if any(normalised_name(part) != part for name in names for part in name.split(SEPARATOR, 1)) or any(
         type(n) is not int for n in totals.values()
     ):
@@ -144,7 +140,7 @@ def _load(data: bytes) -> tuple[Components, Parts]:
     if header["slots"] != len(names):
         raise ValueError(f"{header['slots']} slots for {len(names)} names")
     memory = header.get("model_memory_bytes", MODEL_MEMORY_BYTES)
-    components = Components(float(noise), int(header["components_max"]), int(memory))
+    components = Components(int(header["components_max"]), int(memory))
     components.restore(dict(enumerate(names)), totals)
     shape = words_of(header["layout"]), header["slots"]
     words = np.frombuffer(data, "<u8", shape[0] * shape[1], start + length).reshape(shape)

@@ -86,7 +86,7 @@ ORIGIN, SCALE, X_HIGH, CELL_EXPONENT, P_LOW, P_HIGH, TOP_PREDICTOR = (
 )
 
 
-def merge_sums(base, slot, other, there, noise):
+def merge_sums(base, slot, other, there):
     """Merge a component's words of another table, which are spoilt, into those of `slot`."""
     w, v = base[slot], other[there]
     n, m = w.view(np.int64), v.view(np.int64)
@@ -117,7 +117,7 @@ def merge_sums(base, slot, other, there, noise):
     w[P_HIGH] = max(w[P_HIGH], v[P_HIGH])
     if n[DIMENSIONS] == 0:
         n[DIMENSIONS] = m[DIMENSIONS]
-    solve_weighting(w, n, noise, 1.0)
+    solve_weighting(w, n, 1.0)
     if theirs > 0 and mine > 0:
         solve_soon(n)
 

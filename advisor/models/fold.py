@@ -43,7 +43,7 @@ from advisor.models.drift import (
     restart,
     test_row,
 )
-from advisor.models.layout import AT, FIRST_SOLVE, WORDS
+from advisor.models.layout import AT, FIRST_SOLVE, NOISE, WORDS
 from advisor.models.learner import answer, learn
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
@@ -92,7 +92,7 @@ def place_logs(point, axes):
     point[AXES_MAX + axes - 1] = log2_of(point[axes - 1]) * LN2
 
 
-def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise, solution, scratch, out):
+def fold_one(base, slot, learners, place, axes, point, t, count, machine, solution, scratch, out):
     """Fold one row into the words of its component; return the log2 ratio of a change of speed that it reveals, else 0.
 
     Parameters
@@ -104,8 +104,6 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
         Predictors and cores; its second half is filled with their logs.
     machine : int
         Its number, negative where none is named.
-    noise : float
-        t0**2 of the weights.
     """
     w = base[slot]
     n = w.view(np.int64)
@@ -145,7 +143,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
                 learned = t * exp2_of(bound_of(w, residual) - residual)
             found = test_row(w, n, residual)
         reference = max(weighed, learned * (1.0 / TRUST))
-    add_sums(w, (x - w[ORIGIN]) / w[SCALE], p, learned, 1.0 / (reference * reference + noise) * count)
+    add_sums(w, (x - w[ORIGIN]) / w[SCALE], p, learned, 1.0 / (reference * reference + NOISE) * count)
     add_to_sketch(w, x, count)
     two_step(w, x, p, learned, (x - w[ORIGIN]) / w[SCALE], count)
     w[X_LOW] = min(w[X_LOW], x)
@@ -162,12 +160,12 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, noise,
             move_level(r, m, ratio)
     if n[ROWS] == n[SOLVE_AT]:
         # The rows since the last solve were compared with cells of half as many runs.
-        solve_weighting(w, n, noise, max(1.0 - 2.0 * m[COUNT] / max(m[SEEN], 1), 0.0) if has else 1.0)
+        solve_weighting(w, n, max(1.0 - 2.0 * m[COUNT] / max(m[SEEN], 1), 0.0) if has else 1.0)
     return ratio
 
 
 def fold_rows(
-    base, slots, learners, places, axes, predictors, cores, times, counts, machines, noise, solution, scratch, point, out,
+    base, slots, learners, places, axes, predictors, cores, times, counts, machines, solution, scratch, point, out,
     found, ratios,
 ):  # fmt: skip
     """Fold rows of components over the same axes in their order; return how many changes of speed they reveal.
@@ -186,7 +184,7 @@ def fold_rows(
             point[axis] = predictors[i, axis]
         point[axes - 1] = cores[i]
         ratio = fold_one(
-            base, slots[i], learners, places[i], axes, point, times[i], counts[i], machines[i], noise, solution, scratch,
+            base, slots[i], learners, places[i], axes, point, times[i], counts[i], machines[i], solution, scratch,
             out,
         )  # fmt: skip
         if ratio != 0.0:
@@ -334,8 +332,8 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     base, records = np.zeros((1, WORDS)), LearnerTable(2, 1).words
     solution, scratch, point, out = room_of(2)
     whole, some, rows = np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 2))
-    yield "fold_one", (base, 0, records, 0, 2, point, 1.0, 1.0, -1, 1e-12, solution, scratch, out)
-    batch = (base, whole, records, whole, 2, np.zeros((1, 1)), some, some, some, whole, 1e-12)
+    yield "fold_one", (base, 0, records, 0, 2, point, 1.0, 1.0, -1, solution, scratch, out)
+    batch = (base, whole, records, whole, 2, np.zeros((1, 1)), some, some, some, whole)
     yield "fold_rows", (*batch, solution, scratch, point, out, whole, some)
     yield "carry_one", (base, 0, records, 0, 1.0)
     yield "refresh_one", (records, 0, 2, solution, scratch)
@@ -347,7 +345,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     white = np.zeros((2, CELLS, LANES))
     yield "cross_covariance", (*asked, np.zeros((1, 1)), some, solution, scratch, point, white, rows)
     yield "judge_rows", (np.zeros((1, FEATURES.stop - FEATURES.start)), some, some, some, np.zeros(1, np.bool_))
-    yield "merge_sums", (base, 0, base, 0, 1e-12)
+    yield "merge_sums", (base, 0, base, 0)
     yield "merge_cells_of", (records, 0, records, 0, 2)
     yield "forget_sums", (base, 0, 0.5)
     yield "forget_cells", (records, 0, 0.5)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.models.elimination import PIVOT_MIN, TINY, Elimination
-from advisor.models.layout import AT, COEFFICIENTS, MOMENTS
+from advisor.models.layout import AT, COEFFICIENTS, MOMENTS, NOISE_S
 
 Floats = NDArray[np.float64]
 Numbers = list[float]
@@ -100,7 +100,7 @@ class Fit:
 class Sums:
     """A component's sums, from its words (WORDS,)."""
 
-    def __init__(self, words: Floats, timer_noise_s: float) -> None:
+    def __init__(self, words: Floats) -> None:
         def block(name: str) -> Numbers:
             return words[AT[name]].tolist()
 
@@ -120,7 +120,7 @@ class Sums:
         self.high = (x_high - self.origin) / self.scale if seen else 0.0
         self.offset = self.origin / self.scale  # x / scale = offset + u
         # A curve that dips below zero by less than the timer's noise is as good as zero there; prediction has a floor.
-        self.floor = (FLOOR_SHARE * one("t_low") if seen else 0.0) - timer_noise_s
+        self.floor = (FLOOR_SHARE * one("t_low") if seen else 0.0) - NOISE_S
         self.p_low, self.p_high = (p_low, p_high) if seen else (1.0, 1.0)
         self.one_p = p_low >= p_high
         self.least = block("least_gram"), block("least_right"), one("least_square")
@@ -131,12 +131,12 @@ class Sums:
         )
 
 
-def solve(words: Floats, timer_noise_s: float, name: str | None = None) -> Fit:
+def solve(words: Floats, name: str | None = None) -> Fit:
     """Return the fit that answers for a component's words (WORDS,): the best, or one of `NAMES`. Cost: some 100 microseconds.
 
     Forms are refined in the order of the best criterion that they can reach; the hopeless are not.
     """
-    sums = Sums(words, timer_noise_s)
+    sums = Sums(words)
     if name is not None:
         return two_step(sums, name) if name.startswith(TWO_STEP) else fitted(FORM_OF[name], sums)
     found: list[tuple[float, int, Fit]] = []

@@ -14,6 +14,10 @@ DEGREE_MAX = 3  # of the sequential time in the predictor: cubic algorithms are 
 MOMENTS = 2 * DEGREE_MAX + 1  # powers u**0 .. u**6 of a Gram matrix
 COEFFICIENTS = DEGREE_MAX + 1
 CELLS = 16  # of the load sketch
+# t0 of the weights of the exact sums, seconds: a microsecond is what common timers tell apart, and a weight stays finite. The
+# learner finds out about a timer's error by itself.
+NOISE_S = 1e-6
+NOISE = NOISE_S * NOISE_S
 FIRST_SOLVE = 16  # rows a component folds with their own elapsed time as weight; then the weighting model takes over
 
 # (field, words, kind, value of an empty component). Kinds: "f" float64, "i" int64.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from advisor.domain.answers import Prediction
 from advisor.models.elimination import TINY, Elimination
 from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, Fit, solve
-from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS
+from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS, NOISE, NOISE_S
 from advisor.models.student import quantile
 
 Floats = NDArray[np.float64]
@@ -71,7 +71,6 @@ class Model:
     x_range: tuple[float, float]
     p_range: tuple[float, float]
     floor: float
-    noise_s: float
     bias: float  # sum w (t - f) / sum w f
     gram: tuple[float, ...]  # of weights whose mean is that of 1 / (f^2 + t0^2)
     information: Elimination | None = None
@@ -100,9 +99,9 @@ class Model:
         return joint
 
 
-def model_of(words: Floats, timer_noise_s: float, form: str | None = None) -> Model:
+def model_of(words: Floats, form: str | None = None) -> Model:
     """Return the solved model of a component's words (WORDS,): of the best form, or of one of `forms.NAMES`."""
-    fit = solve(words, timer_noise_s, form)
+    fit = solve(words, form)
     two_step = form is not None and form.startswith(TWO_STEP)
     whole = words.view(np.int64)
     one = {name: float(words[at.start]) for name, at in AT.items() if at.stop - at.start == 1}
@@ -112,7 +111,7 @@ def model_of(words: Floats, timer_noise_s: float, form: str | None = None) -> Mo
     # up to a factor (see `weighting`); a relative deviation must not.
     runs = max(float(words[AT["cell_runs"]].sum()), TINY)
     gram = words[AT["gram"]]
-    weight = (max(one["square"] - fit.residual, 0.0) + timer_noise_s * timer_noise_s * float(gram[0])) / runs
+    weight = (max(one["square"] - fit.residual, 0.0) + NOISE * float(gram[0])) / runs
     weight = weight if weight > 0.0 else 1.0
     deviation = sqrt(fit.residual / weight / max(freedom, 1.0))
     fitted = float(
@@ -134,8 +133,7 @@ def model_of(words: Floats, timer_noise_s: float, form: str | None = None) -> Mo
         scale=one["scale"],
         x_range=(one["x_low"], one["x_high"]),
         p_range=(one["p_low"], one["p_high"]),
-        floor=0.5 * min(timer_noise_s, one["t_low"]),
-        noise_s=timer_noise_s,
+        floor=0.5 * min(NOISE_S, one["t_low"]),
         bias=float(words[AT["right"].start]) / fitted - 1.0 if fitted > 0.0 else 0.0,
         gram=tuple((gram / weight).tolist()),
     )
@@ -222,7 +220,7 @@ def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Flo
     value, u, beyond = _points(model, x, p)
     log_outside = np.log(beyond)
     own = model.own_variance(u, 1.0 / p)
-    run = value * value + model.noise_s * model.noise_s
+    run = value * value + NOISE
     leverage = own / run
     spread = np.hypot(model.deviation * np.sqrt(run * (1.0 + leverage)) / value, SLOPE_SD * log_outside)
     ratio = np.exp(np.minimum(quantile(level, model.freedom) * spread, SD_MAX))

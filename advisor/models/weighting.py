@@ -26,7 +26,7 @@ from math import frexp, ldexp, sqrt
 import numpy as np
 
 from advisor.models.drift import settle
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS
+from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS, NOISE
 
 FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: no row may weigh as if it took less
 TRUST = 30.0  # of log-normal noise of sd 1 one row in 3000 lies beyond: no measurable bias; see test_weighting.py
@@ -101,7 +101,7 @@ def packed_cores(low, high):
     return int(np.floor(low * CORES_UNIT)) << CORES_BITS | int(np.ceil(high * CORES_UNIT))
 
 
-def solve_weighting(w, n, noise, averaged):
+def solve_weighting(w, n, averaged):
     """Solve the weighting model of a component that is old enough, and set when next. `averaged`: see `drift.settle`."""
     age = n[ROWS] - n[START]
     if age >= FIRST_SOLVE:
@@ -114,7 +114,7 @@ def solve_weighting(w, n, noise, averaged):
         cores = packed_cores(w[P_LOW], w[P_HIGH])
         grown = n[W_CORES] != cores
         n[W_CORES] = cores
-        normalise(w, age, noise)
+        normalise(w, age)
         settle(w, n, grown, averaged)
     n[SOLVE_AT] = n[START] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
 
@@ -168,7 +168,7 @@ def fit_cone(w):
         w[at + 3] = c[3] - c[2] + c[1] - c[0]
 
 
-def normalise(w, age, noise):
+def normalise(w, age):
     """Scale the weighted sums, see `weighting._normalise`."""
     runs = 0.0
     for c in range(CELLS):
@@ -176,7 +176,7 @@ def normalise(w, age, noise):
     explained = 0.0
     for column in range(COLUMNS):
         explained = explained + w[W_COEFFICIENTS + column] * w[RIGHT + column]
-    total = explained + noise * w[GRAM]
+    total = explained + NOISE * w[GRAM]
     square = w[SQUARE]
     share = explained / (square if square > 0.0 else 1.0)
     if age < 2 * FIRST_SOLVE:

@@ -278,11 +278,6 @@ class Config:
     )
     allow_plaintext: bool = _key(False, FLAG, "let TCP beyond loopback do without TLS")
     allow_open_http: bool = _key(False, FLAG, "let HTTP beyond loopback do without TLS and token")
-    timer_noise_s: float = _key(
-        1e-6,
-        _number(limits.TIMER_NOISE_MIN_S, limits.TIMER_NOISE_MAX_S, "SECONDS"),
-        "noise of the timers that measure, seconds",
-    )
     components_max: int = _key(limits.COMPONENTS_MAX, _integer(1, 10**7), "components known; new ones are then refused")
     model_memory: int = _key(
         MODEL_MEMORY_BYTES,

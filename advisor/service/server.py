@@ -122,7 +122,7 @@ def run(config: Config) -> None:
 
 def _open(config: Config) -> Store:
     assert config.state is not None  # for the type checker: the caller has looked
-    return Store.open(config.state, timer_noise_s=config.timer_noise_s, accept_damage=config.accept_damage)
+    return Store.open(config.state, accept_damage=config.accept_damage)
 
 
 def _close(hub: Hub | None, store: Store | None) -> None:
@@ -139,9 +139,7 @@ def _hub(config: Config, store: Store | None) -> Hub:
         "producers_max": config.producers_max,
         "model_memory_bytes": config.model_memory,
     }
-    engine = (
-        Engine(timer_noise_s=config.timer_noise_s, **limits) if snapshot is None else Engine.restore(snapshot, **limits)
-    )
+    engine = Engine(**limits) if snapshot is None else Engine.restore(snapshot, **limits)
     if store is not None and store.damage:
         event(
             logging.WARNING,

@@ -36,7 +36,6 @@ class Quarantined:
 class Contents:
     """What a state file holds."""
 
-    timer_noise_s: float | None
     snapshot: Snapshot | None
     ledgers: dict[str, Ledger]
     name_sums: NDArray[np.int64]
@@ -117,7 +116,6 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
     finally:
         connection.execute("ROLLBACK")
     snapshot = Snapshot(
-        float.fromhex(root["timer_noise_s"]),
         tuple(tables),
         tuple(names.items()),
         producers,
@@ -135,7 +133,6 @@ def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
     nothing = snapshot.empty and not journal and not snapshot.totals and not damage
     number, before, identity, file = root["commit"] or (0, "", None, "")
     return Contents(
-        snapshot.timer_noise_s,
         None if nothing else snapshot,
         kept,
         name_sums,
@@ -161,7 +158,7 @@ def _empty(connection: sqlite3.Connection) -> Contents:
     for table in ("pages", "slots", "names", "ledgers", "producers", "documents", "journal"):
         if connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]:  # noqa: S608 (fixed names)
             raise StateDamaged("the root row of the state file is lost", hint=_RESCUE_HINT)
-    return Contents(None, None, {}, np.empty(0, np.int64), {}, {}, JournalBooks(), Damage(), ())
+    return Contents(None, {}, np.empty(0, np.int64), {}, {}, JournalBooks(), Damage(), ())
 
 
 def root_of(rows: list[Any]) -> dict[str, Any]:

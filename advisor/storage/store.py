@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.engine.journal import Entry
 from advisor.engine.snapshot import Snapshot
-from advisor.errors import Mismatch, StateDamaged, StorageFailed
+from advisor.errors import StorageFailed
 from advisor.storage import opening, salvage, schema
 from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
 from advisor.storage.lock import StateLock, file_of
@@ -79,9 +79,8 @@ class Store:
         The file is a copy without a witness: what was committed after the copy was made is not in it.
     """
 
-    def __init__(self, path: Path, timer_noise_s: float, connection: sqlite3.Connection, contents: Contents) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, contents: Contents) -> None:
         self.path = path
-        self.timer_noise_s = timer_noise_s
         self.damage = contents.damage
         self.copied = contents.copied
         self._connection = connection
@@ -110,7 +109,6 @@ class Store:
         cls,
         path: str | Path,
         *,
-        timer_noise_s: float | None = None,
         read_only: bool = False,
         accept_damage: bool = False,
     ) -> Store:
@@ -120,8 +118,6 @@ class Store:
         ----------
         path
             The file; its log, index and witness lie beside it.
-        timer_noise_s : float, seconds
-            Must equal what the file was made with; None takes what the file says (and needs one that says it).
         read_only
             Read a consistent state, also beside a running service; nothing is locked, upgraded or mended.
         accept_damage
@@ -138,19 +134,17 @@ class Store:
             When a later version wrote it.
         StorageFailed
             When it cannot be opened, made or read.
-        Mismatch
-            When its timer noise is another one.
         """
         path = Path(path)
         if read_only:
             found = opening.read(path.resolve())
-            return cls._with(path, timer_noise_s, found)
+            return cls._with(path, found)
         with contextlib.suppress(OSError):  # the lock says what is wrong
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = StateLock(path)
         try:
             found = opening.read_to_write(lock, mend=accept_damage)
-            store = cls._with(lock.path, timer_noise_s, found)
+            store = cls._with(lock.path, found)
         except BaseException:
             lock.close()
             raise
@@ -166,11 +160,9 @@ class Store:
         return store
 
     @classmethod
-    def _with(cls, path: Path, timer_noise_s: float | None, found: opening.Opened) -> Store:
+    def _with(cls, path: Path, found: opening.Opened) -> Store:
         try:
-            return cls(
-                path, _agreed_noise(found.contents.timer_noise_s, timer_noise_s), found.connection, found.contents
-            )
+            return cls(path, found.connection, found.contents)
         except BaseException:
             found.connection.close()
             raise
@@ -246,11 +238,9 @@ class Store:
             When it cannot be written; the file then holds what it held, and the same snapshot may be tried again. Or,
             `commits` having grown, when it was written and must not be acknowledged, see `seal`.
         Mismatch
-            When the snapshot has another timer noise, or another layout of a table without all its pages.
+            When the snapshot has another layout of a table without all its pages.
         """
         assert self._checkpoint is None
-        if snapshot.timer_noise_s != self.timer_noise_s:
-            raise Mismatch(f"the state's timer noise is {snapshot.timer_noise_s}, the file's {self.timer_noise_s}")
         self._transaction(lambda: self._write(snapshot))
 
     def append(self, entry: Entry, checkpoint: Snapshot | None = None) -> None:
@@ -489,7 +479,6 @@ class Store:
         named = books.name_sums[books.name_sums != ABSENT]
         root = {
             "format": schema.FORMAT,
-            "timer_noise_s": self.timer_noise_s.hex(),
             "pages": books.stamp,
             "totals": dict(totals),
             "names": [len(named), int(named.sum())],
@@ -510,22 +499,6 @@ class Store:
             "INSERT OR REPLACE INTO root VALUES (?, ?, ?)", (ROOT_KEY, data, checksum(data, ROOT_KEY))
         )
         return replace(books, commit=Commit(last.identity, last.number + 1, digest(data), journal.bytes))
-
-
-def _agreed_noise(found: float | None, wanted: float | None) -> float:
-    if found is None and wanted is None:
-        raise StateDamaged(
-            "the state file is empty: no state was written yet", hint="name a file that a service writes"
-        )
-    if found is None or wanted is None or found == wanted:
-        return found if wanted is None else wanted  # type: ignore[return-value]
-    raise Mismatch(
-        f"the state file was made with timer_noise_s {found}, not {wanted}",
-        field="timer_noise_s",
-        value=wanted,
-        bound=found,
-        hint=f"start with timer_noise_s {found}, or on another state file",
-    )
 
 
 def _as_storage_failed(error: sqlite3.Error) -> StorageFailed:

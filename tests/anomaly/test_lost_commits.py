@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from stored_history import COMMITS, KEY, NOISE, SUFFIXES, Files, History, engine_at, files_of, killed
+from stored_history import COMMITS, KEY, SUFFIXES, Files, History, engine_at, files_of, killed
 
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
@@ -32,7 +32,7 @@ def whole() -> bytes:
 
 
 def state_of(path: Path, **options: bool) -> tuple[bytes, int]:
-    with Store.open(path, timer_noise_s=NOISE, **options) as store:
+    with Store.open(path, **options) as store:
         loaded = store.load()
     if loaded is None:
         return b"", 0
@@ -148,7 +148,7 @@ def test_with_the_flag_what_is_there_is_taken_and_the_loss_is_told(history: Hist
     history.put(files | {"-wal": bytes(log)})
     with pytest.raises(StateDamaged, match=rf"and {COMMITS + 1} were acknowledged: the last \d+ are gone"):
         state_of(history.path)
-    with Store.open(history.path, timer_noise_s=NOISE, accept_damage=True) as store:
+    with Store.open(history.path, accept_damage=True) as store:
         assert "are gone" in store.damage.parts[0]
     state, number = state_of(history.path)
     assert 0 < number < COMMITS
@@ -199,7 +199,7 @@ def test_a_backup_of_one_file_opens_and_says_so(history: History, whole: bytes, 
         source.backup(target)
     assert state_of(tmp_path / "copy", read_only=True) == (whole, COMMITS)
     for copied in (True, False):
-        with Store.open(tmp_path / "copy", timer_noise_s=NOISE) as store:
+        with Store.open(tmp_path / "copy") as store:
             assert store.copied is copied
             assert not store.damage
     assert state_of(tmp_path / "copy") == (whole, COMMITS)
@@ -207,7 +207,7 @@ def test_a_backup_of_one_file_opens_and_says_so(history: History, whole: bytes, 
     history.put(history.states[COMMITS])
     for suffix in SUFFIXES:
         shutil.copy(f"{history.path}{suffix}", f"{tmp_path / 'moved'}{suffix}")
-    with Store.open(tmp_path / "moved", timer_noise_s=NOISE) as store:
+    with Store.open(tmp_path / "moved") as store:
         assert not store.copied
     assert state_of(tmp_path / "moved") == (whole, COMMITS)
 
@@ -216,7 +216,7 @@ def test_a_copy_and_its_source_are_two_states(history: History, tmp_path: Path) 
     history.put(history.states[COMMITS])
     shutil.copy(history.path, tmp_path / "copy")
     shutil.copy(f"{history.path}-wal", tmp_path / "copy-wal")
-    Store.open(tmp_path / "copy", timer_noise_s=NOISE).close()
+    Store.open(tmp_path / "copy").close()
     history.put(files_of(tmp_path / "copy") | {"-witness": history.states[COMMITS]["-witness"]})
     with pytest.raises(AdvisorError, match="not the state that its witness has seen"):
         state_of(history.path)

@@ -13,7 +13,7 @@ import pytest
 from live import Live, refused, rows_of, running
 from task_program import Program, recursive
 
-from advisor.errors import Mismatch, StateDamaged, StateLocked
+from advisor.errors import StateDamaged, StateLocked
 from advisor.storage import Store, witness
 
 LOG_BYTES = 4096  # less than the first page of SQLite's log
@@ -251,10 +251,3 @@ async def test_a_damaged_state_names_its_components_and_starts_without_them_when
         assert abs(answer["elapsed_s"] / 0.02 - 1) < 0.01
         assert answer["observations"] == (30 if table == "base" else 60)
     await start(tmp_path, state=state)
-
-
-async def test_another_timer_noise_than_the_state_has_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path, state=tmp_path / "state") as live:
-        await (await live.peer()).call("observe_rows", {"rows": rows_of(3)})
-    with pytest.RaisesGroup(Mismatch, flatten_subgroups=True):
-        await start(tmp_path, state=tmp_path / "state", timer_noise_s=1e-3)

@@ -298,18 +298,18 @@ EXTREMES = st.tuples(
 KEEPS = st.sampled_from([0.0, 5e-324, 1e-300, 1e-12]) | st.floats(0.0, 0.999)
 
 
-@given(st.lists(EXTREMES, min_size=1, max_size=80), st.sampled_from([1e-9, 1e-6, 1e3]), KEEPS, st.sampled_from(BUDGETS))
-@example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 1e-9, 0.0, 2**24)
-@example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 1e-9, 0.0, 0)
-@example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-6, 1e-300, 2**24)
-@example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-6, 1e-300, 0)
-@example([(5.0, 1.0, 1e-3, 3 * 10**9), (6.0, 2.0, 2e-3, 1)], 1e-6, 0.5, 2**24)
+@given(st.lists(EXTREMES, min_size=1, max_size=80), KEEPS, st.sampled_from(BUDGETS))
+@example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 0.0, 2**24)
+@example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 0.0, 0)
+@example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-300, 2**24)
+@example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-300, 0)
+@example([(5.0, 1.0, 1e-3, 3 * 10**9), (6.0, 2.0, 2e-3, 1)], 0.5, 2**24)
 @settings(max_examples=100, deadline=None)
 def test_any_legal_rows_give_finite_positive_predictions(
-    rows: list[tuple[float, float, float, int]], timer_noise_s: float, keep: float, memory: int
+    rows: list[tuple[float, float, float, int]], keep: float, memory: int
 ) -> None:
     x, p, t, count = (np.array(column) for column in zip(*rows, strict=True))
-    advisor = Advisor(timer_noise_s=timer_noise_s, model_memory_bytes=memory)
+    advisor = Advisor(model_memory_bytes=memory)
     half = len(rows) // 2
     for rows_now in (slice(0, half), slice(half, None)):
         advisor.observe_columns(
@@ -621,7 +621,7 @@ def test_the_default_budget_holds_whatever_comes() -> None:
 def test_a_round_trip_gives_the_same_state_answers_and_future(
     trip: Any, before: Columns, after: Columns, memory: int
 ) -> None:
-    original = Advisor(timer_noise_s=1e-6, model_memory_bytes=memory)
+    original = Advisor(model_memory_bytes=memory)
     original.fold(fresh(before))
     copied = trip(original)
     assert copied.components.names == original.components.names

@@ -127,7 +127,7 @@ def test_weighted_sums_of_young_shards_merge_to_rounding(seed: int, n: int, spre
 
 def test_weighted_sums_merge_to_rounding_where_the_weights_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (fold, combine):
-        monkeypatch.setattr(module, "solve_weighting", lambda w, n, noise, averaged: None)
+        monkeypatch.setattr(module, "solve_weighting", lambda w, n, averaged: None)
     monkeypatch.setattr(fold, "FIRST_SOLVE", 0)  # no row is weighed by its own time
     monkeypatch.setattr(fold, "weigh", lambda w, at, x, p: 1e-3 + 1e-6 * x)
     monkeypatch.setattr(fold, "knows", lambda w, n, at, x, p: False)
@@ -313,20 +313,6 @@ def test_merging_goes_on_learning() -> None:
     assert advisor.components.table.integers("solve_at")[0] == 512
     for model in (None, "joint degree 1"):
         answer = advisor.predict("c0", predictor=200.0, cores=2, model=model)
-        assert answer.elapsed_s == pytest.approx(1.2e-3 * 0.55, rel=0.03), model
-
-
-def test_another_timer_is_no_reason_to_refuse() -> None:
-    """Each state weighed its rows by its own timer; the merged one goes on with this one's."""
-    columns = rows(6, 400, "grid")
-    fine, coarse = Advisor(timer_noise_s=1e-9), Advisor(timer_noise_s=1e-3)
-    for advisor, part in zip((fine, coarse), shards(columns, [200]), strict=True):
-        advisor.fold(part)
-    fine.merge(coarse)
-    assert fine.components.timer_noise_s == 1e-9
-    assert fine.components.table.integers("rows")[0] == 400
-    for model in (None, "joint degree 1"):
-        answer = fine.predict("c0", predictor=200.0, cores=2, model=model)
         assert answer.elapsed_s == pytest.approx(1.2e-3 * 0.55, rel=0.03), model
 
 

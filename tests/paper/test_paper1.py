@@ -138,7 +138,7 @@ def test_with_cache_jumps_most_errors_stay_within_twenty_percent(jumps: tuple[fl
         rng = np.random.default_rng(seed)
         rows = rng.permutation(len(x))
         elapsed = truth[rows] + rng.exponential(NOISE_S, len(x))
-        advisor = Advisor(timer_noise_s=NOISE_S)
+        advisor = Advisor()
         advisor.observe_columns(
             components=["blocked"], index=np.zeros(len(x), int), predictor=x[rows], cores=p[rows], elapsed_s=elapsed
         )

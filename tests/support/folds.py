@@ -10,7 +10,6 @@ from advisor.models.fold import ABSENT, KERNELS, room_of
 from advisor.models.learner_layout import LearnerTable
 from advisor.models.table import Table
 
-NOISE_S = 1e-6
 ROOMS = {axes: room_of(axes) for axes in range(2, 6)}
 
 
@@ -36,7 +35,7 @@ def fold(
     rows, ratios = np.empty(n, np.int64), np.empty(n)
     found = KERNELS.fold_rows(
         table.records, slots, *_records(learners, slots, axes), axes, predictors, np.array(p, np.float64),
-        np.array(t, np.float64), counts, machines, NOISE_S * NOISE_S, *ROOMS[axes], rows, ratios,
+        np.array(t, np.float64), counts, machines, *ROOMS[axes], rows, ratios,
     )  # fmt: skip
     return Changes(slots[rows[:found]], rows[:found], ratios[:found])
 
@@ -53,7 +52,7 @@ def fold_singly(
         room.point[:2] = x[i], p[i]
         ratios[i] = KERNELS.fold_one(
             table.records, slot, words, int(places[i]), 2, room.point, float(t[i]),
-            1.0 if count is None else float(count[i]), ABSENT, NOISE_S * NOISE_S, room.solution, room.scratch, room.out,
+            1.0 if count is None else float(count[i]), ABSENT, room.solution, room.scratch, room.out,
         )  # fmt: skip
     rows = np.flatnonzero(ratios)
     return Changes(slots[rows], rows, ratios[rows])

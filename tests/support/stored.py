@@ -38,10 +38,10 @@ class Stored:
         for name in snapshot.documents_gone:
             self.documents.pop(name, None)
 
-    def snapshot(self, timer_noise_s: float = 1e-6) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Return all of it as one snapshot, tables in the order of their names as a database gives them."""
         tables = tuple(_pages(*key, self.words[key]) for key in sorted(self.words))
-        return Snapshot(timer_noise_s, tables, tuple(self.names.items()), dict(self.producers), (), dict(self.totals),
+        return Snapshot(tables, tuple(self.names.items()), dict(self.producers), (), dict(self.totals),
                         dict(sorted(self.documents.items())), journal=tuple(self.journal))  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from advisor.engine import Engine
 from advisor.storage import Store, pages, schema
 from advisor.storage import store as store_module
 
-NOISE = 1e-6
 KEY = ("producer", bytes(16))
 SUFFIXES = ("", "-wal", "-witness")
 COMMITS = 24
@@ -36,7 +35,7 @@ def batch(seed: int, number: int) -> Columns:
 
 def engine_at(seed: int, number: int) -> Engine:
     """Return an engine that was taught so many batches and never killed."""
-    engine = Engine(timer_noise_s=NOISE)
+    engine = Engine()
     for each in range(1, number + 1):
         engine.apply(KEY, each, batch(seed, each))
     return engine
@@ -46,9 +45,9 @@ def write(path: Path, seed: int) -> None:
     """Commit batch after batch, a line of output for each, as an acknowledgement."""
     schema.CHECKPOINT_PAGES = 24  # the log goes round, and older frames lie behind its end
     pages.STEP_BYTES = store_module.STEP_BYTES = 1
-    engine = Engine(timer_noise_s=NOISE)
+    engine = Engine()
     engine.keep_journal()
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         for number in range(1, COMMITS + 1):
             engine.apply(KEY, number, batch(seed, number))
             entry = None if number - 1 in PAGES_AT else engine.take_entry()

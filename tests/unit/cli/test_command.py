@@ -178,7 +178,6 @@ def test_a_table_may_come_through_a_pipe(table: Path) -> None:
         (["predict", "square", "--model", "crystal", "--table", "{table}"], "crystal"),
         (["choose-cores", "square", "--cores-max", "0", "--table", "{table}"], "cores_max is 0, must be"),
         (["replay", "nowhere.csv"], "nowhere.csv"),
-        (["replay", "{table}", "--timer-noise", "-1"], "timer_noise_s is -1.0, must be"),
         (["replay", "{table}", "--plot", "/nowhere/out.png"], "/nowhere/out.png"),
         (["status", "--state", "{table}.none"], "must be a file that can be read"),
         (["allocate", "nowhere.snet", "--cores", "4", "--table", "{table}"], "nowhere.snet"),

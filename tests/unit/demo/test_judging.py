@@ -115,7 +115,7 @@ def test_advice_is_asked_and_followed_for_every_invocation_and_measured_runs_are
 @pytest.fixture(scope="module")
 def streamed() -> Streamed:
     """Part (b) against an advisor in this process: the service adds the wire and nothing else."""
-    return run_paper(Advisor(timer_noise_s=5e-3), 1)
+    return run_paper(Advisor(), 1)
 
 
 def test_the_online_error_reaches_its_goals(streamed: Streamed) -> None:

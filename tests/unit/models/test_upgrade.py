@@ -61,7 +61,7 @@ def test_pages_of_base_1_are_upgraded_and_all_written_at_the_next_commit() -> No
     words = old_words()
     assert len(words) == words_of("base-1") == 123
     pages = TablePages("base", "base-1", np.array([0]), words[None], np.array([0b1111], np.uint64))
-    engine = Engine.restore(Snapshot(1e-6, (pages,), ((0, "many"), (1, "some"), (2, "few"), (3, "failed"))))
+    engine = Engine.restore(Snapshot((pages,), ((0, "many"), (1, "some"), (2, "few"), (3, "failed"))))
     assert engine.advisor.to_bytes()[-1000:-4] == Advisor.from_bytes(OLD).to_bytes()[-1000:-4]
     (written,) = engine.snapshot().tables
     assert (written.layout, written.words.shape, int(written.changed[0])) == (LAYOUT, (1, WORDS, 64), 0b1111)
@@ -70,7 +70,7 @@ def test_pages_of_base_1_are_upgraded_and_all_written_at_the_next_commit() -> No
 def test_an_unknown_layout_is_refused() -> None:
     pages = TablePages("base", "base-99", np.array([0]), old_words()[None], np.array([1], np.uint64))
     with pytest.raises(StateTooNew, match="base-99"):
-        Engine.restore(Snapshot(1e-6, (pages,), ((0, "many"),)))
+        Engine.restore(Snapshot((pages,), ((0, "many"),)))
 
 
 def test_words_of_this_layout_pass_as_they_are() -> None:

@@ -45,7 +45,7 @@ def committer_of(store: Store) -> tuple[Engine, Committer]:
 
 
 async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "state", timer_noise_s=1e-6) as store:
+    with Store.open(tmp_path / "state") as store:
         engine, committer = committer_of(store)
         runs = asyncio.create_task(committer.run())
         await asyncio.sleep(0)
@@ -75,7 +75,7 @@ def full(*_: Any) -> Any:
 async def test_a_defect_while_committing_ends_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, Any]
 ) -> None:
-    with Store.open(tmp_path / "state", timer_noise_s=1e-6) as store:
+    with Store.open(tmp_path / "state") as store:
         engine, committer = committer_of(store)
         runs = asyncio.create_task(committer.run())
         await asyncio.sleep(0)

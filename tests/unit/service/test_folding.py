@@ -142,7 +142,7 @@ async def test_small_batches_between_are_acknowledged_and_durable(tmp_path: Path
 
 
 def loaded(path: Path) -> Any:
-    store = Store.open(path, timer_noise_s=1e-6)
+    store = Store.open(path)
     try:
         return store.load()
     finally:

@@ -15,7 +15,6 @@ from advisor.engine import Engine
 from advisor.errors import StateDamaged, StateTooNew, StorageFailed
 from advisor.storage import Store, store
 
-NOISE = 1e-6
 KEY = ("producer", bytes(16))
 
 
@@ -27,11 +26,11 @@ def batch(seed: int) -> Columns:
 
 def journalled(path: Path, entries: int = 5) -> list[bytes]:
     """Write pages and so many entries; return what the state was after each commit."""
-    engine = Engine(timer_noise_s=NOISE)
+    engine = Engine()
     engine.keep_journal()
     engine.apply(KEY, 1, batch(1))
     states = [engine.advisor.to_bytes()]
-    with Store.open(path, timer_noise_s=NOISE) as file:
+    with Store.open(path) as file:
         file.commit(engine.snapshot())
         for number in range(2, entries + 2):
             engine.apply(KEY, number, batch(number))
@@ -45,7 +44,7 @@ def journalled(path: Path, entries: int = 5) -> list[bytes]:
 
 def state_of(path: Path, **options: Any) -> tuple[bytes, int]:
     """Return the state that a file holds, and its producer's number."""
-    with Store.open(path, timer_noise_s=NOISE, **options) as file:
+    with Store.open(path, **options) as file:
         loaded = file.load()
     assert loaded is not None
     engine = Engine.restore(loaded)
@@ -69,19 +68,19 @@ def test_pages_and_entries_are_the_state_for_services_and_readers(path: Path) ->
 
 
 def test_entries_may_be_all_there_is(path: Path) -> None:
-    engine = Engine(timer_noise_s=NOISE)
+    engine = Engine()
     engine.keep_journal()
     engine.apply(KEY, 1, batch(1))
     entry = engine.take_entry()
     assert entry is not None
-    with Store.open(path, timer_noise_s=NOISE) as file:
+    with Store.open(path) as file:
         file.append(entry)
     assert state_of(path) == (engine.advisor.to_bytes(), 1)
 
 
 def test_pages_begin_the_journal_anew(path: Path) -> None:
     states = journalled(path)
-    with Store.open(path, timer_noise_s=NOISE) as file:
+    with Store.open(path) as file:
         loaded = file.load()
         assert loaded is not None
         engine = Engine.restore(loaded)
@@ -99,12 +98,12 @@ def test_pages_begin_the_journal_anew(path: Path) -> None:
 
 def test_an_entry_that_is_not_written_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states = journalled(path)
-    engine = Engine(timer_noise_s=NOISE)
+    engine = Engine()
     engine.keep_journal()
     engine.apply(None, None, batch(9))
     entry = engine.take_entry()
     assert entry is not None
-    with Store.open(path, timer_noise_s=NOISE) as file:
+    with Store.open(path) as file:
         with monkeypatch.context() as full:
             full.setattr(file, "_put_root", lambda _: (_ for _ in ()).throw(sqlite3.OperationalError("disk is full")))
             with pytest.raises(StorageFailed):
@@ -127,7 +126,7 @@ def test_what_is_damaged_or_gone_is_told_and_what_comes_before_it_is_kept(path: 
     states = journalled(path)
     change(path, query)
     with pytest.raises(StateDamaged, match=rf"entry {kept + 1} of the journal: .* {5 - kept} of 5, are lost"):
-        Store.open(path, timer_noise_s=NOISE)
+        Store.open(path)
     assert state_of(path, accept_damage=True) == (states[kept], kept + 1)
     assert state_of(path) == (states[kept], kept + 1)  # mended: the next start needs no flag
     aside = [origin for (origin,) in change(path, "SELECT origin FROM quarantine")]
@@ -151,7 +150,7 @@ def test_any_flipped_bit_is_found_or_harmless(path: Path) -> None:
 
 def test_a_journal_is_full_by_its_bytes_or_its_entries(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journalled(path)
-    with Store.open(path, timer_noise_s=NOISE) as file:
+    with Store.open(path) as file:
         assert not file.journal_full
         for name, value in (("JOURNAL_BYTES_MAX", 1000), ("JOURNAL_ENTRIES_MAX", 5)):
             with monkeypatch.context() as small:

@@ -16,22 +16,21 @@ from advisor.engine.snapshot import Snapshot
 from advisor.errors import StateLocked, StorageFailed
 from advisor.storage import Store
 
-NOISE = 1e-6
 HOLD = """
 import signal, sys
 from advisor.storage import Store
-store = Store.open(sys.argv[1], timer_noise_s=1e-6)
+store = Store.open(sys.argv[1])
 print("held", flush=True)
 signal.pause()
 """
 
 
 def opened(path: Path) -> Store:
-    return Store.open(path, timer_noise_s=NOISE)
+    return Store.open(path)
 
 
 def number(count: int) -> Snapshot:
-    return Snapshot(NOISE, producers={("p", bytes(16)): count})
+    return Snapshot(producers={("p", bytes(16)): count})
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def test_a_file_that_is_known_by_another_name_is_not_opened_without_its_log(tmp_
     """The log of a service that was killed lies beside the name that it had the file by."""
     path = tmp_path / "s"
     program = HOLD.replace("print", "from advisor.engine.snapshot import Snapshot\n"
-                           "store.commit(Snapshot(1e-6, producers={('p', bytes(16)): 1}))\nprint")  # fmt: skip
+                           "store.commit(Snapshot(producers={('p', bytes(16)): 1}))\nprint")  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"

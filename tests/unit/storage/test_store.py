@@ -19,7 +19,6 @@ from advisor.engine.snapshot import PAGE_SLOTS, Snapshot, TablePages
 from advisor.errors import Mismatch, StateDamaged, StateLocked, StateTooNew, StorageFailed
 from advisor.storage import Store, schema
 
-NOISE = 1e-6
 WORDS = 5
 ALL = np.uint64(2**64 - 1)
 
@@ -37,7 +36,7 @@ def pages_of(slots: list[int], fill: int, words: int = WORDS, table: str = "base
 
 
 def snapshot(*tables: TablePages, **fields: object) -> Snapshot:
-    return Snapshot(NOISE, tables, **fields)  # type: ignore[arg-type]
+    return Snapshot(tables, **fields)  # type: ignore[arg-type]
 
 
 def full_state(slots: int = 300) -> Snapshot:
@@ -64,23 +63,23 @@ def words_by_slot(state: Snapshot, table: str = "base") -> dict[int, list[int]]:
 def same(one: Snapshot | None, other: Snapshot | None) -> bool:
     assert one is not None
     assert other is not None
-    facts = [(s.timer_noise_s, s.names, dict(s.producers), dict(s.totals), dict(s.documents)) for s in (one, other)]
+    facts = [(s.names, dict(s.producers), dict(s.totals), dict(s.documents)) for s in (one, other)]
     tables = [{t.table: (t.layout, words_by_slot(s, t.table)) for t in s.tables} for s in (one, other)]
     return facts[0] == facts[1] and tables[0] == tables[1]
 
 
 def written(path: Path, *states: Snapshot) -> Snapshot:
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         for state in states:
             store.commit(state)
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         loaded = store.load()
     assert loaded is not None
     return loaded
 
 
 def test_a_new_file_holds_nothing(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s", timer_noise_s=NOISE) as store:
+    with Store.open(tmp_path / "s") as store:
         assert store.load() is None
         assert not store.damage
     assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
@@ -93,7 +92,6 @@ def test_what_is_committed_comes_back(tmp_path: Path) -> None:
     assert loaded.names == tuple((slot, f"component-{slot}") for slot in range(300))
     assert loaded.producers == {("a", bytes(16)): 7, ("ü", b"0123456789abcdef"): 2**40}
     assert loaded.totals == {"rows_accepted": 12, "batches": 3}
-    assert loaded.timer_noise_s == NOISE
 
 
 def test_documents_are_replaced_and_go(tmp_path: Path) -> None:
@@ -107,16 +105,16 @@ def test_a_damaged_document_is_named_and_set_aside_when_told(tmp_path: Path) -> 
     written(path, full_state())
     rows(path, "UPDATE documents SET data = x'00' WHERE id = CAST('network:2' AS BLOB)")
     with pytest.raises(StateDamaged, match="network:2"):
-        Store.open(path, timer_noise_s=NOISE)
-    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+        Store.open(path)
+    with Store.open(path, accept_damage=True) as store:
         loaded = store.load()
     assert loaded is not None
     assert set(loaded.documents) == {"network:é"}
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         assert not store.damage
     rows(path, "DELETE FROM documents")
     with pytest.raises(StateDamaged, match="1 were written, 0 are there"):
-        Store.open(path, timer_noise_s=NOISE)
+        Store.open(path)
 
 
 @settings(max_examples=25, deadline=None)
@@ -126,21 +124,21 @@ def test_the_last_write_of_each_slot_wins(tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("state") / "s"
     base = np.zeros((4, WORDS, PAGE_SLOTS), np.uint64)
     model: dict[int, list[int]] = {}
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         for number, slots in enumerate(commits, start=1):
             for slot in slots:
                 base[slot // PAGE_SLOTS, :, slot % PAGE_SLOTS] = slot * 1000 + number
                 model[slot] = [slot * 1000 + number] * WORDS
             marks = pages_of(slots, number)
             store.commit(snapshot(TablePages("base", "v1", marks.pages, base[marks.pages].copy(), marks.changed)))
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         loaded = words_by_slot(store.load())  # type: ignore[arg-type]
     assert {slot: loaded[slot] for slot in model} == model
 
 
 def test_few_slots_of_a_page_are_written_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         store.commit(full_state())
         store.commit(snapshot(pages_of([3, 70, 71], 9)))
         assert rows(path, "SELECT count(*) FROM slots") == [(3,)]
@@ -155,32 +153,31 @@ def test_producers_leave(tmp_path: Path) -> None:
 
 
 def test_a_second_service_is_refused_with_words(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s", timer_noise_s=NOISE), pytest.raises(StateLocked, match=f"process {os.getpid()}"):
-        Store.open(tmp_path / "s", timer_noise_s=NOISE)
-    Store.open(tmp_path / "s", timer_noise_s=NOISE).close()
+    with Store.open(tmp_path / "s"), pytest.raises(StateLocked, match=f"process {os.getpid()}"):
+        Store.open(tmp_path / "s")
+    Store.open(tmp_path / "s").close()
 
 
 def test_the_lock_dies_with_its_holder(tmp_path: Path) -> None:
     program = (
         "import sys, os, signal\nfrom advisor.storage import Store\n"
-        f"s = Store.open({str(tmp_path / 's')!r}, timer_noise_s=1e-6)\nprint('held', flush=True)\nsignal.pause()"
+        f"s = Store.open({str(tmp_path / 's')!r})\nprint('held', flush=True)\nsignal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(StateLocked, match=f"process {holder.pid}"):
-            Store.open(tmp_path / "s", timer_noise_s=NOISE)
+            Store.open(tmp_path / "s")
         holder.send_signal(signal.SIGKILL)
-    Store.open(tmp_path / "s", timer_noise_s=NOISE).close()
+    Store.open(tmp_path / "s").close()
 
 
 def test_readers_read_beside_a_running_service(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         store.commit(full_state())
         with Store.open(path, read_only=True) as reader:
             state = reader.load()
-            assert reader.timer_noise_s == NOISE
             with pytest.raises(StorageFailed):
                 reader.commit(full_state())
         assert same(state, full_state_loaded(tmp_path))
@@ -190,19 +187,13 @@ def full_state_loaded(tmp_path: Path) -> Snapshot:
     return written(tmp_path / "other", full_state())
 
 
-def test_another_timer_noise_is_refused(tmp_path: Path) -> None:
-    written(tmp_path / "s", full_state())
-    with pytest.raises(Mismatch, match=r"1e-06, not 0\.001"):
-        Store.open(tmp_path / "s", timer_noise_s=1e-3)
-
-
 def test_another_layout_needs_all_pages(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s", timer_noise_s=NOISE) as store:
+    with Store.open(tmp_path / "s") as store:
         store.commit(full_state(130))
         with pytest.raises(Mismatch, match="v2"):
             store.commit(snapshot(pages_of([1], 5, layout="v2")))
         store.commit(snapshot(pages_of(list(range(192)), 5, layout="v2", words=7)))
-    with Store.open(tmp_path / "s", timer_noise_s=NOISE) as store:
+    with Store.open(tmp_path / "s") as store:
         loaded = store.load()
     assert loaded is not None
     assert words_by_slot(loaded)[130] == [130_005] * 7
@@ -232,11 +223,11 @@ def test_a_flipped_bit_of_a_page_names_its_components(tmp_path: Path) -> None:
     before = written(path, full_state(), snapshot(pages_of([70], 9)))
     flip_blob_bit(path, "pages", (1 << 32) + 1, 12345)
     with pytest.raises(StateDamaged, match="page 1 of table base") as caught:
-        Store.open(path, timer_noise_s=NOISE)
+        Store.open(path)
     lost = [slot for slot in range(64, 128) if slot != 70]  # slot 70 has its own row, which is whole
     assert list(caught.value.components) == [f"component-{slot}" for slot in lost]
 
-    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+    with Store.open(path, accept_damage=True) as store:
         assert list(store.damage.components) == [f"component-{slot}" for slot in lost]
         loaded = store.load()
     assert loaded is not None
@@ -245,32 +236,32 @@ def test_a_flipped_bit_of_a_page_names_its_components(tmp_path: Path) -> None:
     assert words_by_slot(loaded) == kept
     assert [origin for origin, *_ in rows(path, "SELECT * FROM quarantine")] == ["pages"]
 
-    with Store.open(path, timer_noise_s=NOISE) as store:  # mended: the next start needs no flag
+    with Store.open(path) as store:  # mended: the next start needs no flag
         assert not store.damage
         assert words_by_slot(store.load()) == kept  # type: ignore[arg-type]
         store.commit(snapshot(pages_of([64], 3)))
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         assert words_by_slot(store.load())[64] == [64_003] * WORDS  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lost", ["row", "stale"])
 def test_a_slot_that_vanished_or_went_back_in_time_is_found(tmp_path: Path, lost: str) -> None:
     path = tmp_path / "s"
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         store.commit(full_state())
         store.commit(snapshot(pages_of([70], 8)))
     old = rows(path, "SELECT * FROM slots")
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         store.commit(snapshot(pages_of([70], 9)))
     rows(path, "DELETE FROM slots")
     if lost == "stale":
         rows(path, "INSERT INTO slots VALUES (?, ?, ?)", *old[0])
     with pytest.raises(StateDamaged, match="slot 70") as caught:
-        Store.open(path, timer_noise_s=NOISE)
+        Store.open(path)
     assert caught.value.components == ("component-70",)
-    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+    with Store.open(path, accept_damage=True) as store:
         assert 70 not in words_by_slot(store.load())  # type: ignore[arg-type]
-    Store.open(path, timer_noise_s=NOISE).close()
+    Store.open(path).close()
 
 
 def test_lost_names_and_producers_are_told(tmp_path: Path) -> None:
@@ -279,13 +270,13 @@ def test_lost_names_and_producers_are_told(tmp_path: Path) -> None:
     rows(path, "DELETE FROM names WHERE id = 5")
     rows(path, "UPDATE producers SET sequence = 8 WHERE sequence = 7")
     with pytest.raises(StateDamaged, match=r"names of slots 5; the numbers of 1 producers"):
-        Store.open(path, timer_noise_s=NOISE)
-    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+        Store.open(path)
+    with Store.open(path, accept_damage=True) as store:
         loaded = store.load()
     assert loaded is not None
     assert dict(loaded.names)[5] == "lost-name-5"
     assert list(loaded.producers) == [("ü", b"0123456789abcdef")]
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         assert same(store.load(), loaded)
 
 
@@ -301,7 +292,7 @@ def test_any_flipped_bit_is_found_or_harmless(tmp_path: Path) -> None:
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         try:
-            with Store.open(path, timer_noise_s=NOISE) as store:
+            with Store.open(path) as store:
                 assert same(store.load(), before), f"bit {bit} went unseen"
         except (StateDamaged, StateTooNew, StorageFailed):
             found += 1
@@ -328,8 +319,8 @@ def test_a_broken_structure_is_rebuilt_from_what_can_be_read_when_told(tmp_path:
     damaged[offset : offset + 100] = bytes(100)
     path.write_bytes(damaged)
     with pytest.raises(StateDamaged, match="structure"):
-        Store.open(path, timer_noise_s=NOISE)
-    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+        Store.open(path)
+    with Store.open(path, accept_damage=True) as store:
         assert "s.damaged-1" in store.damage.parts[0]
         loaded = store.load()
     assert loaded is not None
@@ -341,7 +332,7 @@ def test_a_broken_structure_is_rebuilt_from_what_can_be_read_when_told(tmp_path:
     assert words_by_slot(loaded) == words_by_slot(before)
     assert dict(loaded.producers) == dict(before.producers)
     assert (tmp_path / "s.damaged-1").read_bytes() == bytes(damaged)
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         assert same(store.load(), loaded)
 
 
@@ -350,11 +341,11 @@ def test_a_file_that_has_lost_its_root_is_left_alone(tmp_path: Path) -> None:
     written(path, full_state())
     flip_blob_bit(path, "root", 1, 99)
     with pytest.raises(StateDamaged, match="root"):
-        Store.open(path, timer_noise_s=NOISE)
+        Store.open(path)
     before = path.read_bytes()
     for accept_damage in (False, True):
         with pytest.raises(StateDamaged, match="root"):
-            Store.open(path, timer_noise_s=NOISE, accept_damage=accept_damage)
+            Store.open(path, accept_damage=accept_damage)
     assert path.read_bytes() == before
     assert not list(tmp_path.glob("*.damaged*"))
 
@@ -364,20 +355,20 @@ def test_a_lost_ledger_is_made_again_from_the_rows_when_told(tmp_path: Path) -> 
     before = written(path, full_state(), snapshot(pages_of([3, 70, 200], 9)))
     flip_blob_bit(path, "ledgers", 1, 99)
     with pytest.raises(StateDamaged, match="ledger of table base"):
-        Store.open(path, timer_noise_s=NOISE)
-    with Store.open(path, timer_noise_s=NOISE, accept_damage=True) as store:
+        Store.open(path)
+    with Store.open(path, accept_damage=True) as store:
         assert same(store.load(), before)
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         assert same(store.load(), before)
 
 
 def test_no_database_is_told_from_a_state_file(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("component,x,p,t\n" * 100)
     with pytest.raises(StateDamaged):
-        Store.open(tmp_path / "text", timer_noise_s=NOISE)
+        Store.open(tmp_path / "text")
     rows(tmp_path / "foreign", "CREATE TABLE t (a)")
     with pytest.raises(StateDamaged, match="no state file of Advisor"):
-        Store.open(tmp_path / "foreign", timer_noise_s=NOISE)
+        Store.open(tmp_path / "foreign")
 
 
 # Formats
@@ -387,7 +378,7 @@ def test_a_newer_format_is_refused_with_words(tmp_path: Path) -> None:
     written(tmp_path / "s", full_state())
     rows(tmp_path / "s", f"PRAGMA user_version = {schema.FORMAT + 1}")
     with pytest.raises(StateTooNew, match=f"format {schema.FORMAT + 1}"):
-        Store.open(tmp_path / "s", timer_noise_s=NOISE)
+        Store.open(tmp_path / "s")
 
 
 # Storage that cannot be written
@@ -398,7 +389,7 @@ def test_a_full_disk_loses_nothing_and_recovers(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write then fails instead of killing the process
     try:
-        with Store.open(path, timer_noise_s=NOISE) as store:
+        with Store.open(path) as store:
             store.commit(full_state())
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
             big = snapshot(pages_of(list(range(3000)), 5), producers={("a", bytes(16)): 8})
@@ -412,7 +403,7 @@ def test_a_full_disk_loses_nothing_and_recovers(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, previous)
-    with Store.open(path, timer_noise_s=NOISE) as store:
+    with Store.open(path) as store:
         loaded = store.load()
     assert loaded is not None
     assert words_by_slot(loaded)[2999] == [2_999_005] * WORDS
@@ -422,8 +413,8 @@ def test_a_full_disk_loses_nothing_and_recovers(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageFailed, match="Not a directory"):
-        Store.open(tmp_path / "file" / "s", timer_noise_s=NOISE)
+        Store.open(tmp_path / "file" / "s")
     with pytest.raises(StorageFailed):
         Store.open(tmp_path / "nothing", read_only=True)
     with pytest.raises(StorageFailed):
-        Store.open(tmp_path, timer_noise_s=NOISE)
+        Store.open(tmp_path)

@@ -70,7 +70,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
     ...     for size in (100, 200, 300, 400):
     ...         adv.observe("blur", predictor=size, cores=cores, elapsed_s=1e-3 * size * (0.1 + 0.9 / cores))
     >>> round(adv.predict("blur", predictor=250, cores=2).elapsed_s, 4)
-    0.1375
+    0.1371
     >>> adv.choose_cores("blur", predictor=400, cores_max=8).cores
     8
     """

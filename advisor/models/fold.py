@@ -31,8 +31,18 @@ from advisor.models.cells import (
     key_of,
     log_predictor,
     place_of_machine,
-)
+)  # fmt: skip
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
+from advisor.models.covariance import (
+    CELLS_USED,
+    FRAME_WORDS,
+    INVERSE,
+    SCRATCH_ROWS,
+    covary,
+    in_lane,
+    point_rows,
+    stand_at,
+)  # fmt: skip
 from advisor.models.drift import (
     CHANGED,
     REACH,
@@ -42,27 +52,12 @@ from advisor.models.drift import (
     change,
     restart,
     test_row,
-)
+)  # fmt: skip
 from advisor.models.layout import AT, FIRST_SOLVE, NOISE, WORDS
 from advisor.models.learner import answer, learn
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
-from advisor.models.process import (
-    CELLS_USED,
-    DOUBT,
-    FRAME_WORDS,
-    INVERSE,
-    SCRATCH_ROWS,
-    SHARE,
-    in_lane,
-    pair,
-    point_rows,
-    predict,
-    refresh,
-    settle,
-    stand_at,
-    whiten,
-)  # fmt: skip
+from advisor.models.process import DOUBT, SHARE, predict, refresh, settle, whiten
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import FEATURES, TRUST, W_COEFFICIENTS, judge_rows, knows, solve_weighting, weigh
 
@@ -261,18 +256,18 @@ def cross_covariance(
     """
     frame, points, root, _ = solution
     share = learners[place, SHARE : SHARE + LANES]
-    n, m, count = len(cores), len(other_cores), int(frame[CELLS_USED])
+    n, m, count, rows = len(cores), len(other_cores), int(frame[CELLS_USED]), scratch[0]
     for i in range(n + m):
         stand(frame, points, predictors, cores, others, other_cores, i, axes, point, CELLS)
-        whiten(frame, points, root, scratch[0], white[i])
+        whiten(frame, points, root, rows, white[i])
     for i in range(n):
         stand(frame, points, predictors, cores, others, other_cores, i, axes, point, CELLS)
         for j in range(m):
             stand(frame, points, predictors, cores, others, other_cores, n + j, axes, point, CELLS + 1)
-            straight, squares, near, middle, far = pair(points, CELLS, CELLS + 1, axes)
+            covary(points, CELLS, CELLS + 1, CELLS + 2, axes, rows)
             total = 0.0
             for lane in range(LANES):
-                left = in_lane(lane, straight, squares, near, middle, far)
+                left = in_lane(lane, rows[0, 0], rows[1, 0], rows[2, 0], rows[3, 0], rows[4, 0])
                 for k in range(count):
                     left -= white[i, k, lane] * white[n + j, k, lane]
                 total += share[lane] * left
@@ -323,7 +318,7 @@ def solution_of(axes: int) -> tuple[Floats, Floats, Floats, Floats]:
 def room_of(axes: int) -> Room:
     """Return room to fold and ask in."""
     planes = np.zeros((INVERSE + 1, CELLS, CELLS))
-    scratch = np.zeros((SCRATCH_ROWS, CELLS + 1)), planes, np.zeros((CELLS, LANES)), np.zeros((3, CELLS))
+    scratch = np.zeros((SCRATCH_ROWS, CELLS + 2)), planes, np.zeros((CELLS, LANES)), np.zeros((3, CELLS))
     return Room(solution_of(axes), scratch, np.zeros(2 * AXES_MAX), np.zeros(LANES))
 
 

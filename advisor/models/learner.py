@@ -27,6 +27,7 @@ from advisor.models.cells import (
     ln,
     variance_of_run,
 )  # fmt: skip
+from advisor.models.covariance import AXES, HIGHS, LOWS
 from advisor.models.learner_layout import (
     AT,
     BEYOND_SD,
@@ -43,7 +44,7 @@ from advisor.models.learner_layout import (
     ZERO,
 )  # fmt: skip
 from advisor.models.logarithm import LN2
-from advisor.models.process import AXES, DOUBT, HIGHS, LOWS, SHARE, predict, refresh, settle
+from advisor.models.process import DOUBT, SHARE, predict, refresh, settle
 
 SCORES, COVERED, ERROR, BIAS, WIDTH = (AT[name] for name in ("scores", "covered", "error", "bias", "width"))
 LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)

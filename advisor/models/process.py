@@ -1,17 +1,9 @@
 """What a record's cells say of ln t anywhere: one Gaussian process, in a few settings side by side. Kernels.
 
-    ln t = level + sum_j SLOPE z_j - SLOPE ln p + correction,   z about the cells' mean
-    covariance = LEVEL + slopes + Amdahl's saturation + BENDS (u u')**2 + NEAR w(d / 1.3) + MIDDLE w(d / 4) + FAR v(d / 10)
-                 + machine
+    ln t = level + sum_j SLOPE z_j - SLOPE ln p + correction + machine,   z about the cells' mean
 
-u is z kept within the seen range and once its span on either side; d is the distance of two points; w(q) =
-(1 - q)**5 (1 + 5 q) and v(q) = (1 - q)**7 (1 + 7 q + 16 q**2) are Wendland's functions, with two and four derivatives,
-positive definite up to five axes, of + - * and a root alone. `LANES` settings of (BENDS, NEAR, MIDDLE, FAR) are computed side
-by side, which costs what one would, and weighed by their evidence.
-
-A solution is made of four arrays: `frame` (scalars), `points` (rows over cells), `root` (each lane's factor L with L'L = K, its
-diagonal inverted) and `alpha` (K**-1 of the residuals). Sources: Rasmussen and Williams, Gaussian Processes, algorithm 2.1, eq.
-5.12 (leave one out); Wendland (1995).
+The covariance of corrections is in `covariance`; the settings are weighed by their evidence. Sources: Rasmussen and Williams,
+Gaussian Processes, algorithm 2.1, eq. 5.12 (leave one out).
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -44,11 +36,53 @@ from advisor.models.cells import (
     packed,
     variance_of_run,
 )  # fmt: skip
+from advisor.models.covariance import (
+    AXES,
+    BENT_PAIRS,
+    CELLS_USED,
+    EFFECTS,
+    FAR_PULL,
+    FRAME_WORDS,
+    HIGHEST,
+    HIGHS,
+    INVERSE,
+    LEVEL,
+    LOG_TIME,
+    LOWEST,
+    LOWS,
+    MACHINES_NAMED,
+    MIDDLE_PULL,
+    MIDDLES,
+    NEAR_PULL,
+    NOISE,
+    OWN_MACHINE,
+    RESIDUAL,
+    ROWS,
+    SCRATCH_ROWS,
+    SERIAL_FEW,
+    SERIAL_MANY,
+    STRAIGHT,
+    UNTOLD,
+    ZEROS,
+    bent_at,
+    covary,
+    distances,
+    factor,
+    features_at,
+    further_at,
+    in_lane,
+    invert,
+    place_point,
+    rough,
+    smooth,
+    solved,
+    stand_at,
+    whitened,
+)  # fmt: skip
 from advisor.models.learner_layout import (
     AGREED,
     AT,
     AXES_MAX,
-    BELOW_TIMER,
     BENDS,
     BEYOND,
     CELLS,
@@ -58,7 +92,6 @@ from advisor.models.learner_layout import (
     FAR_RADIUS,
     FREEDOM,
     LANES,
-    LEFT_OUT_FREEDOM,
     LEVEL_VARIANCE,
     MACHINE_VARIANCE,
     MACHINES_MAX,
@@ -66,18 +99,12 @@ from advisor.models.learner_layout import (
     MIDDLE_RADIUS,
     NEAR,
     NEAR_RADIUS,
-    NOISE_ROUNDS,
-    NOISE_STEP,
     NOISY,
     NOISY_CELLS,
     NUGGET,
     RISE_IN_CORES,
     RISE_IN_PREDICTOR,
-    RUN_SD,
-    RUN_SD_LEAST,
-    RUN_SD_RUNS,
     SERIAL_SD,
-    SERIAL_SHARES,
     SLOPE,
     SLOPE_SD,
     WILD_CELLS,
@@ -89,203 +116,10 @@ from advisor.models.learner_layout import (
 )  # fmt: skip
 from advisor.models.learner_layout import (
     WILD as WILD_BEYOND,
-)
+)  # fmt: skip
+from advisor.models.noise_law import learn_noise
 
 SHARE, DOUBT, LEFT_OUT = AT["share"], AT["doubt"], AT["left_out"]
-SERIAL_FEW, SERIAL_MANY = SERIAL_SHARES
-
-# Places in a solution's frame.
-AXES, CELLS_USED, LEVEL, LOWEST, HIGHEST, MACHINES_NAMED, ROWS = 0, 1, 2, 3, 4, 5, 6
-MIDDLES, LOWS, HIGHS, ZEROS = 8, 8 + AXES_MAX, 8 + 2 * AXES_MAX, 8 + 3 * AXES_MAX
-STRAIGHT = 8 + 4 * AXES_MAX  # of the mean alone: coefficients of the features, then of the products of bent axes
-BENT_PAIRS = STRAIGHT + 1 + AXES_MAX + 2
-EFFECTS = BENT_PAIRS + AXES_MAX * AXES_MAX  # of machines: posterior mean factors, then shares of runs
-FRAME_WORDS = EFFECTS + 2 * MACHINES_MAX
-# Rows of a solution's points: centres, features (axes + 2), bent axes, then these.
-NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, UNTOLD, NEAR_PULL, MIDDLE_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5, 6, 7
-FURTHER_ROWS = 8
-SCRATCH_ROWS = 5  # covariances of a point with the cells: straight, squares, near, middle, far
-INVERSE = 5  # plane of a lane's L**-1, behind those of the covariances
-
-
-def features_at(axes):
-    """Return the first row of features."""
-    return axes
-
-
-def bent_at(axes):
-    """Return the first row of bent axes."""
-    return 2 * axes + 2
-
-
-def further_at(axes):
-    """Return the first of the further rows."""
-    return 3 * axes + 2
-
-
-def point_rows(axes):
-    """Return how many rows a solution's points have."""
-    return 3 * axes + 2 + FURTHER_ROWS
-
-
-def place_point(frame, points, j, axes):
-    """Fill in the features and bent axes of column j from its centre."""
-    first, bent = features_at(axes), bent_at(axes)
-    for axis in range(axes):
-        z = points[axis, j]
-        span = frame[HIGHS + axis] - frame[LOWS + axis]
-        points[first + axis, j] = SLOPE_SD * (z - frame[MIDDLES + axis])
-        points[bent + axis, j] = (
-            min(max(z, frame[LOWS + axis] - span), frame[HIGHS + axis] + span) - frame[MIDDLES + axis]
-        )
-    share = exp(-points[axes - 1, j])
-    points[first + axes, j] = SERIAL_SD * ln(SERIAL_FEW + (1.0 - SERIAL_FEW) * share)
-    points[first + axes + 1, j] = SERIAL_SD * ln(SERIAL_MANY + (1.0 - SERIAL_MANY) * share)
-
-
-def rough(q):
-    """Return w of 1 - q."""
-    square = q * q
-    return square * square * q * (6.0 - 5.0 * q)
-
-
-def smooth(q):
-    """Return v of 1 - q."""
-    square = q * q
-    return square * square * square * q * ((16.0 * q - 39.0) * q + 24.0)
-
-
-def covary(points, at, count, axes, rows):
-    """Fill rows[0..4] with the covariances of column `at` with the first `count` columns, of unit variances."""
-    first, bent = features_at(axes), bent_at(axes)
-    straight, squares, near, middle, far = rows[0], rows[1], rows[2], rows[3], rows[4]
-    for j in range(count):
-        straight[j] = LEVEL_VARIANCE
-        squares[j] = 0.0
-        near[j] = 0.0
-    for feature in range(first, bent):
-        own = points[feature, at]
-        for j in range(count):
-            straight[j] += own * points[feature, j]
-    for axis in range(axes):
-        own, z = points[bent + axis, at], points[axis, at]
-        for j in range(count):
-            squares[j] += own * points[bent + axis, j]
-            step = z - points[axis, j]
-            near[j] += step * step
-    for j in range(count):
-        squares[j] *= squares[j]
-        distance = sqrt(near[j])
-        near[j] = rough(max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0))
-        middle[j] = rough(max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0))
-        far[j] = smooth(max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0))
-
-
-def in_lane(lane, straight, squares, near, middle, far):
-    """Return a covariance in one setting, of its unit parts."""
-    return straight + BENDS[lane] * squares + NEAR[lane] * near + MIDDLE[lane] * middle + FAR[lane] * far
-
-
-def factor(root, count):
-    """Replace the lower triangles of `root` (cells, cells, LANES), K, by factors L with L'L = K, 1 / l on the diagonal.
-
-    From the last row up, what a row explains is taken from all before it: no sum waits for the term before, and four lanes
-    written out side by side become one vector of the processor.
-    """
-    for back in range(count):
-        k = count - 1 - back
-        for lane in range(LANES):
-            root[k, k, lane] = 1.0 / sqrt(max(root[k, k, lane], NUGGET))
-        for j in range(k):
-            for lane in range(LANES):
-                root[k, j, lane] *= root[k, k, lane]
-        for i in range(k):
-            a, b, c, d = root[k, i, 0], root[k, i, 1], root[k, i, 2], root[k, i, 3]
-            for j in range(i + 1):
-                e = root[i, j, 0] - a * root[k, j, 0]
-                f = root[i, j, 1] - b * root[k, j, 1]
-                g = root[i, j, 2] - c * root[k, j, 2]
-                h = root[i, j, 3] - d * root[k, j, 3]
-                root[i, j, 0], root[i, j, 1], root[i, j, 2], root[i, j, 3] = e, f, g, h
-
-
-def whitened(root, count, values):
-    """Replace values (cells, LANES) by L'**-1 of them, for all lanes."""
-    for back in range(count):
-        k = count - 1 - back
-        for lane in range(LANES):
-            values[k, lane] *= root[k, k, lane]
-        a, b, c, d = values[k, 0], values[k, 1], values[k, 2], values[k, 3]
-        for j in range(k):
-            e = values[j, 0] - a * root[k, j, 0]
-            f = values[j, 1] - b * root[k, j, 1]
-            g = values[j, 2] - c * root[k, j, 2]
-            h = values[j, 3] - d * root[k, j, 3]
-            values[j, 0], values[j, 1], values[j, 2], values[j, 3] = e, f, g, h
-
-
-def solved(root, count, values):
-    """Replace values (cells, LANES) by L**-1 of them, for all lanes: after `whitened` K**-1 of what they were."""
-    for i in range(count):
-        a, b, c, d = values[i, 0], values[i, 1], values[i, 2], values[i, 3]
-        for j in range(i):
-            a -= root[i, j, 0] * values[j, 0]
-            b -= root[i, j, 1] * values[j, 1]
-            c -= root[i, j, 2] * values[j, 2]
-            d -= root[i, j, 3] * values[j, 3]
-        values[i, 0], values[i, 1], values[i, 2], values[i, 3] = a, b, c, d
-        for lane in range(LANES):
-            values[i, lane] *= root[i, i, lane]
-
-
-def learn_noise(r, n, rows):
-    """Choose the noise law s**2 f**2 + tau**2 from the scatter of the cells, by Fisher scoring with Student weights.
-
-    It begins with a tau that explains all scatter, and a cell whose mean is far below tau does not weigh: times are not
-    negative, so it scatters less whatever the timer does. Otherwise a clock's ticks would be found as a relative noise.
-    """
-    freedoms, seen, squares = rows[0], rows[1], rows[2]
-    told, total, most = 0, 0.0, 0.0
-    for cell in range(n[COUNT]):
-        freedom = freedom_of(r, n, cell)
-        square = r[MEAN + cell] * r[MEAN + cell]
-        if freedom > LEFT_OUT_FREEDOM:
-            freedoms[told], seen[told], squares[told] = freedom, r[SCATTER + cell] / freedom, square
-            told += 1
-            total += r[SCATTER + cell]
-            most += freedom
-        elif r[LEFT_OUT] >= 0.0:
-            freedoms[told], seen[told], squares[told] = (
-                LEFT_OUT_FREEDOM,
-                min(r[LEFT_OUT], RUN_SD * RUN_SD) * square,
-                square,
-            )
-            told += 1
-    relative, absolute = RUN_SD * RUN_SD, total / max(most, 1.0)
-    least = RUN_SD_LEAST * RUN_SD_LEAST
-    for _ in range(NOISE_ROUNDS):
-        aa = RUN_SD_RUNS / (relative * relative)
-        ay = RUN_SD * RUN_SD * aa
-        ab, bb, by = 0.0, 0.0, 0.0
-        for k in range(told):
-            freedom, square = freedoms[k], squares[k]
-            law = relative * square + absolute + 1e-100
-            weight = freedom * (FREEDOM + freedom) / ((FREEDOM * law + freedom * seen[k]) * law)
-            weight *= square / (square + BELOW_TIMER * absolute + 1e-100)
-            aa += weight * square * square
-            ab += weight * square
-            bb += weight
-            ay += weight * square * seen[k]
-            by += weight * seen[k]
-        determinant = aa * bb - ab * ab
-        absolute *= NOISE_STEP
-        if bb > 0.0 and determinant > 1e-9 * aa * bb:
-            absolute = max((aa * by - ab * ay) / determinant, absolute)
-        relative = (ay - ab * absolute) / aa
-        if relative < least:
-            relative = least
-            absolute = max((by - ab * relative) / bb, absolute) if bb > 0.0 else absolute
-    r[RELATIVE], r[ABSOLUTE] = relative, absolute
 
 
 def lay_out(r, n, axes, frame, points):
@@ -342,7 +176,7 @@ def assemble(frame, points, rows, planes):
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     machine = further_at(axes) + OWN_MACHINE
     for i in range(count):
-        covary(points, i, i + 1, axes, rows)
+        covary(points, i, 0, i + 1, axes, rows)
         if frame[MACHINES_NAMED] > 0.0 and points[machine, i] > 0.0:
             for j in range(i + 1):
                 if points[machine, j] == points[machine, i]:
@@ -396,23 +230,6 @@ def weigh(root, alpha, count, share):
         total += share[lane]
     for lane in range(LANES):
         share[lane] /= total
-
-
-def invert(root, inverse, count, lane, precisions):
-    """Fill `precisions` (cells,) with the diagonal of a lane's K**-1, and `inverse` (cells, cells) with its L**-1."""
-    for i in range(count):
-        for j in range(i):
-            inverse[i, j] = 0.0
-        for k in range(i):
-            by = root[i, k, lane]
-            for j in range(k + 1):
-                inverse[i, j] -= by * inverse[k, j]
-        inverse[i, i] = 1.0
-        precision = 0.0
-        for j in range(i + 1):
-            inverse[i, j] *= root[i, i, lane]
-            precision += inverse[i, j] * inverse[i, j]
-        precisions[i] = precision
 
 
 def agreed(r, n, cell):
@@ -589,16 +406,10 @@ def pulls(points, cell, count, axes, rows):
     v'' = -24 / R**2 (1 - q)**5 ((1 - q) (1 + 6 q) - 42 step**2 / R**2).
     """
     further = further_at(axes)
-    first, second, squares = rows[0], rows[1], rows[2]
+    first, second, apart = rows[0], rows[1], rows[2]
+    distances(points, cell, 0, count, axes, apart)
     for j in range(count):
-        squares[j] = 0.0
-    for axis in range(axes):
-        z = points[axis, cell]
-        for j in range(count):
-            step = z - points[axis, j]
-            squares[j] += step * step
-    for j in range(count):
-        distance = sqrt(squares[j])
+        distance = apart[j]
         p = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
         q = max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0)
         u = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
@@ -615,27 +426,10 @@ def pulls(points, cell, count, axes, rows):
     return total
 
 
-def pair(points, one, two, axes):
-    """Return the unit covariances of two columns: straight, squares, near, middle, far."""
-    first, bent = features_at(axes), bent_at(axes)
-    straight, product, distance = LEVEL_VARIANCE, 0.0, 0.0
-    for feature in range(first, bent):
-        straight += points[feature, one] * points[feature, two]
-    for axis in range(axes):
-        product += points[bent + axis, one] * points[bent + axis, two]
-        step = points[axis, one] - points[axis, two]
-        distance += step * step
-    distance = sqrt(distance)
-    near = rough(max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0))
-    middle = rough(max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0))
-    far = smooth(max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0))
-    return straight, product * product, near, middle, far
-
-
 def whiten(frame, points, root, rows, out):
     """Fill `out` (cells, LANES) with L'**-1 of the covariances of column CELLS with the cells, machines left aside."""
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
-    covary(points, CELLS, count, axes, rows)
+    covary(points, CELLS, 0, count, axes, rows)
     for j in range(count):
         for lane in range(LANES):
             out[j, lane] = in_lane(lane, rows[0, j], rows[1, j], rows[2, j], rows[3, j], rows[4, j])
@@ -656,15 +450,9 @@ def mean_at(frame, points, rows, machine):
     for feature in range(axes + 2):
         found += frame[STRAIGHT + 1 + feature] * points[first + feature, at]
     near = rows[2]
+    distances(points, at, 0, count, axes, near)
     for j in range(count):
-        near[j] = 0.0
-    for axis in range(axes):
-        z = points[axis, at]
-        for j in range(count):
-            step = z - points[axis, j]
-            near[j] += step * step
-    for j in range(count):
-        distance = sqrt(near[j])
+        distance = near[j]
         near[j] = (
             points[further + NEAR_PULL, j] * rough(max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0))
             + points[further + MIDDLE_PULL, j] * rough(max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0))
@@ -692,7 +480,7 @@ def variance_at(frame, points, root, alpha, share, rows, lanes, machine):
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     at = CELLS
     bent, machines = bent_at(axes), further_at(axes) + OWN_MACHINE
-    covary(points, at, count, axes, rows)
+    covary(points, at, 0, count, axes, rows)
     added = 0.0
     if frame[MACHINES_NAMED] > 0.0:
         added = MACHINE_VARIANCE
@@ -737,13 +525,6 @@ def spread_of_machines(frame):
         mean += share * effect
         square += share * effect * effect
     return MACHINE_VARIANCE * shares + max(square - mean * mean, 0.0)
-
-
-def stand_at(frame, points, z, axes, column):
-    """Put a point into a column of `points`."""
-    for axis in range(axes):
-        points[axis, column] = z[axis] if z[axis] > ZERO else frame[ZEROS + axis]
-    place_point(frame, points, column, axes)
 
 
 def predict(frame, points, root, alpha, share, scratch, z, machine, want_variance, out):

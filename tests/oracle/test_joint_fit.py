@@ -234,7 +234,7 @@ def test_the_curves_variance_equals_the_explicit_jacobian(form: str) -> None:
 @pytest.mark.parametrize(("memory", "tolerance"), [(0, 0.02), (2**24, 0.07)])
 @pytest.mark.parametrize("noise", [0.03, 0.3])
 def test_an_interval_holds_the_share_of_runs_that_it_says(noise: float, memory: int, tolerance: float) -> None:
-    levels, learned, runs = (0.5, 0.9, 0.99), 1000, 2000
+    levels, learned, runs = (0.5, 0.8, 0.9, 0.99), 1000, 2000
     inside = np.zeros(len(levels))
     seeds = range(6)
     for seed in seeds:

@@ -1,0 +1,79 @@
+"""The noise law of a component, s**2 f**2 + tau**2 at a run time f, from the scatter of its cells. A kernel."""
+
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportConstantRedefinition=false
+
+from __future__ import annotations
+
+from advisor.models.cells import (
+    ABSOLUTE,
+    COUNT,
+    MEAN,
+    RELATIVE,
+    SCATTER,
+    freedom_of,
+)  # fmt: skip
+from advisor.models.learner_layout import (
+    AT,
+    BELOW_TIMER,
+    FREEDOM,
+    LEFT_OUT_FREEDOM,
+    NOISE_ROUNDS,
+    NOISE_STEP,
+    RUN_SD,
+    RUN_SD_LEAST,
+    RUN_SD_RUNS,
+)  # fmt: skip
+
+LEFT_OUT = AT["left_out"]
+
+
+def learn_noise(r, n, rows):
+    """Choose the noise law s**2 f**2 + tau**2 from the scatter of the cells, by Fisher scoring with Student weights.
+
+    It begins with a tau that explains all scatter, and a cell whose mean is far below tau does not weigh: times are not
+    negative, so it scatters less whatever the timer does. Otherwise a clock's ticks would be found as a relative noise.
+    """
+    freedoms, seen, squares = rows[0], rows[1], rows[2]
+    told, total, most = 0, 0.0, 0.0
+    for cell in range(n[COUNT]):
+        freedom = freedom_of(r, n, cell)
+        square = r[MEAN + cell] * r[MEAN + cell]
+        if freedom > LEFT_OUT_FREEDOM:
+            freedoms[told], seen[told], squares[told] = freedom, r[SCATTER + cell] / freedom, square
+            told += 1
+            total += r[SCATTER + cell]
+            most += freedom
+        elif r[LEFT_OUT] >= 0.0:
+            freedoms[told], seen[told], squares[told] = (
+                LEFT_OUT_FREEDOM,
+                min(r[LEFT_OUT], RUN_SD * RUN_SD) * square,
+                square,
+            )
+            told += 1
+    relative, absolute = RUN_SD * RUN_SD, total / max(most, 1.0)
+    least = RUN_SD_LEAST * RUN_SD_LEAST
+    for _ in range(NOISE_ROUNDS):
+        aa = RUN_SD_RUNS / (relative * relative)
+        ay = RUN_SD * RUN_SD * aa
+        ab, bb, by = 0.0, 0.0, 0.0
+        for k in range(told):
+            freedom, square = freedoms[k], squares[k]
+            law = relative * square + absolute + 1e-100
+            weight = freedom * (FREEDOM + freedom) / ((FREEDOM * law + freedom * seen[k]) * law)
+            weight *= square / (square + BELOW_TIMER * absolute + 1e-100)
+            aa += weight * square * square
+            ab += weight * square
+            bb += weight
+            ay += weight * square * seen[k]
+            by += weight * seen[k]
+        determinant = aa * bb - ab * ab
+        absolute *= NOISE_STEP
+        if bb > 0.0 and determinant > 1e-9 * aa * bb:
+            absolute = max((aa * by - ab * ay) / determinant, absolute)
+        relative = (ay - ab * absolute) / aa
+        if relative < least:
+            relative = least
+            absolute = max((by - ab * relative) / bb, absolute) if bb > 0.0 else absolute
+    r[RELATIVE], r[ABSOLUTE] = relative, absolute

@@ -42,7 +42,7 @@ class Service:
         self.engine = Engine()
         self.engine.keep_journal()
         self.path = path
-        self.store = Store.open(path, timer_noise_s=1e-6)
+        self.store = Store.open(path)
 
     def teach(self, rng: np.random.Generator) -> None:
         self.engine.apply(KEY, self.engine.applied(*KEY) + 1, batch(rng))
@@ -80,7 +80,7 @@ class Service:
     def restart(self) -> None:
         """End in the middle, and begin with what the file says."""
         self.store.close()
-        self.store = Store.open(self.path, timer_noise_s=1e-6)
+        self.store = Store.open(self.path)
         loaded = self.store.load()
         assert loaded is not None
         self.engine = Engine.restore(loaded)
@@ -163,8 +163,8 @@ def test_a_file_that_lost_its_ledger_goes_on_with_the_rows_it_stood_on(tmp_path:
         assert connection.execute("SELECT max(checksum >> 32) FROM pages").fetchone()[0] > service.store._books.stamp
         connection.execute("UPDATE ledgers SET checksum = checksum + 1")
     with pytest.raises(StateDamaged, match="ledger"):
-        Store.open(tmp_path / "state", timer_noise_s=1e-6)
-    with Store.open(tmp_path / "state", timer_noise_s=1e-6, accept_damage=True) as opened:
+        Store.open(tmp_path / "state")
+    with Store.open(tmp_path / "state", accept_damage=True) as opened:
         loaded = opened.load()
     assert loaded is not None
     assert Engine.restore(loaded).advisor.to_bytes() == service.engine.advisor.to_bytes()
@@ -185,7 +185,7 @@ def test_a_flipped_stamp_is_damage(tmp_path: Path, table: str) -> None:
             kept = connection.execute(f"SELECT checksum FROM {table} WHERE id = ?", (found,)).fetchone()[0]
             connection.execute(f"UPDATE {table} SET checksum = {change} WHERE id = ?", (found,))
         with pytest.raises(StateDamaged):
-            Store.open(tmp_path / "state", timer_noise_s=1e-6)
+            Store.open(tmp_path / "state")
         with sqlite3.connect(tmp_path / "state") as connection:
             connection.execute(f"UPDATE {table} SET checksum = ? WHERE id = ?", (kept, found))
     service.check()

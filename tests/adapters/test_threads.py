@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import threads as bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from live import running
 
 from adapters.threads import Advised
 from adapters.threads.deciding import FLOOR_S, next_look, powers
@@ -321,6 +323,35 @@ def test_a_service_that_is_away_does_not_stop_a_program(tmp_path: Path, caplog: 
 
         assert [total([1, 2]) for _ in range(5)] == [3] * 5
     assert "without advice" in caplog.text
+
+
+async def test_a_service_learns_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a planted clock two cores are best: a second process asks nothing of its own, and has them from its first call on."""
+    monkeypatch.setattr("adapters.threads.advised.ASK_S", 60.0)
+    seconds = {1: 1.0, 2: 0.6, 3: 0.9, 4: 1.5}
+
+    def calls(address: Path, n: int) -> tuple[list[int], int]:
+        now = [0.0]
+        chosen: list[int] = []
+        with SyncClient(str(address)) as client:
+            advised = Advised(client, clock=lambda: now[0], load=lambda: 0.0)
+            for _ in range(n):
+                with advised.cores("fit", predictor=1000.0, cores_max=4) as cores:
+                    now[0] += seconds[cores]
+                chosen.append(cores)
+            advised.flush()
+            client.flush(60.0)
+            (status,) = client.status(components=["fit"])["components"]
+        return chosen, status["rows"]
+
+    async with running(tmp_path) as live:
+        assert live.bound.socket is not None
+        chosen, rows = await asyncio.to_thread(calls, live.bound.socket, 60)
+        assert rows == 60
+        assert Counter(chosen[-20:])[2] >= 18
+        chosen, rows = await asyncio.to_thread(calls, live.bound.socket, 5)
+        assert rows == 65
+        assert 2 in chosen
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------------

@@ -47,3 +47,7 @@ def handing_out(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 __getattr__ = handing_out(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,22 +2,23 @@
 
 AdvisorError
 ├── CallerError            the request is at fault: the same request fails again (retry is False)
-│   ├── InvalidValue       a value outside its domain, or of the wrong type or shape
-│   ├── TooLarge           a named limit is exceeded
-│   ├── UnknownKey         a key that the method does not have
+│   ├── InvalidValue       a value outside its domain, or of the wrong type or shape (ValueError)
+│   ├── TooLarge           a named limit is exceeded (ValueError)
+│   ├── UnknownKey         a key that the method does not have (KeyError)
 │   ├── UnknownMethod      a method that the protocol does not have
 │   ├── MalformedMessage   bytes that are no message of the protocol
-│   ├── UnknownComponent   a component never observed
-│   ├── UnknownNetwork     an id that no network was defined by
+│   ├── UnknownComponent   a component never observed (KeyError)
+│   ├── UnknownNetwork     an id that no network was defined by (KeyError)
+│   ├── UnknownProgram     a program of which no run was observed (KeyError)
 │   ├── NotEnoughData      a component known, but not yet well enough to answer
 │   ├── Unsupported        a legal request that this version cannot represent
-│   ├── NetworkSyntax      a network text that does not read, with line and column
+│   ├── NetworkSyntax      a network text that does not read, with line and column (ValueError)
 │   ├── MissingShares      a choice or component whose visits nobody gave
 │   ├── ImpossibleTarget   a target that no allocation meets, with the component that forbids it
 │   ├── TargetNotReached   a target that no allocation found meets; none is proved impossible
 │   ├── SequenceGap        a numbered batch that is not the next one
 │   ├── Unauthorized       no token, or a wrong one
-│   └── Mismatch           two states that cannot be put together
+│   └── Mismatch           two states that cannot be put together (ValueError)
 ├── ServiceError           the service cannot now: the same request may succeed later (retry is True)
 │   ├── Unavailable        starting, stopping, superseded, overloaded
 │   ├── UnknownNameId      a column index that this connection has not named: send `names`, then again
@@ -27,7 +28,11 @@ AdvisorError
 │   ├── StateLocked        another service has it open
 │   ├── StateDamaged       a checksum does not match
 │   └── StateTooNew        a later version wrote it
-└── ConnectionFailed       raised by the client only: nobody answers
+├── ConcurrentUse          raised by the library only: an Advisor called by two threads at once (RuntimeError)
+├── ConnectionFailed       raised by the client only: no connection (ConnectionError)
+└── NotAnswered            raised by the client only: connected, and no answer in time (TimeoutError)
+
+In brackets: the built-in error that each is, too. `RowsRefused` is a warning.
 
 Every error carries typed fields and words itself. `as_dict` is its shape on the wire; `from_dict` gives it back.
 """
@@ -103,7 +108,7 @@ class CallerError(AdvisorError):
     code = "caller"
 
 
-class InvalidValue(CallerError):
+class InvalidValue(CallerError, ValueError):
     """A value is outside its domain, or of the wrong type or shape."""
 
     code = "invalid"
@@ -114,7 +119,7 @@ class InvalidValue(CallerError):
         )
 
 
-class TooLarge(CallerError):
+class TooLarge(CallerError, ValueError):
     """A named limit is exceeded."""
 
     code = "too_large"
@@ -125,7 +130,7 @@ class TooLarge(CallerError):
         )
 
 
-class UnknownKey(CallerError):
+class UnknownKey(CallerError, KeyError):
     """A key that the method does not have."""
 
     code = "unknown_key"
@@ -143,7 +148,7 @@ class MalformedMessage(CallerError):
     code = "malformed"
 
 
-class UnknownComponent(CallerError):
+class UnknownComponent(CallerError, KeyError):
     """A component that was never observed."""
 
     code = "unknown_component"
@@ -159,7 +164,7 @@ class UnknownComponent(CallerError):
         )
 
 
-class UnknownNetwork(CallerError):
+class UnknownNetwork(CallerError, KeyError):
     """An id that no network was defined by."""
 
     code = "unknown_network"
@@ -175,7 +180,7 @@ class UnknownNetwork(CallerError):
         )
 
 
-class UnknownProgram(CallerError):
+class UnknownProgram(CallerError, KeyError):
     """A program of which no run was observed."""
 
     code = "unknown_program"
@@ -193,7 +198,7 @@ class Unsupported(CallerError):
     code = "unsupported"
 
 
-class NetworkSyntax(CallerError):
+class NetworkSyntax(CallerError, ValueError):
     """A network text that does not read."""
 
     code = "network_syntax"
@@ -245,7 +250,7 @@ class Unauthorized(CallerError):
     code = "unauthorized"
 
 
-class Mismatch(CallerError):
+class Mismatch(CallerError, ValueError):
     """Two states that cannot be put together."""
 
     code = "mismatch"
@@ -310,11 +315,28 @@ class StateTooNew(StateError):
     code = "state_too_new"
 
 
-class ConnectionFailed(AdvisorError):
+class ConnectionFailed(AdvisorError, ConnectionError):
     """Nobody answers at the address; raised by the client only."""
 
     code = "connection_failed"
     retry = True
+
+
+class NotAnswered(AdvisorError, TimeoutError):
+    """The connection stands, and what was waited for did not come in time; raised by the client only."""
+
+    code = "not_answered"
+    retry = True
+
+
+class ConcurrentUse(AdvisorError, RuntimeError):
+    """A second thread called an `Advisor` while a first one was inside it; the call did nothing."""
+
+    code = "concurrent_use"
+
+
+class RowsRefused(UserWarning):
+    """A client's first rows that the service refused, and why; the others are counted in its `stats`."""
 
 
 def _codes(cls: type[AdvisorError]) -> dict[str, type[AdvisorError]]:

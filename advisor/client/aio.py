@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
 import anyio
 import anyio.abc
@@ -20,10 +21,12 @@ from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.questions import asks, asks_by
-from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES, Session
+from advisor.client.session import BATCH_ROWS, PAUSED, READY, WINDOW_BATCHES, Session
+from advisor.client.taking import LEFT, TAKEN, Taken
 from advisor.client.watching import Subscriptions
 from advisor.domain.limits import ROWS_BATCH_MAX
-from advisor.errors import AdvisorError, ConnectionFailed, Unavailable
+from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
+from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unavailable
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, plain, sent
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of, body_of_events
@@ -31,9 +34,8 @@ from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, b
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
 TIMEOUT_S = 10.0  # of a question, its connection included
-UNDURABLE = (
-    "the service is connected, and has not made them durable: its log, status or /readyz says whether its storage fails"
-)
+UNDURABLE = "the service is connected; its log, status or /readyz says whether its storage fails, or is slow"
+UNANSWERED = "the service is connected; give it longer with timeout_s"
 CLOSE_S = 5.0  # given to what is held when the client closes
 COLUMN_ROWS = min(2**16, ROWS_BATCH_MAX)  # a larger batch of columns is cut: with every column it is still a message
 
@@ -103,6 +105,17 @@ class AsyncClient:
         )  # fmt: skip
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<AsyncClient: {self.standing}>"
+
+    @property
+    def standing(self) -> str:
+        """Where the client stands, in words."""
+        state = "closed" if self._closed else self._session.state
+        return (
+            f"{self._address}, {state}, {self.counts.rows_held} rows held, {self.counts.rows_acknowledged} acknowledged"
+        )
+
     async def __aenter__(self) -> Self:
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
@@ -139,27 +152,44 @@ class AsyncClient:
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    async def observe(
-        self, component: str, predictor: Any = None, cores: Any = 1, elapsed_s: Any = None, **optional: Any
-    ) -> bool:
-        """Take one row, of which `elapsed_s` must be given; return whether it was taken.
+    @overload
+    def observe(
+        self, component: str, predictor: Point, cores: float, elapsed_s: float, **optional: Unpack[RowFields]
+    ) -> Taken[bool]: ...
+    @overload
+    def observe(
+        self,
+        component: str,
+        predictor: Point = ...,
+        cores: float = ...,
+        *,
+        elapsed_s: float,
+        **optional: Unpack[RowFields],
+    ) -> Taken[bool]: ...
+    def observe(
+        self, component: str, predictor: Point = None, cores: float = 1, elapsed_s: Any = None,
+        **optional: Unpack[RowFields],
+    ) -> Taken[bool]:  # fmt: skip
+        """Take one row, of which `elapsed_s` must be given; the answer is true where it was taken. `predictor` absent is 1.
 
-        Does not wait, unless `when_full` is "block". `predictor` absent is 1.
+        The row is taken when this returns: a callback need not await it. Awaiting waits for nothing, unless `when_full` is
+        "block" and the buffer is full: then the row is taken when there is room, and only where it is awaited.
 
         Raises
         ------
-        InvalidValue
-            When a number is none.
+        InvalidValue, UnknownKey
+            As `Advisor.observe`.
         Unavailable
             When the buffer is full and `when_full` is "raise".
         """
-        row = requests.row_of(component, predictor, cores, elapsed_s, optional)
-        if not self.room(1) and not await self._make_room(1):
-            return False
-        self.take(row)
-        return True
+        row = row_of(component, predictor, cores, elapsed_s, optional)
+        if self.room(1):
+            self.take(row)
+            return TAKEN
+        waits = self._offer([row])
+        return Taken(False, waits.rest_is_taken, waits.drop) if waits.items else TAKEN if waits.taken else LEFT
 
-    async def observe_rows(self, rows: Sequence[Sequence[Any]]) -> int:
+    def observe_rows(self, rows: Sequence[Sequence[Any]]) -> Taken[int]:
         """Take rows `[component, predictor, cores, elapsed_s, {optional}]`; return how many were taken.
 
         Raises
@@ -169,9 +199,9 @@ class AsyncClient:
         Unavailable
             As `observe`.
         """
-        return await self._submit(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
+        return self._submit(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
 
-    async def observe_columns(self, **columns: Any) -> int:
+    def observe_columns(self, **columns: Unpack[ColumnsGiven]) -> Taken[int]:
         """Take a batch of columns (see `docs/protocol.md`); return how many rows were taken.
 
         Columns are numpy arrays, array.array, lists, or little-endian bytes: `index`, `predictor`, `cores`,
@@ -185,24 +215,29 @@ class AsyncClient:
         Unavailable
             As `observe`.
         """
-        return await self._submit(bodies_of_columns(columns, COLUMN_ROWS))
+        return self._submit(bodies_of_columns(columns, COLUMN_ROWS))
 
     async def names(self, names: Sequence[str]) -> int:
         """Number names for `index` columns, on every connection of this client; return the first's number."""
         return self._session.declare(list(names))
 
     async def flush(self, timeout_s: float | None = None) -> Stats:
-        """Wait until every row taken is acknowledged or refused; return the counts.
+        """Wait until every row taken is durable at the service, or refused; return the counts.
+
+        A question needs no flush: it is answered from the rows that were given before it, durable or not.
 
         Raises
         ------
-        ConnectionFailed, Unavailable
-            When that takes longer than `timeout_s` (the client's by default). The rows are held and sent on.
+        NotAnswered
+            When that takes longer than `timeout_s` (the client's by default) on a connection that stands.
+        ConnectionFailed
+            When there is no connection. Either way the rows are held and sent on.
         """
-        with anyio.move_on_after(self.timeout_s if timeout_s is None else timeout_s):
+        timeout_s = self.timeout_s if timeout_s is None else timeout_s
+        with anyio.move_on_after(timeout_s):
             await self._drained()
             return self.stats()
-        raise self._why_silent(f"{self.stats().rows_held} rows are not acknowledged", UNDURABLE)
+        raise self._why_silent(f"{self.stats().rows_held} rows are not durable after {timeout_s:.3g} s", UNDURABLE)
 
     def stats(self) -> Stats:
         """Return what became of the rows so far."""
@@ -317,6 +352,12 @@ class AsyncClient:
         """Wait until the service has answered something, or the connection is gone."""
         await self._link.progress.wait()
 
+    async def progress_or(self, ready: Callable[[], bool]) -> None:
+        """Wait for `progress`, unless it is so already, or the client is closed."""
+        progress = self._link.progress
+        if not self._closed and not ready():
+            await progress.wait()
+
     def fileno(self) -> int | None:
         """Return the file descriptor of the connection that stands."""
         return self._link.fileno()
@@ -326,22 +367,25 @@ class AsyncClient:
         held = self._session.stats.rows_held
         return not self._closed and (held + rows <= self._buffer_rows or not held)
 
-    async def _submit(self, bodies: Sequence[Body]) -> int:
-        taken = 0
-        for body in bodies:
-            if not self.room(body.rows) and not await self._make_room(body.rows):
-                continue
-            self.take(body)
-            taken += body.rows
-        return taken
+    def _submit(self, bodies: Sequence[Body]) -> Taken[int]:
+        waits = self._offer(bodies)
+        return Taken(waits.taken, waits.rest_is_counted, waits.drop) if waits.items else Taken(waits.taken)
 
-    async def _make_room(self, rows: int) -> bool:
-        """Do what `when_full` says; return whether there is room now."""
-        while self._when_full == "block" and not self._closed:
-            progress = self._link.progress
-            if self.room(rows):
-                return True
-            await progress.wait()
+    def _offer(self, items: Sequence[Sequence[Any] | Body]) -> _Waits:
+        """Take rows and batches as far as there is room, or `when_full` makes it; return what then waits for more."""
+        waits = _Waits(self, deque(items))
+        while waits.items:
+            rows = rows_of(waits.items[0])
+            if not self.room(rows) and self._when_full == "block" and not self._closed:
+                break
+            item = waits.items.popleft()
+            if self._make_room(rows):
+                self.take(item)
+                waits.taken += rows
+        return waits
+
+    def _make_room(self, rows: int) -> bool:
+        """Do what `when_full` says, which does not wait; return whether there is room now."""
         while self._when_full == "drop_oldest" and not self.room(rows) and self._outbox.drop_oldest():
             pass
         if self.room(rows):
@@ -384,14 +428,15 @@ class AsyncClient:
         event = anyio.Event()
         self._answers[call] = event, arrived
         self._link.wake()
+        timeout_s = self.timeout_s if timeout_s is None else timeout_s
         try:
-            with anyio.move_on_after(self.timeout_s if timeout_s is None else timeout_s):
+            with anyio.move_on_after(timeout_s):
                 await event.wait()
         finally:
             del self._answers[call]
             self._session.abandon(call)
         if not arrived:
-            raise self._why_silent(f"{method} was not answered in time")
+            raise self._why_silent(f"{method} was not answered within {timeout_s:.3g} s", UNANSWERED)
         _, error, result = arrived.pop()
         if error is not None:
             try:
@@ -400,11 +445,14 @@ class AsyncClient:
                 del error  # its traceback holds this frame: neither may hold it
         return read(result)
 
-    def _why_silent(self, what: str, connected: str = "") -> AdvisorError:
-        failure = self._session.failure
-        why = f"{what}: {failure.message}" if failure else what
-        hint = failure.hint if failure else connected
-        return ConnectionFailed(why, field="address", value=str(self._address), hint=hint)
+    def _why_silent(self, what: str, connected: str) -> AdvisorError:
+        """Return the error of what did not come in time: of a connection, where there is none, or of a slow service."""
+        session, address = self._session, str(self._address)
+        if session.state in (READY, PAUSED):
+            why = f"{what}: {session.stats.last_error}" if session.state == PAUSED else what
+            return NotAnswered(why, field="address", value=address, hint=connected)
+        failure = session.failure or ConnectionFailed("no connection yet", hint="is the service running?")
+        return ConnectionFailed(f"{what}: {failure.message}", field="address", value=address, hint=failure.hint)
 
     def _tell(self, answer: Answered) -> None:
         waiting = self._answers.get(answer.call)
@@ -419,3 +467,35 @@ class AsyncClient:
     def _failed(self, error: AdvisorError) -> None:
         for call in list(self._answers):
             self._tell(Answered(call, error, None))
+
+
+@dataclass(slots=True)
+class _Waits:
+    """Rows and batches that wait for room in the buffer, in their order."""
+
+    client: AsyncClient
+    items: deque[Sequence[Any] | Body]
+    taken: int = 0
+
+    async def rest_is_counted(self) -> int:
+        """Take them as room comes; return how many rows were taken in all."""
+        client = self.client
+        while self.items:
+            await client.progress_or(lambda: client.room(rows_of(self.items[0])))
+            more = client._offer(self.items)  # pyright: ignore[reportPrivateUsage]
+            self.taken, self.items = self.taken + more.taken, more.items
+        return self.taken
+
+    async def rest_is_taken(self) -> bool:
+        """Take the one row when there is room."""
+        return bool(await self.rest_is_counted())
+
+    def drop(self) -> None:
+        """Count them as dropped."""
+        for item in self.items:
+            self.client._outbox.drop_new(rows_of(item))  # pyright: ignore[reportPrivateUsage]
+
+
+def rows_of(item: Sequence[Any] | Body) -> int:
+    """Return how many rows an item of a buffer is."""
+    return item.rows if isinstance(item, Body) else 1

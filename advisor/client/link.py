@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import ssl
+import warnings
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Final
@@ -12,9 +14,9 @@ import anyio
 import anyio.abc
 
 from advisor.client.address import TcpAddress, UnixAddress
-from advisor.client.outcomes import Answered, GiveUp, Pause, Told
+from advisor.client.outcomes import Answered, GiveUp, Pause, Refused, Told
 from advisor.client.session import Session
-from advisor.errors import AdvisorError, ConnectionFailed
+from advisor.errors import AdvisorError, ConnectionFailed, RowsRefused
 
 CONNECT_S = 10.0  # for a connection and its TLS handshake
 BACKOFF_FIRST_S, BACKOFF_LAST_S = 0.05, 5.0
@@ -201,6 +203,8 @@ class Link:
                     self._tell(outcome)
                 case Told():
                     self._told(outcome)
+                case Refused(why):
+                    warn(f"{self._address}: {why}; stats() counts the others")
                 case Pause():
                     pauses += 1
                 case GiveUp(error):
@@ -217,6 +221,14 @@ class Link:
         self._wake.set()
         progress, self.progress = self.progress, anyio.Event()
         progress.set()
+
+
+def warn(why: str) -> None:
+    """Warn of refused rows. Where warnings are errors it is logged: raised in the client's task it would end the client."""
+    try:
+        warnings.warn(why, RowsRefused, stacklevel=2)
+    except RowsRefused:
+        logging.getLogger("advisor.client").warning("%s", why)
 
 
 def backoff_s(attempt: int) -> float:

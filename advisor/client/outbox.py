@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from advisor.client.outcomes import Stats
-from advisor.errors import AdvisorError, InvalidValue, TooLarge
+from advisor.domain.rows import bound_text
+from advisor.errors import AdvisorError, InvalidValue, TooLarge, shorten
 from advisor.protocol.encoding import EMPTY, Body, bodies_of_rows
 
+REASONS_TOLD = 3  # of the first rows that were refused
 HISTORY_BATCHES = 4096  # acknowledged batches whose rows are remembered, to tell how many a service lost
 
 
@@ -25,6 +27,7 @@ class Batch:
 
     body: Body
     call: int | None = None
+    place: int = 0  # among all batches ever taken
     sequence: int = 0  # 0: not numbered yet
     sent: bool = False  # at some time, on any connection
     durable: bool = False
@@ -43,6 +46,8 @@ class Outbox:
         self.stats = Stats()
         self._batch_rows = batch_rows
         self._rows: list[Sequence[Any]] = []  # of the batch that is being filled
+        self._taken = 0  # batches, ever
+        self._told_refused = False
         self._waiting: deque[Batch] = deque()
         self._numbered: deque[Batch] = deque()
         self._next = 0
@@ -83,7 +88,7 @@ class Outbox:
         """Make the rows taken so far sendable. A row that the wire has no form for is rejected alone."""
         rows, self._rows = self._rows, []
         try:
-            self._waiting += [Batch(body) for body in bodies_of_rows(rows, self._batch_rows)]
+            self._queue(*bodies_of_rows(rows, self._batch_rows))
         except (InvalidValue, TooLarge):
             good: list[Sequence[Any]] = []
             for row in rows:
@@ -93,14 +98,30 @@ class Outbox:
                     self._reject(1, error)
                 else:
                     good.append(row)
-            self._waiting += [Batch(body) for body in bodies_of_rows(good, self._batch_rows)]
+            self._queue(*bodies_of_rows(good, self._batch_rows))
 
     def submit(self, body: Body, call: int | None = None) -> None:
         """Take a whole batch; it keeps its place among the rows."""
         self.seal()
-        self._waiting.append(Batch(body, call))
+        self._queue(body, call=call)
         self.stats.rows_offered += body.rows
         self.stats.rows_held += body.rows
+
+    def _queue(self, *bodies: Body, call: int | None = None) -> None:
+        for body in bodies:
+            self._taken += 1
+            self._waiting.append(Batch(body, call, self._taken))
+
+    def mark(self) -> int:
+        """Make the rows taken so far sendable, and return the place of the last of them, for `sent`."""
+        self.seal()
+        return self._taken
+
+    def sent(self, mark: int) -> bool:
+        """True when every batch up to a place was sent on this connection, or is gone."""
+        if self._next < len(self._numbered):
+            return self._numbered[self._next].place > mark
+        return not self._waiting or self._waiting[0].place > mark
 
     def drop_new(self, rows: int) -> None:
         """Count rows that were offered and are not taken."""
@@ -153,16 +174,24 @@ class Outbox:
             self.stats.rows_acknowledged += batch.body.rows
             self.stats.rows_held -= batch.body.rows
 
-    def count(self, receipt: Any) -> None:
-        """Add a receipt to the counts."""
+    def count(self, receipt: Any) -> str:
+        """Add a receipt to the counts; return what to warn of: the first rows that were refused, and why."""
         answer = cast("dict[str, Any]", receipt if isinstance(receipt, dict) else {})
         if answer.get("replayed"):  # what became of the rows was told before, and lost with its connection
-            return
+            return ""
         refused: dict[str, Any] = answer.get("refused") or {}
         self.stats.rows_accepted += answer.get("accepted", 0)
         self.stats.rows_refused += refused.get("count", 0)
         self.stats.refused_by_code.update(refused.get("by_code", {}))
-        self.stats.last_refused.extend((str(code), value) for _, code, value in refused.get("first", ()))
+        first = [(str(code), value) for _, code, value in refused.get("first", ())]
+        self.stats.last_refused.extend(first)
+        if not refused.get("count") or self._told_refused:
+            return ""
+        self._told_refused = True
+        told = "; ".join(
+            f"{code}: {shorten(value)!r}, must be {bound_text(code)}" for code, value in first[:REASONS_TOLD]
+        )
+        return f"{refused['count']} of {refused['count'] + answer.get('accepted', 0)} rows were refused ({told})"
 
     def refuse_for_ever(self, batch: Batch, error: AdvisorError) -> None:
         """Drop what the service will never take, and put an empty batch in its place: its number must be used."""

@@ -80,4 +80,10 @@ class GiveUp(NamedTuple):
     error: AdvisorError
 
 
-Outcome = Answered | Told | Pause | GiveUp
+class Refused(NamedTuple):
+    """For the first time the service has refused rows, for good: why."""
+
+    why: str
+
+
+Outcome = Answered | Told | Pause | GiveUp | Refused

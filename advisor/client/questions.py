@@ -48,28 +48,13 @@ def asks_by(
 
 
 def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, Answer]]) -> Method[P, Answer]:
-    """Return the method of `SyncClient` that does one of `AsyncClient` in the client's thread, and waits."""
+    """Return the method of `SyncClient` that does one of `AsyncClient` in the client's thread, behind its rows, and waits."""
 
     @wraps(method)
     def waiting(client: Any, /, *args: Any, **given: Any) -> Answer:
-        return client.run(_later(method, args, given))
+        return client.run_behind_rows(method, args, given)
 
     return cast("Any", waiting)
-
-
-def behind_rows(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, Answer]]) -> Method[P, Answer]:
-    """Return the method of `SyncClient` that makes a numbered call behind the rows that are queued."""
-
-    @wraps(method)
-    def waiting(client: Any, /, *args: Any, **given: Any) -> Answer:
-        return client.run_behind_rows(_later(method, args, given), given.get("timeout_s"))
-
-    return cast("Any", waiting)
-
-
-def _later(method: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-    """Return what calls a method of `AsyncClient`, in its thread."""
-    return lambda client: method(client, *args, **given)
 
 
 def _dressed(method: Any, declared: type[Question]) -> None:

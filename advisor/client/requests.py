@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, cast
 
@@ -24,42 +23,11 @@ from advisor.domain.answers import (
 from advisor.domain.flows import Flow
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Part, Together
-from advisor.errors import InvalidValue, MalformedMessage
+from advisor.errors import MalformedMessage
 from advisor.protocol.declaring import plain
 
 Answer = TypeVar("Answer")
 TABLES = {"marginal": Marginal, "runner_up": RunnerUp}
-
-
-def row_of(component: str, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
-    """Return an observation as a row; numbers of any kind become floats, a predictor of several values a list.
-
-    Raises
-    ------
-    InvalidValue
-        When a number is none. Its domain is the service's to check.
-    """
-    try:
-        row = [component, None if predictor is None else float(predictor), float(cores), float(elapsed_s)]
-    except (TypeError, ValueError, OverflowError):
-        if hasattr(predictor, "__len__") and not isinstance(predictor, (str, bytes)):
-            row = row_of(component, None, cores, elapsed_s, optional)
-            row[1] = _floats("predictor", plain(predictor))
-            return row
-        for field, value in (("predictor", predictor), ("cores", cores), ("elapsed_s", elapsed_s)):
-            try:
-                float(1.0 if value is None and field == "predictor" else cast("Any", value))
-            except (TypeError, ValueError, OverflowError) as error:
-                raise InvalidValue(field, value, "a number") from error
-        raise
-    return [*row, plain(optional)] if optional else row
-
-
-def _floats(field: str, values: Any) -> list[float]:
-    try:
-        return [float(value) for value in values]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidValue(field, values, "a number, or a list of numbers") from error
 
 
 def given(**params: Any) -> dict[str, Any]:

@@ -6,11 +6,12 @@ has no clock and no socket; a binding moves the bytes and decides when to try ag
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from advisor.client.outbox import Batch, Outbox
-from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Told
+from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Refused, Told
 from advisor.domain.limits import NAME_IDS_MAX, STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
@@ -75,7 +76,9 @@ class Session:
         self._connection = ClientConnection()
         self._out = bytearray()
         self._last_id = 0
-        self._calls: dict[int, tuple[str, Sequence[Any]]] = {}  # not answered yet
+        # Not answered yet: method, parameters, and the place of the last batch that they were asked behind.
+        self._calls: dict[int, tuple[str, Sequence[Any], int]] = {}
+        self._to_ask: deque[int] = deque()  # of them, those not asked on this connection yet
         self._names: list[str] = []
         self._named = 0  # of them, on this connection
         # What is on its way on this connection, by msgid.
@@ -110,6 +113,9 @@ class Session:
     def call(self, method: str, params: Sequence[Any]) -> int:
         """Ask; the answer comes as an `Answered` of the returned number. Asked again after a cut.
 
+        It is asked behind the rows that were taken before it: a service folds what comes first, and so answers from them. It
+        waits for no commit. Where the service takes no rows now (its storage fails), the question does not wait for them.
+
         Raises
         ------
         TooLarge
@@ -124,9 +130,8 @@ class Session:
             raise InvalidValue("params", str(error), "text, numbers, and lists and maps of them") from error
         if size > STRUCTURE_BYTES_MAX:
             raise TooLarge(f"bytes of {method}", size, STRUCTURE_BYTES_MAX, "ask in parts")
-        self._calls[call] = method, params
-        if self.state in (READY, PAUSED):
-            self._ask(call)
+        self._calls[call] = method, params, self.outbox.mark()
+        self._to_ask.append(call)
         return call
 
     def call_numbered(self, body: Body) -> int:
@@ -168,6 +173,7 @@ class Session:
         self._out.clear()
         self._in_flight.clear()
         self._asked.clear()
+        self._to_ask.clear()
         self._standing_asked.clear()
         self._naming.clear()
         self._named = 0
@@ -192,12 +198,16 @@ class Session:
         """Return the bytes to send now. Cost O(bytes)."""
         if self.state == READY:
             self._say_names()
+            self._ask_behind_rows()
             while not self._rewind and len(self._in_flight) < self._window and (batch := self.outbox.next_batch()):
                 msgid = self._new_id()
                 self._in_flight[msgid] = batch
                 if batch.call is not None:
                     self._unanswered[batch] = batch.call
                 self._out += encode_numbered(msgid, batch.body, self._producer, self._incarnation, batch.sequence)
+                self._ask_behind_rows()
+        elif self.state == PAUSED:
+            self._ask_behind_rows(waiting=False)
         out = bytes(self._out)
         self._out.clear()
         return out
@@ -232,10 +242,17 @@ class Session:
         self._greeting = self._new_id()
         self._out += encode_request(self._greeting, "hello", [hello])
 
-    def _ask(self, call: int) -> None:
-        msgid = self._new_id()
-        self._asked[msgid] = call
-        self._out += encode_request(msgid, *self._calls[call])
+    def _ask_behind_rows(self, *, waiting: bool = True) -> None:
+        """Ask what is behind no row that is still to be sent."""
+        while self._to_ask:
+            asked = self._calls.get(self._to_ask[0])
+            if asked is not None and waiting and (self._rewind or not self.outbox.sent(asked[2])):
+                return
+            call = self._to_ask.popleft()
+            if asked is not None:  # else nobody waits for it any more
+                msgid = self._new_id()
+                self._asked[msgid] = call
+                self._out += encode_request(msgid, asked[0], asked[1])
 
     def _say_names(self) -> None:
         while self._named < len(self._names):
@@ -285,8 +302,7 @@ class Session:
         self.outbox.acknowledge(durable)
         self.state = READY
         self.failure = None
-        for call in self._calls:
-            self._ask(call)
+        self._to_ask = deque(self._calls)
         for topic, (method, params) in self._standing.items():
             msgid = self._new_id()
             self._standing_asked[msgid] = topic
@@ -301,7 +317,8 @@ class Session:
         if error is None:
             self._rewinds = 0
             self.outbox.acknowledge(batch.sequence)
-            self.outbox.count(reply.result)
+            why = self.outbox.count(reply.result)
+            outcomes += [Refused(why)] if why else []
             if batch in self._unanswered:
                 outcomes.append(Answered(self._unanswered.pop(batch), None, reply.result))
         elif batch.durable:

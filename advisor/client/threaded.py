@@ -13,21 +13,22 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, Self, cast
+from math import inf
+from typing import Any, Concatenate, Self, Unpack, cast, overload
 
 import anyio
 
-from advisor.client import requests
-from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, LINGER_S, TIMEOUT_S, AsyncClient
+from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, LINGER_S, TIMEOUT_S, AsyncClient, rows_of
 from advisor.client.outcomes import Stats
 from advisor.client.policy import WhenFull, check_policy
-from advisor.client.questions import Answer, Method, P, behind_rows, blocking
+from advisor.client.questions import Answer, Method, P, blocking
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
 from advisor.client.watching import ADVICE_KEPT, AsyncWatch, SyncWatch
 from advisor.domain.advice import Advice
+from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.declaring import plain
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
@@ -56,7 +57,7 @@ def _watching(method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, 
             if told is not None:
                 told(advice)
 
-        begun = client.run(lambda asynchronous: cast("Any", method)(asynchronous, *args, told=tell, **given))
+        begun = client.run_behind_rows(method, args, {**given, "told": tell})
         return SyncWatch(client.run, begun, news)
 
     return cast("Any", watch)
@@ -119,6 +120,7 @@ class SyncClient:
         self._client = self._new()  # says at once what is wrong with the options
         self._counts = self._client.counts
         self._queue: deque[list[Any] | Body] = deque()
+        self._through = 0  # items that were ever taken out of it
         self._batched = 0  # rows in the queue's bodies, beyond one each
         self._dropped = 0
         self._rung = False
@@ -131,6 +133,9 @@ class SyncClient:
         self._bell: asyncio.Event
         self._stop: asyncio.Event
         self._draining: asyncio.Lock
+
+    def __repr__(self) -> str:
+        return f"<SyncClient: {self._client.standing}, {len(self._queue)} rows or batches queued>"
 
     def __enter__(self) -> Self:
         return self
@@ -152,19 +157,34 @@ class SyncClient:
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
+    @overload
     def observe(
-        self, component: str, predictor: Any = None, cores: Any = 1, elapsed_s: Any = None, **optional: Any
-    ) -> bool:
+        self, component: str, predictor: Point, cores: float, elapsed_s: float, **optional: Unpack[RowFields]
+    ) -> bool: ...
+    @overload
+    def observe(
+        self,
+        component: str,
+        predictor: Point = ...,
+        cores: float = ...,
+        *,
+        elapsed_s: float,
+        **optional: Unpack[RowFields],
+    ) -> bool: ...
+    def observe(
+        self, component: str, predictor: Point = None, cores: float = 1, elapsed_s: Any = None,
+        **optional: Unpack[RowFields],
+    ) -> bool:  # fmt: skip
         """Take one row, of which `elapsed_s` must be given; return whether it was taken. `predictor` absent is 1.
 
         Raises
         ------
-        InvalidValue
-            When a number is none.
+        InvalidValue, UnknownKey
+            As `Advisor.observe`.
         Unavailable
             When the buffer is full and `when_full` is "raise".
         """
-        row = requests.row_of(component, predictor, cores, elapsed_s, optional)
+        row = row_of(component, predictor, cores, elapsed_s, optional)
         held = len(self._queue) + self._batched + self._counts.rows_held
         if (held >= self._buffer_rows or self._closed) and not self._make_space(1):
             return False
@@ -183,7 +203,7 @@ class SyncClient:
         """
         return self._submit(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
 
-    def observe_columns(self, **columns: Any) -> int:
+    def observe_columns(self, **columns: Unpack[ColumnsGiven]) -> int:
         """Take a batch of columns; return how many rows were taken. As `AsyncClient.observe_columns`."""
         return self._submit(bodies_of_columns(columns, COLUMN_ROWS))
 
@@ -226,20 +246,27 @@ class SyncClient:
     status = blocking(AsyncClient.status)
     profile = blocking(AsyncClient.profile)
     predict_run = blocking(AsyncClient.predict_run)
-    forget = behind_rows(AsyncClient.forget)
-    forget_program = behind_rows(AsyncClient.forget_program)
-    forget_profile = behind_rows(AsyncClient.forget_profile)
-    pin = behind_rows(AsyncClient.pin)
-    observe_run = behind_rows(AsyncClient.observe_run)
-    task_events = behind_rows(AsyncClient.task_events)
+    forget = blocking(AsyncClient.forget)
+    forget_program = blocking(AsyncClient.forget_program)
+    forget_profile = blocking(AsyncClient.forget_profile)
+    pin = blocking(AsyncClient.pin)
+    observe_run = blocking(AsyncClient.observe_run)
+    task_events = blocking(AsyncClient.task_events)
 
-    def run_behind_rows(self, change: Callable[[AsyncClient], Awaitable[Answer]], timeout_s: float | None) -> Answer:
-        """Make a numbered call behind the rows that are queued."""
+    def run_behind_rows(
+        self, method: Callable[..., Awaitable[Answer]], args: Sequence[Any], given: Mapping[str, Any]
+    ) -> Answer:
+        """Call a method of `AsyncClient` behind the rows that are queued now; both within its `timeout_s`."""
+        until = self._through + len(self._queue)
 
         async def behind(client: AsyncClient) -> Answer:
-            with anyio.move_on_after(client.timeout_s if timeout_s is None else timeout_s):
-                await self._drain(client)
-            return await change(client)
+            timeout_s = given.get("timeout_s")
+            deadline = anyio.current_time() + (client.timeout_s if timeout_s is None else timeout_s)
+            if self._queue:
+                with anyio.CancelScope(deadline=deadline):
+                    await self._drain(client, until)
+            left = max(0.0, deadline - anyio.current_time())
+            return await method(client, *args, **{**given, "timeout_s": left})
 
         return self.run(behind)
 
@@ -285,7 +312,8 @@ class SyncClient:
     def _pop(self) -> tuple[list[Any] | Body, int]:
         """Take the oldest out of the queue, with how many rows it is; the lock is held, and the queue not empty."""
         item = self._queue.popleft()
-        rows = _rows_of(item)
+        rows = rows_of(item)
+        self._through += 1
         self._batched -= rows - 1
         return item, rows
 
@@ -373,16 +401,16 @@ class SyncClient:
             await self._bell.wait()
             await anyio.sleep(GATHER_S)
 
-    async def _drain(self, client: AsyncClient) -> None:
-        """Hand what is queued to the client, as it has room."""
+    async def _drain(self, client: AsyncClient, until: float = inf) -> None:
+        """Hand what is queued to the client, as it has room: all, or the items before place `until`."""
         async with self._draining:
-            while self._queue:
+            while self._queue and self._through < until:
                 with self._lock:
                     for _ in range(SLICE_ROWS):
-                        if not self._queue or not client.room(_rows_of(self._queue[0])):
+                        if not self._queue or not client.room(rows_of(self._queue[0])):
                             break
                         client.take(self._pop()[0])
-                    full = self._queue and not client.room(_rows_of(self._queue[0]))
+                    full = self._queue and not client.room(rows_of(self._queue[0]))
                 await (client.progress() if full else asyncio.sleep(0))
 
     async def _tell_space(self, client: AsyncClient) -> None:
@@ -412,10 +440,6 @@ class SyncClient:
         closed = self._closed
         self._begin()
         self._closed = closed
-
-
-def _rows_of(item: list[Any] | Body) -> int:
-    return item.rows if isinstance(item, Body) else 1
 
 
 _log = logging.getLogger("advisor.client")

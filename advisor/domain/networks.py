@@ -6,6 +6,7 @@ is one more row of `KINDS`; the form does not change.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from typing import Any, cast
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
+from advisor.domain.rows import is_whole, whole
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 
 BOX, SERIES, CHOICE = "box", "series", "choice"
@@ -285,9 +287,9 @@ def _children(field_name: str, value: object) -> tuple[int, ...]:
         raise InvalidValue(field_name, value, "a list of node indices")
     children = tuple(cast("Sequence[object]", value))
     for child in children:
-        if isinstance(child, bool) or not isinstance(child, int):
+        if not is_whole(child):
             raise InvalidValue(field_name, child, "a list of node indices")
-    return cast("tuple[int, ...]", children)
+    return tuple(map(operator.index, cast("tuple[int, ...]", children)))
 
 
 def _flag(field_name: str, value: object) -> bool:
@@ -297,9 +299,7 @@ def _flag(field_name: str, value: object) -> bool:
 
 
 def _position(field_name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= POSITION_MAX:
-        raise InvalidValue(field_name, value, f"an integer from 0 to {POSITION_MAX}")
-    return value
+    return whole(field_name, value, 0, POSITION_MAX)
 
 
 def _text(field_name: str, value: object) -> str:

@@ -16,16 +16,10 @@ from numpy.typing import ArrayLike
 
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Refusals
-from advisor.domain.names import NAME_BOUND, normalised_name
+from advisor.domain.names import normalised_name
+from advisor.domain.rows import BOUNDS, CARRIED_FIELDS, FLOW_FIELDS, MAY_BE_ABSENT
 from advisor.domain.vectors import Bools, Floats, Ints, Words
 from advisor.errors import InvalidValue, TooLarge, shorten
-
-# Optional fields that this version learns from, and those that it carries and counts only.
-FLOW_FIELDS = ("network", "record", "entered", "replica")
-LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "at_risk_s")
-COUNTED_FIELDS = ("ok", "running")
-CARRIED_FIELDS: tuple[str, ...] = ()
-OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
 
 UNRESOLVED = -1  # a name that no slot has been given yet
 
@@ -182,49 +176,6 @@ class Columns:
 
 
 _OPTIONAL_COLUMNS = ("count", "ok", "running", "further", "machine", *FLOW_FIELDS, "active_cores", "at_risk_s")
-
-# One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
-BOUNDS: Mapping[str, tuple[str, float, float]] = {
-    "invalid_predictor": ("predictor", 0.0, limits.PREDICTOR_MAX),
-    "invalid_cores": ("cores", limits.CORES_MIN, limits.CORES_MAX),
-    "invalid_elapsed_s": ("elapsed_s", limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S),
-    "invalid_count": ("count", 1, limits.COUNT_MAX),
-}
-
-
-# Columns that are NaN where a row has none: name, and the most that they may be, from 0 on.
-MAY_BE_ABSENT: Mapping[str, tuple[str, float]] = {
-    "invalid_active_cores": ("active_cores", limits.CORES_MAX),
-    "invalid_at_risk_s": ("at_risk_s", limits.ELAPSED_MAX_S),
-}
-
-
-def measure_bound(name: str) -> str:
-    """Return the bound of a measure, in words."""
-    low, high = limits.MEASURES[name]
-    return f"a finite number from {low:g} to {high:g}"
-
-
-def bound_text(code: str) -> str:
-    """Return the bound that a refusal code stands for, in words."""
-    if code in BOUNDS:
-        _, low, high = BOUNDS[code]
-        return f"a finite number from {low:g} to {high:g}"
-    return _BOUND_TEXTS.get(code, code)
-
-
-_BOUND_TEXTS: Mapping[str, str] = {
-    "invalid_dimensions": "as many predictor values as its component's first row had (forget it with keep 0 to begin anew)",
-    "invalid_name": NAME_BOUND,
-    "too_many_components": "a known component, or fewer components",
-    "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
-    "unknown_key": f"one of {', '.join(OPTIONAL_FIELDS)}",
-    "invalid_machine": NAME_BOUND,
-    "invalid_network": NAME_BOUND,
-    "invalid_active_cores": f"a finite number from 0 to {limits.CORES_MAX:g}",
-    "invalid_at_risk_s": f"a finite number from 0 to {limits.ELAPSED_MAX_S:g}",
-    "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
-}
 
 
 def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:

@@ -1,13 +1,13 @@
 """The advisor: observations in, state and answers out. No input or output, no clock, no threads.
 
 Thread contract: one thread at a time. Calls from several threads need a lock around each call; nothing is kept between calls
-that a lock would have to protect longer.
+that a lock would have to protect longer. A call that comes while another thread is inside raises `ConcurrentUse`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,24 +16,20 @@ from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction, Receipt, Suggestion
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network
-from advisor.domain.observations import (
-    BOUNDS,
-    Columns,
-    ComponentNames,
-    bound_text,
-    columns_of,
-)
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.rows import ColumnFields, Point, Travel, check_kinds, check_numbers, is_number, point_of, whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.engine import state_bytes
+from advisor.engine.alone import alone
 from advisor.engine.asking import Asking
-from advisor.engine.checks import check_kinds, checked_cores, checked_level, is_number
+from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.components import TIME, Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Solved
 from advisor.engine.network_face import NETWORKS_KEPT, NetworkFace
-from advisor.engine.one_row import columns_of_row, point_of
+from advisor.engine.one_row import columns_of_row
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
 from advisor.engine.run_face import RunFace
@@ -80,15 +76,18 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         components_max: int = limits.COMPONENTS_MAX,
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> None:
-        if isinstance(components_max, bool) or not isinstance(components_max, int) or components_max < 1:
-            raise InvalidValue("components_max", components_max, "a whole number from 1")
-        if isinstance(model_memory_bytes, bool) or not isinstance(model_memory_bytes, int) or model_memory_bytes < 0:
-            raise InvalidValue("model_memory_bytes", model_memory_bytes, "a whole number of bytes from 0")
+        components_max = whole("components_max", components_max, 1)
+        model_memory_bytes = whole("model_memory_bytes", model_memory_bytes, 0)
+        self.turn: list[None] = [None]  # of `alone`
         self._adopt(Components(components_max, model_memory_bytes))
         self.programs = Programs()
         self.task_types = TaskTypeModels()
         self._networks = Kept[Network](NETWORKS_KEPT)
         self._questions = Kept[Any](NETWORKS_KEPT)
+
+    def __repr__(self) -> str:
+        known, rows = len(self.components.components), self.components.totals["rows_accepted"]
+        return f"<Advisor: {known} component{'s' * (known != 1)}, {rows} rows, {self.components.bytes} bytes>"
 
     def _adopt(self, components: Components) -> None:
         self.components = components
@@ -106,11 +105,12 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
+    @alone
     def observe(
         self,
         component: str,
         *,
-        predictor: float | Sequence[float] | None = None,
+        predictor: Point = None,
         cores: float = 1,
         elapsed_s: float,
         count: int = 1,
@@ -119,7 +119,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         dimensions: int | None = None,
         machine: str | None = None,
         measures: Mapping[str, float] | None = None,
-        **travel: Any,
+        **travel: Unpack[Travel],
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor` (absent: 1).
 
@@ -151,12 +151,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         further: Sequence[float] = ()
         if dimensions is not None or hasattr(x, "__len__"):
             x, *further = point_of(x, dimensions)
-        for code, value in (
-            ("invalid_predictor", x), ("invalid_cores", cores), ("invalid_elapsed_s", elapsed_s), ("invalid_count", count),
-        ):  # fmt: skip
-            field, low, high = BOUNDS[code]
-            if not is_number(value) or not low <= value <= high:
-                raise InvalidValue(field, value, bound_text(code))
+        check_numbers(x, cores, elapsed_s, count)
         check_kinds(count, ok=ok, running=running)
         plain = ok and not (further or travel or running) and machine is None and measures is None
         if plain and slot is not None and components.table.records_whole[slot, DIMENSIONS] == 1:
@@ -177,7 +172,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         cores: ArrayLike,
         elapsed_s: ArrayLike,
         predictor: ArrayLike | None = None,
-        **optional: Any,
+        **optional: Unpack[ColumnFields],
     ) -> Receipt:
         """Learn n runs given as columns; row i is of component ``components[index[i]]``. Cost O(n).
 
@@ -189,6 +184,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         """
         return self.fold(columns_of(ComponentNames(components), index, predictor, cores, elapsed_s, **optional))
 
+    @alone
     def fold(self, columns: Columns) -> Receipt:
         """Learn a batch of checked shape; its rows are refused one by one."""
         return self.components.fold(columns)
@@ -196,6 +192,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
     def flush(self) -> None:
         """Do nothing: rows are learned when they are observed. A client's `flush` waits; code may have either."""
 
+    @alone
     def forget(self, component: str, keep: float = 0.0) -> dict[str, Any]:
         """Keep only the share `keep` of what was learned of a component; at 0 it begins anew. Exact counts never go back.
 
@@ -208,6 +205,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self._drop(slot)
         return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
 
+    @alone
     def pin(self, component: str, model: str | None) -> dict[str, Any]:
         """Hold a component to one model from now on, whatever the evidence says; None lets the evidence choose again.
 
@@ -226,6 +224,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self._drop(self.components.slot(component))
         return {"component": component, "model": model}
 
+    @alone
     def suggest(
         self,
         component: str,
@@ -251,6 +250,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         """
         return suggest(self._asking, self.components, component, predictor, cores, cores_max, candidates, limit)
 
+    @alone
     def merge(self, other: Advisor) -> None:
         """Add what another advisor has learned; `other` is only flushed.
 
@@ -272,6 +272,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
+    @alone
     def predict(
         self,
         component: str | Sequence[str],
@@ -386,6 +387,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             request["uncertain"] = uncertain(found.times, found.low, found.high, level)
         return answer(graph, request_of(request))
 
+    @alone
     def choose_cores(
         self,
         component: str,
@@ -426,7 +428,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        checked_cores("cores_max", cores_max)
+        cores_max = checked_cores("cores_max", cores_max)
         if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
             raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
         if not is_number(risk) or not 0.0 <= risk <= 1.0:
@@ -440,13 +442,13 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         later = self._asking.choose_cores(component, predictor, cores_max, *asked)
         if free_now is None and wait_s is None:
             return later
-        if isinstance(free_now, bool) or not isinstance(free_now, int) or not 0 <= free_now <= cores_max:
-            raise InvalidValue("free_now", free_now, f"a whole number from 0 to cores_max, {cores_max}")
+        free_now = whole("free_now", free_now, 0, cores_max, "cores_max at most")
         if wait_s is None or not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
         now = self._asking.choose_cores(component, predictor, free_now, *asked) if free_now else None
         return take_or_wait(now, later, float(wait_s), level)
 
+    @alone
     def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:
         """Return totals and a page of components: counts, ranges, model, bias and prediction error.
 
@@ -454,9 +456,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         ------
         InvalidValue, TooLarge, UnknownComponent
         """
-        for field, value in (("offset", offset), ("limit", limit)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidValue(field, value, "a whole number from 0")
+        offset, limit = whole("offset", offset, 0), whole("limit", limit, 0)
         if limit > limits.STATUS_PAGE_MAX:
             raise TooLarge("limit", limit, limits.STATUS_PAGE_MAX, "page with offset")
         if isinstance(components, (str, bytes)) or not (components is None or isinstance(components, Iterable)):
@@ -528,6 +528,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
+    @alone
     def to_bytes(self) -> bytes:
         """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
         return state_bytes.dump(self.components, self.parts())

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.domain.names import checked_name
+from advisor.domain.rows import is_number
 from advisor.engine import shaped
-from advisor.engine.checks import check_together, checked, is_number
+from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import choose, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
 from advisor.engine.exploring import explored

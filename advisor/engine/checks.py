@@ -8,13 +8,8 @@ from typing import Any
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.observations import BOUNDS, bound_text
+from advisor.domain.rows import BOUNDS, bound_text, is_number, whole
 from advisor.errors import InvalidValue, TooLarge
-
-
-def is_number(value: object) -> bool:
-    """Return True for a real number; a truth value is none."""
-    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
 
 
 def checked_level(level: Any) -> float:
@@ -36,9 +31,7 @@ def checked_cores(field: str, value: Any) -> int:
     ------
     InvalidValue
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limits.ALLOCATE_CORES_MAX:
-        raise InvalidValue(field, value, f"a whole number from 1 to {limits.ALLOCATE_CORES_MAX}")
-    return value
+    return whole(field, value, 1, limits.ALLOCATE_CORES_MAX)
 
 
 def check_together(x: Any, p: Any) -> None:
@@ -84,12 +77,3 @@ def checked(field: str, value: Any, code: str) -> Any:
         bad = array[~((array >= low) & (array <= high))]
         raise InvalidValue(field, float(bad.flat[0]), bound_text(code))
     return array
-
-
-def check_kinds(count: object, **flags: object) -> None:
-    """Refuse a count of runs that is no whole number, and flags that are not true or false."""
-    if not isinstance(count, (int, np.integer)):
-        raise InvalidValue("count", count, "a whole number of runs")
-    for field, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise InvalidValue(field, value, "true or false")

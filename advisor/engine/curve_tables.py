@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.curves import Seen, TabulatedCurves
+from advisor.domain.rows import is_number
 from advisor.engine.asking import LEARNER, Asking
-from advisor.engine.checks import checked, is_number
+from advisor.engine.checks import checked
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved

@@ -15,6 +15,7 @@ from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
+from advisor.engine.alone import alone
 from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.components import Components
@@ -41,6 +42,7 @@ class NetworkFace:
     _questions: Kept[Asked]
     _tables: CurveTables
 
+    @alone
     def allocate(
         self,
         network: str | int | Network | Sequence[Mapping[str, Any]],
@@ -114,6 +116,7 @@ class NetworkFace:
             return kept
         return self._questions.put(key, asked_of(network, Request(**options)))
 
+    @alone
     def allocate_together(
         self, networks: Sequence[Mapping[str, Any]], *, cores: int, objective: str = "throughput", **options: Any
     ) -> Together:

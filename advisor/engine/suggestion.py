@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.answers import Suggestion
+from advisor.domain.rows import whole
 from advisor.engine.asking import Asking
 from advisor.engine.checks import checked
 from advisor.engine.components import Components
@@ -39,9 +40,10 @@ def suggest(
     A run at c is expected to lower the variance of log time at the target g by cov(g, c)^2 / (var(c) + noise): exact for a
     Gaussian process, and it asks for no measurement. Cost O(candidates targets points).
     """
-    for field, value, most in (("cores_max", cores_max, limits.ALLOCATE_CORES_MAX), ("limit", limit, CANDIDATES_MAX)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise InvalidValue(field, value, f"a whole number from 1 to {most}")
+    cores_max, limit = (
+        whole("cores_max", cores_max, 1, limits.ALLOCATE_CORES_MAX),
+        whole("limit", limit, 1, CANDIDATES_MAX),
+    )
     slot = components.slot(component)
     dimensions = asking.dimensions(slot)
     found = asking.answering(slot, None)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Prediction, Receipt
-from advisor.domain.observations import Columns, ComponentNames, bad_rows, bound_text, columns_of
+from advisor.domain.observations import Columns, ComponentNames, bad_rows, columns_of
+from advisor.domain.rows import bound_text
 from advisor.engine.components import TIME, Components
 from advisor.engine.task_types import TaskTypeModels, is_model
 from advisor.errors import InvalidValue

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from advisor.domain import limits
 from advisor.domain.answers import Prediction
 from advisor.domain.names import normalised_name
-from advisor.domain.observations import bound_text
+from advisor.domain.rows import bound_text, is_number
 from advisor.engine.blobs import Paged
-from advisor.engine.checks import check_together, checked, is_number
+from advisor.engine.checks import check_together, checked
 from advisor.engine.snapshot import TablePages
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models.size_time import WORDS, SizeTime

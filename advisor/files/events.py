@@ -19,7 +19,7 @@ import numpy as np
 
 from advisor.domain.limits import MESSAGE_BYTES_MAX
 from advisor.domain.task_events import SUM, Clock, TaskEvents, decode
-from advisor.errors import InvalidValue
+from advisor.errors import AdvisorError, InvalidValue
 
 MAGIC: Final = b"ADVTASK1"
 BLOCK: Final = struct.Struct("<IIQ")
@@ -145,5 +145,7 @@ def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
             records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"]),
             sums=sums.tobytes(), ended=bool(header.get("ended", False)),
         )  # fmt: skip
+    except AdvisorError:
+        raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidValue("file", where, f"a header of task events ({type(error).__name__})") from error

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from advisor.domain.limits import FIRST_REFUSALS, MEASURES
 from advisor.domain.names import checked_name
-from advisor.domain.observations import BOUNDS, bound_text, measure_bound
+from advisor.domain.rows import BOUNDS, bound_text, measure_bound
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files.tables import LINE_BYTES_MAX, BadCell
 

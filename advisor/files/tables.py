@@ -23,15 +23,8 @@ from numpy.typing import NDArray
 
 from advisor.domain import vectors
 from advisor.domain.limits import FIRST_REFUSALS, MEASURES, NAME_IDS_MAX, PREDICTOR_MAX
-from advisor.domain.observations import (
-    BOUNDS,
-    Columns,
-    ComponentNames,
-    bad_rows,
-    bound_text,
-    columns_of,
-    measure_bound,
-)
+from advisor.domain.observations import Columns, ComponentNames, bad_rows, columns_of
+from advisor.domain.rows import BOUNDS, bound_text, measure_bound
 from advisor.errors import InvalidValue, TooLarge
 
 ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves

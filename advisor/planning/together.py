@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, Reason
 from advisor.domain.curves import TabulatedCurves
+from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
@@ -217,7 +218,7 @@ def _checked(shares: Sequence[Share]) -> tuple[list[Share], list[int]]:
                 raise InvalidValue("name", name, "no other network's", "give each network a name of its own")
             if not WEIGHT_MIN <= number("weight", weight) <= WEIGHT_MAX:
                 raise InvalidValue("weight", weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
-            if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > PRIORITY_MAX:
+            if not is_whole(priority) or abs(priority) > PRIORITY_MAX:
                 raise InvalidValue("priority", priority, f"a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")

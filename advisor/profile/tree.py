@@ -193,6 +193,8 @@ class Profile:
                 measures=Measures.from_dict(given["measures"]), notes=dict(given["notes"]),
                 types={name: dict(told) for name, told in given.get("types", {}).items()},
             )  # fmt: skip
+        except InvalidValue:
+            raise
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise InvalidValue("nodes", type(error).__name__, "the columns of a profile that advisor wrote") from error
         n = len(made.names)

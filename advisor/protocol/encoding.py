@@ -187,16 +187,16 @@ def column_bytes(field: str, values: Any, code: str) -> bytes:
     """
     if isinstance(values, bytes):
         return values
+    if hasattr(values, "astype"):  # a numpy array, without importing numpy
+        dtype, kinds = _NUMPY_TYPES[code]
+        if hasattr(values, "mask"):
+            raise InvalidValue(field, "a masked array", "a vector without a mask", "leave the masked rows out")
+        if values.ndim != 1 or (values.size and values.dtype.kind not in kinds):
+            raise InvalidValue(field, f"{values.ndim}-dimensional {values.dtype}", "a vector of numbers")
+        if code != "d" and values.size and not 0 <= int(values.min()) <= int(values.max()) < 256 ** _WIDTHS[code]:
+            raise InvalidValue(field, int(values.max()), f"integers from 0 to {256 ** _WIDTHS[code] - 1}")
+        return cast("bytes", values.astype(dtype, copy=False).tobytes())
     try:
-        if hasattr(values, "astype"):  # a numpy array, without importing numpy
-            dtype, kinds = _NUMPY_TYPES[code]
-            if hasattr(values, "mask"):
-                raise InvalidValue(field, "a masked array", "a vector without a mask", "leave the masked rows out")
-            if values.ndim != 1 or (values.size and values.dtype.kind not in kinds):
-                raise InvalidValue(field, f"{values.ndim}-dimensional {values.dtype}", "a vector of numbers")
-            if code != "d" and values.size and not 0 <= int(values.min()) <= int(values.max()) < 256 ** _WIDTHS[code]:
-                raise InvalidValue(field, int(values.max()), f"integers from 0 to {256 ** _WIDTHS[code] - 1}")
-            return cast("bytes", values.astype(dtype, copy=False).tobytes())
         column = cast("array[Any]", values if isinstance(values, array) else array(code, values))
         if column.typecode != code:
             column = array(code, column)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits, vectors
-from advisor.domain.observations import Columns, ComponentNames, Misread, bound_text, named_columns
+from advisor.domain.observations import Columns, ComponentNames, Misread, named_columns
+from advisor.domain.rows import bound_text
 from advisor.errors import CallerError, InvalidValue, UnknownKey
 from advisor.protocol import fields as f
 from advisor.protocol import verbs

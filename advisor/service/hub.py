@@ -12,11 +12,7 @@ import anyio
 
 from advisor import __version__, kernels
 from advisor.domain import limits
-from advisor.domain.observations import (
-    CARRIED_FIELDS,
-    COUNTED_FIELDS,
-    LEARNED_FIELDS,
-)
+from advisor.domain.rows import CARRIED_FIELDS, COUNTED_FIELDS, LEARNED_FIELDS
 from advisor.engine import Advisor, Engine
 from advisor.engine.events import DefineNetwork
 from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unavailable, Unsupported

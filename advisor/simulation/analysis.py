@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits
+from advisor.domain.rows import whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue, TooLarge
 from advisor.simulation import divisions
@@ -156,7 +157,7 @@ def simulate(
     Cost O(n log P + m) for shared first-in first-out lists, O(n + m) for static ones, O(n log n + m) for rankings; the general
     loop asks each idle processor at each event, O(n P + m), and with contention each running task's overhead as well.
     """
-    _checked_cores(cores)
+    cores = whole("cores", cores, 1, limits.SIMULATE_CORES_MAX)
     program = graph if isinstance(graph, Program) else Program(graph)
     chosen = policy_of(policy)
     rates = _checked_speeds(speeds, cores)
@@ -219,11 +220,6 @@ def durations(program: Program, owner: NDArray[np.int64], speeds: list[float] | 
     if speeds is None:
         return program.graph.ticks
     return np.rint(program.graph.ticks / np.asarray(speeds)[owner]).astype(np.int64)
-
-
-def _checked_cores(cores: int) -> None:
-    if not isinstance(cores, int) or not 1 <= cores <= limits.SIMULATE_CORES_MAX:
-        raise InvalidValue("cores", cores, f"a whole number from 1 to {limits.SIMULATE_CORES_MAX}")
 
 
 def _checked_speeds(speeds: Sequence[float] | None, cores: int) -> list[float] | None:

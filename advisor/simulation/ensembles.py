@@ -9,6 +9,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.domain.rows import whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
 from advisor.simulation.draws import normals
@@ -66,8 +67,7 @@ def makespans(
     """Return the makespans of `draws` analyses, (draws,), each with task times of its own, ascending."""
     if not 0.0 <= shared <= 1.0:
         raise InvalidValue("shared", shared, "from 0 to 1")
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise InvalidValue("draws", draws, "a whole number from 1")
+    draws = whole("draws", draws, 1)
     found = [run(graph.timed(drawn(graph, given, number, seed=seed, shared=shared))) for number in range(draws)]
     return np.sort(np.asarray(found, np.float64))
 

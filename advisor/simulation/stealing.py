@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from advisor import kernels
+from advisor.domain.rows import whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
 from advisor.simulation.loops import TASKS_A_CALL, flat
@@ -82,8 +83,7 @@ def run_stealing(graph: TaskGraph | Program, workers: int, costs: Costs, seed: i
     graph = program.graph
     if graph.unit == "unit":
         raise InvalidValue("graph.unit", graph.unit, "s, ms, us or ns", "costs are in ns")
-    if not isinstance(workers, int) or workers < 1:
-        raise InvalidValue("workers", workers, "a whole number from 1")
+    workers = whole("workers", workers, 1)
     for each in fields(costs):
         value = getattr(costs, each.name)
         if not np.isfinite(value) or value < 0:

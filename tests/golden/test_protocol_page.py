@@ -14,7 +14,7 @@ from advisor.client.outcomes import Answered
 from advisor.client.requests import read_suggestions, read_together
 from advisor.client.session import Session
 from advisor.domain import limits
-from advisor.domain.observations import BOUNDS, MAY_BE_ABSENT, bound_text
+from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, bound_text
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol import verbs as v

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, cast, get_args
 
 from advisor.domain import limits
+from advisor.domain.rows import Array
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, plain
@@ -29,14 +30,6 @@ MeasureWord = Literal["elapsed_s", "peak_bytes", "energy_j"]
 VariantWord = Literal["extended", "printed"]
 TURNS: tuple[str, ...] = get_args(TurnsWord)
 OBJECTIVES: tuple[str, ...] = get_args(ObjectiveWord)
-
-
-class Array(Protocol):
-    """An array of numpy, or of whatever has `tolist`."""
-
-    def tolist(self) -> Any:
-        """Return its values as lists."""
-        ...
 
 
 class Described(Protocol):

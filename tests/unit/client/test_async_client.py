@@ -17,7 +17,7 @@ from advisor.protocol.connection import ServerConnection, encode_response
 
 async def observe(client: AsyncClient, rows: int) -> None:
     for i in range(rows):
-        assert await client.observe("c", predictor=1.0, cores=2, elapsed_s=float(i))
+        assert await client.observe("c", predictor=1.0, cores=2, elapsed_s=1.0 + i)
 
 
 async def test_rows_and_questions_share_a_connection(service) -> None:
@@ -36,7 +36,7 @@ async def test_rows_and_questions_share_a_connection(service) -> None:
     assert answers == [3] * 50
     assert stats.rows_accepted == 105
     assert stats.connections == 1
-    assert sorted(row[1] for row in service.rows) == [float(i) for i in range(105)]
+    assert sorted(row[1] for row in service.rows) == [1.0 + i for i in range(105)]
 
 
 async def test_rows_that_do_not_fill_a_batch_go_by_themselves(service) -> None:
@@ -120,7 +120,7 @@ async def test_a_component_is_pinned_once_through_a_cut(service) -> None:
 
 async def test_a_full_buffer_drops_the_newest(tmp_path) -> None:
     async with AsyncClient(str(tmp_path / "nobody"), buffer_rows=10, batch_rows=3, close_s=0.0) as client:
-        taken = [await client.observe("c", 1, 1, float(i)) for i in range(15)]
+        taken = [await client.observe("c", 1, 1, 1.0 + i) for i in range(15)]
         assert taken == [True] * 10 + [False] * 5
         assert client.stats().rows_dropped == 5
         assert await client.observe_rows([["c", 1, 1, 1.0]]) == 0
@@ -129,10 +129,10 @@ async def test_a_full_buffer_drops_the_newest(tmp_path) -> None:
 async def test_a_full_buffer_drops_the_oldest(service) -> None:
     service.stop()
     async with AsyncClient(service.address, buffer_rows=10, batch_rows=2, when_full="drop_oldest") as client:
-        assert all([await client.observe("c", 1, 1, float(i)) for i in range(101)])
+        assert all([await client.observe("c", 1, 1, 1.0 + i) for i in range(101)])
         service.start()
         stats = await client.flush()
-    assert [row[1] for row in service.rows] == [float(i) for i in range(100 - len(service.rows) + 1, 101)]
+    assert [row[1] for row in service.rows] == [1.0 + i for i in range(100 - len(service.rows) + 1, 101)]
     assert stats.rows_offered == 101 == stats.rows_dropped + stats.rows_accepted
 
 
@@ -142,6 +142,35 @@ async def test_a_full_buffer_raises(tmp_path) -> None:
         await observe(client, 10)
         with pytest.raises(Unavailable, match="buffer is full"):
             await client.observe("c", 1, 1, 1.0)
+
+
+async def test_a_row_is_taken_whether_observe_is_awaited_or_not(service) -> None:
+    async with AsyncClient(service.address) as client:
+        for i in range(994):  # as a plain callback does
+            client.observe("c", 1, 1, 1.0 + i)
+        assert client.observe("c", 1, 1, 2000.0)
+        taken = client.observe_rows([["c", 1, 1, 3000.0]] * 5)
+        assert (int(taken), await taken, await taken) == (5, 5, 5)
+        assert (await client.status())["rows"] == 1000
+
+
+async def test_rows_that_wait_for_room_and_are_not_awaited_are_counted(service) -> None:
+    async with AsyncClient(service.address, buffer_rows=10, batch_rows=2, when_full="block") as client:
+        for i in range(30):
+            client.observe("c", 1, 1, 1.0 + i)
+        assert client.stats().rows_dropped == 20
+        waits = client.observe_rows([["c", 1, 1, 100.0 + i] for i in range(15)])
+        assert not waits
+        assert await waits == 15
+        stats = await client.flush()
+    assert (service.rows.total(), stats.rows_accepted, stats.rows_dropped) == (25, 25, 20)
+
+
+async def test_a_question_is_answered_from_the_rows_before_it(service) -> None:
+    async with AsyncClient(service.address, batch_rows=4, window=2, linger_s=60.0) as client:
+        for rows in range(1, 40):
+            client.observe("c", 1, 1, float(rows))
+            assert (await client.status())["rows"] == rows
 
 
 async def test_a_full_buffer_blocks(service) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.client.requests import row_of
+from advisor.domain.rows import row_of
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import called, sent
 from advisor.protocol.framing import pack
@@ -26,7 +26,7 @@ def test_a_predictor_of_several_values_becomes_a_list_of_floats(point: Any) -> N
 @pytest.mark.parametrize(
     ("predictor", "cores", "field"),
     [([1, "two"], 1, "predictor"), ([1, [2]], 1, "predictor"), ([1, None], 1, "predictor"), ({"a": 1}, 1, "predictor"),
-     ([1, 10**400], 1, "predictor"), ([1, 2], None, "cores"), ([1, 2], [1, 2], "cores"), (b"12", "x", "cores")],
+     ([1, 10**400], 1, "predictor"), ([1, 2], None, "cores"), ([1, 2], [1, 2], "cores"), (b"12", 1, "predictor")],
 )  # fmt: skip
 def test_what_is_no_row_names_what_is_wrong(predictor: Any, cores: Any, field: str) -> None:
     with pytest.raises(InvalidValue) as caught:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from array import array
 
 import numpy as np
@@ -13,7 +14,16 @@ import pytest
 
 from advisor import SyncClient
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
-from advisor.errors import ConnectionFailed, InvalidValue, StorageFailed, Unauthorized, Unavailable, UnknownComponent
+from advisor.errors import (
+    ConnectionFailed,
+    InvalidValue,
+    NotAnswered,
+    RowsRefused,
+    StorageFailed,
+    Unauthorized,
+    Unavailable,
+    UnknownComponent,
+)
 from advisor.protocol.verbs import ChooseCores, Suggest
 
 
@@ -23,11 +33,11 @@ def adds_up(stats) -> bool:
 
 def observe(client: SyncClient, rows: int, first: int = 0) -> None:
     for i in range(first, first + rows):
-        assert client.observe("c", predictor=1.0, cores=2, elapsed_s=float(i))
+        assert client.observe("c", predictor=1.0, cores=2, elapsed_s=1.0 + i)
 
 
 def counted_once(service, rows: int) -> bool:
-    return dict(service.rows) == {("c", float(i)): 1 for i in range(rows)}
+    return dict(service.rows) == {("c", 1.0 + i): 1 for i in range(rows)}
 
 
 def test_rows_arrive_once_and_in_order(service) -> None:
@@ -35,7 +45,7 @@ def test_rows_arrive_once_and_in_order(service) -> None:
         observe(client, 1050)
         stats = client.flush()
     assert counted_once(service, 1050)
-    assert list(service.rows) == [("c", float(i)) for i in range(1050)]
+    assert list(service.rows) == [("c", 1.0 + i) for i in range(1050)]
     assert stats.rows_accepted == stats.rows_acknowledged == 1050
     assert stats.batches_resent == 0
     assert adds_up(stats)
@@ -67,8 +77,10 @@ def test_answers_may_come_in_any_order(service) -> None:
     service.hold_answers = True
     with SyncClient(service.address, batch_rows=10, window=4) as client:
         observe(client, 40)
-        with pytest.raises(ConnectionFailed, match="40 rows") as caught:
+        with pytest.raises(NotAnswered, match=r"40 rows are not durable after 0\.3 s") as caught:
             client.flush(timeout_s=0.3)
+        assert isinstance(caught.value, TimeoutError)
+        assert not isinstance(caught.value, ConnectionError)
         assert "whether its storage fails" in caught.value.hint
         service.let_go()
         client.flush()  # the last answer, which comes first, covers all before it
@@ -85,7 +97,7 @@ def test_a_service_that_lost_its_state_is_told_what_is_held_and_the_rest_is_repo
         observe(client, 20, first=30)
         service.start()
         stats = client.flush()
-    assert dict(service.rows) == {("c", float(i)): 1 for i in range(30, 50)}
+    assert dict(service.rows) == {("c", 1.0 + i): 1 for i in range(30, 50)}
     assert stats.rows_lost == 30
     assert stats.batches_lost == 3
     assert len({hello.incarnation for hello in service.greetings}) == 2
@@ -108,7 +120,7 @@ def test_a_batch_refused_for_ever_is_dropped_alone_and_counted(service) -> None:
     with SyncClient(service.address, batch_rows=10, window=1) as client:
         observe(client, 30)
         stats = client.flush()
-    assert dict(service.rows) == {("c", float(i)): 1 for i in range(10, 30)}
+    assert dict(service.rows) == {("c", 1.0 + i): 1 for i in range(10, 30)}
     assert stats.rows_rejected == 10
     assert stats.last_error == "rows is 'x', must be y"
     assert adds_up(stats)
@@ -132,14 +144,41 @@ def test_a_row_needs_a_component_and_a_time_only(service) -> None:
         assert client.flush().rows_accepted == 1
 
 
-def test_refused_rows_are_told(service) -> None:
-    with SyncClient(service.address) as client:
-        client.observe("c", 1, 1, -1.0)
-        client.observe("c", 1, 1, 0.0)
+def test_refused_rows_are_told_and_warned_of_once(service) -> None:
+    bad, good = ["c", 1, 1, -1.0], ["c", 1, 1, 1.0]
+    with warnings.catch_warnings(record=True) as caught, SyncClient(service.address) as client:
+        warnings.simplefilter("always")
+        client.observe_rows([bad, good])
         stats = client.flush()
+        client.observe_rows([bad])
+        client.flush()
+    (warning,) = caught
+    assert warning.category is RowsRefused
+    assert "1 of 2 rows were refused (invalid_elapsed_s: -1.0, must be a finite number from 1e-09" in str(
+        warning.message
+    )
     assert (stats.rows_accepted, stats.rows_refused) == (1, 1)
     assert stats.refused_by_code == {"invalid_elapsed_s": 1}
     assert list(stats.last_refused) == [("invalid_elapsed_s", -1.0)]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 1000])
+def test_a_question_is_answered_from_the_rows_before_it(service, batch_rows: int) -> None:
+    service.cut_after = [3000, 200, 1000]
+    with SyncClient(service.address, batch_rows=batch_rows, linger_s=60.0) as client:
+        for rows in range(1, 60):
+            observe(client, 1, first=rows)
+            assert client.status()["rows"] == rows
+        client.observe_rows([["c", 1, 1, 1000.0 + i] for i in range(2500)])
+        assert client.status()["rows"] == 2559
+
+
+def test_where_rows_cannot_be_stored_questions_are_answered(service) -> None:
+    service.errors = [StorageFailed("disk full")] * 10_000
+    with SyncClient(service.address, batch_rows=2, close_s=0.0) as client:
+        observe(client, 5)
+        assert client.status(timeout_s=30.0)["rows"] == 0
+        assert client.stats().rows_held == 5
 
 
 def test_every_verb_has_its_answer(service) -> None:
@@ -212,12 +251,12 @@ def test_the_oldest_may_be_dropped_instead(service) -> None:
     client = SyncClient(service.address, when_full="drop_oldest", buffer_rows=10)
     client._start = lambda: None  # the thread comes late
     for i in range(100):
-        assert client.observe("c", 1, 1, float(i))
+        assert client.observe("c", 1, 1, 1.0 + i)
     del client._start
     service.start()
     stats = client.flush()
     client.close()
-    assert dict(service.rows) == {("c", float(i)): 1 for i in range(90, 100)}
+    assert dict(service.rows) == {("c", 1.0 + i): 1 for i in range(90, 100)}
     assert stats.rows_dropped == 90
 
 
@@ -283,7 +322,7 @@ def test_what_is_held_when_the_program_ends_is_sent(service) -> None:
     program = (
         "from advisor.client import SyncClient\n"
         f"client = SyncClient({service.address!r}, linger_s=60)\n"
-        "client.observe('c', 1, 1, 0.0)\n"
+        "client.observe('c', 1, 1, 1.0)\n"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -300,7 +339,7 @@ def test_what_is_wrong_with_the_options_is_said_at_once(options) -> None:
 
 def test_a_number_that_is_none_is_refused_where_it_stands() -> None:
     client = SyncClient("/nowhere")
-    with pytest.raises(InvalidValue, match="elapsed_s is 'x', must be a number"):
+    with pytest.raises(InvalidValue, match="elapsed_s is 'x', must be a finite number"):
         client.observe("c", 1, 1, "x")
     with pytest.raises(InvalidValue, match="cores is None"):
         client.observe("c", 1, None, 1)
@@ -316,7 +355,7 @@ def test_no_more_rows_are_held_than_the_buffer_takes(service) -> None:
     service.hold_answers = True
     client = SyncClient(service.address, buffer_rows=2000, batch_rows=10, close_s=0.0)
     for i in range(20_000):
-        client.observe("c", 1, 1, float(i))
+        client.observe("c", 1, 1, 1.0 + i)
         if i % 1000 == 0:
             assert client.stats().rows_held <= 2000
     rows = [["c", 1, 1, 1.0]] * 1500
@@ -335,7 +374,7 @@ def test_the_thread_imports_nothing(service) -> None:
         "from advisor.client import SyncClient\n"
         f"client = SyncClient({service.address!r})\n"
         "before = set(sys.modules)\n"
-        "client.observe('c', 1, 1, 0.0)\n"
+        "client.observe('c', 1, 1, 1.0)\n"
         "client.flush()\n"
         "client.predict('c')\n"
         "client.close()\n"
@@ -350,10 +389,10 @@ def test_a_fork_while_the_thread_starts_harms_neither_side(service) -> None:
         "from advisor.client import SyncClient\n"
         "for number in range(20):\n"
         f"    client = SyncClient({service.address!r})\n"
-        "    client.observe('c', 1, 1, float(2 * number))\n"
+        "    client.observe('c', 1, 1, 1.0 + 2 * number)\n"
         "    child = os.fork()\n"
         "    if not child:\n"
-        "        client.observe('c', 1, 1, float(2 * number + 1))\n"
+        "        client.observe('c', 1, 1, 2.0 + 2 * number)\n"
         "        stats = client.flush()\n"
         "        os._exit(0 if stats.rows_acknowledged == 1 else 1)\n"
         "    assert os.waitpid(child, 0)[1] == 0\n"
@@ -376,7 +415,7 @@ def test_a_process_of_multiprocessing_sends_its_rows_when_it_ends(service, tmp_p
         "    global client\n"
         f"    client = client or SyncClient({service.address!r}, linger_s=60)\n"
         "    for i in range(first, first + 100):\n"
-        "        client.observe('c', 1, 1, float(i))\n"
+        "        client.observe('c', 1, 1, 1.0 + i)\n"
         "if __name__ == '__main__':\n"
         f"    context = multiprocessing.get_context({kind!r})\n"
         f"    client = SyncClient({service.address!r}) if {made == 'before'} else None\n"

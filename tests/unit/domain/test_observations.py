@@ -12,7 +12,8 @@ import pytest
 
 from advisor.domain import limits
 from advisor.domain.names import NAME_BOUND, checked_name, normalised_name
-from advisor.domain.observations import BOUNDS, ComponentNames, bad_rows, bound_text, columns_of, refusals_of
+from advisor.domain.observations import ComponentNames, bad_rows, columns_of, refusals_of
+from advisor.domain.rows import BOUNDS, bound_text
 from advisor.errors import InvalidValue, TooLarge
 
 

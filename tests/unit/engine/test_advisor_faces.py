@@ -80,7 +80,6 @@ def test_observe_refuses_what_is_no_number_of_the_domain(advisor: Advisor, field
         ({"elapsed_s": None}, "elapsed_s"),
         ({"elapsed_s": 0.0}, "elapsed_s"),
         ({"predictor": 2**60 + 2**10}, "predictor"),
-        ({"label": "x"}, "label"),
     ],
 )
 def test_observe_names_the_field_that_is_wrong(advisor: Advisor, change: dict[str, Any], field: str) -> None:

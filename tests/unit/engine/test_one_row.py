@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.domain.observations import Columns, bad_rows, bound_text
+from advisor.domain.observations import Columns, bad_rows
+from advisor.domain.rows import bound_text
 from advisor.engine.advisor import Advisor
 from advisor.errors import InvalidValue
 

@@ -16,16 +16,13 @@ from hypothesis import strategies as st
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.observations import (
-    COUNTED_FIELDS,
-    FLOW_FIELDS,
-    LEARNED_FIELDS,
-    OPTIONAL_FIELDS,
     Columns,
     ComponentNames,
     bad_rows,
     columns_of,
     refusals_of,
 )
+from advisor.domain.rows import COUNTED_FIELDS, FLOW_FIELDS, LEARNED_FIELDS, OPTIONAL_FIELDS
 from advisor.domain.vectors import ABSENT_U64
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import encoding

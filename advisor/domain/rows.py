@@ -1,0 +1,311 @@
+"""One row, checked field by field, without numpy: what `Advisor.observe` and the clients' `observe` take."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from numbers import Real
+from typing import Any, Protocol, Required, TypedDict, cast
+
+from advisor.domain import limits
+from advisor.domain.names import NAME_BOUND, checked_name
+from advisor.errors import InvalidValue, UnknownKey
+
+# Optional fields that this version learns from, and those that it carries and counts only.
+FLOW_FIELDS = ("network", "record", "entered", "replica")
+LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "at_risk_s")
+COUNTED_FIELDS = ("ok", "running")
+CARRIED_FIELDS: tuple[str, ...] = ()
+OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
+IDENTITY_MAX = 2**64 - 2  # of records and replicas; the next one stands for none
+NAMES_REMEMBERED = 4096  # names known to be good: to look at one takes 10 times as long
+
+# One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
+BOUNDS: Mapping[str, tuple[str, float, float]] = {
+    "invalid_predictor": ("predictor", 0.0, limits.PREDICTOR_MAX),
+    "invalid_cores": ("cores", limits.CORES_MIN, limits.CORES_MAX),
+    "invalid_elapsed_s": ("elapsed_s", limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S),
+    "invalid_count": ("count", 1, limits.COUNT_MAX),
+}
+_X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
+_T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
+
+# Columns that are NaN where a row has none: name, and the most that they may be, from 0 on.
+MAY_BE_ABSENT: Mapping[str, tuple[str, float]] = {
+    "invalid_active_cores": ("active_cores", limits.CORES_MAX),
+    "invalid_at_risk_s": ("at_risk_s", limits.ELAPSED_MAX_S),
+}
+
+
+class Travel(TypedDict, total=False):
+    """Where a row ran among others, as far as it tells."""
+
+    network: str | None
+    record: int | None
+    entered: bool | None
+    replica: int | None
+    active_cores: float | None
+    at_risk_s: float | None
+
+
+class RowFields(Travel, total=False):
+    """The optional fields of a row."""
+
+    count: int
+    ok: bool
+    running: bool
+    dimensions: int | None
+    machine: str | None
+    measures: Mapping[str, float] | None
+
+
+class ColumnFields(TypedDict, total=False):
+    """The optional columns of a batch: what `RowFields` says of each row, as arrays of any kind."""
+
+    count: Any
+    ok: Any
+    running: Any
+    dimensions: int | None
+    machine: Any
+    measures: Mapping[str, Any] | None
+    network: Any
+    record: Any
+    entered: Any
+    replica: Any
+    active_cores: Any
+    at_risk_s: Any
+    labels: Sequence[str] | None
+
+
+class ColumnsGiven(ColumnFields, total=False):
+    """A batch of columns as a client's `observe_columns` takes it."""
+
+    components: Sequence[str] | None
+    index: Required[Any]
+    predictor: Any
+    cores: Required[Any]
+    elapsed_s: Required[Any]
+
+
+class Array(Protocol):
+    """An array of numpy, or of whatever has `tolist`."""
+
+    def tolist(self) -> Any:
+        """Return its values as lists."""
+        ...
+
+
+Point = float | Sequence[float] | Array | None  # a row's predictor
+
+
+def measure_bound(name: str) -> str:
+    """Return the bound of a measure, in words."""
+    low, high = limits.MEASURES[name]
+    return f"a finite number from {low:g} to {high:g}"
+
+
+def bound_text(code: str) -> str:
+    """Return the bound that a refusal code stands for, in words."""
+    if code in BOUNDS:
+        _, low, high = BOUNDS[code]
+        return f"a finite number from {low:g} to {high:g}"
+    return _BOUND_TEXTS.get(code, code)
+
+
+_BOUND_TEXTS: Mapping[str, str] = {
+    "invalid_dimensions": "as many predictor values as its component's first row had (forget it with keep 0 to begin anew)",
+    "invalid_name": NAME_BOUND,
+    "too_many_components": "a known component, or fewer components",
+    "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
+    "unknown_key": f"one of {', '.join(OPTIONAL_FIELDS)}",
+    "invalid_machine": NAME_BOUND,
+    "invalid_network": NAME_BOUND,
+    "invalid_active_cores": f"a finite number from 0 to {limits.CORES_MAX:g}",
+    "invalid_at_risk_s": f"a finite number from 0 to {limits.ELAPSED_MAX_S:g}",
+    "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
+}
+
+
+def is_number(value: object) -> bool:
+    """Return True for a real number of Python or numpy; a truth value is none."""
+    return isinstance(value, (float, int, Real)) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> bool:
+    """Return True for an integer of Python or numpy; a truth value is none."""
+    return hasattr(value, "__index__") and is_number(value)
+
+
+def is_truth(value: object) -> bool:
+    """Return True for a truth value of Python or numpy."""
+    return isinstance(value, bool) or getattr(getattr(value, "dtype", None), "char", "") == "?"
+
+
+def whole(field: str, value: Any, low: int, high: int | None = None, hint: str = "") -> int:
+    """Return a whole number from `low` to `high` as Python's own.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    if not is_whole(value) or value < low or (high is not None and value > high):
+        bound = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+        raise InvalidValue(field, value, bound, hint)
+    return operator.index(value)
+
+
+def check_numbers(predictor: Any, cores: Any, elapsed_s: Any, count: Any = 1) -> None:
+    """Refuse numbers of a row that lie outside their domain.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    for (code, (field, low, high)), value in zip(BOUNDS.items(), (predictor, cores, elapsed_s, count), strict=True):
+        if not is_number(value) or not low <= value <= high:
+            raise InvalidValue(field, value, bound_text(code))
+
+
+def check_kinds(count: object, **flags: object) -> None:
+    """Refuse a count of runs that is no whole number, and flags that are not true or false."""
+    if not is_whole(count):
+        raise InvalidValue("count", count, "a whole number of runs")
+    for field, value in flags.items():
+        if not is_truth(value):
+            raise InvalidValue(field, value, "true or false")
+
+
+def point_of(predictor: Any, dimensions: Any = None) -> tuple[float, ...]:
+    """Return the 1 to 4 values of a predictor that is not None.
+
+    Raises
+    ------
+    InvalidValue
+        When it is neither a number nor a vector of 1 to 4, a value lies outside its domain, or `dimensions` disagrees.
+    """
+    values = cast("Sequence[Any]", (predictor,) if is_number(predictor) else _values(predictor))
+    if not 1 <= len(values) <= limits.DIMENSIONS_MAX:
+        raise InvalidValue("predictor", predictor, f"a number, or an array of 1 to {limits.DIMENSIONS_MAX}")
+    if dimensions is not None:
+        if not is_whole(dimensions) or not 1 <= dimensions <= limits.DIMENSIONS_MAX:
+            raise InvalidValue("dimensions", dimensions, f"an integer from 1 to {limits.DIMENSIONS_MAX}")
+        if dimensions != len(values):
+            raise InvalidValue("dimensions", dimensions, f"{len(values)}, the values of predictor")
+    if not all(map(is_number, values)):
+        raise InvalidValue("predictor", predictor, f"a number, or an array of 1 to {limits.DIMENSIONS_MAX}")
+    for value in values:
+        if not 0.0 <= value <= limits.PREDICTOR_MAX:
+            raise InvalidValue("predictor", value, bound_text("invalid_predictor"))
+    return tuple(float(value) for value in values)
+
+
+def _values(predictor: Any) -> Sequence[Any]:
+    """Return a vector as a sequence."""
+    if hasattr(predictor, "mask"):
+        raise InvalidValue("predictor", "a masked array", "numbers without a mask", "leave the masked rows out")
+    found = predictor.tolist() if hasattr(predictor, "tolist") else predictor
+    if isinstance(found, (list, tuple)):
+        return cast("Sequence[Any]", found)
+    raise InvalidValue("predictor", predictor, f"a number, or an array of 1 to {limits.DIMENSIONS_MAX}")
+
+
+def measures_of(measures: Any) -> dict[str, float]:
+    """Return the measures of a row by name, without those that are None or NaN: they were not measured.
+
+    Raises
+    ------
+    InvalidValue
+        Naming the measure, its value and its bound.
+    """
+    if not isinstance(measures, Mapping):
+        raise InvalidValue("measures", measures, f"a map with the keys {', '.join(limits.MEASURES)}")
+    found: dict[str, float] = {}
+    for name, value in cast("Mapping[Any, Any]", measures).items():
+        if name not in limits.MEASURES:
+            raise InvalidValue("measures", name, f"one of {', '.join(limits.MEASURES)}")
+        if value is None:
+            continue
+        low, high = limits.MEASURES[name]
+        if not is_number(value) or value < low or value > high:
+            raise InvalidValue(f"measures.{name}", value, measure_bound(name))
+        if value == value:  # noqa: PLR0124 - NaN is not
+            found[name] = float(value)
+    return found
+
+
+def travel_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row that say where it ran among others, checked, without those that are None.
+
+    Raises
+    ------
+    UnknownKey
+        For a field that no row has.
+    InvalidValue
+        Naming the field, its value and its bound.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in Travel.__annotations__:
+            near = get_close_matches(name[:64], ("predictor", "cores", "elapsed_s", *OPTIONAL_FIELDS), n=1)
+            raise UnknownKey(
+                f"a row has no field {name[:40]!r}", field=name, value=value, bound=", ".join(OPTIONAL_FIELDS),
+                hint=f"did you mean {near[0]!r}?" if near else "",
+            )  # fmt: skip
+        if value is None:
+            continue
+        if name == "network":
+            found[name] = checked_name(name, value)
+        elif name == "entered":
+            check_kinds(1, entered=value)
+            found[name] = bool(value)
+        elif (code := f"invalid_{name}") in MAY_BE_ABSENT:
+            if not is_number(value) or not 0.0 <= value <= MAY_BE_ABSENT[code][1]:
+                raise InvalidValue(name, value, bound_text(code))
+            found[name] = float(value)
+        else:
+            found[name] = whole(name, value, 0, IDENTITY_MAX)
+    return found
+
+
+_name = lru_cache(NAMES_REMEMBERED)(checked_name)
+
+
+def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
+    """Return an observation as a row of the wire; its numbers become floats, a predictor of several values a list.
+
+    Raises
+    ------
+    InvalidValue, UnknownKey
+        What `Advisor.observe` would refuse, in the same words. Whether the component has that many predictors, or there is
+        room for it, only who learns it can tell.
+    """
+    name = _name("component", component) if type(component) is str else checked_name("component", component)
+    if (
+        not optional
+        and type(elapsed_s) is float
+        and type(cores) in (float, int)
+        and type(predictor) in (float, int)
+        and _T_LOW <= elapsed_s <= _T_HIGH
+        and _P_LOW <= cores <= _P_HIGH
+        and 0.0 <= predictor <= _X
+    ):
+        return [name, float(predictor), float(cores), elapsed_s]
+    fields = dict(optional)
+    dimensions, count = fields.pop("dimensions", None), fields.pop("count", 1)
+    ok, running = fields.pop("ok", True), fields.pop("running", False)
+    machine, measures = fields.pop("machine", None), fields.pop("measures", None)
+    x: Any = predictor
+    further: Sequence[float] = ()
+    if x is not None and (dimensions is not None or hasattr(x, "__len__")):
+        x, *further = point_of(x, dimensions)
+    check_numbers(1.0 if x is None else x, cores, elapsed_s, count)
+    check_kinds(count, ok=ok, running=running)
+    found = travel_of(fields)
+    found |= {} if count == 1 else {"count": int(count)}
+    found |= ({} if ok else {"ok": False}) | ({"running": True} if running else {})
+    found |= {} if machine is None else {"machine": checked_name("machine", machine)}
+    found |= {"measures": told} if measures is not None and (told := measures_of(measures)) else {}
+    row = [name, None if x is None else [x, *further] if further else float(x), float(cores), float(elapsed_s)]
+    return [*row, found] if found else row

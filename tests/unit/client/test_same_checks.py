@@ -1,0 +1,74 @@
+"""What a client refuses at once is what the library refuses, in the same words; numbers of numpy are numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import advisor
+from advisor import Advisor, AsyncClient, SyncClient
+from advisor.errors import AdvisorError, UnknownKey
+
+GOOD: dict[str, Any] = {"component": "m", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}
+BAD: tuple[dict[str, Any], ...] = (
+    {"component": ""}, {"component": 3}, {"component": "a\nb"}, {"component": "x" * 201},
+    {"cores": 0}, {"cores": -1}, {"cores": "4"}, {"cores": None}, {"cores": True}, {"cores": float("nan")}, {"cores": 2**21},
+    {"elapsed_s": 0.0}, {"elapsed_s": -1}, {"elapsed_s": None}, {"elapsed_s": float("inf")}, {"elapsed_s": "fast"},
+    {"predictor": -1}, {"predictor": "big"}, {"predictor": 2.0**61}, {"predictor": True}, {"predictor": [1, "x"]},
+    {"predictor": []}, {"predictor": [1] * 5}, {"predictor": [1, -2]}, {"predictor": {"a": 1}},
+    {"predictor": [1, 2], "dimensions": 3}, {"dimensions": 0}, {"dimensions": "2"}, {"dimensions": 2},
+    {"count": 0}, {"count": 1.5}, {"count": "2"}, {"ok": 1}, {"ok": None}, {"running": "no"},
+    {"machine": ""}, {"network": 7}, {"record": -1}, {"record": 1.5}, {"record": 2**64 - 1}, {"replica": "a"}, {"entered": 1},
+    {"active_cores": -1}, {"active_cores": "many"}, {"at_risk_s": -0.5}, {"measures": 3}, {"measures": {"watts": 1}},
+    {"measures": {"peak_bytes": -1}}, {"measures": {"energy_j": "x"}}, {"predictr": 3}, {"core": 2}, {"zzz": 0},
+)  # fmt: skip
+
+
+def refusal(face: Any, row: dict[str, Any]) -> tuple[str, Any, str]:
+    with pytest.raises(AdvisorError) as caught:
+        face.observe(row["component"], **{key: value for key, value in row.items() if key != "component"})
+    return type(caught.value).__name__, caught.value.field, str(caught.value)
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_a_row_is_refused_by_both_in_the_same_words(bad: dict[str, Any]) -> None:
+    row = GOOD | bad
+    told = refusal(Advisor(), row)
+    assert told == refusal(SyncClient("/nowhere"), row) == refusal(AsyncClient("/nowhere"), row)
+    assert next(iter(bad)) in told[2] or told[1] in bad
+
+
+def test_a_field_that_no_row_has_is_told_with_the_nearest() -> None:
+    with pytest.raises(UnknownKey, match="did you mean 'predictor'"):
+        Advisor().observe("m", elapsed_s=1.0, predictr=3)  # type: ignore[call-arg]
+
+
+def test_numbers_of_numpy_are_taken_everywhere() -> None:
+    adv = Advisor(components_max=np.int64(10), model_memory_bytes=np.int32(10**6))
+    for size in np.arange(1, 20):
+        for cores in np.array([1, 2, 4, 8], np.int32):
+            adv.observe(
+                "m", predictor=size, cores=cores, elapsed_s=np.float32(size / cores), count=np.int16(2), record=np.int64(3),
+                network="n", ok=np.True_, active_cores=np.int8(1), measures={"peak_bytes": np.int64(10)},
+            )  # fmt: skip
+    assert adv.choose_cores(
+        "m", predictor=np.int64(5), cores_max=np.int64(8), free_now=np.int8(2), wait_s=np.float32(9)
+    ).cores
+    assert adv.predict("m", predictor=np.int64(5), cores=np.int32(2)).elapsed_s > 0
+    assert len(adv.suggest("m", cores_max=np.int64(8), limit=np.int64(1))) == 1
+    assert adv.status(offset=np.int64(0), limit=np.int64(1))["components"]
+    limits = {"minimum": {"m": np.int64(1)}, "maximum": {"m": np.int64(4)}, "instances_max": np.int64(2)}
+    assert adv.allocate("m", cores=np.int64(8), **limits).cores["m"] <= 8
+    shares = [{"network": "m", "weight": np.int64(2), "priority": np.int64(1)}, {"network": "m"}]
+    assert adv.allocate_together(shares, cores=np.int64(8)).networks
+    assert SyncClient("/nowhere").observe(
+        "m", predictor=np.int64(5), cores=np.int32(2), elapsed_s=np.float32(1), count=np.int64(2)
+    )
+
+
+def test_what_there_is_can_be_looked_at() -> None:
+    assert {"Advisor", "SyncClient", "Prediction", "__version__"} <= set(dir(advisor))
+    assert repr(AsyncClient("/nowhere")) == "<AsyncClient: unix:/nowhere, disconnected, 0 rows held, 0 acknowledged>"
+    assert repr(SyncClient("/nowhere")).startswith("<SyncClient: unix:/nowhere, disconnected, 0 rows held")

@@ -1,0 +1,67 @@
+"""One advisor, two threads, no lock: noticed, and nothing half counted."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from advisor import Advisor
+from advisor.errors import ConcurrentUse
+
+CALLS = (
+    lambda adv: adv.observe("m", predictor=1.0, elapsed_s=1.0),
+    lambda adv: adv.observe_columns(components=["m"], index=[0], cores=[1], elapsed_s=[1.0]),
+    lambda adv: adv.predict("m"),
+    lambda adv: adv.choose_cores("m", cores_max=4),
+    lambda adv: adv.allocate("m", cores=4),
+    lambda adv: adv.forget("m"),
+    lambda adv: adv.status(),
+    lambda adv: adv.to_bytes(),
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_while_another_is_inside_does_nothing_and_says_so(call) -> None:
+    adv = Advisor()
+    adv.observe("m", predictor=1.0, elapsed_s=1.0)
+    before = adv.to_bytes()
+    adv.turn.pop()  # as a call does that is inside
+    with pytest.raises(ConcurrentUse, match="another thread is inside") as caught:
+        call(adv)
+    assert isinstance(caught.value, RuntimeError)
+    adv.turn.append(None)
+    assert adv.to_bytes() == before
+    call(adv)
+
+
+def test_a_call_that_fails_leaves_the_advisor_usable() -> None:
+    adv = Advisor()
+    with pytest.raises(ValueError, match="cores"):
+        adv.observe("m", cores=-1, elapsed_s=1.0)
+    with pytest.raises(KeyError, match="never observed"):
+        adv.predict("m")
+    adv.observe("m", elapsed_s=1.0)
+    assert repr(adv).startswith("<Advisor: 1 component, 1 rows, ")
+
+
+def test_of_two_threads_every_row_is_learned_or_noticed() -> None:
+    adv = Advisor()
+    adv.observe("m", elapsed_s=1.0)
+    learned, noticed = [0, 0], [0, 0]
+
+    def work(thread: int) -> None:
+        for _ in range(2000):
+            try:
+                adv.observe("m", predictor=3.0, elapsed_s=1.0)
+                learned[thread] += 1
+            except ConcurrentUse:
+                noticed[thread] += 1
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(learned) + sum(noticed) == 4000
+    assert adv.status(components=["m"])["components"][0]["rows"] == 1 + sum(learned)

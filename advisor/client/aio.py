@@ -26,6 +26,7 @@ from advisor.client.taking import LEFT, TAKEN, Taken
 from advisor.client.watching import Subscriptions
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
+from advisor.domain.told import RunTold
 from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unavailable
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, plain, sent
@@ -253,11 +254,11 @@ class AsyncClient:
     suggest = asks(v.Suggest, requests.read_suggestions)
     allocate = asks(v.Allocate, requests.read_allocation)
     allocate_together = asks(v.AllocateTogether, requests.read_together)
-    explain = asks(v.Explain, requests.read_map)
+    explain = asks(v.Explain, requests.read_explanation)
     flow = asks(v.FlowAsked, requests.read_flow)
-    simulate = asks(v.Simulate, requests.read_map)
-    status = asks(v.Status, requests.read_map)
-    profile = asks(v.Profile, requests.read_map)
+    simulate = asks(v.Simulate, requests.read_simulated)
+    status = asks(v.Status, requests.read_status)
+    profile = asks(v.Profile, requests.read_profile)
     predict_run = asks(v.PredictRun, requests.read_run_prediction)
     watch = asks_by(v.Watch, lambda client, asked: client.subscriptions.watch(asked))
     curves = asks_by(v.Curves, lambda client, asked: client.subscriptions.curves(asked))
@@ -312,7 +313,7 @@ class AsyncClient:
         return await self._change("pin", {"component": component, "model": model}, timeout_s)
 
     async def observe_run(
-        self, program: str, *, size: float, timeout_s: float | None = None, **run: Any
+        self, program: str, *, size: float, timeout_s: float | None = None, **run: Unpack[RunTold]
     ) -> dict[str, Any]:
         """Teach one run of a whole program.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, cast
 
@@ -23,6 +24,7 @@ from advisor.domain.answers import (
 from advisor.domain.flows import Flow
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Part, Together
+from advisor.domain.told import Explanation, ProfileTold, Simulated, Status
 from advisor.errors import MalformedMessage
 from advisor.protocol.declaring import plain
 
@@ -38,6 +40,12 @@ def given(**params: Any) -> dict[str, Any]:
 def read_map(result: Any) -> dict[str, Any]:
     """Return an answer that is a map; an empty one where it was lost with its connection."""
     return dict(result or {})
+
+
+read_status = cast("Callable[[Any], Status]", read_map)
+read_explanation = cast("Callable[[Any], Explanation]", read_map)
+read_simulated = cast("Callable[[Any], Simulated]", read_map)
+read_profile = cast("Callable[[Any], ProfileTold]", read_map)
 
 
 def read_prediction(result: Any) -> Prediction:

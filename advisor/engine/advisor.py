@@ -7,7 +7,7 @@ that a lock would have to protect longer. A call that comes while another thread
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from advisor.domain.networks import Network
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.rows import ColumnFields, Point, Travel, check_kinds, check_numbers, is_number, point_of, whole
 from advisor.domain.task_graphs import TaskGraph
+from advisor.domain.told import MeasureWord, Simulated, Status
 from advisor.engine import state_bytes
 from advisor.engine.alone import alone
 from advisor.engine.asking import Asking
@@ -282,7 +283,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         level: float = LEVEL,
         model: str | None = None,
         machine: str | None = None,
-        measure: str = TIME,
+        measure: MeasureWord = TIME,
         active_cores: float | None = None,
         prior: bool = False,
     ) -> Prediction:
@@ -341,7 +342,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         level: float = LEVEL,
         machine: str | None = None,
         **request: Any,
-    ) -> dict[str, Any]:
+    ) -> Simulated:
         """Compute what executing a task graph would take, without running it; see `advisor.simulation.answer` for the answer.
 
         Parameters
@@ -385,7 +386,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
                 pass
             graph = graph.timed(found.times)
             request["uncertain"] = uncertain(found.times, found.low, found.high, level)
-        return answer(graph, request_of(request))
+        return cast("Simulated", answer(graph, request_of(request)))
 
     @alone
     def choose_cores(
@@ -449,7 +450,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         return take_or_wait(now, later, float(wait_s), level)
 
     @alone
-    def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> dict[str, Any]:
+    def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> Status:
         """Return totals and a page of components: counts, ranges, model, bias and prediction error.
 
         Raises
@@ -468,7 +469,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         )
         slots = [self.components.slot(name) for name in chosen[offset : offset + limit]]
         error, scored = self.components.error()
-        return {
+        return cast("Status", {
             "totals": dict(self.components.totals),
             "components_known": len(self.components) - self.components.measures,
             "components_max": self.components.components_max,
@@ -482,7 +483,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             "task_types": self.task_types.status(),
             "offset": offset,
             "components": component_status(self.components, slots, self._solved, self._asking),
-        }
+        })  # fmt: skip
 
     def contention(self, component: str) -> Contention:
         """Return by how much a component slows down while other cores of its machine are busy: its factor `kappa`.

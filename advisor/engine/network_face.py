@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
+from advisor.domain.told import ObjectiveWord, PlanOptions, SharedObjectiveWord
 from advisor.engine.alone import alone
 from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.checks import checked_cores, checked_level
@@ -48,11 +49,11 @@ class NetworkFace:
         network: str | int | Network | Sequence[Mapping[str, Any]],
         *,
         cores: int | None = None,
-        objective: str = "throughput",
+        objective: ObjectiveWord = "throughput",
         components: Mapping[str, str] | None = None,
         load: Mapping[str, float] | None = None,
         demands: Demands | None = None,
-        **options: Any,
+        **options: Unpack[PlanOptions],
     ) -> Allocation:
         """Allocate whole cores to the components of a network.
 
@@ -91,9 +92,10 @@ class NetworkFace:
         from advisor.planning import planned  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
 
         structure = self.network(network)
+        given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
         if self.keeps(network):
-            options = filled(options, self.flow(cast("NetworkId", network)))
-        asked = self._asked(structure, {"cores": cores, "objective": objective, **options})
+            given = filled(given, self.flow(cast("NetworkId", network)))
+        asked = self._asked(structure, given)
         request = asked.terms.request
         if demands is not None:
             if load:
@@ -105,21 +107,26 @@ class NetworkFace:
 
     def _asked(self, network: Network, options: Mapping[str, Any]) -> Asked:
         """Return what a request asks of a network: the last ones are kept, by the network itself and the options' values."""
-        from advisor.planning import Request, asked_of  # noqa: PLC0415 - as in `allocate`
+        from advisor.planning import asked_of, request_of  # noqa: PLC0415 - as in `allocate`
 
         try:
             key = id(network), marshal.dumps(cast("Any", options), BY_VALUE)
         except ValueError:  # a value that is none of Python's own plain ones
-            return asked_of(network, Request(**options))
+            return asked_of(network, request_of(options))
         kept = self._questions.get(key)
         if kept is not None and kept.structure.network is network:
             return kept
-        return self._questions.put(key, asked_of(network, Request(**options)))
+        return self._questions.put(key, asked_of(network, request_of(options)))
 
     @alone
     def allocate_together(
-        self, networks: Sequence[Mapping[str, Any]], *, cores: int, objective: str = "throughput", **options: Any
-    ) -> Together:
+        self,
+        networks: Sequence[Mapping[str, Any]],
+        *,
+        cores: int,
+        objective: SharedObjectiveWord = "throughput",
+        **options: Any,
+    ) -> Together:  # fmt: skip
         """Allocate the cores of one machine to several networks that run at the same time.
 
         Parameters

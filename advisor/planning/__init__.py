@@ -6,7 +6,7 @@ from advisor.domain.sharing import Together
 from advisor.planning.combining import Share
 from advisor.planning.plans import plan, planned
 from advisor.planning.questions import Asked, asked_of
-from advisor.planning.requests import OBJECTIVES, Request
+from advisor.planning.requests import OBJECTIVES, Request, request_of
 from advisor.planning.sentences import sentences
 from advisor.planning.sweeping import evaluate, sweep
 from advisor.planning.together import plan_together
@@ -22,6 +22,7 @@ __all__ = [
     "plan",
     "plan_together",
     "planned",
+    "request_of",
     "sentences",
     "sweep",
 ]

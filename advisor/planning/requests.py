@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.networks import Network
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -227,6 +228,26 @@ class Request:
                 raise InvalidValue("target", name, wanted)
             if not TARGET_MIN <= number(f"target.{name}", value) <= TARGET_MAX:
                 raise InvalidValue(f"target.{name}", value, f"a number from {TARGET_MIN:g} to {TARGET_MAX:g}")
+
+
+def request_of(options: Mapping[str, Any]) -> Request:
+    """Return the request of options by name.
+
+    Raises
+    ------
+    UnknownKey
+        For a name that no request has, with the nearest.
+    InvalidValue, TooLarge
+    """
+    known = tuple(each.name for each in fields(Request))
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name[:64], known, 1)
+            raise UnknownKey(
+                f"allocate has no option {name[:40]!r}", field=name, value=options[name], bound=", ".join(known),
+                hint=f"did you mean {near[0]!r}?" if near else "",
+            )  # fmt: skip
+    return Request(**options)
 
 
 def whole(field: str, value: object, most: int) -> int:

@@ -169,7 +169,7 @@ def is_small(network: Spec) -> bool:
 def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:
     """Answer `status`, but for what the service adds; raises as `Advisor.status`."""
     chosen = {True: None, False: ()}[params.components] if isinstance(params.components, bool) else params.components
-    return advisor.status(components=chosen, offset=params.offset, limit=params.limit)
+    return {**advisor.status(components=chosen, offset=params.offset, limit=params.limit)}
 
 
 async def status_in_slices(advisor: Advisor, params: m.Status) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self, cast
 
 from advisor.domain import limits
 from advisor.domain.answers import Curves as CurvesTold
+from advisor.domain.told import MeasureWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
@@ -21,7 +22,6 @@ from advisor.protocol.verbs.keys import (
     Component,
     Level,
     Machine,
-    MeasureWord,
     Number,
     Numbers,
     Point,

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Protocol, cast, get_args
 
 from advisor.domain import limits
 from advisor.domain.rows import Array
+from advisor.domain.told import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, plain
@@ -23,10 +24,6 @@ ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
 MEASURES = tuple(limits.MEASURES)
 
-TurnsWord = Literal["never", "scarce", "better"]
-ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
-SharedObjectiveWord = Literal["throughput", "latency", "fewest_cores"]
-MeasureWord = Literal["elapsed_s", "peak_bytes", "energy_j"]
 VariantWord = Literal["extended", "printed"]
 TURNS: tuple[str, ...] = get_args(TurnsWord)
 OBJECTIVES: tuple[str, ...] = get_args(ObjectiveWord)

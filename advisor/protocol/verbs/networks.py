@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 
 from advisor.domain import limits
 from advisor.domain.advice import Advice
+from advisor.domain.told import ObjectiveWord, SharedObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
@@ -32,10 +33,7 @@ from advisor.protocol.verbs.keys import (
     NetworkId,
     Nodes,
     Number,
-    ObjectiveWord,
     Quantile,
-    SharedObjectiveWord,
-    TurnsWord,
     WatchNumber,
     WorkMax,
 )

@@ -63,9 +63,8 @@ def test_numbers_of_numpy_are_taken_everywhere() -> None:
     assert adv.allocate("m", cores=np.int64(8), **limits).cores["m"] <= 8
     shares = [{"network": "m", "weight": np.int64(2), "priority": np.int64(1)}, {"network": "m"}]
     assert adv.allocate_together(shares, cores=np.int64(8)).networks
-    assert SyncClient("/nowhere").observe(
-        "m", predictor=np.int64(5), cores=np.int32(2), elapsed_s=np.float32(1), count=np.int64(2)
-    )
+    with SyncClient("/nowhere", close_s=0.0) as client:
+        assert client.observe("m", np.int64(5), np.int32(2), np.float32(1), count=np.int64(2))
 
 
 def test_what_there_is_can_be_looked_at() -> None:

@@ -21,6 +21,7 @@ from advisor.errors import (
     StateTooNew,
     TooLarge,
     UnknownComponent,
+    UnknownKey,
 )
 from advisor.models.layout import LAYOUT
 
@@ -392,3 +393,8 @@ def test_equal_streams_give_equal_bytes_and_an_empty_state_is_a_state() -> None:
     assert (restored.predict("c").model, restored.predict("c").observations) == ("prior", 0)
     with pytest.raises(NotEnoughData):
         restored.predict("c", model="two_step")
+
+
+def test_an_option_that_no_plan_has_is_told_with_the_nearest(advisor: Advisor) -> None:
+    with pytest.raises(UnknownKey, match="did you mean 'instances_max'"):
+        advisor.allocate("known", cores=4, instance_max=2)  # type: ignore[call-arg]

@@ -1,0 +1,171 @@
+"""The answers that are maps, as types: a type checker knows their keys. A later version may tell more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
+
+ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
+SharedObjectiveWord = Literal["throughput", "latency", "fewest_cores"]
+MeasureWord = Literal["elapsed_s", "peak_bytes", "energy_j"]
+TurnsWord = Literal["never", "scarce", "better"]
+
+
+class PlanOptions(TypedDict, total=False):
+    """What `allocate` may be told beside the network, its cores and what is best; see `advisor.planning.Request`."""
+
+    target: Mapping[str, float] | None
+    visits: Mapping[str, float] | None
+    shares: Sequence[Sequence[float]] | None
+    minimum: Mapping[str, int] | None
+    maximum: Mapping[str, int] | None
+    instances_max: int | Mapping[str, int]
+    level: float | None
+    depths: Sequence[float | Sequence[float] | None] | None
+    fan_outs: Sequence[int | Sequence[float] | None] | None
+    returns: Sequence[float | None] | None
+    allowed: Mapping[str, Any] | Sequence[int] | str | None
+    pinned: Mapping[str, int | Mapping[str, int]] | None
+    nodes: int | None
+    memory_bytes: float | None
+    arrival_per_s: float | None
+    arrival_variation: float
+    quantile: float | None
+    weights: Mapping[str, float] | None
+    scale: Mapping[str, float] | None
+    work_max: int | None
+    turns: TurnsWord
+
+
+class RunTold(TypedDict, total=False):
+    """A run of a whole program, as far as it is known."""
+
+    workers: float
+    elapsed_s: float
+    work_s: float
+    delay_s: float
+    no_work_s: float
+    creates: float
+    waits: float
+    serial_work_s: float
+    span_s: float
+    transform: str
+    profile: Mapping[str, Any]
+
+
+class ComponentStatus(TypedDict):
+    """What `status` tells of a component; what is not required is told once there is something to tell."""
+
+    component: str
+    rows: int
+    runs: int
+    failed: int
+    unfinished: int
+    explored_s: float
+    prediction_error: float | None
+    changes: int
+    outliers: int
+    tier: str
+    model_bytes: int
+    pinned: str | None
+    measures: list[str]
+    model: NotRequired[str]
+    notes: NotRequired[list[str]]
+    parallel_fraction: NotRequired[float | None]
+    noise: NotRequired[float]
+    bias: NotRequired[float]
+    predictor_range: NotRequired[list[float]]
+    cores_range: NotRequired[list[float]]
+    elapsed_least_s: NotRequired[float]
+    changed_at: NotRequired[int]
+    changed_by: NotRequired[float]
+    contention: NotRequired[dict[str, Any]]
+    cells: NotRequired[int]
+    noise_relative: NotRequired[float]
+    noise_absolute_s: NotRequired[float]
+    predictors: NotRequired[int]
+    machines: NotRequired[int]
+    scores: NotRequired[int]
+    coverage: NotRequired[float | None]
+    score_error: NotRequired[float | None]
+    score_bias: NotRequired[float | None]
+
+
+class Status(TypedDict):
+    """The answer to `status`; `service` is told by a service only."""
+
+    totals: dict[str, int]
+    components_known: int
+    components_max: int
+    timer_noise_s: float
+    state_bytes: int
+    model_memory_bytes: int
+    model_memory_used_bytes: int
+    scores: int
+    coverage: float | None
+    score_error: float | None
+    score_bias: float | None
+    prediction_error: float | None
+    predictions_scored: int
+    programs: list[dict[str, Any]]
+    task_types: list[dict[str, Any]]
+    offset: int
+    components: list[ComponentStatus]
+    service: dict[str, Any]
+
+
+class Explanation(TypedDict):
+    """The answer to `explain`."""
+
+    id: str
+    at: float
+    network: str | list[Any]
+    request: dict[str, Any]
+    allocation: dict[str, Any]
+    sentences: list[str]
+    replayed: NotRequired[dict[str, Any]]
+
+
+class Analysis(TypedDict):
+    """One analysis of a task graph: a policy on a number of cores; the metrics are those that were asked for."""
+
+    policy: str
+    cores: int
+    makespan: float
+    makespan_low: NotRequired[float]
+    makespan_high: NotRequired[float]
+    speedup: NotRequired[float]
+    efficiency: NotRequired[float]
+    bounds: NotRequired[dict[str, Any]]
+    utilization: NotRequired[Any]
+    busy: NotRequired[Any]
+    idle: NotRequired[Any]
+    critical_path: NotRequired[Any]
+    ready_length: NotRequired[Any]
+    processes_per_queue: NotRequired[Any]
+    timeline: NotRequired[Any]
+
+
+class Simulated(TypedDict):
+    """The answer to `simulate`, times in the graph's unit."""
+
+    unit: str
+    tasks: int
+    edges: int
+    work: float
+    span: float
+    results: list[Analysis]
+    advice: NotRequired[list[dict[str, Any]]]
+
+
+class ProfileTold(TypedDict):
+    """The answer to `profile`: of one run; or, asked without a producer, only `runs`, those there are."""
+
+    producer: str
+    incarnation: bytes
+    events: int
+    notes: dict[str, int]
+    measures: dict[str, Any]
+    profile: dict[str, Any]
+    diagnosis: list[dict[str, Any]]
+    runs: list[dict[str, Any]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from advisor.cli import options, sharing, show, show_plans
 from advisor.cli.source import asked
 from advisor.domain.answers import Allocation
 from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, MissingShares, TooLarge
 
 OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
 TURNS = ("never", "scarce", "better")
@@ -143,7 +144,9 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the sweep to this PNG or SVG file.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path), help="Draw the sweep, or the front of pareto, to this PNG or SVG file."
+)
 @click.option(
     "--as",
     "form",
@@ -165,8 +168,8 @@ def allocate_command(
     is of every network with that box, A:BOX=N of one; options with a value a choice, star, split or feedback are taken in
     the order of the files.
     """
-    if plot is not None and sweep is None:
-        raise click.UsageError("--plot draws a --sweep")
+    if plot is not None and sweep is None and given["objective"] != "pareto":
+        raise click.UsageError("--plot draws a --sweep, or --objective pareto")
     if plot is not None:
         from advisor.pictures import form_of
 
@@ -198,11 +201,15 @@ def _allocate_one(
         hint = "--cores N gives the best of all numbers of cores up to N"
         raise InvalidValue("sweep", objective, f"of {', '.join(SWEPT)}", hint)
     text = network_text(network)
-    with asked(given) as advisor:
+    with hinted(text), asked(given) as advisor:
         if sweep is None:
             allocation = advisor.allocate(text, cores=cores, **request)
+            if plot is not None:
+                from advisor.pictures.swept import draw_front
+
+                draw_front(plot, f"{network.name}: the front of cores, throughput and latency", allocation.front)
             if objective == "pareto" and not given["as_json"]:
-                show_plans.front(allocation, request)
+                show_plans.front(allocation, request, plot)
                 return
             show.allocation(objective, cores, allocation, as_json=given["as_json"])
             if not given["as_json"]:
@@ -225,7 +232,7 @@ def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], 
     text = network_text(network)
     if given["instances_max"] == 1 and cores is not None:
         request["instances_max"] = cores
-    with asked(given) as advisor:
+    with hinted(text), asked(given) as advisor:
         allocation = advisor.allocate(text, cores=cores, **{**ONE, **request})
     show.arguments(arguments_of(parsed(text), allocation), allocation, as_json=given["as_json"])
 
@@ -256,13 +263,44 @@ def _allocate_together(
         show_plans.together(found[0][1], found[0][0], as_json=given["as_json"])
 
 
-def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int:
-    """Return the fewest cores of a sweep that reach `KNEE` of its best."""
+def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int | None:
+    """Return the fewest cores of a sweep that reach `KNEE` of its best; None where only the most of them do."""
     if objective == "latency":
         best = min(each.latency_s for _, each in found)
-        return min(cores for cores, each in found if each.latency_s * KNEE <= best)
-    best = max(each.throughput_per_s for _, each in found)
-    return min(cores for cores, each in found if each.throughput_per_s >= KNEE * best)
+        knee = min(cores for cores, each in found if each.latency_s * KNEE <= best)
+    else:
+        best = max(each.throughput_per_s for _, each in found)
+        knee = min(cores for cores, each in found if each.throughput_per_s >= KNEE * best)
+    return knee if knee < found[-1][0] else None
+
+
+# Field of a request that a network needs -> the option of the command.
+WAYS = {"shares": "--shares", "depths": "--depths", "fan_outs": "--fan-outs", "returns": "--returns"}
+
+
+@contextmanager
+def hinted(text: str) -> Generator[None]:
+    """Let an error about the way of records name options of the command, with what the types of records decide."""
+    try:
+        yield
+    except MissingShares as error:
+        field = str(error.field).partition("[")[0]
+        if field in WAYS:
+            error.hint = _ways(field, text)
+        raise
+
+
+def _ways(field: str, text: str) -> str:
+    """Return how a command is told the way of records."""
+    from advisor.network import parse_any, routes
+
+    network = parse_any(text)
+    counts = {"shares": network.choices, "depths": network.replications, "fan_outs": network.splits}
+    known = routes(network).shares if field == "shares" else [None] * len(counts.get(field, network.feedbacks))
+    form = "S,S" if field == "shares" else "P" if field == "returns" else "N"
+    given = " ".join(f"{WAYS[field]} {form if each is None else ','.join(f'{s:.3g}' for s in each)}" for each in known)
+    why = "; the numbers are what the types of its records decide, see `advisor network`" if any(known) else ""
+    return f"give {given}, in text order{why}; or --visits BOX=N"
 
 
 def network_text(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -127,23 +128,59 @@ def status_command(components: tuple[str, ...], offset: int, limit: int, **sourc
 @click.option(
     "--profile", "producer", help="Forget the profiles of this producer's runs instead, task types with them."
 )
+@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--dry-run", is_flag=True, help="Say what would be forgotten, and forget nothing.")
 @options.service
 @options.as_json
 def forget_command(
-    component: str | None, keep: float, program: str | None, producer: str | None, **source: Any
+    component: str | None,
+    keep: float,
+    program: str | None,
+    producer: str | None,
+    *,
+    yes: bool,
+    dry_run: bool,
+    **source: Any,
 ) -> None:
-    """Weaken, or drop, what a service has learned of COMPONENT; its exact counts never go back."""
+    """Weaken, or drop, what a service has learned of COMPONENT, or of a program; exact counts never go back.
+
+    What is forgotten does not come back: on a terminal the command asks before, elsewhere it wants --yes.
+    """
     if sum(each is not None for each in (component, program, producer)) != 1:
         raise click.UsageError("give a COMPONENT, --program or --profile, and only one of them")
     if keep and component is None:
         raise click.UsageError("--keep goes with a COMPONENT: programs and profiles are forgotten as a whole")
     with connected(source) as client:
+        what = _known(client, component, program, producer)
+        if dry_run:
+            show.would_forget(what, keep, as_json=source["as_json"])
+            return
+        if not yes and not sys.stdin.isatty():
+            raise click.UsageError(f"--yes is needed, for nobody can be asked: it would forget {what}")
+        if not yes:
+            click.confirm(f"forget {f'{1.0 - keep:.0%} of ' if keep else ''}{what}?", abort=True, err=True)
         if program is not None:
             show.dropped("program", client.forget_program(program), as_json=source["as_json"])
         elif producer is not None:
             show.dropped("profile", client.forget_profile(producer), as_json=source["as_json"])
         elif component is not None:
             show.forgotten(component, keep, client.forget(component, keep=keep), as_json=source["as_json"])
+
+
+def _known(client: Any, component: str | None, program: str | None, producer: str | None) -> str:
+    """Return in words what would be forgotten: that it is there, and how much it is."""
+    if component is not None:
+        (entry,) = client.status(components=[component], limit=1)["components"]
+        return f"{component}, {show.several(entry['rows'], 'row')}"
+    if program is not None:
+        runs = {each["program"]: each["runs"] for each in client.status()["programs"]}
+        if program not in runs:
+            raise InvalidValue("program", program, f"of {', '.join(runs) or 'none: no program was observed'}")
+        return f"the program {program}, {show.several(runs[program], 'run')}"
+    kept = [run for run in client.profile()["runs"] if run["producer"] == producer]
+    if not kept:
+        raise InvalidValue("profile", producer, "a producer whose profiles are kept", "`advisor profile` lists them")
+    return f"the profiles of {producer}, {show.several(len(kept), 'run')}"
 
 
 @click.command("pin", cls=options.Command)

@@ -126,7 +126,7 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
 
 
 def sweep(
-    objective: str, found: Sequence[tuple[int, Allocation]], knee: int, plot: Any, *, as_json: bool
+    objective: str, found: Sequence[tuple[int, Allocation]], knee: int | None, plot: Any, *, as_json: bool
 ) -> None:  # fmt: skip
     """Show allocations by cores, the knee among them."""
     used = [each.cores_used for _, each in found]
@@ -150,7 +150,10 @@ def sweep(
         mark = "knee" if cores == knee else ""
         rows.add_row(str(cores), took, _rate(each.throughput_per_s), seconds(each.latency_s), escape(names), mark)
     put(rows)
-    say(f"{several(knee, 'core')} reach 99 % of the best of these")
+    if knee is None:
+        say(f"no knee among these: only {several(found[-1][0], 'core')} reach 99 % of the best", style="dim")
+    else:
+        say(f"{several(knee, 'core')} reach 99 % of the best of these")
     if plot is not None:
         say(f"picture: {plot}")
 
@@ -214,6 +217,14 @@ def explained(found: Mapping[str, Any]) -> None:
         put(rows)
     if "replayed" in found:
         say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
+
+
+def would_forget(what: str, keep: float, *, as_json: bool) -> None:
+    """Show what would be forgotten."""
+    if as_json:
+        put_json({"would_forget": what, "keep": keep})
+    else:
+        say(f"would forget {f'{1.0 - keep:.0%} of ' if keep else ''}{what}; nothing was forgotten")
 
 
 def forgotten(component: str, keep: float, answer: Any, *, as_json: bool) -> None:

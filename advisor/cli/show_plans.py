@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
@@ -16,7 +17,7 @@ from advisor.domain.sharing import Together
 COMPONENTS_SHOWN = 12  # of one point of a front: a line has no more room
 
 
-def front(found: Allocation, request: Mapping[str, Any]) -> None:
+def front(found: Allocation, request: Mapping[str, Any], plot: Path | None = None) -> None:
     """Show the front of cores, throughput and latency, one line a point."""
     quantile = f" at {request['quantile']:g}" if "quantile" in request else ""
     queued = " with queueing" if "arrival_per_s" in request else ""
@@ -35,6 +36,8 @@ def front(found: Allocation, request: Mapping[str, Any]) -> None:
     else:
         say("the front is too large to be worked out: ask for throughput and latency on some numbers of cores")
     notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
+    if plot is not None:
+        say(f"picture: {plot}")
 
 
 def cost(found: Allocation) -> None:

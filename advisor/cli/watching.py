@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from advisor.cli import options, show, show_plans
-from advisor.cli.allocating import asked_for, network_text, planned
+from advisor.cli.allocating import asked_for, hinted, network_text, planned
 from advisor.cli.source import connected
 
 
@@ -40,10 +40,16 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     request.pop("deadline_s", None)
     current = {box: numbers[0] for box, numbers in given["current"]} or None
     told = {key: given[key] for key in ("change_cost_s", "horizon_s", "gain_min") if given[key] is not None}
-    with connected(given) as client:
+    with hinted(text), connected(given) as client:
         watch = client.watch(text, given["cores"], current=current, shadow=bool(given["shadow"]), **told, **request)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             show.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
+        told = (
+            "what is lost against the best is counted"
+            if given["shadow"]
+            else "a better allocation that is worth its change is told here"
+        )
+        click.echo(f"watching {network}: {told}; Ctrl-C ends it", err=True)
         left = count
         while left is None or left > 0:
             advice = watch.next(within_s)

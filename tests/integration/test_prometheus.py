@@ -67,11 +67,11 @@ async def prometheus(tmp_path: Path, target: str) -> AsyncIterator[str]:
 
 async def ask(server: str, query: str) -> list[Any]:
     """Return the result of a query, once there is one."""
-    async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient() as client:
+    async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(timeout=PATIENCE_S) as client:
         while True:
             try:
                 answer = await client.get(f"{server}/api/v1/query", params={"query": query})
-            except httpx.ConnectError:
+            except httpx.TransportError:
                 continue  # it is starting
             result = answer.json()["data"]["result"] if answer.status_code == 200 else []
             if result:
@@ -101,7 +101,7 @@ async def test_promtool_has_nothing_to_say_against_the_metrics(tmp_path: Path) -
         peer = await live.peer()
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(75)})
         await peer.call("predict", "c0", 1, 1)
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             told = (await client.get(f"http://{live.bound.http}/metrics")).text
     checked = subprocess.run([PROMTOOL, "check", "metrics"], input=told, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
@@ -118,9 +118,12 @@ def queries() -> list[str]:
 async def told(client: httpx.AsyncClient, server: str, query: str) -> bool:
     """Return whether a query has an answer now, and numbers in it."""
     try:
-        answer = (await client.get(f"{server}/api/v1/query", params={"query": query})).json()
-    except httpx.ConnectError:
+        found = await client.get(f"{server}/api/v1/query", params={"query": query})
+    except httpx.TransportError:
         return False  # it is starting
+    if found.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        return False  # so it is
+    answer = found.json()
     assert answer["status"] == "success", (query, answer)
     return any(math.isfinite(float(each["value"][1])) for each in answer["data"]["result"])
 
@@ -139,7 +142,7 @@ async def test_each_query_of_the_dashboard_has_an_answer_and_each_alert_can_be_w
 
         await work()
         await peer.call("watch", {"network": "c0 .. c1", "cores": 4})
-        async with prometheus(tmp_path, str(live.bound.http)) as server, httpx.AsyncClient() as client:
+        async with prometheus(tmp_path, str(live.bound.http)) as server, httpx.AsyncClient(timeout=PATIENCE_S) as client:
             async with asyncio.timeout(PATIENCE_S):
                 left = set(queries())
                 assert len(left) > 30

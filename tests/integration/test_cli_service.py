@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from snet_runs import write_run
+from terminal import in_terminal
 
 from advisor.client import SyncClient
 from advisor.demo.service_process import served, serving
@@ -94,16 +95,29 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         assert [(one["predictor"], one["cores"]) for one in suggested] == [
             (one["predictor"], one["cores"]) for one in at_rest
         ]
-        assert run("forget", "work", "--socket", socket).returncode == 0
+        unasked = run("forget", "work", "--socket", socket)
+        assert (unasked.returncode, "--yes is needed" in unasked.stderr) == (2, True)
+        dry = run("forget", "work", "--dry-run", "--keep", "0.25", "--socket", socket)
+        assert dry.stdout == "would forget 75% of work, 9 rows; nothing was forgotten\n"
+        no, yes = (
+            in_terminal([["forget", "work", "--socket", socket]], 80, f"{word}\n", errors=True)[0] for word in "ny"
+        )
+        assert "forget work, 9 rows?" in no
+        assert "kept 0%" not in no
+        assert "kept 0%" in yes
         gone = answer("predict", "work", "--socket", socket)
         assert (gone["model"], gone["observations"], gone["extrapolates"]) == ("prior", 0, [None])
         numbers = {"workers": 1, "elapsed-s": 1, "work-s": 1, "delay-s": 0, "no-work-s": 0, "creates": 1, "waits": 1}
         told = [text for name, value in numbers.items() for text in (f"--{name}", str(value))]
         assert run("observe-run", "sort", "--size", "5", *told, "--socket", socket).returncode == 0
-        assert run("forget", "--program", "sort", "--socket", socket).stdout == "forgot the program sort: 1 run\n"
+        assert (
+            run("forget", "--program", "sort", "--yes", "--socket", socket).stdout == "forgot the program sort: 1 run\n"
+        )
         for wrong in (["--program", "sort"], ["--profile", "nobody"], [], ["work", "--program", "sort"]):
-            assert run("forget", *wrong, "--socket", socket).returncode == 2
-        assert run("forget", "--program", "sort", "--keep", "0.5", "--socket", socket).returncode == 2
+            assert run("forget", *wrong, "--yes", "--socket", socket).returncode == 2
+        assert run("forget", "--program", "sort", "--keep", "0.5", "--yes", "--socket", socket).returncode == 2
+        watched = run("watch", network, "--cores", "2", "--count", "1", "--within", "0.01", "--socket", socket)
+        assert f"watching {network}: a better allocation" in watched.stderr
 
 
 def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:

@@ -142,7 +142,10 @@ async def test_each_query_of_the_dashboard_has_an_answer_and_each_alert_can_be_w
 
         await work()
         await peer.call("watch", {"network": "c0 .. c1", "cores": 4})
-        async with prometheus(tmp_path, str(live.bound.http)) as server, httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        async with (
+            prometheus(tmp_path, str(live.bound.http)) as server,
+            httpx.AsyncClient(timeout=PATIENCE_S) as client,
+        ):
             async with asyncio.timeout(PATIENCE_S):
                 left = set(queries())
                 assert len(left) > 30

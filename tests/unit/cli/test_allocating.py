@@ -112,3 +112,47 @@ def test_an_allocation_is_printed_as_arguments_of_s_nets_runtime(
     assert (status, json.loads(out)["arguments"]) == (0, ["-w", "4", "-c", "1 3:two"])
     assert said("--cores", "4", "--instances-max", "2", "--turns", "never")[1] == "-w 3 -c '1 2:two'\n"
     assert said("--sweep", "cores=1..4")[0] == 2
+
+
+def test_a_sweep_that_still_rises_has_no_knee(
+    learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, table, picture = learned
+    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=1..3", "--plot", picture, "--json")
+    assert (status, json.loads(out)["knee"]) == (0, None)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    _, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=1..3")
+    assert "no knee among these: only 3 cores reach 99 % of the best" in out
+
+
+def test_the_front_is_drawn(learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    network, table, _ = learned
+    picture = network.with_suffix(".svg")
+    status, out, _ = run(capsys, "allocate", network, table, "--cores", 9, "--objective", "pareto", "--plot", picture)
+    assert (status, f"picture: {picture}" in out) == (0, True)
+    drawn = picture.read_text()
+    assert "the front of cores, throughput and latency" in drawn
+    assert "most throughput" in drawn
+    assert "least latency" in drawn
+    assert run(capsys, "allocate", network, table, "--cores", 9, "--plot", picture)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "box a ((x) -> (y)); box b ((y) -> (z)); box c ((y) -> (z)); net n connect a .. (b | c);",
+            "give --shares 1,0, in text order; the numbers are what the types of its records decide",
+        ),
+        ("(a | b) .. c", "give --shares S,S, in text order; or --visits BOX=N"),
+        ("(a * {x}) .. b", "give --depths N, in text order; or --visits BOX=N"),
+    ],
+)
+def test_hints_name_options_and_what_types_decide(
+    learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    network, table, _ = learned
+    network.write_text(text)
+    status, out, err = run(capsys, "allocate", network, table, "--cores", 8)
+    assert (status, out) == (2, "")
+    assert words in err, err

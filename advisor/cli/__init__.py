@@ -63,6 +63,18 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), f"{cmd_name.replace('-', '_')}_command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; one that there is not is told with the nearest."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0][:64], COMMANDS, n=1)
+            meant = f". Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}{meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' section of --help from the table."""
         with formatter.section("Commands"):

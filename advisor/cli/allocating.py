@@ -366,9 +366,11 @@ def _allowed(text: str | None) -> Any:
     try:
         if sign and name == "multiples_of":
             return {"multiples_of": int(number)}
-        return [int(part) for part in text.split(",")]
+        return options.numbers_of(text, int)
     except ValueError:
-        raise InvalidValue("allowed", text, "powers_of_two, multiples_of=K, or counts with commas") from None
+        raise InvalidValue(
+            "allowed", text, "powers_of_two, multiples_of=K, counts with commas, or a range like 1..64"
+        ) from None
 
 
 def _by_box(option: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:

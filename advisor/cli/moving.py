@@ -22,7 +22,9 @@ def export_command(out: Path, as_json: bool, **source: Any) -> None:
     Of a service it is what its state file holds, which is read beside it: no request waits for that.
     """
     key, value = whom(source, "state", "table")
-    advisor = learned_from(value) if key == "table" else stored(state_file(key, value, source))
+    advisor = (
+        learned_from(value, columns=source["columns"]) if key == "table" else stored(state_file(key, value, source))
+    )
     data = advisor.to_bytes()
     try:
         out.write_bytes(data)

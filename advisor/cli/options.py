@@ -11,6 +11,7 @@ import click
 
 from advisor.errors import AdvisorError, CallerError
 
+RANGE_MAX = 65_536  # numbers of one range
 EXIT_CALLER = 2  # the command is at fault: the same command fails again
 EXIT_FAILED = 1  # the service, its state or the connection is; the same command may succeed later
 
@@ -38,6 +39,52 @@ level = click.option("--level", default=0.9, show_default=True, help="Level of t
 machine = click.option("--machine", help="Where it runs; absent: on any machine that was seen.")
 
 
+def numbers_of(text: str, kind: Callable[[Any], Any] = float) -> list[Any]:
+    """Return the numbers of ``1,2,4``, of ranges like ``1..64``, and of ranges in steps like ``2..64:2``.
+
+    Raises
+    ------
+    ValueError
+    """
+    found: list[Any] = []
+    for part in text.split(","):
+        span, _, step = part.partition(":")
+        low, dots, high = span.partition("..")
+        if dots:
+            counts = range(int(low), int(high) + 1, int(step or 1))
+            if not 0 < len(counts) <= RANGE_MAX:
+                raise ValueError(part)
+            found += [kind(count) for count in counts]
+        else:
+            found.append(kind(part))
+    return found
+
+
+def columns(function: Function) -> Function:
+    """Add the option that says what the columns of a table are called."""
+    return click.option(
+        "--columns",
+        type=Renamed(),
+        metavar="component=JOB,x=SIZE_MB,p=THREADS,t=SECONDS",
+        help="What the table's columns are called, where not component,x,p,t or component,predictor,cores,elapsed_s.",
+    )(function)
+
+
+class Renamed(click.ParamType[dict[str, str]]):
+    """NAME=HEADING with commas between them."""
+
+    name = "name=heading[,…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
+        """Return the headings by the names used here."""
+        if isinstance(value, dict):
+            return value  # pyright: ignore[reportUnknownVariableType] - converted already
+        pairs = [part.partition("=") for part in str(value).split(",")]
+        if not all(name.strip() and sign and heading.strip() for name, sign, heading in pairs):
+            self.fail(f"{value!r} is not like component=job,x=size_mb,p=threads,t=seconds", param, ctx)
+        return {name.strip(): heading.strip() for name, _, heading in pairs}
+
+
 class Numbers(click.ParamType[list[float]]):
     """Numbers with commas between them."""
 
@@ -48,9 +95,9 @@ class Numbers(click.ParamType[list[float]]):
         if isinstance(value, list):
             return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
         try:
-            return [float(part) for part in str(value).split(",")]
+            return numbers_of(str(value))
         except ValueError:
-            self.fail(f"{value!r} is not a number, or numbers with commas between them", param, ctx)
+            self.fail(f"{value!r} is not a number, numbers with commas between them, or a range like 1..64", param, ctx)
 
 
 class Points(click.ParamType[list[Any]]):
@@ -63,7 +110,11 @@ class Points(click.ParamType[list[Any]]):
         if isinstance(value, list):
             return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
         try:
-            points = [[float(part) for part in point.split("x")] for point in str(value).split(",")]
+            points = [
+                [float(part)] if isinstance(part, float) else [float(one) for one in part.split("x")]
+                for point in str(value).split(",")
+                for part in (numbers_of(point) if ".." in point else [point])
+            ]
         except ValueError:
             self.fail(
                 f"{value!r} is not a predictor, or several with commas between them, like 512 or 64x32", param, ctx
@@ -88,7 +139,7 @@ class KeyNumbers(click.ParamType[tuple[str, list[Any]]]):
         """Return the name and the numbers."""
         key, sign, numbers = str(value).rpartition("=")
         try:
-            found = [self.kind(part) for part in numbers.split(",")]
+            found = numbers_of(numbers, self.kind)
         except ValueError:
             found = []
         if self.keyless and found and not sign:
@@ -141,7 +192,10 @@ def taught(function: Function) -> Function:
 def learned(function: Function) -> Function:
     """Add the options that say whom to ask: a service, a state file at rest, or a table learned on the spot."""
     for option in (
-        click.option("--table", help="Learn this CSV table first (component,x,p,t), then ask; - is standard input."),
+        columns,
+        click.option(
+            "--table", help="Learn this CSV table first (component,x,p,t, or --columns), then ask; - is standard input."
+        ),
         click.option("--state", type=click.Path(path_type=Path), help="Read this state or exported file, unchanged."),
     ):
         function = option(function)

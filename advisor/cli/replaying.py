@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import moves, progress, tell_refused
+from advisor.cli.source import moves, progress, tell_refused, tell_separator
 from advisor.domain.limits import STATUS_PAGE_MAX
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 @click.argument("table")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw errors and curves into this PNG or SVG.")
 @click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all.")
+@options.columns
 @options.as_json
-def replay_command(table: str, plot: Path | None, limit: int, as_json: bool) -> None:
-    """Stream TABLE (CSV: component,x,p,t; - is standard input) through a fresh advisor, row by row.
+def replay_command(table: str, plot: Path | None, limit: int, columns: dict[str, str] | None, as_json: bool) -> None:
+    """Stream TABLE (CSV: component,x,p,t, or --columns; - is standard input) through a fresh advisor, row by row.
 
     Each row is predicted before it is learned; a component's errors are |predicted - t| / t over its rows, the first five
     not counted: half of them are below the median, nine of ten below the next. Beside them stands the model that the
@@ -37,7 +38,8 @@ def replay_command(table: str, plot: Path | None, limit: int, as_json: bool) -> 
         form_of(plot)  # what could not be drawn is refused before anything is replayed
     advisor = Advisor()
     sample = Sample()
-    with TableReader(table) as reader, progress() as bar:
+    with TableReader(table, columns) as reader, progress() as bar:
+        tell_separator(reader)
         prequential = Prequential(advisor, told=moves(bar, "replaying", reader))
         for _ in replay(reader.chunks(), prequential, sample if plot else None):
             pass

@@ -14,6 +14,8 @@ from advisor.cli.source import learned_from, stored, whom
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from advisor import Advisor
     from advisor.domain.observations import Columns
     from advisor.engine.trend import Trend
@@ -41,7 +43,7 @@ def report_command(out: Path, cores: int | None, as_json: bool, **source: Any) -
     key, value = whom(source, "state", "table")
     trend = None
     if key == "table":
-        advisor, trend = _watched(value)
+        advisor, trend = _watched(value, source["columns"])
     else:
         value = state_file(key, value, source)
         advisor = stored(value)
@@ -55,7 +57,7 @@ def report_command(out: Path, cores: int | None, as_json: bool, **source: Any) -
     show.moved(str(out), advisor.status(components=[]), len(html.encode()), as_json=as_json)
 
 
-def _watched(table: str) -> tuple[Advisor, Trend | None]:
+def _watched(table: str, columns: Mapping[str, str] | None) -> tuple[Advisor, Trend | None]:
     """Return an advisor that has learned a table, and how its predictions fared meanwhile."""
     from advisor.engine.trend import Trend
 
@@ -77,4 +79,4 @@ def _watched(table: str) -> tuple[Advisor, Trend | None]:
                 for _ in trend.sample(float(rows)):
                     pass
 
-    return learned_from(table, fold), trends[0] if trends else None
+    return learned_from(table, fold, columns), trends[0] if trends else None

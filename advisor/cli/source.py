@@ -83,7 +83,7 @@ def asked(options: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
     if key == "state":
         yield stored(value)
     elif key == "table":
-        yield learned_from(value)
+        yield learned_from(value, columns=options.get("columns"))
     else:
         with connected(options, value) as client:
             yield client
@@ -113,13 +113,18 @@ def stored(path: Path, field: str = "state") -> Advisor:
     return Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names))).advisor
 
 
-def learned_from(table: str, fold: Callable[[Advisor, Columns], object] | None = None) -> Advisor:
+def learned_from(
+    table: str,
+    fold: Callable[[Advisor, Columns], object] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Advisor:
     """Return an advisor that has learned a table, by `fold` where it is given, with a progress bar on standard error."""
     from advisor import Advisor
     from advisor.files import TableReader
 
     advisor = Advisor()
-    with TableReader(table) as reader, progress() as bar:
+    with TableReader(table, columns) as reader, progress() as bar:
+        tell_separator(reader)
         moved = moves(bar, "learning", reader)
         for chunk in reader.chunks():
             for start in range(0, len(chunk), SLICE_ROWS):
@@ -128,6 +133,14 @@ def learned_from(table: str, fold: Callable[[Advisor, Columns], object] | None =
                 moved(start + len(part), len(chunk))
     tell_refused(reader)
     return advisor
+
+
+def tell_separator(reader: TableReader) -> None:
+    """Say what stands between the fields of a table, where it is no comma."""
+    from advisor.files.tables import SEPARATORS
+
+    if reader.separator != ",":
+        errors_console.print(f"{reader.name}: {SEPARATORS[reader.separator]} separates the columns", markup=False)
 
 
 def progress() -> Progress:

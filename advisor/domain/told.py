@@ -97,7 +97,6 @@ class Status(TypedDict):
     totals: dict[str, int]
     components_known: int
     components_max: int
-    timer_noise_s: float
     state_bytes: int
     model_memory_bytes: int
     model_memory_used_bytes: int

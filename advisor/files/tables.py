@@ -12,8 +12,9 @@ from __future__ import annotations
 import csv
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TextIO
@@ -25,7 +26,7 @@ from advisor.domain import vectors
 from advisor.domain.limits import FIRST_REFUSALS, MEASURES, NAME_IDS_MAX, PREDICTOR_MAX
 from advisor.domain.observations import Columns, ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import BOUNDS, bound_text, measure_bound
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
 
 ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves
 LINE_BYTES_MAX = 65_536  # of one row: a name and three numbers need less than 300, extra columns may need more
@@ -42,6 +43,12 @@ MACHINE = "machine"
 OPTIONAL = (*FURTHER, MACHINE, *MEASURES)
 NUMBERS = ("predictor", "cores", "elapsed_s")
 HEADER = ("component", "x", "p", "t")
+SEPARATORS = {
+    ",": "a comma",
+    ";": "a semicolon",
+    "\t": "a tab",
+    "|": "a bar",
+}  # between fields: what the header has most of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +71,13 @@ class TableReader:
     ----------
     path : str or Path
         The file; ``-`` reads standard input.
+    headings : mapping, optional
+        What columns of the file are called, by the names used here: ``{"component": "job", "x": "size_mb"}``.
 
     Attributes
     ----------
+    separator : str
+        Between fields, as the header has it: a comma, a semicolon, a tab or a bar.
     bytes_total : int or None
         Size of the file; None where it has none (a pipe).
     bytes_read, rows, refused : int
@@ -80,7 +91,9 @@ class TableReader:
         When the file cannot be opened, or its header lacks a column or has one twice.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, headings: Mapping[str, str] | None = None) -> None:
+        self._headings = checked_headings(headings or {})
+        self.separator = ","
         self.name = "standard input" if str(path) == "-" else str(path)
         self._file, self.bytes_total = _open(path)
         self.bytes_read = 0
@@ -143,8 +156,20 @@ class TableReader:
         return raw.decode("utf-8-sig" if self._line == 1 else "utf-8", "surrogateescape").rstrip("\r\n")
 
     def _read_header(self) -> dict[str, int]:
-        header = self._read_line()
-        names = [name.strip().lower() for name in (_split(header or "") or [])]
+        header = self._read_line() or ""
+        self.separator = max(SEPARATORS, key=header.count)
+        told = [name.strip() for name in (_split(header, self.separator) or [])]
+        for heading in self._headings.values():
+            if told.count(heading) != 1:
+                raise InvalidValue(
+                    f"{self.name}, header", header, f"a header with one column {heading!r}, as --columns says",
+                    closest(heading, told),
+                )  # fmt: skip
+        given = {heading: field for field, heading in self._headings.items()}
+        instead = {name for names in HEADINGS.values() if names[0] in self._headings for name in names} | {
+            *self._headings
+        }
+        names = [given.get(name) or ("" if name.lower() in instead else name.lower()) for name in told]
         found: dict[str, int] = {}
         for field, headings in HEADINGS.items():
             places = [place for place, name in enumerate(names) if name in headings]
@@ -153,7 +178,9 @@ class TableReader:
             elif places or field != "predictor":  # a table without predictor says that every run is alike
                 raise InvalidValue(
                     f"{self.name}, header", header, f"a CSV header with one column {' or '.join(headings)}",
-                    f"the columns are component,x,p,t, and optional ones {','.join(OPTIONAL)}; others are ignored",
+                    f"the columns are component,x,p,t (or component,predictor,cores,elapsed_s), and optional ones "
+                    f"{','.join(OPTIONAL)}; others are ignored. Columns of other names: --columns "
+                    "component=job,x=size_mb,p=threads,t=seconds",
                 )  # fmt: skip
         for field in OPTIONAL:
             if names.count(field) > 1:
@@ -173,7 +200,7 @@ class TableReader:
         cells: list[list[str]] = []
         refused: list[BadCell] = []
         for number, line in lines:
-            row = _split(line)
+            row = _split(line, self.separator)
             if row is None or len(row) <= last:
                 wanted = "a line whose quotes are closed" if row is None else f"a row of {last + 1} fields or more"
                 refused.append(BadCell(number, "all", line[:80], wanted))
@@ -251,6 +278,39 @@ class TableReader:
         self.first_refused += sorted(cells, key=lambda cell: cell.line)[:room]
 
 
+def checked_headings(given: Mapping[str, str]) -> dict[str, str]:
+    """Return what columns are called by the paper's letters: ``predictor`` and ``x`` are one.
+
+    Raises
+    ------
+    UnknownKey
+        For what no table has, with the nearest.
+    InvalidValue
+        For a column that is named twice.
+    """
+    fields = {name: headings[0] for headings in HEADINGS.values() for name in headings} | {
+        name: name for name in OPTIONAL
+    }
+    found: dict[str, str] = {}
+    for name, heading in given.items():
+        field = fields.get(name.lower())
+        if field is None:
+            raise UnknownKey(
+                f"a table has no column {name[:40]!r}", field="columns", value=name, bound=", ".join(fields),
+                hint=closest(name, tuple(fields)),
+            )  # fmt: skip
+        if field in found or heading in found.values():
+            raise InvalidValue("columns", f"{name}={heading}", "each column once")
+        found[field] = heading
+    return found
+
+
+def closest(word: str, known: Sequence[str]) -> str:
+    """Return a hint that names the known word most like one that is not, or all of them where none is like it."""
+    near = get_close_matches(word[:64], known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+
+
 def _culprit(columns: Columns, row: int, code: str) -> str:
     """Return the field for which a row was refused."""
     if code == "invalid_machine":
@@ -293,12 +353,12 @@ def _open(path: str | Path) -> tuple[BinaryIO, int | None]:
     return file, size or None
 
 
-def _split(line: str) -> list[str] | None:
+def _split(line: str, separator: str) -> list[str] | None:
     """Return the fields of one line, or None where a quote is not closed."""
     if '"' not in line:
-        return line.split(",")
+        return line.split(separator)
     try:
-        return next(csv.reader((line,), strict=True))
+        return next(csv.reader((line,), strict=True, delimiter=separator))
     except csv.Error:
         return None
 

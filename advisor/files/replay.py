@@ -67,7 +67,7 @@ class ComponentScore:
     error_sum: float = 0.0
     bias_sum: float = 0.0
     windows: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
-    counts: Floats = field(default_factory=lambda: np.zeros(len(ERROR_BOUNDS) + 1))
+    counts: Floats = field(default_factory=lambda: np.zeros(len(ERROR_BOUNDS) + 1), compare=False)
 
     def quantile(self, share: float) -> float:
         """Return the absolute relative error below which so many lie, to 12 %; unlike `error`, tiny times do not ruin it."""

@@ -221,11 +221,10 @@ class LivePage:
         """Return what is told of the run asked for, and the bytes of its profile, for a thread to read."""
         incarnation = _text(request, "incarnation")
         try:
-            told, profiler = self._hub.engine.profiles.run(
-                _text(request, "producer"), bytes.fromhex(incarnation) if incarnation else None
-            )
+            key = bytes.fromhex(incarnation) if incarnation else None
         except ValueError as error:
             raise InvalidValue("incarnation", incarnation, "hexadecimal digits") from error
+        told, profiler = self._hub.engine.profiles.run(_text(request, "producer"), key)
         return told, to_bytes(profiler)
 
 

@@ -174,7 +174,7 @@ def test_the_fraction_is_the_global_minimum_over_random_cases() -> None:
         p = rng.choice(2.0 ** np.arange(-2, 7), n)
         t = np.exp(rng.normal(0, rng.choice([0.01, 0.1, 0.5]), n)) * (1 + x) * (1 - (a := rng.random()) + a / p)
         degree = int(rng.integers(0, 4))
-        residual = solve(learn(x, p, t).components.table.records[0], 1e-6, f"joint degree {degree}").residual
+        residual = solve(learn(x, p, t).components.table.records[0], f"joint degree {degree}").residual
         w, basis, q = known_weights(t), powers(x, degree), 1.0 / p
         grid = 1.0 - np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 400)])
         least = np.inf

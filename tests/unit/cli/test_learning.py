@@ -68,7 +68,7 @@ def test_a_run_is_learned_in_pieces_as_it_is_whole(
     state = directory / "state"
     for share in (*sorted(shares), 1.0):
         files = SnetFiles(write(directory / "film", RUN, share), "film")
-        with stored_pupil(state, 1e-6) as pupil:
+        with stored_pupil(state) as pupil:
             for rows in learning._batches(files, follow=False, ended=False):
                 pupil.teach(learning._new(rows, pupil, Counter()))
     assert rows_of(state) == BOXES
@@ -81,7 +81,7 @@ def test_rows_that_were_not_durable_are_learned_again(tmp_path: Path) -> None:
     state, logs = tmp_path / "state", write(tmp_path / "film", RUN)
     for stop in (7, 40, 10**6):
         rows = [row for part in learning._batches(SnetFiles(logs, "film"), follow=False, ended=False) for row in part]
-        with stored_pupil(state, 1e-6) as pupil:
+        with stored_pupil(state) as pupil:
             pupil.teach(learning._new(rows, pupil, Counter())[:stop])
             if stop == 40:
                 pupil.commit = lambda: None  # type: ignore[method-assign] - killed before it was

@@ -17,7 +17,7 @@ from advisor.domain import limits
 from advisor.errors import AdvisorError, MalformedMessage, TooLarge
 
 SLICE_BYTES = 2**20  # taken in at a time: a decoder holds at most one message and one slice
-KEPT_BYTES = 2**17  # of decoders' buffers: of a longer message they are given back, or a thousand connections keep a gigabyte
+KEPT_BYTES = 2**17  # of buffers: those of longer messages are given back, or a thousand connections keep a gigabyte
 PAYLOAD_MAP_ITEMS_MAX = 64  # a map that carries columns has a key a column; a larger one is structure as a whole
 PAYLOAD_DEPTH_MAX = 2  # columns lie in the map of parameters, or in a map in it
 

@@ -22,6 +22,6 @@ settings.load_profile("repeatable")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Fill the cache of compiled kernels, once before any worker begins: the first time some 40 s, which no test waits for."""
+    """Fill the cache of compiled kernels once, before any worker begins: two minutes the first time."""
     if not hasattr(session.config, "workerinput") and os.environ["ADVISOR_KERNELS"] == "compiled":
         subprocess.run([sys.executable, "-m", "advisor.kernels"], check=True)

@@ -132,7 +132,9 @@ def _state(path: Path) -> Generator[Finding]:
         )
         return
     size = path.stat().st_size
-    known = "nothing was committed yet" if snapshot is None else f"{len(snapshot.names):,} names, all checksums right"
+    known = "nothing was committed yet"
+    if snapshot is not None:  # what the journal holds is not among the names yet
+        known = f"{len(snapshot.names):,} names in pages, {len(snapshot.journal):,} commits in the journal, all checksums right"
     yield Finding("state", "ok", f"{path}: {size:,} bytes, {known}")
     if not beside(path).exists():
         do = "it is a copy: what was committed after it was made is not in it; the next service gives it a witness"

@@ -112,7 +112,7 @@ def test_doctor_and_top_look_at_a_service(tmp_path: Path) -> None:
             ]
             doctor, top, producers, status = in_terminal([[*each, "--socket", socket] for each in asked], 80)
         assert "wrong" not in doctor
-        assert "all checksums right" in doctor
+        assert "all checksums right" in " ".join(doctor.split())  # a long path breaks the line anywhere
         for told in (top, status):
             assert re.search(r"^resample .* 39 ", told, re.MULTILINE), told
             assert "storage ok" in told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Container, Mapping
 from typing import Any, Final
 
@@ -35,16 +34,18 @@ class Run:
     profiler : Profiler
     number : int
         Of its table; a run that gave way leaves it to another.
-    ended : bool
-        Its producer has said so.
     """
 
-    __slots__ = ("ended", "number", "profiler")
+    __slots__ = ("number", "profiler")
 
     def __init__(self, number: int, profiler: Profiler) -> None:
         self.number = number
         self.profiler = profiler
-        self.ended = False
+
+    @property
+    def silence(self) -> tuple[int, int]:
+        """What comes first was silent longer; who was before this was kept speaks in the order of numbers."""
+        return self.profiler.spoken, self.number
 
 
 class Profiles:
@@ -58,7 +59,7 @@ class Profiles:
 
     def __init__(self, runs_max: int = limits.PROFILES_MAX) -> None:
         self.runs_max = runs_max
-        self.runs: OrderedDict[Key, Run] = OrderedDict()
+        self.runs: dict[Key, Run] = {}
         self.gave_way = 0
         self.touched: dict[Key, None] = {}  # of runs that changed, or went, since somebody took note
         self.paged = Paged("profile", LAYOUT, self._put_record)
@@ -72,9 +73,9 @@ class Profiles:
             run = self._placed(profiler)
         else:
             folded = run.profiler.fold(events)
+        run.profiler.spoken = 1 + max((each.profiler.spoken for each in self.runs.values()), default=0)
+        run.profiler.ended = events.ended
         self.runs[key], self.touched[key] = run, None
-        self.runs.move_to_end(key)
-        run.ended = events.ended
         self.paged.touch(run.number)
         return folded
 
@@ -99,12 +100,11 @@ class Profiles:
         for key in keys:
             run, self.touched[key] = self.runs[key], None
             events += run.profiler.accepted
-            if run.ended:
+            if run.profiler.ended:
                 self.drop(key)
             else:
-                run.profiler = run.profiler.emptied()
+                run.profiler = run.profiler.emptied()  # and the first to give way
                 self.paged.touch(run.number)
-                self.runs.move_to_end(key, last=False)  # the first to give way
         return {"producer": producer, "runs": len(keys), "events": events}
 
     def answer(
@@ -170,9 +170,9 @@ class Profiles:
         return keys[-1]
 
     def _told_keys(self) -> list[Key]:
-        """Return the runs in order, but for those of which nothing came since they were forgotten."""
+        """Return the runs, who spoke last at the end, but for those of which nothing came since they were forgotten."""
         told: list[Key] = []
-        for key, run in self.runs.items():
+        for key, run in sorted(self.runs.items(), key=lambda item: item[1].silence):
             profiler = run.profiler
             if profiler.accepted or len(profiler.window) or profiler.waiting_lost:
                 told.append(key)
@@ -195,8 +195,8 @@ class Profiles:
 
     def _placed(self, profiler: Profiler) -> Run:
         if len(self.runs) >= self.runs_max:
-            gone, old = self.runs.popitem(last=False)
-            self.touched[gone] = None
+            gone = min(self.runs, key=lambda key: self.runs[key].silence)
+            old, self.touched[gone] = self.runs.pop(gone), None
             self.gave_way += 1
             return Run(old.number, profiler)
         return Run(self.paged.new(), profiler)

@@ -44,6 +44,8 @@ def to_bytes(profiler: Profiler) -> bytes:
         "waiting_lost": profiler.waiting_lost + len(profiler.window),
         "accepted": profiler.accepted,
         "drift_ns": profiler.drift_ns,
+        "spoken": profiler.spoken,
+        "ended": profiler.ended,
         "task_types": kinds,
         "latest": [int(time) for time in copy.column("threads", at.THREADS)[:, at.LATEST]],
     }
@@ -90,6 +92,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     profiler.dropped, profiler.drift_ns = header["dropped"], header["drift_ns"]
     profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
     profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
+    profiler.spoken, profiler.ended = header.get("spoken", 0), header.get("ended", False)
     width = at.NODE + at.MOMENTS + at.METRICS
     kinds = header.get("task_types", {"types": [], "ended": [], "beyond": 0})
     words = len(tables) // 8 - len(kinds["types"]) * kinds.get("words", WORDS_BEFORE)

@@ -119,6 +119,8 @@ class Profiler:
         self.accepted = 0
         self.types = TaskTypes()
         self.waiting_lost = 0  # events that waited in the window when a service ended without warning
+        self.spoken = 0  # when its last batch came, counted in batches of all runs
+        self.ended = False  # its producer has said so
 
     # -- events in --------------------------------------------------------------------------------------------------------
 

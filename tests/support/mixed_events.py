@@ -12,13 +12,13 @@ from task_program import Program, recursive
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
-from advisor.engine.events import DefineNetwork, Forget, ForgetProgram, ObserveRun, Pin
+from advisor.engine.events import DefineNetwork, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
 from advisor.profile.view import profile_of
 from advisor.protocol.rows import columns_of_rows
 
 ZEROS = bytes(16)  # the incarnation of who gives none
 KINDS = ("row", "row", "row", "rows", "rows", "strange", "many", "columns", "pin", "forget", "run", "run", "tasks",
-         "network", "forget program")  # fmt: skip
+         "network", "forget program", "forget profile")  # fmt: skip
 COMPONENTS = [f"c{number}" for number in range(12)]
 NETWORK = "c0 .. c1 .. c2"
 TASKS = [Program(2, recursive(2, 2, 500 + 200 * kind)).run() for kind in range(3)]
@@ -29,12 +29,13 @@ class Mixed:
 
     def __init__(self, seed: int, events: int) -> None:
         self.events: list[tuple[str, str, int, dict[str, Any]]] = []
-        rng, sequence, programs = random.Random(seed), 0, set[str]()
+        rng, sequence, programs, runs = random.Random(seed), 0, set[str](), list[str]()
         for number in range(events):
             kind = "rows" if number == 0 else rng.choice(KINDS)
-            verb, params = _event(kind, rng, programs) if number else ("observe_rows", {"rows": _rows(rng, 12)})
+            verb, params = _event(kind, rng, programs, runs) if number else ("observe_rows", {"rows": _rows(rng, 12)})
             if verb in ("define_network", "task_events"):
                 self.events.append((verb, f"run-{number}", int(verb == "task_events"), params))
+                runs += [f"run-{number}"] * (verb == "task_events")
             else:
                 sequence += 1
                 self.events.append((verb, "p", sequence, params))
@@ -64,6 +65,8 @@ class Mixed:
             engine.apply(key, sequence, TaskEvents(records, tuple(given["strings"]), ended=True))
         elif verb == "define_network":
             engine.apply(None, None, DefineNetwork(given["text"], given["id"]))
+        elif "profile" in given:
+            engine.apply(key, sequence, ForgetProfile(**given["profile"]))
         elif "program" in given:
             engine.apply(key, sequence, ForgetProgram(given["program"]))
         else:
@@ -86,7 +89,7 @@ def _rows(rng: random.Random, n: int) -> list[list[Any]]:
     return found
 
 
-def _event(kind: str, rng: random.Random, programs: set[str]) -> tuple[str, dict[str, Any]]:
+def _event(kind: str, rng: random.Random, programs: set[str], runs: list[str]) -> tuple[str, dict[str, Any]]:
     name = rng.choice(COMPONENTS)
     if kind == "columns":
         rows = _rows(rng, rng.randint(1, 900))
@@ -115,6 +118,8 @@ def _event(kind: str, rng: random.Random, programs: set[str]) -> tuple[str, dict
         program = rng.choice(sorted(programs))
         programs.discard(program)
         return "forget", {"program": program}
+    if kind == "forget profile" and runs:
+        return "forget", {"profile": {"producer": runs.pop()}}  # the newest is kept still
     rows = _rows(rng, {"row": 1, "many": 1200, "strange": 5}.get(kind, rng.randint(2, 30)))
     if kind == "strange":
         rows[2][3], rows[3][1] = -1.0, float("inf")  # refused, and counted

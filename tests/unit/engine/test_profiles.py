@@ -90,3 +90,23 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
     engine.apply(("p", ONE), 3, replace(NO_EVENTS, ended=True))
     engine.apply(None, None, ForgetProfile("p"))
     assert not engine.profiles.runs
+
+
+def test_after_a_restart_who_was_silent_longest_gives_way_and_who_has_ended_is_dropped(
+    halves: tuple[TaskEvents, TaskEvents],
+) -> None:
+    engine, stored = Engine(), Stored()
+    engine.profiles.runs_max = 3
+    for name in "acbcde":  # a gives way to d, b to e, which have their numbers
+        known = (name, ONE) in engine.producers
+        engine.apply((name, ONE), 1 + known, halves[known])
+    stored.commit(engine.snapshot())
+    restored = Engine.restore(stored.snapshot())
+    restored.profiles.runs_max = 3
+    for each in (engine, restored):
+        assert [name for name, _ in producers(each)] == ["e", "d", "c"]
+        each.apply(None, None, ForgetProfile("c"))
+        assert len(each.profiles.runs) == 2
+        each.apply(("f", ONE), 1, halves[0])
+        each.apply(("g", ONE), 1, halves[0])
+        assert [name for name, _ in producers(each)] == ["g", "f", "e"]

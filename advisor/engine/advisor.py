@@ -495,7 +495,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         ------
         UnknownComponent, InvalidValue
         """
-        return self.components.contentions.of(self.components.slot(component))
+        return self.components.contention(self.components.slot(component))
 
     def model(self, component: str, form: str | None = None) -> Model:
         """Return the solved model of a component: its form, coefficients and parallel fraction, for who wants to look inside.

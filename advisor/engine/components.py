@@ -24,13 +24,13 @@ from advisor.domain.observations import (
     bad_rows,
     refusals_of,
 )
-from advisor.engine.contention import TABLE as CONTENTION
-from advisor.engine.contention import Contentions
 from advisor.engine.flows import Flows
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Learners, machine_number
+from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.engine.rows import Rows, ended_well, first_rows, widths
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownComponent
-from advisor.models import counts
+from advisor.models import contention, counts
+from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
 from advisor.models.layout import empty_record
 from advisor.models.records import RecordTable
@@ -86,8 +86,7 @@ class Components:
         self.table = Table()
         self.totals: Counter[str] = Counter()
         self.learners = Learners(model_memory_bytes, self.totals)
-        self._empty = self.learners.table(2, "")  # stands in where a component has no record
-        self.contentions = Contentions()
+        self.contentions = RecordsBySlot(lambda _: RecordTable(contention.FIELDS, contention.LAYOUT))
         self.flows = Flows(self.totals)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
@@ -103,12 +102,12 @@ class Components:
     @property
     def records(self) -> dict[str, RecordTable]:
         """Tables of records beside the base table, by name."""
-        return {**self.learners.tables, CONTENTION: self.contentions.table}
+        return {**self.learners.tables, contention.NAME: self.contentions.named(contention.NAME)}
 
     @property
     def bytes(self) -> int:
         """Bytes of all tables."""
-        return self.table.bytes + self.learners.bytes + self.contentions.table.bytes
+        return self.table.bytes + self.learners.bytes + self.contentions.bytes
 
     def kind(self, slot: int) -> str:
         """Return what a slot learns: a measure, or "" for elapsed times."""
@@ -151,6 +150,11 @@ class Components:
                     hint=f"observe runs with measures={{{measure!r}: ...}}",
                 )  # fmt: skip
         return found
+
+    def contention(self, slot: int) -> Contention:
+        """Return what is known of how a component slows down beside others."""
+        record = self.contentions.find(slot)
+        return Contention() if record is None else contention.told(*record)
 
     def measure_slot(self, slot: int, measure: str) -> int | None:
         """Return the slot of a measure of a component, None where it is not learned."""
@@ -259,24 +263,36 @@ class Components:
                 self.learners.promote(slot, 1 + self.dimensions(slot), kinds[batch])
         for kind, part in batches.items():
             if len(part.slots):
-                self._fold(part, kind, None if kind or columns.active_cores is None else columns.active_cores[part.at])
+                active = None if kind else columns.active_cores
+                self._fold(part, kind, None if active is None else active[part.at])
 
     def _fold(self, rows: Rows, kind: str, active: Floats | None) -> None:
-        """Fold rows into sums and records, as an idle machine would have run them where they tell `active_cores`."""
-        if active is None or np.isnan(active).all():
-            self.fold_rows(rows, kind)
-        else:
-            self.contentions.fold(rows, active, self)
+        """Fold rows in their order into the sums and the records of their components. Cost O(n).
 
-    def fold_rows(self, rows: Rows, kind: str = "") -> None:
-        """Fold rows in their order into the sums and the records of their components. Cost O(n)."""
+        Where they tell `active_cores`, NaN where nobody knows, they are folded as an idle machine would have run them.
+        """
+        beside: tuple[Any, ...] = ()
+        if active is not None and not np.isnan(active).all():
+            others = np.maximum(active - rows.cores, 0.0)
+            beside = self._contentions_of(rows.slots, ~np.isnan(others)), others
         axes = 1 + np.maximum(self.table.integers("dimensions")[rows.slots], 1) if self.vectors else None
         for width in (2,) if axes is None else np.unique(axes).tolist():
-            part = rows if axes is None or (axes == width).all() else rows.take(axes == width)
-            self._fold_alike(part, int(width), kind)
+            part: Any = slice(None) if axes is None else axes == width
+            alike = rows if axes is None or part.all() else rows.take(part)
+            self._fold_alike(alike, int(width), kind, *(column[part] for column in beside))
 
-    def _fold_alike(self, rows: Rows, axes: int, kind: str) -> None:
-        """Fold rows of components over the same axes."""
+    def _contentions_of(self, slots: Ints, known: Bools) -> Ints:
+        """Return the place (n,) of each row's contention, given in the order of the rows; ABSENT where nothing is known."""
+        places = self.contentions.places(slots)
+        new, first = np.unique(slots[known & (places == ABSENT)], return_index=True)
+        for slot in new[np.argsort(first)].tolist():
+            self.contentions.give(slot, self.contentions.named(contention.NAME))
+        return np.where(known, self.contentions.places(slots), ABSENT)
+
+    def _fold_alike(
+        self, rows: Rows, axes: int, kind: str, homes: Ints | None = None, others: Floats | None = None
+    ) -> None:
+        """Fold rows of components over the same axes; `homes`: the places of their contentions, beside `others` busy cores."""
         n, slots = len(rows.slots), _own(rows.slots)
         KERNELS.expect(n)
         learners = self.learners
@@ -285,23 +301,20 @@ class Components:
         found, ratios = np.empty(n, np.int64), np.empty(n)
         count = np.ones(n) if rows.count is None else rows.count.astype(np.float64)
         machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
-        changes = KERNELS.fold_rows(
+        given = (
             self.table.records, slots, table.words, places, axes, rows.predictors(axes - 1), _own(rows.cores),
-            _own(rows.elapsed_s), count, _own(machine), *room, found, ratios,
+            _own(rows.elapsed_s), count, _own(machine),
         )  # fmt: skip
+        if homes is None:
+            changes = KERNELS.fold_rows(*given, *room, found, ratios)
+        else:
+            contentions = self.contentions.named(contention.NAME)
+            changes = KERNELS.fold_beside(*given, contentions.words, homes, others, *room, found, ratios)
+            contentions.changed[homes[homes != ABSENT]] = True
         self.table.changed[slots] = True
         table.changed[places[places != ABSENT]] = True
         if changes:
             self._tell_changes(slots[found[:changes]].tolist(), ratios[:changes].tolist())
-
-    def carry(self, slot: int, factor: float) -> None:
-        """Carry what a component has learned to a new level: its rows were corrected too little, or too much."""
-        record = self.learners.find(slot)
-        table, place = (self._empty, ABSENT) if record is None else record
-        KERNELS.carry_one(self.table.records, slot, table.words, place, factor)
-        self.table.changed[slot] = True
-        if place != ABSENT:
-            table.changed[place] = True
 
     def fold_one(self, slot: int, point: Sequence[float], t: float, count: int, machine: int) -> None:
         """Fold one run of a known component, all of whose values are checked: what `fold` does, in plain numbers.
@@ -528,7 +541,9 @@ class Components:
             KERNELS.forget_sums(self.table.records, one, left)
             self.table.changed[one] = True
             self.learners.forget(one, left)
-            self.contentions.forget(one, left)
+            record = self.contentions.find(one)
+            if record is not None:
+                contention.forget(*record, left)
         if bare:  # the next row may have another number of predictors
             self.table.integers("dimensions")[own] = 0
             self.forgotten = True
@@ -573,7 +588,12 @@ class Components:
                 self.table.records[slot] = theirs.records[there]
         for slot in bare[dimensions[bare] > 0].tolist():
             self._fit_records(slot)
-        self.contentions.merge(places, slots, other.contentions)
+        for there, slot in zip(places.tolist(), slots.tolist(), strict=True):
+            their = other.contentions.find(there)
+            if their is not None:
+                table = self.contentions.named(contention.NAME)
+                mine = self.contentions.find(slot)
+                contention.merge(table, self.contentions.give(slot, table) if mine is None else mine[1], *their)
         kinds = [other.kind(place) for place in places.tolist()]
         axes = 1 + np.maximum(self.table.integers("dimensions")[slots], 1)
         self.learners.merge(places, slots, other.learners, kinds, axes)
@@ -604,6 +624,7 @@ class Components:
         dimensions = self.table.integers("dimensions")
         for table, owners in self.learners.owners():
             # Of a component whose base words were lost, and of those of an older layout.
+            owners = owners[owners >= 0]  # noqa: PLW2901
             unknown = owners[(dimensions[owners] == 0) & (self.table.integers("rows")[owners] == 0)]
             dimensions[unknown] = table.axes - 1
             self.table.changed[unknown] = True

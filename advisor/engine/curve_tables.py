@@ -158,7 +158,7 @@ class CurveTables:
             np.array([one.elapsed for one in tables]).reshape(-1, len(counts)),
             np.array([one.upper for one in tables]).reshape(-1, len(counts)),
             np.array([one.variation for one in tables]),
-            np.array([contention_of(self._components, slot) for slot in slots], np.float64),
+            np.array([self._components.contention(slot).kappa for slot in slots], np.float64),
             np.array([one.peak_bytes for one in tables]),
             seen,
         )
@@ -223,11 +223,6 @@ class CurveTables:
         name = self._components.names[slot]
         high = [self._asking.predict(name, x, cores, level, None, None, PEAK).high_s for cores in seen.tolist()]
         return float(np.max(high))
-
-
-def contention_of(components: Components, slot: int) -> float:
-    """Return kappa of a component, 0 where it is not learned."""
-    return components.contentions.of(slot).kappa
 
 
 def _bound(level: float, freedom: float) -> float:

@@ -7,21 +7,19 @@ stay with the exact sums, and say so. A record is changed in the same fold, so t
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Bools, Floats, Ints
+from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.models.fold import ABSENT, KERNELS, Room, room_of, solution_of
 from advisor.models.layout import AT
 from advisor.models.learner_layout import AXES_MAX, LANES, LEVELS, WIDTHS, LearnerTable
 from advisor.models.table import Table
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 5,000 components with one predictor; their sums are not counted in it
 PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
@@ -109,41 +107,25 @@ class Solved(NamedTuple):
         return known.index(number) if number in known else OTHER_MACHINE
 
 
-class Learners:
-    """Records of components, by number of axes and kind, and where each component's is.
+class Learners(RecordsBySlot[LearnerTable]):
+    """Records of components, by number of axes and kind, under a budget.
+
+    Tables are ``learner-2`` for one predictor and the cores, ``learner-2-peak_bytes`` for what is measured beside time.
 
     Attributes
     ----------
     memory_bytes : int
         Budget of all records together.
-    tables : dict of str to LearnerTable
-        By name: ``learner-2`` for one predictor and the cores, ``learner-2-peak_bytes`` for what is measured beside time.
     """
 
     def __init__(self, memory_bytes: int, totals: Counter[str]) -> None:
+        super().__init__(lambda name: LearnerTable(int(name.split("-")[1])))
         self.memory_bytes = memory_bytes
         self.totals = totals
-        self.tables: dict[str, LearnerTable] = {}
-        self._ordered: list[LearnerTable] = []
-        # By base slot: the table of its record, as a number in the order above, and its place there.
-        self._home: Ints = np.full(0, ABSENT, np.int64)
-        self._place: Ints = np.full(0, ABSENT, np.int64)
-        self._freed = False  # whether some table may have free places before its last
         self._rooms: dict[int, Room] = {}
         self._solved: OrderedDict[int, Solved] = OrderedDict()
 
     # -- records ----------------------------------------------------------------------------------------------------------
-
-    def find(self, slot: int) -> tuple[LearnerTable, int] | None:
-        """Return the table and place of a component's record, or None."""
-        if slot >= len(self._place) or self._place[slot] == ABSENT:
-            return None
-        return self._ordered[int(self._home[slot])], int(self._place[slot])
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all tables."""
-        return sum(table.bytes for table in self.tables.values())
 
     @property
     def used_bytes(self) -> int:
@@ -152,12 +134,7 @@ class Learners:
 
     def table(self, axes: int, kind: str) -> LearnerTable:
         """Return the table of components over `axes` axes of a kind ("" for time), made where there is none."""
-        name = f"learner-{axes}-{kind}" if kind else f"learner-{axes}"
-        found = self.tables.get(name)
-        if found is None:
-            found = self.tables[name] = LearnerTable(axes)
-            self._ordered.append(found)
-        return found
+        return self.named(f"learner-{axes}-{kind}" if kind else f"learner-{axes}")
 
     def room(self, axes: int) -> Room:
         """Return the room in which records over `axes` axes are folded and asked."""
@@ -169,36 +146,12 @@ class Learners:
     def promote(self, slot: int, axes: int, kind: str) -> bool:
         """Give a component a record; False when the budget does not allow it."""
         table = self.table(axes, kind)
-        free: list[int] = np.flatnonzero(table.count("component")[: table.size] < 0).tolist() if self._freed else []
-        if not free and self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
+        if not self.free_places(table) and self.used_bytes + table.words_a_record * 8 > self.memory_bytes:
             self.totals[f"{PROMOTIONS}_refused"] += 1
             return False
-        place = free[0] if free else table.size
-        table.grow(place + 1)
-        table.count("component")[place] = slot
-        table.changed[place] = True
-        self._adopt(table, np.array([slot]), np.array([place]))
+        self.give(slot, table)
         self.totals[PROMOTIONS] += 1
         return True
-
-    def _adopt(self, table: LearnerTable, slots: Ints, places: Ints) -> None:
-        self._reserve(int(slots.max()) + 1)
-        self._home[slots] = next(i for i, one in enumerate(self._ordered) if one is table)
-        self._place[slots] = places
-
-    def _reserve(self, slots: int) -> None:
-        more = slots - len(self._place)
-        if more > 0:
-            more = max(more, len(self._place) // 8)
-            self._home = np.concatenate([self._home, np.full(more, ABSENT, np.int64)])
-            self._place = np.concatenate([self._place, np.full(more, ABSENT, np.int64)])
-
-    def places(self, slots: Ints) -> Ints:
-        """Return the places (n,) of components' records, ABSENT where they have none."""
-        if not len(slots):
-            return slots
-        self._reserve(int(slots.max()) + 1)
-        return self._place[slots]
 
     def ledger(self) -> dict[str, Any]:
         """Return the sums over all scored predictions of elapsed times. Cost O(records)."""
@@ -262,40 +215,20 @@ class Learners:
 
     def free(self, slot: int) -> None:
         """Take a component's record away; its place serves the next one."""
-        found = self.find(slot)
-        if found is not None:
-            table, place = found
-            table.words[place] = table.empty_record()
-            table.changed[place] = True
-            self._home[slot] = self._place[slot] = ABSENT
-            self._freed = True
-            while table.size and table.count("component")[table.size - 1] < 0:
-                table.size -= 1
+        super().free(slot)
         self._solved.pop(slot, None)
 
-    def copy(self, other: Learners, theirs: Ints, mine: Ints) -> None:
-        """Take copies of the records of another's components `theirs` (n,) for ours, which have none, within the budget.
-
-        Cost O(n): nothing is solved.
-        """
-        wanted = theirs < len(other._place)
-        wanted[wanted] = other._place[theirs[wanted]] != ABSENT
-        theirs, mine = theirs[wanted], mine[wanted]
-        home, places = other._home[theirs], other._place[theirs]
-        own = {n: self.table(t.axes, name.partition("-")[2].partition("-")[2])
-               for n, (name, t) in enumerate(other.tables.items()) if (home == n).any()}  # fmt: skip
-        cost = np.zeros(len(mine), np.int64)
-        for number, table in own.items():  # a free place costs nothing
-            free = int(np.count_nonzero(table.count("component")[: table.size] < 0))
-            cost[np.flatnonzero(home == number)[free:]] = table.words_a_record * 8
-        room = np.cumsum(cost) + self.used_bytes <= self.memory_bytes
-        if not room.all():
-            self.totals[f"{PROMOTIONS}_refused"] += int(np.count_nonzero(~room))
-            self.totals[PROMOTIONS] -= int(np.count_nonzero(~room))  # the other's totals, which are added, count them
+    def _room_for(self, home: Ints, own: Mapping[int, LearnerTable]) -> Bools:
+        """Return which records the budget allows; a free place costs nothing."""
+        cost = np.zeros(len(home), np.int64)
         for number, table in own.items():
-            at = np.flatnonzero((home == number) & room)
-            if len(at):
-                self._adopt(table, mine[at], table.copy_from(other._ordered[number], places[at], mine[at]))
+            cost[np.flatnonzero(home == number)[len(self.free_places(table)) :]] = table.words_a_record * 8
+        room = np.cumsum(cost) + self.used_bytes <= self.memory_bytes
+        refused = int(np.count_nonzero(~room))
+        if refused:
+            self.totals[f"{PROMOTIONS}_refused"] += refused
+            self.totals[PROMOTIONS] -= refused  # the other's totals, which are added, count them
+        return room
 
     def merge(self, places: Ints, slots: Ints, other: Learners, kinds: Sequence[str], axes: Ints) -> None:
         """Add another's records of its components `places` (n,), of the given kind and axes here, to ours at `slots`.
@@ -326,22 +259,9 @@ class Learners:
                 KERNELS.settle_one(into.words, at, width, room.solution, room.scratch)
 
     def restore(self) -> None:
-        """Find each component's record again, from what the records say. A record that was lost is empty and nobody's."""
-        for table in self._ordered:
-            owners = table.count("component")[: table.size]
-            taken = np.flatnonzero(owners >= 0)
-            self._freed = self._freed or len(taken) < len(owners)
-            table.size = int(taken[-1]) + 1 if len(taken) else 0  # a page holds places that were never given
-            if len(taken):
-                self._adopt(table, owners[taken], taken)
+        """Find each component's record again, from what the records say."""
+        super().restore()
         self.drop()
-
-    def owners(self) -> Iterator[tuple[LearnerTable, Ints]]:
-        """Yield each table with records, and the base slots of those in the order of their places."""
-        for table in self._ordered:
-            owners = table.count("component")[: table.size]
-            if (owners >= 0).any():
-                yield table, owners[owners >= 0]
 
 
 __all__ = ["ABSENT", "AXES_MAX", "LANES", "Learners", "Solved", "machine_number", "reach_at"]

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.components import Components
-from advisor.engine.contention import TABLE as CONTENTION
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models import domains
+from advisor.models.contention import NAME as CONTENTION
 from advisor.models.layout import FIELDS, LAYOUT, WORDS
 from advisor.models.learner_layout import AXES_MAX, LearnerTable
 from advisor.models.records import RecordTable
@@ -161,7 +161,7 @@ def record_table(components: Components, name: str, layout: str) -> RecordTable:
             field="table", value=name, bound=BASE, hint="use the version that wrote it",
         )  # fmt: skip
     if known is None:
-        table: RecordTable = components.contentions.table
+        table: RecordTable = components.contentions.named(CONTENTION)
     else:
         table = components.learners.table(axes, known[2] or "")
     if table.layout != layout and SUPPORT_POINTS.get(layout) != axes:

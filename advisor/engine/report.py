@@ -43,7 +43,7 @@ def component_status(
                 "changed_at": int(table.integers("changed_at")[slot]),
                 "changed_by": float(table["changed_by"][slot]),
             }
-        busy = components.contentions.of(slot)
+        busy = components.contention(slot)
         if busy.rows:
             error = busy.error if isfinite(busy.error) else None
             entry["contention"] = {"kappa": busy.kappa, "error": error, "rows": busy.rows, "contended": busy.contended}

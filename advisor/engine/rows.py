@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.limits import PREDICTOR_MAX
 from advisor.domain.observations import Bools, Columns, Floats, Ints
 
 
@@ -36,10 +35,6 @@ class Rows:
         """Return the given ones (indices, mask or slice)."""
         return Rows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
 
-    def timed(self, elapsed_s: Floats) -> Rows:
-        """Return the same rows with other times."""
-        return replace(self, elapsed_s=elapsed_s)
-
     def predictors(self, dimensions: int) -> Floats:
         """Return the first `dimensions` values (n, d) of the predictors."""
         if dimensions == 1 or self.further is None:
@@ -47,13 +42,6 @@ class Rows:
         return np.ascontiguousarray(
             np.concatenate([self.predictor[:, None], self.further[:, : dimensions - 1]], axis=1)
         )
-
-    def product(self) -> Floats:
-        """Return the one predictor of the sums: the product, which is the work of most kernels."""
-        if self.further is None:
-            return self.predictor
-        factors = np.where(np.isnan(self.further), 1.0, self.further)
-        return np.minimum(self.predictor * factors.prod(axis=1), PREDICTOR_MAX)
 
 
 def ended_well(columns: Columns, rows: Bools, good: Bools | None) -> Bools:

@@ -33,6 +33,11 @@ from advisor.models.cells import (
     place_of_machine,
 )  # fmt: skip
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
+from advisor.models.contention import FIELDS as CONTENTION
+from advisor.models.contention import LAYOUT as CONTENTION_LAYOUT
+from advisor.models.contention import ROWS as CONTENTION_ROWS
+from advisor.models.contention import SOLVE_AT as EPOCH_ENDS
+from advisor.models.contention import begin_epoch, correction, end_epoch, gather
 from advisor.models.covariance import (
     CELLS_USED,
     FRAME_WORDS,
@@ -58,8 +63,9 @@ from advisor.models.learner import answer, learn
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.process import DOUBT, SHARE, predict, refresh, settle, whiten
+from advisor.models.records import RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
-from advisor.models.weighting import FEATURES, TRUST, W_COEFFICIENTS, judge_rows, knows, solve_weighting, weigh
+from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
 
 Floats = NDArray[np.float64]
 
@@ -175,9 +181,7 @@ def fold_rows(
     """
     changes = 0
     for i in range(len(slots)):
-        for axis in range(axes - 1):
-            point[axis] = predictors[i, axis]
-        point[axes - 1] = cores[i]
+        place_row(point, axes, predictors, cores, i)
         ratio = fold_one(
             base, slots[i], learners, places[i], axes, point, times[i], counts[i], machines[i], solution, scratch,
             out,
@@ -187,6 +191,50 @@ def fold_rows(
             ratios[changes] = ratio
             changes += 1
     return changes
+
+
+def fold_beside(
+    base, slots, learners, places, axes, predictors, cores, times, counts, machines, contentions, homes, others, solution,
+    scratch, point, out, found, ratios,
+):  # fmt: skip
+    """Fold rows as `fold_rows`, each as an idle machine would have run it.
+
+    Parameters
+    ----------
+    contentions : float64 array (records, words)
+        See `contention`; the times in them are those that were measured.
+    homes : int64 array (n,)
+        Of each row's component among them, ABSENT where the row does not tell `others`, the busy cores (n,).
+    """
+    changes = 0
+    for i in range(len(slots)):
+        place_row(point, axes, predictors, cores, i)
+        told, t, x = homes[i] != ABSENT, times[i], product_of(point, axes)
+        c = contentions[max(homes[i], 0)]
+        k = c.view(np.int64)
+        if told:
+            t /= correction(c, k, others[i])
+            gather(c, k, x, cores[i], times[i], others[i], counts[i])
+        ratio = fold_one(
+            base, slots[i], learners, places[i], axes, point, t, counts[i], machines[i], solution, scratch, out
+        )
+        if ratio != 0.0:
+            found[changes] = i
+            ratios[changes] = ratio
+            changes += 1
+        if told and k[CONTENTION_ROWS] == k[EPOCH_ENDS]:
+            factor = end_epoch(c, k)
+            if factor != 1.0:
+                carry_one(base, slots[i], learners, places[i], factor)
+            begin_epoch(c, k, base[slots[i]], W_COEFFICIENTS)
+    return changes
+
+
+def place_row(point, axes, predictors, cores, i):
+    """Put the i-th of some points, predictors (n, d) and cores (n,), into `point`."""
+    for axis in range(axes - 1):
+        point[axis] = predictors[i, axis]
+    point[axes - 1] = cores[i]
 
 
 def move_level(r, m, ratio):
@@ -241,9 +289,7 @@ def answer_points(
 ):  # fmt: skip
     """Fill `out` (n, 4) as `answer_one` does, at predictors (n, d) and cores (n,)."""
     for i in range(len(cores)):
-        for axis in range(axes - 1):
-            point[axis] = predictors[i, axis]
-        point[axes - 1] = cores[i]
+        place_row(point, axes, predictors, cores, i)
         answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out[i])
 
 
@@ -276,10 +322,10 @@ def cross_covariance(
 
 def stand(frame, points, predictors, cores, others, other_cores, i, axes, point, column):
     """Put the i-th of two sets of points into a column of a solution."""
-    first = i < len(cores)
-    for axis in range(axes - 1):
-        point[axis] = predictors[i, axis] if first else others[i - len(cores), axis]
-    point[axes - 1] = cores[i] if first else other_cores[i - len(cores)]
+    if i < len(cores):
+        place_row(point, axes, predictors, cores, i)
+    else:
+        place_row(point, axes, others, other_cores, i - len(cores))
     place_logs(point, axes)
     stand_at(frame, points, point[AXES_MAX:], axes, column)
 
@@ -292,9 +338,7 @@ def predict_points(learners, place, axes, predictors, cores, machine, want_varia
     frame, points, root, alpha = solution
     share = learners[place, SHARE : SHARE + LANES]
     for i in range(len(cores)):
-        for axis in range(axes - 1):
-            point[axis] = predictors[i, axis]
-        point[axes - 1] = cores[i]
+        place_row(point, axes, predictors, cores, i)
         place_logs(point, axes)
         predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], machine, want_variance, out[i])
         out[i, 1] *= learners[place, DOUBT]
@@ -330,7 +374,8 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "fold_one", (base, 0, records, 0, 2, point, 1.0, 1.0, -1, solution, scratch, out)
     batch = (base, whole, records, whole, 2, np.zeros((1, 1)), some, some, some, whole)
     yield "fold_rows", (*batch, solution, scratch, point, out, whole, some)
-    yield "carry_one", (base, 0, records, 0, 1.0)
+    beside = (*batch, RecordTable(CONTENTION, CONTENTION_LAYOUT, 1).words, whole, some)
+    yield "fold_beside", (*beside, solution, scratch, point, out, whole, some)
     yield "refresh_one", (records, 0, 2, solution, scratch)
     yield "settle_one", (records, 0, 2, solution, scratch)
     yield "predict_points", (records, 0, 2, np.zeros((1, 1)), some, -1, True, solution, scratch, point, rows)
@@ -339,7 +384,6 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "answer_points", (*asked, -1, 1.8, 1.8, 0.0, solution, scratch, point, rows)
     white = np.zeros((2, CELLS, LANES))
     yield "cross_covariance", (*asked, np.zeros((1, 1)), some, solution, scratch, point, white, rows)
-    yield "judge_rows", (np.zeros((1, FEATURES.stop - FEATURES.start)), some, some, some, np.zeros(1, np.bool_))
     yield "merge_sums", (base, 0, base, 0)
     yield "merge_cells_of", (records, 0, records, 0, 2)
     yield "forget_sums", (base, 0, 0.5)
@@ -349,8 +393,8 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
 KERNELS = kernels.Source(
     __name__,
     (
-        fold_one, fold_rows, carry_one, refresh_one, settle_one, answer_one, answer_points, predict_points,
-        cross_covariance, judge_rows, merge_sums, merge_cells_of, forget_sums, forget_cells,
+        fold_one, fold_rows, fold_beside, refresh_one, settle_one, answer_one, answer_points, predict_points,
+        cross_covariance, merge_sums, merge_cells_of, forget_sums, forget_cells,
     ),
     _examples,
 )  # fmt: skip

@@ -88,14 +88,6 @@ def knows(w, n, at, x, p):
     return w[at + AT_LOW] <= x <= w[at + AT_HIGH] and word >> CORES_BITS <= units <= word & CORES_MASK
 
 
-def judge_rows(models, x, p, m, known):
-    """Fill in m and whether it is known, for n rows, each of its own model (n, words)."""
-    words = models.view(np.int64)
-    for i in range(len(x)):
-        m[i] = weigh(models[i], 0, x[i], p[i])
-        known[i] = knows(models[i], words[i], 0, x[i], p[i])
-
-
 def packed_cores(low, high):
     """Return a range of cores in one word: floor(low 1024) << 32 | ceil(high 1024)."""
     return int(np.floor(low * CORES_UNIT)) << CORES_BITS | int(np.ceil(high * CORES_UNIT))

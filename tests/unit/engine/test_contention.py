@@ -69,7 +69,7 @@ def test_the_error_is_the_scatter() -> None:
     z = []
     for seed in range(16):
         advisor = learned(runs(256, 0.1, seed, others="free"))
-        table = advisor.components.contentions.table
+        table = advisor.components.records["contention"]
         kappa = table.words[0, table.at["kappa"].start]
         z.append((kappa - 0.1) / advisor.contention("c0").error)
     assert 0.6 < np.std(z) < 1.8

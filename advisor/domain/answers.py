@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
+
+from advisor.domain.limits import FIRST_REFUSALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +460,13 @@ class Receipt:
 
     accepted: int
     refused: Refusals = Refusals()
+
+    def then(self, later: Receipt, rows: int) -> Receipt:
+        """Return what became of `rows` rows and of those behind them."""
+        first = (*self.refused.first, *((rows + row, code, value) for row, code, value in later.refused.first))
+        codes = dict(Counter(self.refused.by_code) + Counter(later.refused.by_code))
+        refused = Refusals(self.refused.count + later.refused.count, codes, first[:FIRST_REFUSALS])
+        return Receipt(self.accepted + later.accepted, refused)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""

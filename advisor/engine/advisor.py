@@ -20,7 +20,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.rows import ColumnFields, Point, Travel, check_kinds, check_numbers, is_number, point_of, whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.domain.told import MeasureWord, Simulated, Status
-from advisor.engine import state_bytes
+from advisor.engine import state_bytes, widths
 from advisor.engine.alone import alone
 from advisor.engine.asking import Asking
 from advisor.engine.checks import checked_cores, checked_level
@@ -155,7 +155,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         check_numbers(x, cores, elapsed_s, count)
         check_kinds(count, ok=ok, running=running)
         plain = ok and not (further or travel or running) and machine is None and measures is None
-        if plain and slot is not None and components.table.records_whole[slot, DIMENSIONS] == 1:
+        if plain and slot is not None and components.table.records_whole[slot, DIMENSIONS] & widths.WIDTH == 1:
             components.fold_one(slot, (float(x), float(cores)), float(elapsed_s), int(count), ABSENT)
             return
         components.fold(

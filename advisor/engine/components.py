@@ -24,10 +24,11 @@ from advisor.domain.observations import (
     bad_rows,
     refusals_of,
 )
+from advisor.engine import widths
 from advisor.engine.flows import Flows
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Learners, machine_number
 from advisor.engine.records_by_slot import RecordsBySlot
-from advisor.engine.rows import Rows, ended_well, first_rows, widths
+from advisor.engine.rows import Rows, ended_well, first_rows, widths_of
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownComponent
 from advisor.models import contention, counts
 from advisor.models.contention import Contention
@@ -115,7 +116,7 @@ class Components:
 
     def dimensions(self, slot: int) -> int:
         """Return how many values a component's predictors have: those of its first accepted row."""
-        return max(int(self.table.integers("dimensions")[slot]), 1)
+        return max(int(self.table.integers("dimensions")[slot]) & widths.WIDTH, 1)
 
     def known(self, component: str) -> int | None:
         """Return the slot of a component, None where it was never observed; raises InvalidValue for what is no name."""
@@ -162,6 +163,14 @@ class Components:
 
     def fold(self, columns: Columns) -> Receipt:
         """Learn the good rows of a batch, count the others. Cost O(rows); constant space a component."""
+        receipt, done = self._fold_some(columns)
+        while done < len(columns):
+            more, n = self._fold_some(columns.take(slice(done, done + widths.SLICE_ROWS)))
+            receipt, done = receipt.then(more, done), done + n
+        return receipt
+
+    def _fold_some(self, columns: Columns) -> tuple[Receipt, int]:
+        """Fold a batch up to the first row that makes a component begin anew; return how many rows those are."""
         bad = bad_rows(columns)
         if bad:
             good = ~np.logical_or.reduce(list(bad.values()))
@@ -174,7 +183,9 @@ class Components:
             good = ~full if good is None else good & ~full
         if columns.further is not None or self.vectors or self.forgotten:
             self._begin_again(columns, slots, good)
-            wrong = self._wrong_dimensions(columns, slots, good)
+            wrong, stop = self._wrong_dimensions(columns, slots, good)
+            if stop is not None:
+                return self._fold_some(replace(columns.take(slice(stop)), carried=columns.carried))
             if wrong.any():
                 bad["invalid_dimensions"] = wrong
                 good = ~wrong if good is None else good & ~wrong
@@ -188,7 +199,7 @@ class Components:
             self.totals.update({f"refused.{code}": n for code, n in refused.by_code.items()})
         if columns.carried:
             self.totals.update({f"carried.{name}": n for name, n in columns.carried.items()})
-        return Receipt(accepted, refused)
+        return Receipt(accepted, refused), len(columns)
 
     def _begin_again(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
         """Give components that were wholly forgotten the number of predictors of their first good row since."""
@@ -197,7 +208,7 @@ class Components:
         bare = rows[dimensions[slots[rows]] == 0]
         if len(bare):
             fresh, first = np.unique(slots[bare], return_index=True)
-            dimensions[fresh] = widths(columns, bare[first])
+            dimensions[fresh] = widths_of(columns, bare[first])
             for slot in fresh.tolist():
                 self._fit_records(slot)
             self.vectors = self.vectors or bool((dimensions[fresh] > 1).any())
@@ -210,19 +221,58 @@ class Components:
         """Give the measures of a forgotten component its new number of predictors; records of another number are taken away."""
         dimensions = self.table.integers("dimensions")
         for one in self._with_measures(slot):
-            dimensions[one] = dimensions[slot]
+            if one != slot:
+                dimensions[one] = dimensions[slot] & widths.WIDTH
             self.table.changed[one] = True
             record = self.learners.find(one)
             if record is not None and record[0].axes != 1 + self.dimensions(one):
                 self.learners.free(one)
                 self.learners.promote(one, 1 + self.dimensions(one), self.kind(one))
 
-    def _wrong_dimensions(self, columns: Columns, slots: Ints, good: Bools | None) -> Bools:
-        """Return the rows (n,) with another number of predictors than their component's first accepted row had."""
+    def _wrong_dimensions(self, columns: Columns, slots: Ints, good: Bools | None) -> tuple[Bools, int | None]:
+        """Return the rows (n,) with another number of predictors than their component, and count their votes against it.
+
+        Where such a row makes its component begin anew, and rows come before it, nothing is counted, and its place is returned.
+        """
         wrong = np.zeros(len(slots), np.bool_)
         rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
-        wrong[rows] = np.maximum(self.table.integers("dimensions")[slots[rows]], 1) != widths(columns, rows)
-        return wrong
+        dimensions, given = self.table.integers("dimensions"), widths_of(columns, rows)
+        taught = rows[ended_well(columns, np.ones(len(slots), np.bool_), good)[rows]]
+        while True:
+            wrong[rows] = np.maximum(widths.of(dimensions[slots[rows]]), 1) != given
+            if not wrong.any():
+                return wrong, None
+            learned = self.table.integers("rows") - self.table.integers("start")
+            voted, words, first = widths.counted(dimensions, learned, slots, taught, wrong)
+            if first is None:
+                dimensions[voted] = words
+                self.table.changed[voted] = True
+                return wrong, None
+            if first > 0:
+                return wrong, first
+            self._begin_with(int(slots[0]), int(given[0]), int(learned[slots[0]]))
+
+    def _begin_with(self, slot: int, width: int, learned: int) -> None:
+        """Let a component begin anew with rows of another width: more came than it has learned."""
+        own, dimensions = self._with_measures(slot), self.table.integers("dimensions")
+        before = dimensions[slot] & widths.WIDTH
+        for one in own:
+            self._weaken(one, 0.0)
+        dimensions[slot] = widths.anew(int(dimensions[slot]), learned, width)
+        self._fit_records(slot)
+        self.vectors = self.vectors or width > 1
+        self.renames += 1  # whoever has noted its width looks again
+        reason = f"most rows have {width} predictor{'s' * (width > 1)}, and not {before}"
+        self.events.append(Event("forget", self.names[slot], int(self.table.integers("rows")[slot]), reason))
+
+    def _weaken(self, slot: int, keep: float) -> None:
+        """Keep the share `keep` of what a slot has learned."""
+        KERNELS.forget_sums(self.table.records, slot, keep)
+        self.table.changed[slot] = True
+        self.learners.forget(slot, keep)
+        record = self.contentions.find(slot)
+        if record is not None:
+            contention.forget(*record, keep)
 
     def _charge(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
         """Charge what explored rows put at risk: those of runs that ended, well or not."""
@@ -275,7 +325,7 @@ class Components:
         if active is not None and not np.isnan(active).all():
             others = np.maximum(active - rows.cores, 0.0)
             beside = self._contentions_of(rows.slots, ~np.isnan(others)), others
-        axes = 1 + np.maximum(self.table.integers("dimensions")[rows.slots], 1) if self.vectors else None
+        axes = 1 + np.maximum(widths.of(self.table.integers("dimensions")[rows.slots]), 1) if self.vectors else None
         for width in (2,) if axes is None else np.unique(axes).tolist():
             part: Any = slice(None) if axes is None else axes == width
             alike = rows if axes is None or part.all() else rows.take(part)
@@ -428,9 +478,9 @@ class Components:
         self.table.grow(len(self.names), self.components_max)
         dimensions = self.table.integers("dimensions")
         given = list(began)
-        dimensions[given] = widths(columns, list(began.values()))
+        dimensions[given] = widths_of(columns, list(began.values()))
         for slot in given if self.measures else ():
-            dimensions[slot] = dimensions[self.slot_of[self.names[slot].partition(SEPARATOR)[0]]]
+            dimensions[slot] = dimensions[self.slot_of[self.names[slot].partition(SEPARATOR)[0]]] & widths.WIDTH
         self.table.changed[given] = True
         self.vectors = self.vectors or bool((dimensions[given] > 1).any())
 
@@ -538,12 +588,7 @@ class Components:
         bare = keep * counts.evidence(self.table, slot) < EVIDENCE_LEAST  # its measures then go with it
         for one in own:
             left = 0.0 if bare or keep * counts.evidence(self.table, one) < EVIDENCE_LEAST else float(keep)
-            KERNELS.forget_sums(self.table.records, one, left)
-            self.table.changed[one] = True
-            self.learners.forget(one, left)
-            record = self.contentions.find(one)
-            if record is not None:
-                contention.forget(*record, left)
+            self._weaken(one, left)
         if bare:  # the next row may have another number of predictors
             self.table.integers("dimensions")[own] = 0
             self.forgotten = True
@@ -595,7 +640,7 @@ class Components:
                 mine = self.contentions.find(slot)
                 contention.merge(table, self.contentions.give(slot, table) if mine is None else mine[1], *their)
         kinds = [other.kind(place) for place in places.tolist()]
-        axes = 1 + np.maximum(self.table.integers("dimensions")[slots], 1)
+        axes = 1 + np.maximum(widths.of(self.table.integers("dimensions")[slots]), 1)
         self.learners.merge(places, slots, other.learners, kinds, axes)
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
@@ -628,7 +673,7 @@ class Components:
             unknown = owners[(dimensions[owners] == 0) & (self.table.integers("rows")[owners] == 0)]
             dimensions[unknown] = table.axes - 1
             self.table.changed[unknown] = True
-        self.vectors = bool((dimensions[: len(self)] > 1).any())
+        self.vectors = bool((widths.of(dimensions[: len(self)]) > 1).any())
         self.forgotten = bool((dimensions[: len(self)] == 0).any())
 
     def error(self) -> tuple[float, int]:

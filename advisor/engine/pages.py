@@ -183,7 +183,7 @@ def check_words(components: Components) -> None:
     n = len(components)
     owners = np.arange(n)
     found = domains.outside(FIELDS, components.table.records[:n], domains.BASE)
-    found = found or domains.sketch_outside(components.table)
+    found = found or domains.widths_outside(components.table) or domains.sketch_outside(components.table)
     name = BASE
     for table_name, table in components.records.items():
         if found is not None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames
+from advisor.engine import widths
 from advisor.engine.components import SEPARATOR, Components
 
 PLAIN_ROWS_MAX = 1_024  # taken before they are folded; more would save nothing
@@ -62,7 +63,7 @@ class PlainRows:
         """Return the slot of a component that has one predictor; KeyError for all else."""
         slot = self.components.slot_of[component]
         # One that was wholly forgotten has none: its next row may have several predictors.
-        if SEPARATOR in component or self.components.table.integers("dimensions")[slot] != 1:
+        if SEPARATOR in component or widths.of(self.components.table.integers("dimensions")[slot]) != 1:
             raise KeyError(component)
         self._slots[component] = slot
         return slot

@@ -53,7 +53,7 @@ def ended_well(columns: Columns, rows: Bools, good: Bools | None) -> Bools:
     return rows & ~columns.running if columns.running is not None else rows
 
 
-def widths(columns: Columns, rows: Any) -> Ints:
+def widths_of(columns: Columns, rows: Any) -> Ints:
     """Return how many values the predictors of the given rows have."""
     if columns.further is None:
         return np.ones(len(columns), np.int64)[rows]

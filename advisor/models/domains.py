@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.limits import CORES_MAX, CORES_MIN, COUNT_MAX, ELAPSED_MAX_S, PREDICTOR_MAX
+from advisor.domain.limits import CORES_MAX, CORES_MIN, COUNT_MAX, DIMENSIONS_MAX, ELAPSED_MAX_S, PREDICTOR_MAX
 from advisor.models.cells import COARSEST, CURVATURE_BITS, SLOPE_UNIT
 from advisor.models.learner_layout import CELLS, MACHINES_MAX, STEEPEST, LearnerTable, key_bits
 from advisor.models.table import Table
@@ -54,7 +54,7 @@ BASE: Mapping[str, Domain] = {
     **dict.fromkeys(("scale", "w_scale"), SCALE),
     **dict.fromkeys(("x_low", "origin"), LOW_PREDICTOR),
     **dict.fromkeys(("x_high", "top_predictor"), HIGH_PREDICTOR),
-    "dimensions": (0.0, 4.0, ()),
+    "dimensions": (0.0, 2.0**63, ()),  # and what `widths_outside` says
     "p_low": (CORES_MIN, CORES_MAX, (INF,)),
     "p_high": (CORES_MIN, CORES_MAX, (-INF,)),
     "t_low": (1e-20, ELAPSED_MAX_S, (INF,)),
@@ -143,6 +143,13 @@ def cells_outside(table: LearnerTable) -> tuple[int, str, float] | None:
             record, cell = (int(at[0]) for at in np.nonzero(bad))
             return record, name, values[record, cell].item()
     return None
+
+
+def widths_outside(table: Table) -> tuple[int, str, float] | None:
+    """Return (record, field, value) of the first component with more predictors than there are. Cost O(components)."""
+    words = table.integers("dimensions")[: table.size]
+    strange = np.flatnonzero((words & 0xFF) > DIMENSIONS_MAX)
+    return (int(strange[0]), "dimensions", float(words[strange[0]])) if len(strange) else None
 
 
 def sketch_outside(table: Table) -> tuple[int, str, float] | None:

@@ -422,6 +422,7 @@ class World:
         self.told("calm")
         if self.damage:
             self.former.clear()
+        await asyncio.sleep(1.0)  # a client that was connecting while the machine slept gives up, and begins again
         with suppress(StateDamaged) if self.damage else ExitStack():
             self.start()
         life = self.life

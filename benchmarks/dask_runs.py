@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from distributed import Client, LocalCluster
 
-from adapters.dask import AdvisorPlugin
+from advisor.adapters.dask import AdvisorPlugin
 
 
 class Judged(AdvisorPlugin):

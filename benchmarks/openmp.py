@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import adapters.openmp
-from adapters.openmp import build_tool
+import advisor.adapters.openmp
+from advisor.adapters.openmp import build_tool
 from advisor.client import SyncClient
 from advisor.demo.service_process import serving
 from advisor.profile.diagnosis import Finding, diagnose
@@ -72,7 +72,7 @@ class Bench:
         self.folder = folder
         self.socket = socket
         self.tool = build_tool(folder / "tool")
-        include = Path(adapters.openmp.__file__).parent
+        include = Path(advisor.adapters.openmp.__file__).parent
         for name in {program.name for program in PROGRAMS}:
             command = [
                 "clang",

@@ -30,7 +30,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[1:1] = [str(HERE.parent)]
 
-from adapters.openmp import SOURCES, tool_library
+from advisor.adapters.openmp import SOURCES, tool_library
 from advisor.domain.task_graphs import TaskGraph
 from advisor.files.recordings import recorded_graph
 from advisor.simulation import Program, simulate

@@ -28,7 +28,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from adapters.threads import Advised
+from advisor.adapters.threads import Advised
 
 Floats = NDArray[np.float64]
 AFTER = 200  # calls, from which on the goals hold

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from adapters.dask.needed import Backlog
-from adapters.dask.sizes import Sizes
+from advisor.adapters.dask.needed import Backlog
+from advisor.adapters.dask.sizes import Sizes
 from advisor.client import SyncClient
 from advisor.errors import AdvisorError
 

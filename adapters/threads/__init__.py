@@ -1,6 +1,6 @@
 """The adapter for threads on one machine: how many a call may use is learned from its runs, and set for BLAS and OpenMP.
 
-    from adapters.threads import advised
+    from advisor.adapters.threads import advised
 
     @advised("svd", predictor=lambda a: a.size)
     def svd(a): ...
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 from advisor import handing_out
 
 if TYPE_CHECKING:
-    from adapters.threads.advised import Advised, advised
-    from adapters.threads.executor import AdvisedExecutor
+    from advisor.adapters.threads.advised import Advised, advised
+    from advisor.adapters.threads.executor import AdvisedExecutor
 
 __all__ = ["Advised", "AdvisedExecutor", "advised"]
 
 __getattr__ = handing_out(
     __name__,
     {
-        "Advised": "adapters.threads.advised",
-        "AdvisedExecutor": "adapters.threads.executor",
-        "advised": "adapters.threads.advised",
+        "Advised": "advisor.adapters.threads.advised",
+        "AdvisedExecutor": "advisor.adapters.threads.executor",
+        "advised": "advisor.adapters.threads.advised",
     },
 )

@@ -16,16 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from adapters.threads.deciding import FLOOR_S, Deciding, Size, Together
-from adapters.threads.grants import GRANTS, Grant
-from adapters.threads.machine import Load, cache_file, cores_here
-from adapters.threads.memory import Memory
+from advisor.adapters.threads.deciding import FLOOR_S, Deciding, Size, Together
+from advisor.adapters.threads.grants import GRANTS, Grant
+from advisor.adapters.threads.machine import Load, cache_file, cores_here
+from advisor.adapters.threads.memory import Memory
 from advisor.domain.limits import CORES_MAX, DIMENSIONS_MAX, PREDICTOR_MAX
 from advisor.domain.names import checked_name
 from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, UnknownComponent
 
 if TYPE_CHECKING:
-    from adapters.threads.executor import AdvisedExecutor
+    from advisor.adapters.threads.executor import AdvisedExecutor
     from advisor.client import SyncClient
 
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
@@ -165,7 +165,7 @@ class Advised:
 
     def executor(self, component: str, *, cores_max: int | None = None, **options: Any) -> AdvisedExecutor:
         """Return an executor of `concurrent.futures` whose number of workers is advised, see `AdvisedExecutor`."""
-        from adapters.threads.executor import AdvisedExecutor  # noqa: PLC0415
+        from advisor.adapters.threads.executor import AdvisedExecutor  # noqa: PLC0415
 
         return AdvisedExecutor(self, component, cores_max=cores_max, **options)
 

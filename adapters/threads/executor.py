@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from adapters.threads.advised import checked_predictor
-from adapters.threads.grants import GRANTS, Grant
-from adapters.threads.pools import set_limits
+from advisor.adapters.threads.advised import checked_predictor
+from advisor.adapters.threads.grants import GRANTS, Grant
+from advisor.adapters.threads.pools import set_limits
 
 if TYPE_CHECKING:
-    from adapters.threads.advised import Advised
+    from advisor.adapters.threads.advised import Advised
 
 STRETCH: Final = (
     8  # tasks a worker, after which the number at once is chosen anew: the ends of a stretch weigh an eighth

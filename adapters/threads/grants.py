@@ -12,7 +12,7 @@ import os
 import threading
 from contextvars import ContextVar
 
-from adapters.threads.pools import Pools, limits_of, set_limits
+from advisor.adapters.threads.pools import Pools, limits_of, set_limits
 
 
 class Grant:

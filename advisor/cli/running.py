@@ -109,7 +109,7 @@ def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: boo
 
 
 def _tool(mode: str, folder: Path) -> dict[str, str]:
-    from adapters.openmp import tool_library
+    from advisor.adapters.openmp import tool_library
 
     return {
         "OMP_TOOL": "enabled",

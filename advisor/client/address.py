@@ -38,6 +38,11 @@ def default_socket() -> Path:
     return Path(home) / "advisor" / "socket"
 
 
+def usual_address() -> str:
+    """Return the address of a client that is told none: ADVISOR_SOCKET, else ADVISOR_TCP, else `default_socket`."""
+    return os.environ.get("ADVISOR_SOCKET") or os.environ.get("ADVISOR_TCP") or str(default_socket())
+
+
 def parse_address(text: str) -> UnixAddress | TcpAddress:
     """Return the address that `text` means.
 

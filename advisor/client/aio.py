@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 
 from advisor.client import requests
-from advisor.client.address import parse_address
+from advisor.client.address import parse_address, usual_address
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
@@ -54,8 +54,9 @@ class AsyncClient:
 
     Parameters
     ----------
-    address : str
-        ``unix:/path`` or a path, ``tcp://host:port`` or ``host:port``.
+    address : str, optional
+        ``unix:/path`` or a path, ``tcp://host:port`` or ``host:port``. By default what ADVISOR_SOCKET or ADVISOR_TCP says, else
+        where `advisor serve` listens.
     producer : str, optional
         Name of this client at the service; host and process by default.
     token : str, optional
@@ -72,7 +73,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        address: str,
+        address: str | None = None,
         *,
         producer: str | None = None,
         token: str | None = None,
@@ -85,7 +86,7 @@ class AsyncClient:
         timeout_s: float = TIMEOUT_S,
         close_s: float = CLOSE_S,
     ) -> None:
-        self._address = parse_address(address)
+        self._address = parse_address(usual_address() if address is None else address)
         context = ssl.create_default_context() if tls is True else (tls or None)
         self._token = token
         self._when_full = check_policy(when_full)

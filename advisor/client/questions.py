@@ -5,7 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)
 
 from advisor.protocol.declaring import Question, called
 
@@ -54,6 +67,7 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, Answer]])
     def waiting(client: Any, /, *args: Any, **given: Any) -> Answer:
         return client.run_behind_rows(method, args, given)
 
+    waiting.__module__, waiting.__qualname__ = "advisor.client.threaded", f"SyncClient.{waiting.__name__}"
     return cast("Any", waiting)
 
 
@@ -61,6 +75,21 @@ def _dressed(method: Any, declared: type[Question]) -> None:
     """Give a method the name, the help and the signature of its declaration."""
     taken = inspect.signature(declared)
     client = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    method.__name__ = method.__qualname__ = declared.verb.name
+    method.__name__ = declared.verb.name
+    method.__module__, method.__qualname__ = "advisor.client.aio", f"AsyncClient.{declared.verb.name}"
     method.__doc__ = declared.__doc__
-    method.__signature__ = taken.replace(parameters=[client, *taken.parameters.values()], return_annotation=Any)
+    method.__signature__ = taken.replace(
+        parameters=[client, *map(_bare, taken.parameters.values())], return_annotation=Any
+    )
+
+
+def _bare(told: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter without what its type carries for the wire: the checks, which would bury it."""
+    if isinstance(told.annotation, str):
+        return told
+    parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in _of_union(told.annotation)]
+    return told.replace(annotation=Union[tuple(parts)])  # noqa: UP007 -- of as many as there are
+
+
+def _of_union(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)

@@ -73,8 +73,9 @@ class SyncClient:
 
     Parameters
     ----------
-    address : str
-        ``unix:/path`` or a path, ``tcp://host:port`` or ``host:port``.
+    address : str, optional
+        ``unix:/path`` or a path, ``tcp://host:port`` or ``host:port``. By default what ADVISOR_SOCKET or ADVISOR_TCP says, else
+        where `advisor serve` listens.
     when_full : {"drop_newest", "drop_oldest", "block", "raise"}
         What happens to rows beyond `buffer_rows`. The default drops and counts.
     buffer_rows : int
@@ -87,7 +88,7 @@ class SyncClient:
 
     def __init__(
         self,
-        address: str,
+        address: str | None = None,
         *,
         when_full: WhenFull = "drop_newest",
         buffer_rows: int = BUFFER_ROWS,

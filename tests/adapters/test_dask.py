@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dask.needed import Backlog, fewest, makespan
-from adapters.dask.sizes import Sizes, cleaned
 from advisor import Advisor
+from advisor.adapters.dask.needed import Backlog, fewest, makespan
+from advisor.adapters.dask.sizes import Sizes, cleaned
 from advisor.client import SyncClient
 from advisor.domain.names import normalised_name
 
@@ -28,7 +28,7 @@ distributed = pytest.importorskip("distributed", reason="NO DASK HERE: install t
 
 from distributed import Client, LocalCluster, SchedulerPlugin  # noqa: E402
 
-from adapters.dask import AdvisedAdaptive, AdvisorPlugin  # noqa: E402
+from advisor.adapters.dask import AdvisedAdaptive, AdvisorPlugin  # noqa: E402
 
 PATIENCE_S = 120.0
 

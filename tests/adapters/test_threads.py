@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live import running
 
-from adapters.threads import Advised
-from adapters.threads.deciding import FLOOR_S, next_look, powers
-from adapters.threads.grants import Grant, Grants
-from adapters.threads.memory import Memory
 from advisor import Advisor, SyncClient
+from advisor.adapters.threads import Advised
+from advisor.adapters.threads.deciding import FLOOR_S, next_look, powers
+from advisor.adapters.threads.grants import Grant, Grants
+from advisor.adapters.threads.memory import Memory
 from advisor.errors import InvalidValue
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -65,7 +65,7 @@ def use(monkeypatch: pytest.MonkeyPatch, found: Found) -> Grants:
     grants = Grants()
     grants.pools = found  # type: ignore[assignment]
     for module in ("advised", "executor"):
-        monkeypatch.setattr(f"adapters.threads.{module}.GRANTS", grants)
+        monkeypatch.setattr(f"advisor.adapters.threads.{module}.GRANTS", grants)
     return grants
 
 
@@ -327,7 +327,7 @@ def test_a_service_that_is_away_does_not_stop_a_program(tmp_path: Path, caplog: 
 
 async def test_a_service_learns_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a planted clock two cores are best: a second process asks nothing of its own, and has them from its first call on."""
-    monkeypatch.setattr("adapters.threads.advised.ASK_S", 60.0)
+    monkeypatch.setattr("advisor.adapters.threads.advised.ASK_S", 60.0)
     seconds = {1: 1.0, 2: 0.6, 3: 0.9, 4: 1.5}
 
     def calls(address: Path, n: int) -> tuple[list[int], int]:
@@ -446,8 +446,8 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: p
 FORKING = """
 import os, sys
 from pathlib import Path
-from adapters.threads import Advised
-from adapters.threads.grants import GRANTS
+from advisor.adapters.threads import Advised
+from advisor.adapters.threads.grants import GRANTS
 
 path = Path(sys.argv[1])
 now = [0.0]

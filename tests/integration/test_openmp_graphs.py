@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from omp_programs import MISSING, RUN_S, SOURCES, Programs, Ran
 
-import adapters.openmp
-from adapters.openmp import build_tool
+import advisor.adapters.openmp
+from advisor.adapters.openmp import build_tool
 from advisor.files.events import read_events
 from advisor.files.graphs import read_graph
 from advisor.simulation import Program, simulate
@@ -23,7 +23,7 @@ ARGUMENTS = {"fib": (18, 6), "sort": (20_000, 4), "sparselu": (8,)}
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     folder = tmp_path_factory.mktemp("graphs")
     for name in ARGUMENTS:
-        command = ["clang", "-O2", "-fopenmp", "-I", str(Path(adapters.openmp.__file__).parent)]
+        command = ["clang", "-O2", "-fopenmp", "-I", str(Path(advisor.adapters.openmp.__file__).parent)]
         subprocess.run(
             [*command, str(SOURCES / f"{name}.c"), "-o", str(folder / name), "-lm"], check=True, timeout=RUN_S
         )

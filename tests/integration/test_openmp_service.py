@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from omp_programs import MISSING, RUN_S, Programs, Ran, compiled_programs, records_of_the_program
 
-import adapters.openmp
-from adapters.openmp import tool_library
+import advisor.adapters.openmp
+from advisor.adapters.openmp import tool_library
 from advisor.client import SyncClient
 from advisor.demo.service_process import serving
 from advisor.errors import InvalidValue
@@ -191,7 +191,7 @@ def test_the_command_records_a_run_and_reads_it(built: Path, tmp_path: Path) -> 
 
 
 def test_without_a_compiler_the_command_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapters.openmp, "LIBRARY", "never_built.so")
+    monkeypatch.setattr(advisor.adapters.openmp, "LIBRARY", "never_built.so")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
@@ -199,7 +199,7 @@ def test_without_a_compiler_the_command_says_what_is_missing(tmp_path: Path, mon
         tool_library()
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(adapters.openmp, "LIBRARY", "never_built.so")
+    monkeypatch.setattr(advisor.adapters.openmp, "LIBRARY", "never_built.so")
     monkeypatch.setenv("CC", "false")
     with pytest.raises(InvalidValue, match="false"):
         tool_library()

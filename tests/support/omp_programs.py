@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import adapters.openmp
-from adapters.openmp import build_tool
+import advisor.adapters.openmp
+from advisor.adapters.openmp import build_tool
 from advisor.domain.task_events import Kind
 from advisor.files.events import read_events
 from advisor.profile import layout as at
@@ -164,7 +164,13 @@ def compiled_programs(folder: Path) -> Programs:
     def make(name: str, tied: bool = True, *options: str) -> None:
         out = folder / (name if tied else f"{name}-untied")
         command = ["clang", "-O2", "-Wall", "-Wextra", "-Werror", *(() if tied else ("-DUNTIED",)), *options]
-        command += ["-I", str(Path(adapters.openmp.__file__).parent), str(SOURCES / f"{name}.c"), "-o", str(out)]
+        command += [
+            "-I",
+            str(Path(advisor.adapters.openmp.__file__).parent),
+            str(SOURCES / f"{name}.c"),
+            "-o",
+            str(out),
+        ]
         subprocess.run([*command, "-lm", "-ldl"], check=True, timeout=RUN_S)
 
     with ThreadPoolExecutor(2) as pool:

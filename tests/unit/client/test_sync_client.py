@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from array import array
 import numpy as np
 import pytest
 
-from advisor import SyncClient
+from advisor import AsyncClient, SyncClient
+from advisor.client.address import default_socket, usual_address
 from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
 from advisor.errors import (
     ConnectionFailed,
@@ -436,3 +438,18 @@ def test_what_cannot_be_sent_when_the_program_ends_is_told(tmp_path) -> None:
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, timeout=120, check=True)
     assert done.stderr.startswith(b"7 rows are lost")
+
+
+def test_a_client_that_is_told_no_address_asks_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ADVISOR_TCP", raising=False)
+    monkeypatch.setenv("ADVISOR_SOCKET", "/there/socket")
+    assert "unix:/there/socket" in repr(AsyncClient())
+    monkeypatch.delenv("ADVISOR_SOCKET")
+    assert usual_address() == str(default_socket())
+
+
+def test_the_signature_of_a_verb_tells_plain_types() -> None:
+    told = str(inspect.signature(SyncClient.predict))
+    assert "Annotated" not in told
+    assert "level: float = 0.9" in told
+    assert SyncClient.predict.__qualname__ == "SyncClient.predict"

@@ -1,0 +1,188 @@
+"""Every block of README and pages runs as a reader runs it: page by page, from the top, on a machine with nothing on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "operations").glob("*.md")),
+]
+PAGES += sorted((ROOT / "adapters").glob("*/README.md"))
+FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PATIENCE_S = 300  # what hangs ends; a busy machine takes a tenth
+
+# What is no command for a shell, by the test that holds it.
+HELD = {
+    "frame": "tests/golden/test_protocol_page.py",
+    "yaml": "tests/unit/service/test_advising.py",
+    "toml": "tests/unit/service/test_access.py",
+    "c": "tests/adapters/test_c_client.py",
+}
+# Blocks that set a machine up, by a line of theirs: what runs them, for a test cannot run all tests.
+ELSEWHERE = {
+    "pip install": ".ci/run",
+    ".venv/bin/": ".ci/run",
+    "apt-get": "tests/integration/test_openmp_service.py",
+    "OMP_TOOL_LIBRARIES": "tests/integration/test_openmp_service.py",
+    "-- ./": "tests/integration/test_openmp_service.py",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    language: str
+    text: str
+
+    @property
+    def slow(self) -> bool:  # a cluster of Dask's in one process needs 10 s of a quiet machine
+        return "LocalCluster" in self.text
+
+    @property
+    def elsewhere(self) -> str | None:
+        return HELD.get(self.language) or next((by for line, by in ELSEWHERE.items() if line in self.text), None)
+
+
+def blocks(page: Path) -> list[Block]:
+    return [Block(page, language, text) for language, text in FENCE.findall(page.read_text(encoding="utf-8"))]
+
+
+class Service:
+    """A service that runs, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process, self.said, self.serves = process, "", threading.Event()
+        self.listener = threading.Thread(target=self.listen)
+        self.listener.start()
+
+    def listen(self) -> None:
+        for line in self.process.stderr or ():
+            self.said += line
+            if '"serving"' in line:
+                self.serves.set()
+        self.serves.set()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.listener.join()
+        if self.process.stderr:
+            self.process.stderr.close()
+        self.process.wait()
+
+
+@dataclass
+class Machine:
+    """A folder to work in, a home with nothing in it, and the commands `advisor` and `python3`."""
+
+    home: Path
+    service: Service | None = None
+
+    def __post_init__(self) -> None:
+        for folder in ("bin", "work", "run", "cache"):
+            (self.home / folder).mkdir()
+        for name, words in (("advisor", "-m advisor.cli"), ("python3", "")):
+            (self.home / "bin" / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+            (self.home / "bin" / name).chmod(0o700)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {name: value for name, value in os.environ.items() if not name.startswith("ADVISOR_")} | {
+            "ADVISOR_KERNELS": os.environ["ADVISOR_KERNELS"],
+            "PATH": f"{self.home / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+            "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home / "run"), "XDG_CACHE_HOME": str(self.home / "cache"),
+        }  # fmt: skip
+
+    def run(self, block: Block) -> str:
+        """Run a block and return what it printed. A service that it starts goes on beside it."""
+        text = block.text.replace("/run/advisor", f"{self.home}/run/advisor").replace("/var/lib", f"{self.home}/var")
+        text = text.replace("127.0.0.1:9117", "127.0.0.1:0")  # whichever port is free
+        if block.language == "python":
+            call = ["-m", "doctest", "block.txt"] if text.startswith(">>>") else ["-c", text]
+            (self.home / "work" / "block.txt").write_text(text)
+            return self.call([sys.executable, "-W", "error", *call])
+        if block.language == "console":
+            text = "".join(line[2:] + "\n" for line in text.splitlines() if line.startswith("$ "))
+        here = re.split(r"^(advisor serve .*)\n", text, flags=re.MULTILINE)
+        return "".join(self.serve(part) if number % 2 else self.shell(part) for number, part in enumerate(here))
+
+    def shell(self, text: str) -> str:
+        return self.call(["sh", "-e", "-c", text]) if text.strip() else ""
+
+    def call(self, command: list[str]) -> str:
+        done = subprocess.run(
+            command, cwd=self.home / "work", env=self.environment,
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command[-1]}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def serve(self, line: str) -> str:
+        self.stop()
+        process = subprocess.Popen(
+            shlex.split(line, comments=True), cwd=self.home / "work", env=self.environment, stderr=subprocess.PIPE,
+            text=True, executable=self.home / "bin" / "advisor",
+        )  # fmt: skip
+        self.service = Service(process)
+        assert self.service.serves.wait(PATIENCE_S), line
+        assert process.poll() is None, f"{line}\n{self.service.said}"
+        return ""
+
+    def stop(self) -> None:
+        if self.service is not None:
+            service, self.service = self.service, None
+            service.process.terminate()
+            assert service.process.wait(PATIENCE_S) == 0, service.said
+            service.close()
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    home = Path(tempfile.mkdtemp(prefix="adv"))  # short: a socket's path has 108 bytes at most
+    made = Machine(home)
+    try:
+        yield made
+        made.stop()
+    finally:
+        if made.service is not None:
+            made.service.close()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_runs_from_the_top(page: Path, machine: Machine) -> None:
+    for block in blocks(page):
+        assert block.language, f"a block of {page.name} names no language: {block.text}"
+        if block.elsewhere:
+            assert (ROOT / block.elsewhere).exists()
+        elif not block.slow:
+            machine.run(block)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [block for page in PAGES for block in blocks(page) if block.slow], ids=str)
+def test_a_slow_block_runs(block: Block, machine: Machine) -> None:
+    machine.run(block)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*PAGES, *sorted((ROOT / "docs" / "decisions").glob("*.md"))]:
+        prose = FENCE.sub("", page.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^)#\s]+)", prose):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import secrets
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,14 +85,19 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
             "ADVISOR_PRODUCER": Path(program[0]).name,
             "ADVISOR_INCARNATION": incarnation.hex(),
         }
-        status = _run(program, environment, quiet=quiet)
+        status, cpu_s = _run(program, environment, quiet=quiet)
         said = _report(folder)
         run = bytes.fromhex(said["incarnation"]) if said else incarnation  # another one if a service lost its state
-        return _fetched(client, environment["ADVISOR_PRODUCER"], run, status), status
+        return timed(_fetched(client, environment["ADVISOR_PRODUCER"], run, status), cpu_s), status
 
 
-def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> int:
-    """Run a program under the tool, its events into a file, without any service; return its exit status.
+def timed(profile: Profile, cpu_s: float) -> Profile:
+    """Return a profile that tells the processor time of its program: what others had meanwhile spoils no promise."""
+    return replace(profile, measures=replace(profile.measures, cpu_s=cpu_s))
+
+
+def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> tuple[int, float]:
+    """Run a program under the tool, its events into a file, without any service; return its exit status and processor time.
 
     Raises
     ------
@@ -102,10 +109,10 @@ def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: boo
         if "ADVISOR_OPENMP_BUFFER" not in os.environ:
             environment["ADVISOR_OPENMP_BUFFER"] = str(RECORDED_BUFFER)
         path.unlink(missing_ok=True)  # a file of an earlier run is not taken for this one's
-        status = _run(program, environment, quiet=quiet)
+        status, cpu_s = _run(program, environment, quiet=quiet)
     if not path.exists():
         raise _nothing_came(Path(program[0]).name, status)
-    return status
+    return status, cpu_s
 
 
 def _tool(mode: str, folder: Path) -> dict[str, str]:
@@ -119,8 +126,9 @@ def _tool(mode: str, folder: Path) -> dict[str, str]:
     }
 
 
-def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool) -> int:
+def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool) -> tuple[int, float]:
     sys.stdout.flush()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         process = subprocess.Popen(  # noqa: S603
             program, env={**os.environ, **environment}, stdout=sys.stderr.fileno() if quiet else None
@@ -132,7 +140,9 @@ def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool)
             status = process.wait()
         except KeyboardInterrupt:
             continue  # the program was interrupted as well; it says when it ends
-        return status if status >= 0 else 128 - status  # as a shell reports a signal
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return (status if status >= 0 else 128 - status), cpu_s  # as a shell reports a signal
 
 
 def _report(folder: Path) -> dict[str, Any] | None:

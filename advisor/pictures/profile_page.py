@@ -9,6 +9,7 @@ import numpy as np
 from advisor.domain.wording import seconds
 from advisor.pictures.pages import packed, page
 from advisor.pictures.roles import BANDS, COLOURS, LEGEND, OTHER
+from advisor.profile.diagnosis import diagnose
 from advisor.profile.tree import Profile
 
 HELP = (
@@ -43,6 +44,7 @@ def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
         "palette": palette,
         "kinds": [words for words, _ in LEGEND],
         "labels": list(labels),
+        "diagnosis": [finding.text for finding in diagnose(profile)],
         "bands": [(heading, span) for (heading, _), span in zip(bands, spans, strict=True)],
         "before": packed(before),
         "inclusive": packed(inclusive),

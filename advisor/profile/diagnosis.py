@@ -10,6 +10,7 @@ import numpy as np
 
 from advisor.domain.wording import seconds
 from advisor.profile import layout as at
+from advisor.profile.measures import Measures
 from advisor.profile.tree import Profile
 
 TOO_SMALL: Final = 0.1  # creating a task takes more than this share of what the task does itself
@@ -23,6 +24,8 @@ ONE_CREATOR: Final = 0.9  # of all creation in the implicit task of one thread
 SPREAD: Final = 1.0  # standard deviation against mean, beyond which one time does not stand for a type
 # Of its instances that must be far off, at least: fewer are accidents, a worker that the system took away and the like.
 FAR_OFF: Final = 0.01
+BUSY: Final = 0.9  # processor time over what workers seemed to run, below which others had the processors in between
+TRUSTED: Final = 3.0  # a gain that so much depends on whether creations are slow, or were at times, promises nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Finding:
         Task type or worker that it is about.
     loss_s : float
         Worker seconds that it costs.
-    gain : float
-        Predicted elapsed time over that after the remedy; 1 where no remedy is worked out.
+    gain, gain_least : float
+        Elapsed time over that after the remedy, at most and at least; 1 where none is worked out, or it is not known.
     advice, text : str
     evidence : mapping
         The numbers behind it.
@@ -51,6 +54,7 @@ class Finding:
     advice: str
     text: str
     evidence: dict[str, Any] = field(default_factory=dict[str, Any])
+    gain_least: float = 1.0
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -89,6 +93,8 @@ class Construct:
 
     Attributes
     ----------
+    root : int
+        Its node.
     name : str
     count : int
     work_s, creation_s, waiting_s : float
@@ -101,6 +107,7 @@ class Construct:
         In order of the parameter's value.
     """
 
+    root: int
     name: str
     count: int
     work_s: float
@@ -124,6 +131,7 @@ def construct_of(profile: Profile, root: int) -> Construct:
     )
     levels = [_level(profile, node) for node in split if profile.names[node] == parameter]
     return Construct(
+        root=root,
         name=profile.names[root],
         count=int(profile.count[root]),
         work_s=_seconds(profile, work),
@@ -194,7 +202,7 @@ def _from_large_to_small(levels: Sequence[Level]) -> list[Level]:
 
 def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | None:
     """Creation against what the tasks do themselves."""
-    creation_s, made = _creation_of(profile, construct)
+    creation_s, made, surely_s = _creation_of(profile, construct)
     own_s = construct.work_s / construct.count if construct.count else 0.0
     measures = profile.measures
     if not made or not own_s or creation_s / made < TOO_SMALL * own_s:
@@ -224,20 +232,41 @@ def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | N
     loss_s = removed * (creation_s + min(measures.waiting_s, measures.delay_s + construct.waiting_s))
     if not LOSS * measures.workers_s <= loss_s < measures.workers_s:
         return None
-    gain = measures.workers_s / (measures.workers_s - loss_s)
-    return Finding(
-        "tasks_too_small", construct.name, loss_s, gain, advice,
-        f"{told}; {advice}: that saves {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}, about {gain:.2g} times "
-        "faster", evidence,
-    )  # fmt: skip
+    least, most, promised = _gain(measures, removed * surely_s, removed * creation_s, loss_s)
+    saves = f"that saves up to {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}"
+    text = f"{told}; {advice}: {saves}; {promised}"
+    return Finding("tasks_too_small", construct.name, loss_s, most, advice, text, evidence, least)
 
 
-def _creation_of(profile: Profile, construct: Construct) -> tuple[float, int]:
-    """Return creation time and tasks made: in the construct's own tree, else in all."""
-    if construct.made:
-        return construct.creation_s, construct.made
+def _gain(measures: Measures, surely_s: float, creation_s: float, loss_s: float) -> tuple[float, float, str]:
+    """Return by how much a run is faster without these worker seconds, at least and at most, and in words.
+
+    At least, it saves what creations take at their fastest, at most what they took and the waiting for them. Times of a machine
+    that runs others meanwhile hold their turns, too: nothing is promised of it then.
+    """
+    ran_s = measures.work_s + measures.overhead_s
+    least, created, most = (
+        measures.workers_s / (measures.workers_s - saved) for saved in (surely_s, creation_s, loss_s)
+    )
+    if 0.0 < measures.cpu_s < BUSY * ran_s:
+        had = f"of {seconds(ran_s)} that workers seemed to run, the processors ran others for {seconds(ran_s - measures.cpu_s)}"
+        return 1.0, 1.0, f"by how much that is faster is not said: {had}"
+    if created > TRUSTED * least:
+        return 1.0, 1.0, "by how much that is faster is not said: creations took unlike times, as on a busy machine"
+    told = f"{least:.2g} to {most:.2g}" if f"{least:.2g}" != f"{most:.2g}" else f"{most:.2g}"
+    return least, most, f"{told} times faster"
+
+
+def _creation_of(profile: Profile, construct: Construct) -> tuple[float, int, float]:
+    """Return creation time, tasks made and the time at the least that one took: in the construct's own tree, else in all."""
     created = profile.role == at.CREATION
-    return _seconds(profile, created), int(profile.count[created].sum())
+    if construct.made:
+        created &= profile.root == construct.root
+    made, least_ns, own_ns = profile.count[created], profile.least_ns[created], profile.exclusive_ns[created]
+    surely_ns = np.where(
+        least_ns > 0, np.minimum(made * least_ns, own_ns), own_ns
+    )  # profiles of others may tell no least
+    return _seconds(profile, created), int(made.sum()), float(surely_ns.sum()) * 1e-9
 
 
 def _too_large(profile: Profile, root: int, construct: Construct) -> Finding | None:

@@ -10,7 +10,7 @@ from advisor.errors import InvalidValue
 
 # Cilkview (He, Leiserson, Leiserson 2010): a work-stealing run takes at most about T1/p + 1.7 times the burdened span.
 BURDEN_FACTOR: Final = 1.7
-LATER: Final = ("at_once", "in_order", "summed")  # profiles that earlier versions wrote have none
+LATER: Final = ("at_once", "in_order", "summed", "cpu_s")  # profiles that earlier versions wrote have none
 # Of several profiles these do not add up: the largest stands.
 LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "active_max")
 
@@ -77,6 +77,8 @@ class Measures:
     summed : int
         Tasks told as sums. No path through them is known: with any, the spans are at least what they say, the parallelism is
         at most.
+    cpu_s : float
+        Processor time that the program took, where whoever started it tells; 0 else.
     """
 
     elapsed_s: float = 0.0
@@ -104,6 +106,7 @@ class Measures:
     at_once: int = 0
     in_order: int = 0
     summed: int = 0
+    cpu_s: float = 0.0
 
     @property
     def parallelism(self) -> float:

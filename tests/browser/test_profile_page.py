@@ -237,3 +237,13 @@ def test_names_are_text_and_deep_trees_scroll(tmp_path: Path, browser: Browser, 
     browser.drag([(left + 300, top + 100), (left + 300, top + 200), (left + 300, top + 300)])
     assert "level 79" not in {text.split("  ")[0] for text, *_ in browser.texts()}
     assert browser.run("return [document.images.length, document.scripts.length, window.hit ?? null]") == [0, 2, None]
+
+
+def test_what_is_wrong_stands_on_the_page(
+    events: Path, shown: tuple[Browser, Told], advisor: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    browser, _ = shown
+    advisor("profile", events, "--json")
+    found = [each["text"] for each in json.loads(capsys.readouterr().out)["profiles"][0]["diagnosis"]]
+    assert found
+    assert browser.run("return [...document.querySelectorAll('#diagnosis li')].map(each => each.textContent)") == found

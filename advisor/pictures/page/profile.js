@@ -53,6 +53,13 @@ function tables() {
   return [["Call paths, most time of their own first", ["call path", "kind", "visits", "inclusive", "own", "own, of all"],
     order.map(i => [path(i), data.kinds[kind[i]], visits[i].toLocaleString("en"), suiting(inclusive[i] * 1e-9), suiting(exclusive[i] * 1e-9), share(exclusive[i], data.bands[band[i]][1])])]];
 }
+if (data.diagnosis.length) {
+  const box = document.createElement("details"), head = document.createElement("summary"), list = document.createElement("ul");
+  head.textContent = "What would help";
+  for (const text of data.diagnosis) { const item = document.createElement("li"); item.textContent = text; list.append(item); }
+  box.id = "diagnosis"; box.open = true; box.append(head, list);
+  document.getElementById("words").after(box);
+}
 show({
   end, least: Math.min(end, 1), rows: levels, size: many, zoomsRows: false, name, extent, draw, tables, words,
   keys: data.kinds.map((each, i) => [each, data.palette[i]]),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from task_program import Body, Program, recursive
 
+from advisor.profile import layout
 from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
@@ -155,3 +158,28 @@ def test_stopping_where_it_says_gains_what_it_says(threads: int, contention: flo
     assert after.measures.ends == finding.evidence["tasks_kept"]
     gain = of.measures.elapsed_s / after.measures.elapsed_s
     assert gain / 1.5 < finding.gain < gain * 1.5
+    assert finding.gain_least < gain * 1.01
+    assert f"{finding.gain_least:.2g} to {finding.gain:.2g} times faster" in finding.text
+
+
+def test_a_machine_that_runs_others_promises_nothing() -> None:
+    of = profile(1, recursive(6, 4, 200), create_ns=300, switch_ns=100)
+    ran_s = of.measures.work_s + of.measures.overhead_s
+
+    def told(cpu_s: float) -> Finding:
+        return found(replace(of, measures=replace(of.measures, cpu_s=cpu_s)))["tasks_too_small"]
+
+    assert told(ran_s).gain > told(ran_s).gain_least > 1.0
+    busy = told(0.5 * ran_s)
+    assert (busy.gain_least, busy.gain) == (1.0, 1.0)
+    assert "not said" in busy.text
+    assert "times faster" not in busy.text
+    assert busy.advice == told(0.0).advice
+
+
+def test_creations_that_took_unlike_times_promise_nothing() -> None:
+    of = profile(1, recursive(6, 4, 200), create_ns=30_000, switch_ns=100)
+    assert found(of)["tasks_too_small"].gain > 3.0  # alike: what is said is known
+    created = of.role == layout.CREATION
+    disturbed = replace(of, least_ns=np.where(created, 80, of.least_ns))
+    assert "not said" in found(disturbed)["tasks_too_small"].text

@@ -11,8 +11,19 @@ from importlib.util import find_spec
 # Said before a source is made.
 os.environ.setdefault("ADVISOR_KERNELS", "compiled" if find_spec("numba") else "interpreted")
 
+# Requests run in other processes as long as a busy machine takes; tests of the deadline name their own.
+os.environ.setdefault("ADVISOR_HEAVY_DEADLINE_S", "120")
+
 import pytest
 from hypothesis import settings
+
+from advisor.client import AsyncClient, SyncClient
+
+# So do answers; tests of a silent service name their own time-outs.
+for client in (AsyncClient, SyncClient):
+    defaults = client.__init__.__kwdefaults__
+    assert defaults is not None
+    defaults |= {"timeout_s": 120.0, "close_s": 120.0}
 
 # What a commit's tests say depends on the commit alone, not on how busy the machine is. `pytest --hypothesis-profile=search`
 # draws new examples at each run.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from advisor.files import TableReader
     from advisor.files.run_files import RunFile
 
-CONNECT_S = 2.0  # to a service that runs, on a busy machine
+CONNECT_S = 10.0  # to a service that runs, on a machine that is very busy
 QUESTION_S = 60.0  # twice what the service gives its heaviest requests
 TOKEN_BYTES_MAX = 4096  # of a token file: a larger one is no token
 SLICE_ROWS = 1_000  # learned between moves of a progress bar: half a second where kernels are interpreted

@@ -118,7 +118,8 @@ async def running(directory: Path, **options: Any) -> AsyncIterator[Live]:
         async def run(*, task_status: Any) -> None:
             try:
                 # Compiled folds are of the whole process, and so of every later test.
-                await serve(load_config(**{"compiled": False} | options), stop=stop, task_status=task_status)
+                patient = {"heavy_deadline_s": PATIENCE_S, "shutdown_s": PATIENCE_S, "stall_s": PATIENCE_S}
+                await serve(load_config(**{"compiled": False} | patient | options), stop=stop, task_status=task_status)
             finally:
                 finished.set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,22 +133,21 @@ class TabulatedCurves:
         level[:, :-1] = (table[:, 1:] * knots[1:] - table[:, :-1] * knots[:-1]) / step
         return level, fall
 
-    def renewed(self, rows: NDArray[np.int64], other: TabulatedCurves) -> TabulatedCurves:
-        """Return the same with the curves of some components taken from `other`, (len(rows),): only theirs are looked at."""
-
-        def taken(old: Any, new: Any) -> Any:
+    def renewed(self, rows: Sequence[int], columns: Sequence[NDArray[Any]]) -> TabulatedCurves:
+        """Return the same with the curves of some components changed, from legal values in the order of `VALUES` and `Seen`."""
+        known, found = vars(self), object.__new__(TabulatedCurves)
+        pieces = known.get("pieces", ())
+        kept = [*map(known.__getitem__, VALUES), *cast("Seen", self.seen), *pieces]
+        changed: list[NDArray[Any]] = []
+        for old, new in zip(kept, (*columns, *self._pieces(columns[0])) if pieces else columns, strict=True):
             values = old.copy()
             values[rows] = new
-            return values
-
-        found = object.__new__(TabulatedCurves)
-        known, new = vars(self), vars(found)
-        new |= {"cores": self.cores, "seen": None}
-        new |= {name: taken(known[name], getattr(other, name)) for name in VALUES}
-        if "pieces" in known:
-            new["pieces"] = tuple(map(taken, known["pieces"], other.pieces))
-        if self.seen is not None and other.seen is not None:
-            new["seen"] = Seen(*map(taken, self.seen, other.seen))
+            changed.append(values)
+        new = vars(found)
+        new |= zip(VALUES, changed, strict=False)
+        new |= {"cores": self.cores, "seen": Seen(*changed[len(VALUES) : len(VALUES) + len(Seen._fields)])}
+        if pieces:
+            new["pieces"] = tuple(changed[-len(pieces) :])
         return found
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -55,15 +54,21 @@ def counts_of(cores_max: int) -> Ints:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One component's table."""
+class _Table(NamedTuple):
+    """One component's table: what `TabulatedCurves` and `Seen` have of each, in their order."""
 
     elapsed: Floats
     upper: Floats
     variation: float
+    contention: float
     peak_bytes: float
     model: str
+    runs: int
+    least: float
+    most: float
+
+
+KINDS = np.float64, np.float64, np.float64, np.float64, np.float64, object, np.int64, np.float64, np.float64
 
 
 class _Together(NamedTuple):
@@ -84,6 +89,7 @@ class CurveTables:
         self._asking = asking
         self._kept = Kept[_Table](TABLES_KEPT)
         self._together = Kept[_Together](NETWORKS_KEPT)
+        self._scratch = scratch_of()
 
     def drop(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
@@ -129,39 +135,23 @@ class CurveTables:
                 )
             places, slots = list(range(len(boxes))), [self._components.slot(components.get(box, box)) for box in boxes]
             self._solved.require_rows(slots)
-        found = self._curves([boxes[place] for place in places], slots, load, counts_of(cores_max), level)
+        counts = counts_of(cores_max)
+        if not KERNELS.ready:
+            KERNELS.expect(ROWS_OF_TABLE * len(slots))
+        tables = [self._table(slot, load.get(boxes[place]), boxes[place], counts, level)
+                  for place, slot in zip(places, slots, strict=True)]  # fmt: skip
+        columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
         if kept is not None:
-            kept = kept._replace(rows=now, curves=kept.curves.renewed(np.array(places), found))  # type: ignore[possibly-undefined]
+            kept = kept._replace(rows=now, curves=kept.curves.renewed(places, columns))  # type: ignore[possibly-undefined]
         else:
             peaks = [(place, self._components.measure_slot(slot, PEAK)) for place, slot in enumerate(slots)]
             peaks = [(place, peak) for place, peak in peaks if peak is not None]
             watched = np.array([*slots, *(peak for _, peak in peaks)], np.int64)
-            kept = _Together(
-                watched, np.array([*places, *(place for place, _ in peaks)], np.int64), counted[watched], found
-            )
+            elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
+            curves = TabulatedCurves(counts, elapsed, upper, *columns[2:5], seen=Seen(*columns[5:]))
+            of_rows = np.array([*places, *(place for place, _ in peaks)], np.int64)
+            kept = _Together(watched, of_rows, counted[watched], curves)
         return self._together.put(asked, kept).curves
-
-    def _curves(
-        self, boxes: Sequence[str], slots: Sequence[int], load: Mapping[str, float], counts: Ints, level: float
-    ) -> TabulatedCurves:
-        KERNELS.expect(ROWS_OF_TABLE * len(slots))
-        tables = [self._table(slot, load.get(box), box, counts, level) for box, slot in zip(boxes, slots, strict=True)]
-        table = self._components.table
-        seen = Seen(
-            np.array([one.model for one in tables], object),
-            runs(table, slots),
-            table["p_low"][slots],
-            table["p_high"][slots],
-        )
-        return TabulatedCurves(
-            counts,
-            np.array([one.elapsed for one in tables]).reshape(-1, len(counts)),
-            np.array([one.upper for one in tables]).reshape(-1, len(counts)),
-            np.array([one.variation for one in tables]),
-            np.array([self._components.contention(slot).kappa for slot in slots], np.float64),
-            np.array([one.peak_bytes for one in tables]),
-            seen,
-        )
 
     def missing(
         self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
@@ -200,15 +190,28 @@ class CurveTables:
             value = float(checked(f"load[{box}]", x, "invalid_predictor"))
             given = Load(np.array([[value]]), np.ones(1))
         at = counts.astype(np.float64)
+        base = self._components.table
+        kappa, peak = self._components.contention(slot).kappa, self._peak(slot, given, level)
         if isinstance(found, Solved):
-            elapsed, upper, variation = _of_learner(found, given, at, level)
+            elapsed, upper, variation = self._of_learner(found, given, at, level)
+            model, count = LEARNER, found.runs
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
+            model, count = found.name, int(runs(base, slot))
         table = _Table(
-            elapsed, upper, variation, self._peak(slot, given, level),
-            LEARNER if isinstance(found, Solved) else found.name,
+            elapsed, upper, variation, kappa, peak, model, count, base["p_low"][slot], base["p_high"][slot]
         )  # fmt: skip
         return self._kept.put(key, table, rows)
+
+    def _of_learner(self, found: Solved, load: Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
+        """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""
+        table, room, out = found.table, found.room, np.empty((2, len(counts)))
+        inside = np.zeros(table.axes - 1) if load.inside is None else load.inside
+        variation = KERNELS.load_table(
+            table.words, found.place, table.axes, load.predictors, load.share, inside, counts, _bound_learned(level),
+            found.solution, room.scratch, room.point, room.out, *self._scratch, out,
+        )  # fmt: skip
+        return out[0], out[1], variation
 
     def _peak(self, slot: int, load: Load, level: float) -> float:
         """Return the most memory that a run of the load takes, on the fewest or most cores seen, at `level`; 0: not learned."""
@@ -225,22 +228,15 @@ class CurveTables:
         return float(np.max(high))
 
 
+@lru_cache(64)
+def _bound_learned(level: float) -> float:
+    """Return what `_bound` does, of a normal distribution."""
+    return NORMAL.inv_cdf(level) if level > 0.5 else 0.0
+
+
 def _bound(level: float, freedom: float) -> float:
     """Return the standard deviations that an expectation exceeds with probability 1 - level at most; none below a half."""
     return quantile(2.0 * level - 1.0, freedom) if level > 0.5 else 0.0
-
-
-def _of_learner(found: Solved, load: Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
-    """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""
-    table, room, out = found.table, found.room, np.empty((2, len(counts)))
-    relative, absolute = (float(table.column(name)[found.place]) for name in ("relative", "absolute"))
-    inside = np.zeros(table.axes - 1) if load.inside is None else load.inside
-    variation = KERNELS.load_table(
-        table.words, found.place, table.axes, load.predictors, load.share, inside, counts,
-        NORMAL.inv_cdf(level) if level > 0.5 else 0.0, relative, absolute, found.solution, room.scratch, room.point,
-        room.out, *scratch_of(len(load.share)), out,
-    )  # fmt: skip
-    return out[0], out[1], float(variation)
 
 
 def _of_form(found: Model, load: Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:

@@ -16,8 +16,10 @@ import numpy as np
 
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.records_by_slot import RecordsBySlot
+from advisor.models.cells import COUNT
 from advisor.models.fold import ABSENT, KERNELS, Room, room_of, solution_of
 from advisor.models.layout import AT
+from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, LANES, LEVELS, WIDTHS, LearnerTable
 from advisor.models.table import Table
 
@@ -28,7 +30,10 @@ SOLUTIONS_KEPT = (
 )
 ONE_CELL = ("one setting seen: how time depends on predictor and cores is assumed",)
 ANY_MACHINE, OTHER_MACHINE = -1, 0  # whom a question is about: any of those seen, one that was not
-ROWS, EXTRA_RUNS, UNFINISHED = (AT[name].start for name in ("rows", "extra_runs", "unfinished"))
+ROWS, EXTRA_RUNS, UNFINISHED, RUNNING_HIGH = (
+    AT[name].start for name in ("rows", "extra_runs", "unfinished", "running_high")
+)
+PIN = PLACES["pin"]
 NORMAL = NormalDist()
 LEVEL_QUANTILES = [NORMAL.inv_cdf(0.5 + 0.5 * level) for level in LEVELS.tolist()]
 
@@ -177,18 +182,22 @@ class Learners(RecordsBySlot[LearnerTable]):
         if found is not None and found.rows == rows:
             return found
         record = self.find(slot)
-        if record is None or not record[0].count("cells")[record[1]]:
+        if record is None:
             return None
         table, place = record
+        words = table.words[place]
+        cells = words.view(np.int64)[COUNT]
+        if not cells:
+            return None
         arrays = solution_of(table.axes) if found is None or found.table is not table else found.solution
         room = self.room(table.axes)
         KERNELS.refresh_one(table.words, place, table.axes, arrays, room.scratch)
-        notes = ONE_CELL if int(table.count("cells")[place]) == 1 else ()
-        running = float(base["running_high"][slot])
-        longest = running if running > table.floats("mean")[place].max() else 0.0
+        notes = ONE_CELL if cells == 1 else ()
+        running = float(base.records[slot, RUNNING_HIGH])
+        longest = running if running > 0.0 and running > words[table.at["mean"]].max() else 0.0
         if longest > 0.0:
             notes = (*notes, f"a run was still running after {longest:.3g} s, longer than any that ended")
-        pin, runs = int(table.count("pin")[place]), int(whole[ROWS] + whole[EXTRA_RUNS])
+        pin, runs = int(words.view(np.int64)[PIN]), int(whole[ROWS] + whole[EXTRA_RUNS])
         found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {})
         if len(self._solved) > SOLUTIONS_KEPT:
             self._solved.popitem(last=False)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from advisor.engine.components import Components
 from advisor.engine.learners import Solved
-from advisor.models import process, sketch
+from advisor.models import process
 from advisor.models.cells import PITCHES
 from advisor.models.learner_layout import CELLS, ZERO
+from advisor.models.load_table import points_of
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ def load_of(components: Components, slot: int, found: object) -> Load:
         places, inverse = np.unique(where.T, axis=0, return_inverse=True)
         share = np.bincount(inverse.reshape(-1), weights, len(places))
         return Load(places, share / float(share.sum()), _inside(found, d))
-    x, share = sketch.points(components.table, slot)
+    x, share = points_of(components.table, slot)
     return Load(x[:, None], share)
 
 

@@ -19,9 +19,10 @@ from advisor.engine.components import Components
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.engine.shaped import Shaped
 from advisor.errors import InvalidValue, TooLarge
-from advisor.models import process, sketch
+from advisor.models import process
 from advisor.models.fold import KERNELS
 from advisor.models.learner_layout import CELLS, LANES, ZERO
+from advisor.models.load_table import points_of
 from advisor.models.prediction import LEVEL
 
 Floats = NDArray[np.float64]
@@ -128,7 +129,7 @@ def _load(components: Components, slot: int, dimensions: int, found: object) -> 
         return list(dict.fromkeys(seen))[:PREDICTORS_TRIED]
     if not int(components.table.integers("rows")[slot]):
         return _each(UNSEEN_LEVEL, dimensions)
-    x, share = sketch.points(components.table, slot)
+    x, share = points_of(components.table, slot)
     below: Floats = np.cumsum(share)
     wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
     place = np.minimum(below.searchsorted(wanted * float(below[-1])), len(below) - 1)

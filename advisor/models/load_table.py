@@ -1,4 +1,8 @@
-"""A component's expected times by cores under its load, from its learner: a kernel.
+"""A component's load, and its expected times by cores under it, from its learner: kernels.
+
+The load sketch says which predictors a component meets, unweighted, in 16 cells that merge by doubling. Cell c covers
+[c 2**e, (c + 1) 2**e) and holds the runs, sum and sum of squares of x - c 2**e. Expectations of any function of the predictor
+are taken over the two points mean +- sd of each cell.
 
 E[T(x, p)] over the load is taken on few predictors: T(x, 1) is asked at every point of the load, but speedups T(x, p) / T(x, 1)
 only at NODES of them, between which they are linear in logs: they change slowly with x. Nodes are the shortest, the longest,
@@ -13,17 +17,26 @@ log time lies speedups change.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import exp, sqrt
+from math import exp, ldexp, sqrt
 from typing import Any
 
 import numpy as np
 
 from advisor import kernels
+from advisor.models.cells import ABSOLUTE, RELATIVE
 from advisor.models.fold import place_logs, room_of
+from advisor.models.layout import AT, CELLS
+from advisor.models.layout import WORDS as BASE_WORDS
 from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
+from advisor.models.learner_layout import CELLS as CELLS_LEARNED
 from advisor.models.prediction import SD_MAX
 from advisor.models.process import DOUBT, SHARE, predict
+from advisor.models.table import Table
 
+X_LOW, X_HIGH, EXPONENT, RUNS, SUM, SQUARE = (
+    AT[name].start for name in ("x_low", "x_high", "cell_exponent", "cell_runs", "cell_sum", "cell_square")
+)
+POINTS_MAX = max(2 * CELLS, CELLS_LEARNED)  # of a load: two a cell of the sketch, or the learner's own cells
 NODES = 6  # points of the load at which speedups are asked for
 LOG_LEAST = 1e-9  # of two times: closer ones are one
 WITHIN_MAX = 2.0  # variance of log time inside a cell: beyond, its mean is a guess about the tail
@@ -33,6 +46,39 @@ PATIENCE = 16  # interpreted calls: each takes some milliseconds
 # Columns of scratch, by point of the load in order of time: ln T(x, 1), work, standing in that order, weights of nodes.
 LOG, WORK, STANDING, WEIGHTS = 0, 1, 2, 3
 COLUMNS = WEIGHTS + NODES
+
+
+def load_points(w, found, shares):
+    """Fill in predictors (2 CELLS,), rising, and their shares of a component's load: mean +- sd of each cell, half the cell
+    each; return how many they are.
+    """
+    runs, count = 0.0, 0
+    for cell in range(CELLS):
+        runs += w[RUNS + cell]
+    if runs == 0.0:
+        return 0
+    low, high = w[X_LOW], max(w[X_LOW], w[X_HIGH])
+    width = ldexp(1.0, int(w[EXPONENT])) if w[EXPONENT] > -np.inf else 1.0
+    for cell in range(CELLS):
+        if w[RUNS + cell] == 0.0:
+            continue
+        mean = w[SUM + cell] / w[RUNS + cell]
+        sd = sqrt(max(w[SQUARE + cell] / w[RUNS + cell] - mean * mean, 0.0))
+        share = w[RUNS + cell] / runs * 0.5
+        # A cell of few, uneven predictors can have mean - sd below its edge; x stays within what was seen.
+        for side in range(2):
+            x = min(max(cell * width + mean + (sd if side else -sd), low), high)
+            spot = count
+            while spot > 0 and found[spot - 1] >= x:
+                spot -= 1
+            if spot < count and found[spot] == x:
+                shares[spot] += share
+                continue
+            for later in range(count - spot):
+                found[count - later], shares[count - later] = found[count - later - 1], shares[count - later - 1]
+            found[spot], shares[spot] = x, share
+            count += 1
+    return count
 
 
 def log_time(learners, place, axes, cores, want_variance, solution, scratch, point, out):
@@ -77,9 +123,8 @@ def times_alone(learners, place, axes, predictors, share, inside, solution, scra
     return total
 
 
-def chosen_nodes(order, room, total, nodes):
-    """Fill `nodes` with the points that stand for the load, and the weights of each point in `room`; return their number."""
-    n = len(order)
+def chosen_nodes(n, order, room, total, nodes):
+    """Fill `nodes` with those of n points that stand for the load, and the weights of each point in `room`; return how many."""
     first = room[order[0], LOG]
     span = max(room[order[n - 1], LOG] - first, LOG_LEAST)
     done = 0.0
@@ -111,10 +156,11 @@ def chosen_nodes(order, room, total, nodes):
 
 
 def load_table(
-    learners, place, axes, predictors, share, inside, counts, reach, relative, absolute, solution, scratch, point, lanes,
-    order, nodes, room, at_nodes, out,
+    learners, place, axes, predictors, share, inside, counts, reach, solution, scratch, point, lanes, order, nodes, room,
+    at_nodes, out,
 ):  # fmt: skip
-    """Fill `out` (2, m) with expected times and upper bounds by counts; return a run's squared coefficient of variation.
+    """Fill `out` (2, m) with expected times and upper bounds by counts; return a run's squared coefficient of variation, its
+    noise with E[t**2] = f**2 (1 + relative) + absolute at a predictor.
 
     Parameters
     ----------
@@ -126,12 +172,11 @@ def load_table(
         Cores, from 1.
     reach : float
         Standard deviations of ln T that the upper bound lies above.
-    relative, absolute : float
-        The noise: E[t**2] = f**2 (1 + relative) + absolute at a predictor.
-    order, nodes, room, at_nodes : scratch (n,), (NODES,), (n, COLUMNS), (NODES, 2)
+    order, nodes, room, at_nodes : scratch (n,), (NODES,), (n, COLUMNS), (NODES, 3), or more
     """
     total = times_alone(learners, place, axes, predictors, share, inside, solution, scratch, point, lanes, order, room)
-    count = chosen_nodes(order, room, total, nodes)
+    count = chosen_nodes(len(share), order, room, total, nodes)
+    relative, absolute = learners[place, RELATIVE], learners[place, ABSOLUTE]
     squares = absolute / (total * total)
     for i in range(len(share)):
         if share[i] > 0.0:
@@ -159,18 +204,25 @@ def load_table(
     return max(squares - 1.0, 0.0)
 
 
-def scratch_of(points: int) -> tuple[Any, Any, Any, Any]:
-    """Return scratch of `load_table` for so many points of a load."""
-    whole = np.zeros(points + NODES, np.int64)
-    return whole[:points], whole[points:], np.zeros((points, COLUMNS)), np.zeros((NODES, 3))
+def points_of(table: Table, slot: int) -> tuple[Any, Any]:
+    """Return predictors (n,), n <= 32, rising, and their shares of the observed load of a component."""
+    x, share = np.empty((2, 2 * CELLS))
+    count = KERNELS.load_points(table.records[slot], x, share)
+    return x[:count], share[:count]
+
+
+def scratch_of() -> tuple[Any, Any, Any, Any]:
+    """Return scratch of `load_table` for any load."""
+    whole = np.zeros(POINTS_MAX + NODES, np.int64)
+    return whole[:POINTS_MAX], whole[POINTS_MAX:], np.zeros((POINTS_MAX, COLUMNS)), np.zeros((NODES, 3))
 
 
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the types with which the kernel is called."""
+    """Yield the types with which each kernel is called."""
     records, (solution, scratch, point, out) = LearnerTable(2, 1).words, room_of(2)
     some, rows = np.zeros(1), np.zeros((1, 1))
-    yield "load_table", (records, 0, 2, rows, some, some, some, 1.0, 0.0, 0.0, solution, scratch, point, out,
-                         *scratch_of(1), rows)  # fmt: skip
+    yield "load_table", (records, 0, 2, rows, some, some, some, 1.0, solution, scratch, point, out, *scratch_of(), rows)
+    yield "load_points", (np.zeros(BASE_WORDS), some, some)
 
 
-KERNELS = kernels.Source(__name__, (load_table,), _examples, patience=PATIENCE)
+KERNELS = kernels.Source(__name__, (load_table, load_points), _examples, patience=PATIENCE)

@@ -6,7 +6,7 @@ neighbouring counts of a table. So seconds, and the fewest cores for some second
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heapreplace
@@ -25,7 +25,6 @@ from advisor.planning.requests import (
     Ints,
     Request,
     allowed_of,
-    is_allowed,
     least_allowed,
     limits_of,
     pins_of,
@@ -205,7 +204,8 @@ class Demand:
     def shapes_within(self, period_s: float) -> Shapes | None:
         """Return the shapes of the fewest cores, and then of the shortest stays, whose turns are within a period."""
         taken = np.empty((2, len(self)), np.int64)
-        KERNELS.expect(len(self))
+        if not KERNELS.ready:
+            KERNELS.expect(len(self))
         curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
         used, _ = KERNELS.shapes_within(curves, self.limits, self.visits, period_s, taken, turns)
         return None if used < 0 else Shapes(*taken)
@@ -213,7 +213,8 @@ class Demand:
     def shortest_period(self, cores: int) -> tuple[float, Shapes] | None:
         """Return the shortest period with cores of one's own and the fewest that reach it; None where `cores` are too few."""
         taken, other = np.empty((2, 2, len(self)), np.int64)
-        KERNELS.expect(len(self))
+        if not KERNELS.ready:
+            KERNELS.expect(len(self))
         curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
         period = float(KERNELS.shortest_period(curves, self.limits, self.visits, cores, taken, other, turns))
         return (period, Shapes(*taken)) if np.isfinite(period) else None
@@ -304,11 +305,12 @@ ALL_SIZES, THINNED = 64, 1.04  # sizes up to here are never thinned, and the rat
 ALL_INSTANCES = 32  # the same of numbers of instances
 
 
-def sizes_of(most: int, components: int, extra: Sequence[int] = ()) -> Ints:
-    """Return the sizes to consider up to `most`: all of them while tables stay small, else ever wider apart."""
+def sizes_of(most: int, components: int, extra: Iterable[Ints | Floats] = ()) -> Ints:
+    """Return the sizes to consider up to `most`: all of them while tables stay small, else ever wider apart and `extra`."""
     if most * components <= CELLS_MAX:
         return np.arange(1, most + 1)
-    return np.unique([*_spaced(most, ALL_SIZES), *(size for size in extra if size <= most)]).astype(np.int64)
+    sizes = np.concatenate([_spaced(most, ALL_SIZES), *extra]).astype(np.int64)
+    return np.unique(sizes[sizes <= most])
 
 
 def numbers_of(fewest: int, most: int) -> list[int]:
@@ -353,29 +355,14 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
 
     Cost O(n M), with instances that many times.
     """
-    sizes = sizes_of(most, len(demand), [*map(int, demand.knots), *demand.low.tolist(), *demand.high.tolist()])
-    alone = demand.at(sizes)
-    alone[(sizes < demand.low[:, None]) | (sizes > demand.high[:, None])] = np.inf
-    for row, rule in demand.rules.items():
-        alone[row, ~is_allowed(rule, sizes)] = np.inf
-    fresh = alone < np.minimum.accumulate(np.column_stack([np.full(len(demand), np.inf), alone[:, :-1]]), axis=1)
-    best = np.maximum.accumulate(np.where(fresh, np.arange(len(sizes)), 0), axis=1)
-    shortest = np.take_along_axis(alone, best, axis=1)
-    with np.errstate(invalid="ignore"):
-        stay = np.where(np.isfinite(shortest), demand.visits[:, None] * shortest, np.inf)
-    if demand.single:
-        return Places(sizes, stay, stay, sizes[best], np.ones_like(best))
-    found = [np.full(stay.shape, np.inf), np.full(stay.shape, np.inf), sizes[best], np.ones_like(best)]
-    for number in numbers_of(1, min(int(demand.most.max()), most)):
-        rows = np.flatnonzero((demand.fewest <= number) & (number <= demand.most))
-        place = np.searchsorted(sizes, sizes // number, side="right") - 1
-        share = np.array([demand.heaviest(row, number) for row in rows.tolist()])[:, None]
-        stays = np.where(place >= 0, stay[rows][:, place], np.inf)
-        some = stays * share, stays, sizes[best[rows][:, place]], number
-        one, two = (1, 0) if by_stay else (0, 1)
-        with np.errstate(invalid="ignore"):
-            first, second = found[one][rows], found[two][rows]
-            better = (some[one] < first * (1 - TIE)) | ((some[one] <= first * (1 + TIE)) & (some[two] < second))
-        for table, new in zip(found, some, strict=True):
-            table[rows] = np.where(better, new, table[rows])
-    return Places(sizes, *found)  # type: ignore[arg-type]
+    sizes = sizes_of(most, len(demand), (demand.knots, demand.low, demand.high))
+    numbers = np.array(numbers_of(1, min(int(demand.most.max()), most)))
+    shape = len(demand), len(sizes)
+    (turn, stay), (cores, instances) = np.empty((2, *shape)), np.empty((2, *shape), np.int64)
+    if not KERNELS.ready:
+        KERNELS.expect(turn.size)
+    curves = demand.level, demand.fall, demand.knots
+    KERNELS.best_places(
+        curves, demand.limits, demand.visits, sizes, numbers, by_stay, turn, stay, cores, instances
+    )  # fmt: skip
+    return Places(sizes, turn, stay, cores, instances)

@@ -54,7 +54,7 @@ def options_of(request: Request, demand: Demand, most: int) -> Options:
         When the least of all is more than `most`.
     """
     widest = min(most, request.nodes or most, int(demand.high.max()))
-    counts = sizes_of(widest, len(demand), [*map(int, demand.knots), *demand.low.tolist(), *demand.high.tolist()])
+    counts = sizes_of(widest, len(demand), (demand.knots, demand.low, demand.high))
     possible = (counts >= demand.low[:, None]) & (counts <= demand.high[:, None])
     for row, rule in demand.rules.items():
         possible[row] &= is_allowed(rule, counts)

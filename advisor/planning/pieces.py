@@ -241,6 +241,53 @@ def shortest_period(curves, limits, visits, cores, taken, other, turns):
         turns[slowest] = turn_of(curves, limits, visits, slowest, more, many)
 
 
+def last_within(sizes, count):
+    """Return the last place of rising sizes that is at most `count`, -1 where none is."""
+    low, high = -1, len(sizes)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if sizes[middle] <= count:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def best_places(curves, limits, visits, sizes, numbers, by_stay, turns, stays, cores, instances):
+    """Fill tables (n, M) with the shapes of the shortest turns on at most sizes_j cores, of equal turns the shortest stay, then
+    the fewest cores; `by_stay` swaps. `numbers` are the counts of instances that are looked at.
+
+    Cost O(n M) a number.
+    """
+    level, fall, knots = curves
+    for row in range(len(visits)):
+        low, high = limits[0][row], limits[1][row]
+        shortest, count = inf, sizes[0]
+        for j in range(len(sizes)):
+            if low <= sizes[j] <= high and allowed_from(limits[4], limits[5], row, sizes[j], high) == sizes[j]:
+                seconds = seconds_of(level, fall, knots, row, sizes[j])
+                if seconds < shortest:
+                    shortest, count = seconds, sizes[j]
+            stays[row, j] = visits[row] * shortest if shortest < inf else inf
+            turns[row, j], cores[row, j], instances[row, j] = stays[row, j], count, 1
+        if limits[3][row] == 1:
+            continue
+        for back in range(len(sizes)):  # what fewer cores give to one instance is still in the tables
+            j = len(sizes) - 1 - back
+            turn, stay, many, number = inf, inf, cores[row, j], 1
+            for some in numbers:
+                place = last_within(sizes, sizes[j] // some)
+                if place < 0 or not limits[2][row] <= some <= limits[3][row]:
+                    continue
+                first = stays[row, place] * share_of(limits, row, some)
+                second = stays[row, place]
+                one, two = (second, first) if by_stay else (first, second)
+                own, other = (stay, turn) if by_stay else (turn, stay)
+                if one < own * (1.0 - TIE) or (one <= own * (1.0 + TIE) and two < other):
+                    turn, stay, many, number = first, second, cores[row, place], some
+            turns[row, j], stays[row, j], cores[row, j], instances[row, j] = turn, stay, many, number
+
+
 def least_work(level, fall, knots, low, high, visits, most, period):
     """Return core-seconds of one record, at least, where the turns of up to most_c instances are within the period.
 
@@ -267,9 +314,10 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     limits = (whole, whole, whole, whole, np.ones((1, 3), np.int64), whole, -whole, some)
     yield "fewest_within", (*curves, whole, whole, some, whole)
     yield "least_work", (*curves, whole, whole, some, whole, 1.0)
+    yield "best_places", (curves, limits, some, whole, whole, True, table, table, taken, taken)
     yield "shapes_within", (curves, limits, some, 1.0, taken, some)
     yield "shortest_period", (curves, limits, some, 1, taken, taken, some)
 
 
-ENTRIES = (fewest_within, shapes_within, shortest_period, least_work)
+ENTRIES = (fewest_within, shapes_within, shortest_period, best_places, least_work)
 KERNELS = kernels.Source(__name__, ENTRIES, _examples, inline=True, patience=PATIENCE)

@@ -159,6 +159,11 @@ def searched() -> list[Any]:
         limits = low, high, np.ones(n, np.int64), np.full(n, instances), rules, np.array([2, 5]), firsts, shares
         (taken, other), turns = np.zeros((2, 2, n), np.int64), np.zeros(n)
         found.append(whole.copy())
+        sizes, numbers = np.array([1, 2, 3, 5, 8, 12, 40]), np.arange(1, instances + 1)
+        for by_stay in (False, True):
+            (a, b), (c, d) = np.zeros((2, n, 7)), np.zeros((2, n, 7), np.int64)
+            pieces.KERNELS.best_places(tuple(drawn[:3]), limits, visits, sizes, numbers, by_stay, a, b, c, d)
+            found += [a, b, c, d]
         for share in (0.0, 0.3, 1.0):
             cores = int(low.sum() + share * (high - low).sum())
             period = pieces.KERNELS.shortest_period(tuple(drawn[:3]), limits, visits, cores, taken, other, turns)

@@ -9,7 +9,7 @@ from curve_vectors import advisor_of
 from advisor import Advisor
 from advisor.engine.curve_tables import counts_of
 from advisor.errors import InvalidValue, NotEnoughData
-from advisor.models import sketch
+from advisor.models.load_table import points_of
 
 ADVISORS = {"base": advisor_of(21, 0, ""), "rich": advisor_of(22, 2**24, "")}
 NAMES = ("amdahl", "rises", "cubic", "zero", "one count", "one size", "fraction")
@@ -17,7 +17,7 @@ NAMES = ("amdahl", "rises", "cubic", "zero", "one count", "one size", "fraction"
 
 def expected(advisor: Advisor, name: str, counts: np.ndarray) -> np.ndarray:
     slot = advisor.components.slot(name)
-    x, share = sketch.points(advisor.components.table, slot)
+    x, share = points_of(advisor.components.table, slot)
     return np.array([share @ advisor.predict(name, predictor=x, cores=float(p)).elapsed_s for p in counts])
 
 

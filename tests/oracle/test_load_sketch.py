@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.engine import Advisor
-from advisor.models import sketch
+from advisor.models.load_table import points_of
 
 LOADS = {
     "log-normal, sd 0.5": lambda rng, n: 1000 * np.exp(0.5 * rng.standard_normal(n)),
@@ -48,7 +48,7 @@ def test_moments_to_the_second_are_exact() -> None:
     count = rng.integers(1, 9, 5000)
     x = rng.exponential(40.0, 5000)
     part = learn(x, np.ones(5000), np.ones(5000), count=count).components.table.gather(np.array([0]))
-    points, share = sketch.points(part, 0)
+    points, share = points_of(part, 0)
     weight = count / count.sum()
     assert share.sum() == pytest.approx(1.0)
     assert (points * share).sum() == pytest.approx(float(x @ weight), rel=1e-4)
@@ -62,7 +62,7 @@ def test_a_quadratic_of_any_sign_is_expected_to_rounding() -> None:
     x = rng.random(3000) * 512
     part = learn(x, np.ones(3000), np.ones(3000)).components.table.gather(np.array([0]))
     u = (x - part["origin"][0]) / part["scale"][0]
-    points, share = sketch.points(part, 0)
+    points, share = points_of(part, 0)
     v = (points - part["origin"][0]) / part["scale"][0]
     found = ((3.0 - 2.0 * v + 1.5 * v * v) * share).sum()
     assert found == pytest.approx(float((3.0 - 2.0 * u + 1.5 * u * u).mean()), rel=1e-3)

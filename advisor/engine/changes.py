@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from advisor.engine.exactly_once import Producer
 from advisor.errors import StateDamaged, StateTooNew
@@ -56,18 +56,47 @@ def head_of(data: bytes) -> Head:
 
     Raises
     ------
-    StateTooNew
+    StateTooNew, StateDamaged
     """
-    told: Mapping[str, Any] = json.loads(data)
-    if told["format"] > FORMAT:
+    told = _told(data)
+    if told.get("format", FORMAT) > FORMAT:
         raise StateTooNew(
             f"changes of format {told['format']}; this version reads {FORMAT}",
             field="format", value=told["format"], bound=FORMAT, hint="use the version that wrote them",
         )  # fmt: skip
-    given = {name: told[name] for name in Head.__slots__}
-    for kind in ("producers", "profiles"):
-        given[kind] = [(name, bytes.fromhex(own)) for name, own in given[kind]]
-    return Head(**given)
+    try:
+        given: dict[str, Any] = {
+            kind: _names(told[kind]) for kind in ("components", "networks", "programs", "task_types")
+        }
+        for kind in ("producers", "profiles"):
+            given[kind] = [(str(name), bytes.fromhex(own)) for name, own in told[kind]]
+        return Head(told["whole"] is True, **given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateDamaged(f"the head of changes lacks {error}: nobody writes such") from error
+
+
+def _names(told: Any) -> list[str]:
+    if not isinstance(told, list) or not all(isinstance(name, str) for name in cast("list[Any]", told)):
+        raise TypeError("a list of names")
+    return cast("list[str]", told)
+
+
+def version_of(data: bytes) -> int:
+    """Return the version that changes end with; raises StateDamaged."""
+    version = _told(data).get("version")
+    if not isinstance(version, int):
+        raise StateDamaged("changes end without a version: nobody writes such")
+    return version
+
+
+def _told(data: bytes) -> Mapping[str, Any]:
+    try:
+        told = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StateDamaged(f"changes do not read: {error}") from error
+    if not isinstance(told, dict) or not isinstance(cast("Any", told).get("format", FORMAT), int):
+        raise StateDamaged("changes begin with something else than a map of their format")
+    return cast("Mapping[str, Any]", told)
 
 
 def framed(payloads: Iterable[bytes]) -> bytes:

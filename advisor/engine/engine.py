@@ -22,7 +22,7 @@ from advisor.engine import advisor as whole
 from advisor.engine import events as e
 from advisor.engine import pieces, restoring, state_bytes
 from advisor.engine.advisor import Advisor
-from advisor.engine.changes import NAMES_A_FRAME, Head, framed, frames, head_of
+from advisor.engine.changes import NAMES_A_FRAME, Head, framed, frames, head_of, version_of
 from advisor.engine.components import SEPARATOR
 from advisor.engine.components import Event as Happened
 from advisor.engine.exactly_once import Producer, ProducerLedger
@@ -34,7 +34,7 @@ from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.versions import Versions
-from advisor.errors import AdvisorError, InvalidValue, TooLarge
+from advisor.errors import AdvisorError, InvalidValue, StateDamaged, TooLarge
 from advisor.profile.profiler import Folded
 
 Answer = dict[str, Any]
@@ -365,7 +365,7 @@ class Engine:
         self._forget_gone(head_of(first))
         for payload in found:
             if payload[:1] == b"{":
-                return int(json.loads(payload)["version"])
+                return version_of(payload)
             self._put(Engine.from_bytes(payload))
         return None
 
@@ -537,7 +537,10 @@ class Engine:
             entry = decode(data, book)
             restoring.limit(self.advisor, entry.limits)
             for event in entry.events:  # it happened before: nothing is refused that was not then
-                self._happen(None, event.columns if isinstance(event, RowsEvent) else event)
+                try:
+                    self._happen(None, event.columns if isinstance(event, RowsEvent) else event)
+                except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+                    raise StateDamaged(f"what the journal tells cannot have happened: {error!r}") from error
             components.totals.update(entry.counts)
             self.evict_producers(entry.producers_gone)
             for key, number in entry.producers.items():

@@ -24,7 +24,7 @@ from advisor.domain.runs import ProgramRun
 from advisor.engine.components import Components
 from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProgram, Pin
 from advisor.engine.exactly_once import Producer
-from advisor.errors import InvalidValue, StateTooNew
+from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
 MAGIC = b"AJ02"  # the last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`
 READABLE = (b"AJ01", MAGIC)
@@ -177,9 +177,18 @@ def decode(data: bytes, book: Book) -> Entry:
     ------
     StateTooNew
         When a later version wrote it.
-    InvalidValue
+    StateDamaged
         When it is no entry.
     """
+    try:
+        return _decode(data, book)
+    except (LookupError, TypeError, ValueError, RecursionError, AttributeError, struct.error) as error:
+        if isinstance(error, AdvisorError):
+            raise
+        raise StateDamaged(f"an entry of the journal does not read: {error!r}", hint="restore a backup") from error
+
+
+def _decode(data: bytes, book: Book) -> Entry:
     magic, length = _HEAD.unpack_from(data)
     if magic not in READABLE:
         raise StateTooNew(
@@ -190,7 +199,7 @@ def decode(data: bytes, book: Book) -> Entry:
     reader = _Reader(data, _HEAD.size + length)
     events = tuple(_event(told, reader, book) for told in head["events"])
     if reader.offset != len(data):
-        raise InvalidValue("journal", len(data), f"{reader.offset} bytes, as its head says")
+        raise StateDamaged(f"an entry of the journal has {len(data)} bytes, {reader.offset} by its head")
     return Entry(
         Limits(*head["limits"]),
         events,
@@ -224,6 +233,8 @@ class Book:
 
     def named(self, slots: Ints, others: Sequence[tuple[str, bool]]) -> tuple[ComponentNames, Ints]:
         """Return names, and the number of each row's: its slot, or one of `others` where that is negative."""
+        if len(slots) and not -len(others) <= slots.min() <= slots.max() < len(self._names.names):
+            raise StateDamaged(f"an entry of the journal has rows of slot {slots.max()}, of {len(self._names.names)}")
         if not others:
             return self._names, slots
         known, index = np.unique(slots, return_inverse=True)

@@ -1,0 +1,433 @@
+"""What is fed with any bytes: every verb of the service, what a client reads, state bytes, the readers of every file.
+
+A target takes bytes and raises what is a defect. An `AdvisorError` is none: it is how bad input is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import json
+import os
+import pickle
+import shutil
+import socket
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import msgpack
+import numpy as np
+from mixed_events import NETWORK, TASKS, Mixed
+from snet_runs import write_run
+
+from advisor.cli.learning import READERS as RUN_READERS
+from advisor.domain.bundle import Directory
+from advisor.domain.task_events import TaskEvents
+from advisor.engine import Engine
+from advisor.engine.changes import framed, frames
+from advisor.engine.journal import Book, decode
+from advisor.engine.snapshot import Snapshot
+from advisor.errors import AdvisorError
+from advisor.files.events import read_events, write_events
+from advisor.files.graphs import READERS as GRAPH_READERS
+from advisor.files.graphs import read_graph
+from advisor.files.profiles import read_profile
+from advisor.files.run_files import RunFile
+from advisor.files.runs import read_runs
+from advisor.files.snet_runs import SnetRun
+from advisor.files.tables import TableReader
+from advisor.network import parse
+from advisor.network.plain import parse_json
+from advisor.profile.view import profile_of
+from advisor.protocol.connection import ClientConnection, ServerConnection
+from advisor.protocol.snet_resources import Frames
+from advisor.protocol.verbs import METHODS
+from advisor.service import load_config, worker
+from advisor.service.access import Access
+from advisor.service.committer import Committer
+from advisor.service.connection import Connection
+from advisor.service.heavy import Heavy
+from advisor.service.hub import Hub
+from advisor.service.measures import Measures
+from advisor.service.producers import Producers
+
+Target = Callable[[bytes], object]
+TESTS = Path(__file__).parents[1]
+CORPUS, GOLDEN = TESTS / "fuzz" / "corpus", TESTS / "golden"
+VERBS = sorted(METHODS)
+TURNS = 400  # of the loop, for what one input set going
+EVENTS = 60
+RECORDS_MAX = 64  # batches of a file that are read: a few bytes may stand for many
+
+
+@cache
+def taught() -> bytes:
+    """Return the state of an engine that has seen some of everything."""
+    events, engine = Mixed(3, EVENTS), Engine()
+    for at in range(EVENTS):
+        events.apply(engine, at)
+    return engine.to_bytes()
+
+
+# -- verbs -----------------------------------------------------------------------------------------------------------------
+
+
+class _Socket:
+    family = socket.AF_INET
+
+    def setsockopt(self, *_: int) -> None: ...
+
+
+class _Wire(asyncio.Transport):
+    """A peer that takes in all that it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told, self.closed = bytearray(), False
+
+    def write(self, data: Any) -> None:
+        self.told += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("127.0.0.1", 1), "socket": _Socket()}.get(name, default)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def _nothing(self, *_: Any) -> None: ...
+
+    pause_reading = resume_reading = set_write_buffer_limits = cast("Any", _nothing)
+
+
+@cache
+def _config() -> Any:
+    return load_config(tcp="127.0.0.1:1")
+
+
+async def _served(messages: Iterable[bytes]) -> None:
+    """Answer messages of one connection as the service does; raise where one met a defect."""
+    config, engine, measures = _config(), Engine.from_bytes(taught()), Measures()
+    committer = Committer(engine, None, measures, rows_max=config.commit_rows, share=config.commit_share, durable={})
+    heavy = Heavy(measures, jobs=1, waiting_max=1, deadline_s=60.0)
+    heavy._ask = _done
+    hub = Hub(config, engine, committer, Producers(engine.producers), heavy, measures)
+    tasks = list[asyncio.Task[Any]]()
+    hub.spawn = lambda work, *args: tasks.append(asyncio.get_running_loop().create_task(work(*args)))
+    connection, wire = Connection(hub), _Wire()
+    connection.connection_made(wire)
+    try:
+        for message in messages:
+            for start in range(0, len(message), 2**16):
+                part = message[start : start + 2**16]
+                if not wire.closed:
+                    connection.get_buffer(-1)[: len(part)] = part
+                    connection.buffer_updated(len(part))
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        answers = msgpack.Unpacker(strict_map_key=False)
+        answers.feed(wire.told)
+        for answer in answers:
+            assert answer[0] in (1, 2), answer
+        for task in tasks:
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                raise cast("BaseException", task.exception())
+        assert not measures.errors["defect"], "a request met a defect: its log has it"
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        connection.connection_lost(None)
+
+
+async def _done(job: Any) -> tuple[bool, Any]:
+    """Do in this process what a worker's would, so that a defect of it is seen."""
+    return worker.done(pickle.loads(pickle.dumps(job)))
+
+
+def _run(work: Any) -> None:
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        loop.run_until_complete(work)
+
+
+def verbs(data: bytes) -> None:
+    """Requests: pairs of a verb, by its place or its name, and its parameters; what does not read goes out as it is."""
+    unpacker = msgpack.Unpacker(strict_map_key=False)
+    unpacker.feed(data)
+    messages: list[bytes] = []
+    try:
+        for number, (verb, params) in enumerate(zip(unpacker, unpacker, strict=False)):
+            name = VERBS[verb % len(VERBS)] if isinstance(verb, int) else verb
+            messages.append(msgpack.packb([0, number, name, params]))
+    except (ValueError, msgpack.UnpackException, OverflowError, TypeError):
+        messages.append(data)
+    _run(_served(messages))
+
+
+def frames_of_a_client(data: bytes) -> None:
+    """Bytes that come to the service: events, or one violation; never an error."""
+    connection = ServerConnection()
+    for start in range(0, len(data), 7):
+        connection.receive(data[start : start + 7])
+
+
+def answers(data: bytes) -> None:
+    """Bytes that come to a client: answers, or an error of ours."""
+    ClientConnection().receive(data)
+
+
+def snet(data: bytes) -> None:
+    """Bytes of a runtime that asks for cores."""
+    connection = Frames()
+    list(connection.receive(data))
+
+
+# -- state -----------------------------------------------------------------------------------------------------------------
+
+
+def _mended(data: bytes) -> bytes:
+    return data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")
+
+
+def state(data: bytes) -> None:
+    """State bytes whose checksum is right: refused, or of use."""
+    _use(Engine.from_bytes(_mended(data)))
+
+
+def state_words(data: bytes) -> None:
+    """A state some of whose words are others: (place, word) each in 12 bytes."""
+    whole = bytearray(taught())
+    for at in range(0, len(data) - 11, 12):
+        place = int.from_bytes(data[at : at + 4], "little") % (len(whole) - 8)
+        whole[place : place + 8] = data[at + 4 : at + 12]
+    state(bytes(whole))
+
+
+def changes(data: bytes) -> None:
+    """Changes of another engine, each frame's checksum right."""
+    payloads, at = list[bytes](), 0
+    while at + 2 <= len(data):
+        length = int.from_bytes(data[at : at + 2], "little")
+        payloads.append(data[at + 2 : at + 2 + length])
+        at += 2 + length
+    engine = Engine.from_bytes(taught())
+    engine.apply_changes(framed(payloads))
+    _use(engine)
+
+
+def journal(data: bytes) -> None:
+    """An entry of the journal, which a start folds."""
+    decode(data, Book([]))
+    _use(Engine.restore(Snapshot((), (), {}, (), {}, {}, journal=(data,))))
+
+
+def bundle(data: bytes) -> None:
+    """A bundle of curves."""
+    for record in Directory(data):
+        record.name.encode()
+
+
+def _use(engine: Engine) -> None:
+    """Ask, teach and write: what comes is an answer or an error of ours."""
+    advisor = engine.advisor
+    asked: list[Callable[[], object]] = [advisor.status, advisor.programs.status, advisor.task_types.status]
+    for name in advisor.components.components[:4]:
+        asked.append(lambda name=name: advisor.predict(name, predictor=3.0, cores=2))
+        asked.append(lambda name=name: advisor.observe(name, predictor=3.0, cores=2, elapsed_s=1.0))
+        asked.append(lambda name=name: advisor.choose_cores(name, predictor=3.0, cores_max=8))
+    asked += [
+        lambda name=name: advisor.predict_run(name, size=3, workers=2) for name in list(advisor.programs.programs)[:2]
+    ]
+    asked += [
+        lambda key=key: engine.profiles.answer(*key, nodes=True, diagnosis=True)
+        for key in list(engine.profiles.runs)[:2]
+    ]
+    asked.append(lambda: Engine.from_bytes(engine.to_bytes()))
+    for ask in asked:
+        with contextlib.suppress(AdvisorError):
+            ask()
+
+
+# -- files -----------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _folder() -> Path:
+    place = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="advisor-fuzz-", dir=place if os.access(place, os.W_OK) else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _file(data: bytes, suffix: str) -> Path:
+    path = _folder() / f"input{suffix}"
+    path.write_bytes(data)
+    return path
+
+
+def _reader(suffix: str, read: Callable[[Path], Iterable[Any] | None]) -> Target:
+    def target(data: bytes) -> None:
+        for number, _ in enumerate(read(_file(data, suffix)) or ()):
+            if number > RECORDS_MAX:
+                break
+
+    return target
+
+
+def _runs_of(kind: str) -> Callable[[Path], Iterator[Any]]:
+    return lambda path: RunFile(path, kind, import_module(RUN_READERS[kind]).runs).read()
+
+
+def _table(path: Path) -> Iterator[Any]:
+    with TableReader(path) as table:
+        yield from table.chunks()
+
+
+def snet_logs(data: bytes) -> None:
+    """A map and a log of a run, cut anywhere by NUL bytes."""
+    run = SnetRun("net")
+    for number, part in enumerate(data.split(b"\0")):
+        run.feed("n00_tasks.map" if number == 0 else f"mon_n00_worker{number % 2:02}.log", part, more=bool(number % 3))
+    for _ in zip(range(1000), run.rows(final=True), strict=False):
+        pass
+
+
+def network(data: bytes) -> None:
+    """The text of a network, or its JSON."""
+    text = data.decode("utf-8", "replace")
+    for read in (parse, parse_json):
+        with contextlib.suppress(AdvisorError):
+            read(text)
+
+
+def configuration(data: bytes) -> None:
+    """A file of keys, and a file of grants."""
+    with contextlib.suppress(AdvisorError):
+        load_config(_file(data, ".toml"))
+    grants = _file(data, ".access")
+    grants.chmod(0o600)
+    Access(load_config(tcp="127.0.0.1:1", access_file=grants))
+
+
+TARGETS: Mapping[str, Target] = {
+    "verbs": verbs, "frames": frames_of_a_client, "answers": answers, "snet": snet, "state": state,
+    "state_words": state_words, "changes": changes, "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
+    "network": network, "configuration": configuration,
+    "table": _reader(".csv", _table), "runs": _reader(".csv", read_runs), "events": _reader(".events", read_events),
+    "profile": _reader(".json", lambda path: read_profile(path) and None),
+    **{kind: _reader(".txt", _runs_of(kind)) for kind in RUN_READERS},
+    **{f"graph{suffix}": _reader(suffix, lambda path: read_graph(path) and None) for suffix in GRAPH_READERS},
+}  # fmt: skip
+
+
+def fed(target: str, data: bytes) -> None:
+    """Feed a target; raise what is a defect."""
+    with contextlib.suppress(AdvisorError):
+        TARGETS[target](data)
+
+
+# -- what mutation begins with ---------------------------------------------------------------------------------------------
+
+
+def seeds(target: str) -> list[bytes]:
+    """Return legal inputs of a target: made here, for what is made here, or lying in `corpus` and among the golden files."""
+    kept = sorted((CORPUS / target).glob("*"))
+    return [*_made(target), *(path.read_bytes() for path in kept)]
+
+
+def _made(target: str) -> list[bytes]:
+    mixed = Mixed(5, EVENTS)
+    match target:
+        case "verbs":
+            told = [msgpack.packb(VERBS.index(verb)) + msgpack.packb([params]) for verb, params in QUESTIONS]
+            return told + [
+                msgpack.packb(VERBS.index(verb)) + msgpack.packb([given]) for verb, _, _, given in mixed.events
+            ]
+        case "frames":
+            return [mixed.message(at) for at in range(EVENTS)]
+        case "answers":
+            return [msgpack.packb([1, 7, None, {"accepted": 3}]), msgpack.packb([1, 7, {"code": "invalid"}, None]),
+                    msgpack.packb([2, "told", [{"watch": 1}]])]  # fmt: skip
+        case "snet":
+            return [b"{message 1 hello}", b"{topology}", b"{local 4}{remote 0}{state}{quit}"]
+        case "state":
+            return [taught(), (GOLDEN / "base-1.state").read_bytes()]
+        case "state_words":
+            return [bytes(36), bytes(range(48))]
+        case "changes":
+            whole = Engine.from_bytes(taught()).changes()
+            return [b"".join(len(each).to_bytes(2, "little") + each for each in frames(whole) if len(each) < 2**16)]
+        case "journal":
+            engine = Engine()
+            engine.keep_journal()
+            found = list[bytes]()
+            for at in range(EVENTS // 2):
+                verb, producer, sequence, given = mixed.events[at]
+                if verb == "task_events" or "profile" in given:  # these go into pages
+                    engine.ledger.advance((producer, bytes(16)), sequence)
+                else:
+                    mixed.apply(engine, at)
+                entry = engine.take_entry()
+                found += [entry.encode()] if entry is not None else []
+            return found
+        case "bundle":
+            return [(GOLDEN / "curves.bundle").read_bytes()]
+        case "events":
+            path = _folder() / "seed.events"
+            write_events(path, [TaskEvents(TASKS[0].records, tuple(TASKS[0].strings), ended=True)])
+            return [path.read_bytes()]
+        case "profile":
+            run = next(iter(Engine.from_bytes(taught()).profiles.runs.values()))
+            return [json.dumps(profile_of(run.profiler).as_dict()).encode()]
+        case "snet_logs":
+            files = write_run(4, 3).files
+            return ["\0".join(files[name] for name in sorted(files, reverse=True)).encode()]
+        case "nextflow" | "sacct" | "wfformat" | "snakemake":
+            names = {"nextflow": "trace*.txt", "sacct": "sacct.txt", "wfformat": "*.json", "snakemake": "*.tsv"}
+            return [path.read_bytes() for path in sorted((GOLDEN / "run_files").glob(names[target]))]
+        case _:
+            return [text.encode() for text in TEXTS.get(target, ())]
+
+
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("hello", {"producer": "p", "incarnation": bytes(16), "resume_at": 3}), ("names", {"first_id": 0, "names": ["a", "b"]}),
+    ("observe", {"component": "c0", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}),
+    ("predict", {"component": "c0", "predictor": [1, 2, 3.5], "cores": [1, 2, 4], "level": 0.8, "machine": "m1"}),
+    ("choose_cores", {"component": "c1", "predictor": 3, "cores_max": 16, "explore": 0.1, "wait": True}),
+    ("suggest", {"component": "c2", "cores_max": 8}), ("status", {"components": ["c1"], "offset": 0, "limit": 5}),
+    ("allocate", {"network": NETWORK, "cores": 8, "objective": "latency", "arrivals_per_s": 2.0, "plan": True}),
+    ("allocate", {"network": {"components": ["c0", "c1"], "edges": [["c0", "c1"]]}, "cores": 4, "deadline_s": 0.01}),
+    ("allocate_together", {"networks": [{"network": "c0 .. c1", "weight": 2}, {"network": "c2"}], "cores": 8}),
+    ("watch", {"network": NETWORK, "cores": 4}), ("unwatch", {"watch": 1}), ("explain", {"id": "a-1"}),
+    ("curves", {"components": ["c0", "c1"], "cores_max": 16, "watch": True}), ("flow", {"network": NETWORK}),
+    ("simulate", {"graph": {"times": np.ones(3).tobytes(), "after": np.array([0, 1], "<u4").tobytes()}, "cores": [1, 2]}),
+    ("profile", {"producer": "run-5", "nodes": True, "diagnosis": True}),
+    ("predict_run", {"program": "program-1", "size": [3, 4], "workers": [1, 2]}),
+]  # fmt: skip
+TEXTS: dict[str, list[str]] = {
+    "network": ["a .. b .. (c | d)", "net x ({a}->{b}) { box f ((a)->(b)); } connect f .. g*{b} .. h!<t>;",
+                '{"components": ["a"]}'],
+    "table": ["component,x,p,t,machine,x2,peak_bytes\na,1,2,0.5,m1,3,1e6\nb;2,1,\n",
+              "component;predictor;cores;elapsed_s\na;1;1;1\n"],
+    "runs": ["program,size,workers,elapsed_s,work_s,delay_s\nsort,3,2,0.5,0.4,\n"],
+    "graph.json": ['{"unit": "ms", "tasks": [{"name": "a", "time": 1}, {"name": "b", "time": 2, "after": ["a"]}]}'],
+    "graph.stg": ["3\n0 0 0\n1 5 1 0\n2 4 1 1\n3 2 2 1 2\n4 0 1 3\n"],
+    "graph.dot": ['digraph g { a [time=1]; b [time="2.5"]; a -> b -> {c; d} [label=<x>]; subgraph s { e } }'],
+    "graph.gv": ['strict digraph { node [time=2]; "a b" -> c; }'],
+    "configuration": ['tcp = "127.0.0.1:7000"\nmemory_max = "1GiB"\n',
+                      '[[grant]]\nname = "a"\ntoken = "0123456789abcdef"\nwrite = ["a.*"]\nrows_per_second = 5\n'],
+    "snet_logs": ["1 box f[0]/i1/2\0@1.5 0 1 2 3\n"],
+}  # fmt: skip

@@ -20,7 +20,18 @@ from pathlib import Path
 INPUT_BYTES_MAX = 8192
 INPUT_S_MAX = 60
 # Whose coverage leads: not kernels', which are compiled.
-ROOMS = ("service", "client", "cli", "storage", "files", "engine", "protocol", "network", "domain", "profile.checkpoint")
+ROOMS = (
+    "service",
+    "client",
+    "cli",
+    "storage",
+    "files",
+    "engine",
+    "protocol",
+    "network",
+    "domain",
+    "profile.checkpoint",
+)
 
 
 def fuzz(target: str, options: list[str]) -> None:

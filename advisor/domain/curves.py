@@ -113,9 +113,23 @@ class TabulatedCurves:
         """Level and fall, (n, m) each: T_c(p) = level + fall / p from each count to the next; the last stays for ever."""
         return self._pieces(self.elapsed_s)
 
+    @cached_property
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same of `upper_s`."""
+        return self._pieces(np.maximum(self.upper_s, self.elapsed_s))
+
     def priced(self, price: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return `pieces` of what lies between the expectation (0) and the upper bound (1), or beyond, in log time."""
-        return self.pieces if price == 0.0 else self._pieces(self.elapsed_s * np.exp(price * self.spread))
+        """Return `pieces` of what lies so many times `spread` above the expectation, in log time.
+
+        Beyond the counts that were seen it lies no further above than anywhere among them: there the curve goes on as it is
+        expected to, else what was never tried never would be.
+        """
+        if price == 0.0:
+            return self.pieces
+        known: dict[float, Any] = vars(self).setdefault("known", {})
+        if price not in known:
+            known[price] = self._above(price, self.elapsed_s, self.upper_s, self.seen)
+        return known[price]
 
     @cached_property
     def spread(self) -> NDArray[np.float64]:
@@ -124,6 +138,15 @@ class TabulatedCurves:
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def _above(self, price: float, elapsed_s: Any, upper_s: Any, seen: Seen | None) -> tuple[Any, Any]:
+        """Return `priced` of some components."""
+        doubt = np.log(np.maximum(upper_s / elapsed_s, 1.0))
+        if seen is not None:
+            among = (self.cores >= seen.least[:, None]) & (self.cores <= seen.most[:, None])
+            most = np.where(among, doubt, 0.0).max(axis=1, keepdims=True)
+            doubt = np.where(among.any(axis=1, keepdims=True), np.minimum(doubt, most), doubt)
+        return self._pieces(elapsed_s * np.exp(price * doubt))
 
     def _pieces(self, table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         knots = self.cores.astype(np.float64)
@@ -148,6 +171,11 @@ class TabulatedCurves:
         new |= {"cores": self.cores, "seen": Seen(*changed[len(VALUES) : len(VALUES) + len(Seen._fields)])}
         if pieces:
             new["pieces"] = tuple(changed[-len(pieces) :])
+        seen = Seen(*columns[len(VALUES) :])
+        for price, tables in known.get("known", {}).items():
+            new.setdefault("known", {})[price] = copies = tuple(some.copy() for some in tables)
+            for some, values in zip(copies, self._above(price, columns[0], columns[1], seen), strict=True):
+                some[rows] = values
         return found
 
     @classmethod

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.domain.answers import Allocation, Details, Evidence, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import TIE
-from advisor.planning.estimates import Estimate, errors_of, reaches
+from advisor.planning.estimates import PROMISED, Estimate, errors_of, reaches
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.questions import Question
 from advisor.planning.reasons import amount, beyond, first, plural, reason
@@ -58,7 +58,7 @@ class Solution(NamedTuple):
     def estimate(self, placed: Placed | None = None) -> Estimate:
         """Return the answer, or another allocation, at expected times and with what is not known of them."""
         placed, demand = placed or self.placed, self.question.demand
-        expected = placed.seconds_s * np.exp(-demand.price * demand.spread_at(placed.cores[0]))
+        expected = placed.seconds_s * demand.expected_share(placed.cores[0])
         errors = errors_of(demand.curves, self.question.request.level, placed.cores[0])
         return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
 
@@ -334,9 +334,10 @@ def _caveats(found: Solution, whole: Allocation) -> Iterator[Reason]:
     elif request.arrival_per_s is not None:
         waits = float((demand.visits * judged.wait_s[0]).sum())
         yield reason("queueing", None, waits, seconds=amount(waits))
-    if demand.price and request.level is None:
-        text = "planned beyond the expectation of each curve: the target is to be reached, not only expected"
-        yield reason("level", None, demand.price, text=text)
+    if demand.price and request.level is None and demand.spread.any():
+        rate = 1 / found.estimate().period_s
+        text = f"promised: each component keeps it up with a probability of {PROMISED:g}; {amount(rate)} records/s are expected"
+        yield reason("level", None, rate, text=text)
     if request.level is not None:
         text = f"planned for the upper bound of each curve at level {request.level:g}"
         if not demand.spread.any():

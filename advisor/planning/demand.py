@@ -115,8 +115,8 @@ class Demand:
     peak_bytes: Floats
     last: Ints  # (n,): counts beyond were not measured
     curves: AnyCurves  # what it was made of
-    # where between the curves' expectation (0) and their upper bound (1), or beyond it, in log time, it lies
-    price: float = 0.0
+    scale: Floats | float  # (n, 1): factor on the times
+    price: float = 0.0  # as of `TabulatedCurves.priced`
 
     def __len__(self) -> int:
         return len(self.visits)
@@ -146,9 +146,12 @@ class Demand:
         """log(upper / expected) at the knots, (n, m): how uncertain the curves are."""
         return self.curves.spread if isinstance(self.curves, TabulatedCurves) else np.zeros((len(self), 1))
 
-    def spread_at(self, cores: Ints) -> Floats:
-        """Return how uncertain T_c(cores_c) is, (n,): at the knot below."""
-        return self.spread[np.arange(len(self)), np.searchsorted(self.knots, cores, side="right") - 1]
+    def expected_share(self, cores: Ints) -> Floats:
+        """Return the expectation of T_c(cores_c) as a share of what is planned with, (n,)."""
+        if isinstance(self.curves, AmdahlCurves):
+            return np.ones(len(self))
+        level, fall = (part * self.scale for part in self.curves.pieces)
+        return replace(self, level=level, fall=fall).seconds(cores) / self.seconds(cores)
 
     def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
         """Return the demand of some of the components, rules and replicas left out."""
@@ -271,15 +274,15 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
         raise InvalidValue("curves", len(curves), f"one curve a key, {n}")
     if isinstance(curves, AmdahlCurves):
         zero, last = np.zeros(n), np.full(n, limits.ALLOCATE_CORES_MAX, np.int64)
-        knots, level, fall, rest = np.ones(1), curves.serial_s[:, None], curves.parallel_s[:, None], (zero, zero, zero)
+        knots, pieces, rest = np.ones(1), (curves.serial_s[:, None], curves.parallel_s[:, None]), (zero, zero, zero)
     else:
         knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
-        price = price if terms.request.level is None else 1.0
-        level, fall = curves.priced(price)
+        pieces = curves.priced(price) if terms.request.level is None else curves.bounds
         rest = curves.variation, curves.contention, curves.peak_bytes
         high = np.maximum(np.minimum(high, last), low)
+    scale = 1.0 if terms.scale is None else terms.scale
     if terms.scale is not None:
-        level, fall = level * terms.scale, fall * terms.scale
+        pieces = pieces[0] * scale, pieces[1] * scale
     if terms.pins or terms.rules:
         low, high = low.copy(), high.copy()
     for row, (cores, _) in terms.pins.items():
@@ -294,8 +297,8 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
             raise InvalidValue(f"allowed.{terms.keys[row]}", int(low[row]),
                                f"a count from {low[row]} to {high[row]} that is allowed", "no count is left")  # fmt: skip
         low[row] = least
-    return Demand(terms.visits.per_record, knots, level, fall, low, high, terms.fewest, terms.most, terms.rules,
-                  terms.replicas, *rest, last, curves, price)  # fmt: skip
+    return Demand(terms.visits.per_record, knots, *pieces, low, high, terms.fewest, terms.most, terms.rules,
+                  terms.replicas, *rest, last, curves, scale, price)  # fmt: skip
 
 
 # --- places: the best shape on at most so many cores -------------------------------------------------------------------

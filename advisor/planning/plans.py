@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.domain.answers import Allocation
-from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
@@ -19,15 +18,11 @@ from advisor.planning.judge import Model
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, Question, asked_of, question_of
-from advisor.planning.refusals import refused
-from advisor.planning.requests import CORES, COST, OBJECTIVES, PERIOD, RATE, Request
+from advisor.planning.refusals import refused, unsure
+from advisor.planning.requests import COST, OBJECTIVES, PERIOD, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
 
-CHANCES = (
-    0.9,
-    0.75,
-)  # with which the fewest cores for a load carry it, as far as curves are uncertain; else by expectation
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes
 
 
@@ -76,14 +71,13 @@ def plan(
 
 def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
-    request = asked.terms.request
-    if request.measure == CORES and RATE in (request.target or {}) and request.level is None:
-        # A load is to be carried, not only expected to be: what is not known is paid for in cores, where there are any.
-        for chance in CHANCES if isinstance(curves, TabulatedCurves) and curves.spread.any() else ():
-            found = _found(question_of(asked, curves, price_of(chance, len(curves))))
-            if found is not None:
-                return answer(found)
-    return answer(solved(question_of(asked, curves)))
+    question = question_of(asked, curves, price_of(asked.terms.request, curves))
+    found = _found(question)
+    if found is not None:
+        return answer(found)
+    likely = question_of(asked, curves)
+    expected = _found(likely) if question.demand.price else None
+    raise refused(likely, solved) if expected is None else unsure(question, expected)
 
 
 def solved(question: Question) -> Solution:

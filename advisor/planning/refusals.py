@@ -36,6 +36,16 @@ def refused(question: Question, solved: Callable[[Question], Solution]) -> Advis
     return _too_few(question, solved(question.asking(objective=BARE[RATE], **bare)), name, asked)
 
 
+def unsure(question: Question, expected: Solution) -> AdvisorError:
+    """Return the error for a throughput that is expected to be reached, but not promised."""
+    ((_, value),) = (question.request.target or {RATE: 0.0}).items()
+    return TargetNotReached(
+        f"target {RATE} {value:.6g} is not promised on {plural(question.cores, 'core')}: the curves are too uncertain;"
+        f" {plural(expected.used, 'core')} are expected to reach it", field="target", value=value, bound=expected.used,
+        hint="level 0.5 plans for what is expected; more cores, or more observations, promise it",
+    )  # fmt: skip
+
+
 def _too_few(question: Question, best: Solution, name: str, asked: float) -> AdvisorError:
     """Return the error of a throughput, or of arrivals, that is not reached."""
     row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])

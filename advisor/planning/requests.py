@@ -116,8 +116,9 @@ class Request:
     scale : mapping, optional
         What if: key -> factor on its time; 0.5 is a component twice as fast.
     level : float, optional
-        Plan for the upper bound of each curve, which its maker chose at this level; absent: for the expectation, and the
-        fewest cores for a throughput for what carries it with a probability of 0.9, where the cores allow it.
+        Plan for the upper bound of each curve, which its maker chose at this level (0.5: for the expectation); absent: a
+        throughput is what each component keeps up with a probability of 0.975, whether it is sought or a target; all else
+        is expected.
     work_max : int, optional
         Steps that the search may take: the best so far is then answered with its gap to the bound.
     turns : str

@@ -14,6 +14,7 @@ from advisor.domain.networks import Network
 from advisor.errors import InvalidValue, TooLarge
 from advisor.planning.answers import Solution, answer
 from advisor.planning.demand import AnyCurves
+from advisor.planning.estimates import price_of
 from advisor.planning.judge import Placed
 from advisor.planning.plans import plan
 from advisor.planning.questions import asked_of, question_of
@@ -76,7 +77,7 @@ def evaluate(
     )  # fmt: skip
     if used > (asked.cores or used):
         raise InvalidValue("cores", used, f"at most the {asked.cores} cores given in sum")
-    question = question_of(asked_of(network, asked, flow), curves)
+    question = question_of(asked_of(network, asked, flow), curves, price_of(request, curves))
     heaviest = [question.demand.heaviest(row, int(n)) for row, n in enumerate(shape[1])]
     placed = Placed(
         shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used])

@@ -318,7 +318,9 @@ def _alone_on(share: Share, cores: int) -> tuple[Allocation, int]:
 
 def _alone(share: Share, group: _Group) -> Allocation:
     """Return what a network does alone on its cores; where its instances lie is as it is with the others."""
-    asked = replace(share.request, cores=group.used(share), objective=EVALUATED, nodes=None, memory_bytes=None)
+    asked = replace(
+        share.request, cores=group.used(share), objective=group.whole.objective, nodes=None, memory_bytes=None
+    )
     given = own(share, group.cores), own(share, group.instances)
     judged = evaluate(share.network, share.curves, asked, *given, share.flow)
     placement = None if group.whole.placement is None else own(share, group.whole.placement)

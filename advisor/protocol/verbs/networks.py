@@ -79,8 +79,8 @@ class Allocate(Question):
     instances_max: instances that a component may have
     load: by box: the predictor to plan for, instead of the load observed
     components: by box: the component that it runs, where the names differ
-    level: plan for the time that each component's expectation exceeds with probability 1 − `level` at most; nil, or
-        0.9: for the expectation itself
+    level: plan for the time that each component's expectation exceeds with probability 1 − `level` at most; nil:
+        throughputs are promised with a probability of 0.975 a component, all else is expected
     depths: a replication each, in text order: the mean number of replicas that a record passes, or the shares that pass
         0, 1, 2, …
     fan_outs: a split each: the number of its replicas, or their shares

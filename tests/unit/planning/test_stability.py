@@ -10,6 +10,7 @@ import pytest
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
+from advisor.errors import TargetNotReached
 from advisor.network import parse
 from advisor.planning import Request
 from advisor.planning.demand import demand_of, terms_of
@@ -146,8 +147,10 @@ def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
     roomy = Setting({"a": 16, "b": 8}, {"a": 1, "b": 1})
     question = Question(roomy, None, CostOfChange(), Policy(), 1)
     assert reconsider(network, curves(8.0, 4.0), request, question).kind == "advice"
-    vague = reconsider(network, curves(8.0, 4.0, upper=2.5), request, question)
+    vague = reconsider(network, curves(8.0, 4.0, upper=1.5), request, question)
     assert vague.kind == ""
+    with pytest.raises(TargetNotReached, match="not promised"):
+        reconsider(network, curves(8.0, 4.0, upper=2.5), request, question)
     tight = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})  # 2 s a record: the target is missed
     missed = reconsider(network, curves(8.0, 4.0), request, replace(question, standing=tight))
     assert missed.kind == "advice"

@@ -139,7 +139,9 @@ class TabulatedCurves:
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    def _above(self, price: float, elapsed_s: Any, upper_s: Any, seen: Seen | None) -> tuple[Any, Any]:
+    def _above(
+        self, price: float, elapsed_s: NDArray[np.float64], upper_s: NDArray[np.float64], seen: Seen | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return `priced` of some components."""
         doubt = np.log(np.maximum(upper_s / elapsed_s, 1.0))
         if seen is not None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from advisor.domain.answers import Allocation, Details, Evidence, Reason
 from advisor.domain.curves import TabulatedCurves
-from advisor.planning.demand import TIE
-from advisor.planning.estimates import PROMISED, Estimate, errors_of, reaches
+from advisor.planning.demand import PROMISED, TIE
+from advisor.planning.estimates import Estimate, errors_of, reaches
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.questions import Question
 from advisor.planning.reasons import amount, beyond, first, plural, reason

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heapreplace
+from statistics import NormalDist
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -21,6 +22,10 @@ from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.pieces import KERNELS, TIE
 from advisor.planning.requests import (
+    CORES,
+    OBJECTIVES,
+    PERIOD,
+    RATE,
     Floats,
     Ints,
     Request,
@@ -33,6 +38,24 @@ from advisor.planning.requests import (
 from advisor.planning.visits import Visits
 
 AnyCurves = AmdahlCurves | TabulatedCurves
+
+LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
+# The chance with which each component keeps up with a throughput that is promised: the end of an interval of 95 %.
+PROMISED = 0.975
+PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
+
+
+def price_of(request: Request, curves: AnyCurves) -> float:
+    """Return where to plan, in units of the curves' bounds: a throughput is promised at `PROMISED`, all else expected.
+
+    One price for the highest throughput and for the fewest cores for one: the latter are the least on which the former
+    reaches it.
+    """
+    promised = request.measure == PERIOD and not OBJECTIVES[request.objective].front
+    promised = promised or (request.measure == CORES and RATE in (request.target or {}))
+    if not promised or request.level is not None or not isinstance(curves, TabulatedCurves):
+        return 0.0
+    return PRICE
 
 
 class Terms(NamedTuple):

@@ -23,13 +23,11 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
-from advisor.planning.demand import TIE, AnyCurves, demand_of, heaviest_share, terms_of
+from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share, terms_of
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.requests import (
-    CORES,
     COST,
     LATENCY,
-    OBJECTIVES,
     PERIOD,
     RATE,
     Floats,
@@ -46,10 +44,6 @@ from advisor.planning.visits import Visits
 SPREAD_MIN = 0.02
 SPREAD_MAX = 1.0  # what is less known is unknown
 LEVEL_LEAST = 0.6  # nearer to 0.5 the bound lies on the curve, and says nothing of its error
-LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
-# The chance with which each component keeps up with a throughput that is promised: the end of an interval of 95 %.
-PROMISED = 0.975
-PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
 DRAWS = 2048  # of the curves' errors: a share of them is then good to about 0.01
 TAIL = 16  # draws on one side below which a share is the normal tail's
 
@@ -211,19 +205,6 @@ def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> t
 def deviations_of(level: float) -> float:
     """Return how many standard deviations an upper bound at a level lies above its curve."""
     return NormalDist().inv_cdf(max(level, LEVEL_LEAST))
-
-
-def price_of(request: Request, curves: AnyCurves) -> float:
-    """Return where to plan, in units of the curves' bounds: a throughput is promised at `PROMISED`, all else expected.
-
-    One price for the highest throughput and for the fewest cores for one: the latter are the least on which the former
-    reaches it.
-    """
-    promised = request.measure == PERIOD and not OBJECTIVES[request.objective].front
-    promised = promised or (request.measure == CORES and RATE in (request.target or {}))
-    if not promised or request.level is not None or not isinstance(curves, TabulatedCurves):
-        return 0.0
-    return PRICE
 
 
 def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0) -> float:

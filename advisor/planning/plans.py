@@ -11,8 +11,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import Solution, answer
-from advisor.planning.demand import AnyCurves, Demand
-from advisor.planning.estimates import price_of
+from advisor.planning.demand import AnyCurves, Demand, price_of
 from advisor.planning.exact import by_sums, by_thresholds, near
 from advisor.planning.judge import Model
 from advisor.planning.options import options_of

@@ -13,8 +13,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue, TooLarge
 from advisor.planning.answers import Solution, answer
-from advisor.planning.demand import AnyCurves
-from advisor.planning.estimates import price_of
+from advisor.planning.demand import AnyCurves, price_of
 from advisor.planning.judge import Placed
 from advisor.planning.plans import plan
 from advisor.planning.questions import asked_of, question_of

@@ -12,7 +12,7 @@ from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.sharing import Asked
 from advisor.errors import InvalidValue
-from advisor.planning.estimates import LEVEL
+from advisor.planning.demand import LEVEL
 from advisor.planning.stability import Look, Question
 from advisor.planning.together import about
 from advisor.service.answers import Answers, Kept, KeptTogether

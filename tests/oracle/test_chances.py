@@ -84,7 +84,7 @@ def test_the_best_gives_what_its_plan_says(cores: int) -> None:
     network = parse("a .. (b | c) .. d .. a")
     counts = np.array([1, 2, 4, 8, 16, 32])
     seconds = np.array([4.0, 6.0, 3.0, 2.0])[:, None] * (0.1 + 0.9 / counts)
-    curves = TabulatedCurves.of(counts, seconds[[0, 1, 2, 3, 0]], upper_s=1.1 * seconds[[0, 1, 2, 3, 0]])
+    curves = TabulatedCurves.of(counts, seconds[[0, 1, 2, 3, 0]])
     request = Request(cores=cores, shares=[[0.3, 0.7]])
     best = plan(network, curves, request)
     found = estimate_of(network, curves, request, visits_of(network, request), Setting.of(best))

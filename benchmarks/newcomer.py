@@ -2,8 +2,8 @@
 
     python benchmarks/newcomer.py [--python python3.12]
 
-Commands are read from the README: nothing is run that does not stand there, but for the clone and the names of the own table. Told are the
-commands and their seconds; the goal is ten minutes in all, installation included.
+Commands are read from the README: nothing is run that does not stand there, but for the clone and the names of the own table.
+Told are the commands and their seconds; the goal is ten minutes in all, installation included.
 """
 
 from __future__ import annotations

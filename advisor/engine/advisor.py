@@ -333,6 +333,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             return self._asking.several(component, *asked)
         return self._asking.predict(component, *asked)  # type: ignore[arg-type] - what is no name either is told so
 
+    @alone
     def simulate(
         self,
         graph: TaskGraph,
@@ -542,6 +543,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             self.programs.records() if "programs" in parts else (), self.task_types.records(names),
         )  # fmt: skip
 
+    @alone
     def extract(self, names: Iterable[str] | None = None, parts: Collection[str] = PARTS) -> bytes:
         """Return a part of the state, as bytes that `from_bytes` opens and another state merges.
 
@@ -563,6 +565,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         names = [*self.components.components, *self.task_types.numbers] if names is None else list(names)
         return state_bytes.dump(self.components.part(names), self.parts(frozenset(names), parts))
 
+    @alone
     def drop(self, names: Iterable[str]) -> int:
         """Take components away, with all that was learned of them; return how many there were. Totals never go back."""
         names = list(names)

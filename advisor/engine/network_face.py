@@ -94,7 +94,7 @@ class NetworkFace:
         structure = self.network(network)
         given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
         if self.keeps(network):
-            given = filled(given, self.flow(cast("NetworkId", network)))
+            given = filled(given, self.components.flows.flow(cast("NetworkId", network), None))
         asked = self._asked(structure, given)
         request = asked.terms.request
         if demands is not None:
@@ -151,6 +151,7 @@ class NetworkFace:
 
         return allocate_together(self, networks, cores, objective, options)
 
+    @alone
     def define_network(
         self,
         network: str | Network | Sequence[Mapping[str, Any]],
@@ -191,6 +192,7 @@ class NetworkFace:
         number = isinstance(network, (int, np.integer)) and not isinstance(network, bool)
         return number or (isinstance(network, str) and self.components.flows.is_defined(network))
 
+    @alone
     def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
         """Return what rows have told of the flow of a network, by the id that they name.
 
@@ -221,6 +223,7 @@ class NetworkFace:
         found = self._networks.get(text)
         return self._networks.put(text, parsed(text)) if found is None else found
 
+    @alone
     def curves(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
     ) -> LiveCurves:
@@ -267,6 +270,7 @@ class NetworkFace:
         cores = checked_cores("cores_max", cores_max)
         return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
 
+    @alone
     def demands(
         self, names: Sequence[str], load: Mapping[str, float] | None = None, *, cores_max: int, level: float = LEVEL
     ) -> Demands:
@@ -293,6 +297,7 @@ class NetworkFace:
         """Return how many tables `tables_of` would have to make: about 2 ms each."""
         return self._tables.missing(boxes, components or {}, load or {}, cores_max, level)
 
+    @alone
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
     ) -> bytes:

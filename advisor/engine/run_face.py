@@ -7,6 +7,7 @@ from typing import Any
 
 from advisor.domain.names import checked_name
 from advisor.domain.runs import RunPrediction, checked_run
+from advisor.engine.alone import alone
 from advisor.engine.checks import checked_level
 from advisor.engine.programs import Programs
 from advisor.models.prediction import LEVEL
@@ -17,6 +18,7 @@ class RunFace:
 
     programs: Programs
 
+    @alone
     def observe_run(
         self,
         program: str,
@@ -62,6 +64,7 @@ class RunFace:
         )  # fmt: skip
         return self.programs.observe(run)
 
+    @alone
     def forget_program(self, program: str) -> dict[str, Any]:
         """Forget a program as a whole: its runs, and its transformation; the next run begins anew.
 
@@ -76,6 +79,7 @@ class RunFace:
         """
         return self.programs.forget(checked_name("program", program))
 
+    @alone
     def predict_run(
         self,
         program: str,

@@ -109,7 +109,7 @@ def _asked(advisor: NetworkFace, name: str, given: Mapping[Any, Any]) -> Asked:
             raise InvalidValue(key, value, "a map by box name")
     options = {key: there[key] for key in OPTIONS if key in there}
     if advisor.keeps(given["network"]):
-        options = filled(options, advisor.flow(cast("NetworkId", given["network"])))
+        options = filled(options, advisor.components.flows.flow(cast("NetworkId", given["network"]), None))
     options = {key: value for key, value in options.items() if value is not None}
     rank = {key: there.get(key, default) for key, default in EVEN.items()}
     return Asked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Prediction, Receipt
-from advisor.domain.observations import Columns, ComponentNames, bad_rows, columns_of
+from advisor.domain.observations import ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import bound_text
+from advisor.engine.alone import alone
 from advisor.engine.components import TIME, Components
 from advisor.engine.task_types import TaskTypeModels, is_model
 from advisor.errors import InvalidValue
@@ -21,16 +21,13 @@ from advisor.models.type_verdict import MODELS, TypeReport
 BEYOND = "instances_beyond"  # of the totals: instances of more task types than are learned
 
 
-class TaskFace(ABC):
+class TaskFace:
     """What an `Advisor` says of task types."""
 
     components: Components
     task_types: TaskTypeModels
 
-    @abstractmethod
-    def fold(self, columns: Columns) -> Receipt:
-        """Learn a batch of checked shape."""
-
+    @alone
     def observe_instances(
         self,
         *,
@@ -77,7 +74,7 @@ class TaskFace(ABC):
         )
         if beyond:
             self.components.totals[BEYOND] += beyond
-        return self.fold(columns)
+        return self.components.fold(columns)
 
     def _predict_instances(
         self,
@@ -110,6 +107,7 @@ class TaskFace(ABC):
             self.components.slot(component)  # one that nobody knows is told so
         return self.task_types.predict(component, predictor, cores, active_cores, level, model)
 
+    @alone
     def task_type(self, name: str) -> TypeReport:
         """Return what is known of a task type over all runs: its verdict, which model `predict` is to be asked for, and why.
 

@@ -7,8 +7,19 @@ import threading
 import pytest
 
 from advisor import Advisor
+from advisor.domain.task_graphs import task_graph
 from advisor.errors import ConcurrentUse
 
+RUN = dict.fromkeys(("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits"), 1.0)
+    "size": 1.0,
+    "workers": 1.0,
+    "elapsed_s": 1.0,
+    "work_s": 1.0,
+    "delay_s": 0.0,
+    "no_work_s": 0.0,
+    "creates": 1.0,
+    "waits": 1.0,
+}
 CALLS = (
     lambda adv: adv.observe("m", predictor=1.0, elapsed_s=1.0),
     lambda adv: adv.observe_columns(components=["m"], index=[0], cores=[1], elapsed_s=[1.0]),
@@ -18,6 +29,19 @@ CALLS = (
     lambda adv: adv.forget("m"),
     lambda adv: adv.status(),
     lambda adv: adv.to_bytes(),
+    lambda adv: adv.curves(),
+    lambda adv: adv.bundle(),
+    lambda adv: adv.demands(["m"], cores_max=4),
+    lambda adv: adv.define_network("m", id="net"),
+    lambda adv: adv.flow("kept"),
+    lambda adv: adv.extract(["m"]),
+    lambda adv: adv.drop(["m"]),
+    lambda adv: adv.observe_run("p", **RUN),
+    lambda adv: adv.predict_run("kept", size=1.0, workers=1.0),
+    lambda adv: adv.forget_program("kept"),
+    lambda adv: adv.observe_instances(types=["t"], index=[0], size=[1.0], elapsed_s=[1.0]),
+    lambda adv: adv.task_type("kept"),
+    lambda adv: adv.simulate(task_graph([1.0], [], unit="s", types=["m"]), cores=[1], predict_times=True),
 )
 
 
@@ -25,6 +49,9 @@ CALLS = (
 def test_a_call_while_another_is_inside_does_nothing_and_says_so(call) -> None:
     adv = Advisor()
     adv.observe("m", predictor=1.0, elapsed_s=1.0)
+    adv.define_network("m", id="kept")
+    adv.observe_run("kept", **RUN)
+    adv.observe_instances(types=["kept"], index=[0], size=[1.0], elapsed_s=[1.0])
     before = adv.to_bytes()
     adv.turn.pop()  # as a call does that is inside
     with pytest.raises(ConcurrentUse, match="another thread is inside") as caught:

@@ -10,16 +10,8 @@ from advisor import Advisor
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import ConcurrentUse
 
-RUN = dict.fromkeys(("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits"), 1.0)
-    "size": 1.0,
-    "workers": 1.0,
-    "elapsed_s": 1.0,
-    "work_s": 1.0,
-    "delay_s": 0.0,
-    "no_work_s": 0.0,
-    "creates": 1.0,
-    "waits": 1.0,
-}
+RUN = dict.fromkeys(("size", "workers", "elapsed_s", "work_s"), 1.0) | dict.fromkeys(("delay_s", "no_work_s"), 0.0)
+RUN |= {"creates": 1.0, "waits": 1.0}
 CALLS = (
     lambda adv: adv.observe("m", predictor=1.0, elapsed_s=1.0),
     lambda adv: adv.observe_columns(components=["m"], index=[0], cores=[1], elapsed_s=[1.0]),
@@ -50,7 +42,8 @@ def test_a_call_while_another_is_inside_does_nothing_and_says_so(call) -> None:
     adv = Advisor()
     adv.observe("m", predictor=1.0, elapsed_s=1.0)
     adv.define_network("m", id="kept")
-    adv.observe_run("kept", **RUN)
+    for size in (1.0, 2.0, 3.0, 4.0):  # a prediction needs four
+        adv.observe_run("kept", **RUN | {"size": size})
     adv.observe_instances(types=["kept"], index=[0], size=[1.0], elapsed_s=[1.0])
     before = adv.to_bytes()
     adv.turn.pop()  # as a call does that is inside

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "events.h"
+#include "lines.h"
 
 struct types_known known;
 struct types types;
@@ -91,51 +92,84 @@ static void look_into(const char *path) {
 
 static bool inside(uint64_t at, uint64_t size) { return at <= looked.size && size <= looked.size - at; }
 
-/* The function of a symbol table that holds an address; NULL without. */
-static const char *function_in(const ElfW(Shdr) * table, const ElfW(Shdr) * names, uintptr_t address) {
+/* The function of a symbol table that holds an address, and where it begins; NULL without. */
+static const char *function_in(const ElfW(Shdr) * table, const ElfW(Shdr) * names, uintptr_t address, uintptr_t *begin) {
     if (!inside(table->sh_offset, table->sh_size) || !inside(names->sh_offset, names->sh_size)) return NULL;
     if (!names->sh_size || looked.file[names->sh_offset + names->sh_size - 1]) return NULL;
     const ElfW(Sym) *all = (const void *)(looked.file + table->sh_offset);
     for (size_t k = 0; k < table->sh_size / sizeof *all; k++)
         if (ELF64_ST_TYPE(all[k].st_info) == STT_FUNC && all[k].st_value <= address && address - all[k].st_value < all[k].st_size &&
-            all[k].st_name < names->sh_size)
+            all[k].st_name < names->sh_size) {
+            *begin = all[k].st_value;
             return (const char *)looked.file + names->sh_offset + all[k].st_name;
+        }
     return NULL;
 }
 
-/* The function of the module's own symbol table, static ones included. */
-static const char *function_at(uintptr_t offset, uintptr_t base) {
+/* The table of the looked-at file's sections, or none. */
+static const ElfW(Shdr) * sections(unsigned *count) {
     const ElfW(Ehdr) *head = (const void *)looked.file;
     if (!head || memcmp(head->e_ident, ELFMAG, SELFMAG) || head->e_shentsize != sizeof(ElfW(Shdr))) return NULL;
     if (head->e_shoff % _Alignof(ElfW(Shdr)) || !inside(head->e_shoff, (uint64_t)head->e_shnum * sizeof(ElfW(Shdr)))) return NULL;
-    const ElfW(Shdr) *parts = (const void *)(looked.file + head->e_shoff);
+    *count = head->e_shnum;
+    return (const void *)(looked.file + head->e_shoff);
+}
+
+/* The function of the module's own symbol table, static ones included. */
+static const char *function_at(uintptr_t address, uintptr_t *begin) {
+    unsigned count;
+    const ElfW(Shdr) *parts = sections(&count);
     const char *found = NULL;
-    for (unsigned i = 0; !found && i < head->e_shnum; i++)
-        if (parts[i].sh_type == SHT_SYMTAB && parts[i].sh_link < head->e_shnum)
-            found = function_in(&parts[i], &parts[parts[i].sh_link], head->e_type == ET_EXEC ? offset + base : offset);
+    for (unsigned i = 0; parts && !found && i < count; i++)
+        if (parts[i].sh_type == SHT_SYMTAB && parts[i].sh_link < count)
+            found = function_in(&parts[i], &parts[parts[i].sh_link], address, begin);
     return found;
 }
 
-/* `function (module+0xoffset)`; a place is a return address: the call lies before it. */
+/* A section by its name; empty without, and where it is compressed. */
+static struct part section(const char *name) {
+    unsigned count;
+    const ElfW(Shdr) *parts = sections(&count);
+    const ElfW(Ehdr) *head = (const void *)looked.file;
+    if (!parts || head->e_shstrndx >= count) return (struct part){0};
+    const ElfW(Shdr) *names = &parts[head->e_shstrndx];
+    if (!inside(names->sh_offset, names->sh_size)) return (struct part){0};
+    for (unsigned i = 0; i < count; i++)
+        if (parts[i].sh_name < names->sh_size && names->sh_size - parts[i].sh_name > strlen(name) &&
+            !strcmp((const char *)looked.file + names->sh_offset + parts[i].sh_name, name) && parts[i].sh_type == SHT_PROGBITS &&
+            !(parts[i].sh_flags & SHF_COMPRESSED) && inside(parts[i].sh_offset, parts[i].sh_size))
+            return (struct part){looked.file + parts[i].sh_offset, parts[i].sh_size};
+    return (struct part){0};
+}
+
+/* `function (file:line)`; without lines `function+0xoffset (module)`: another build has the same, as long as the function is the same. A
+   place is a return address: the call lies before it. */
 static void name_place(uintptr_t at, char *out) {
     Dl_info module;
     if (!dladdr((void *)(at - 1), &module) || !module.dli_fname) {
         snprintf(out, NAME_BYTES_MAX, "0x%lx", (unsigned long)at);
         return;
     }
-    uintptr_t base = (uintptr_t)module.dli_fbase;
     const char *file = strrchr(module.dli_fname, '/');
     look_into(module.dli_fname);
-    const char *name = function_at(at - 1 - base, base);
-    if (!name) name = module.dli_sname;
+    const ElfW(Ehdr) *head = (const void *)looked.file;
+    uintptr_t base = head && head->e_type == ET_EXEC ? 0 : (uintptr_t)module.dli_fbase, begin = 0;
+    const char *name = function_at(at - 1 - base, &begin);
+    if (!name && module.dli_sname) name = module.dli_sname, begin = (uintptr_t)module.dli_saddr - base;
     char *(*demangle)(const char *, char *, size_t *, int *) = dlsym(RTLD_DEFAULT, "__cxa_demangle"); /* of a C++ program */
     char *readable = name && demangle ? demangle(name, NULL, NULL, NULL) : NULL;
-    char place[96];
-    snprintf(place, sizeof place, "%.64s+0x%lx", file ? file + 1 : module.dli_fname, (unsigned long)(at - base));
-    if (name)
-        snprintf(out, NAME_BYTES_MAX, "%.*s (%s)", NAME_BYTES_MAX - (int)sizeof place - 4, readable ? readable : name, place);
+    const struct line_parts parts = {section(".debug_line"), section(".debug_line_str"), section(".debug_str")};
+    unsigned long offset = (unsigned long)(at - base - begin);
+    char place[128];
+    bool line = line_at(&parts, at - 1 - base, place, sizeof place);
+    if (!line) snprintf(place, sizeof place, "%.64s", file ? file + 1 : module.dli_fname);
+    int room = NAME_BYTES_MAX - (int)sizeof place - 24;
+    if (!name)
+        snprintf(out, NAME_BYTES_MAX, line ? "%s" : "%s+0x%lx", place, offset);
+    else if (line)
+        snprintf(out, NAME_BYTES_MAX, "%.*s (%s)", room, readable ? readable : name, place);
     else
-        snprintf(out, NAME_BYTES_MAX, "%s", place);
+        snprintf(out, NAME_BYTES_MAX, "%.*s+0x%lx (%s)", room, readable ? readable : name, offset, place);
     free(readable);
 }
 

@@ -333,7 +333,6 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             return self._asking.several(component, *asked)
         return self._asking.predict(component, *asked)  # type: ignore[arg-type] - what is no name either is told so
 
-    @alone
     def simulate(
         self,
         graph: TaskGraph,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from omp_programs import MISSING, Programs, Ran, compiled_programs, records_of_the_program, tasks_by_depth
+from omp_programs import MISSING, SOURCES, Programs, Ran, compiled_programs, records_of_the_program, tasks_by_depth
 
 from advisor.domain.task_events import Flag
 from advisor.files.events import read_events
@@ -127,17 +127,26 @@ def test_one_thread_tells_the_programs_own_span(programs: Programs, name: str) -
     assert m.parallelism >= m.burdened_parallelism > 1.0
 
 
-def test_types_are_named_by_function_module_and_offset(programs: Programs) -> None:
-    profile = exact(programs.run("nqueens", 6))
-    (root,) = profile.roots(at.TASK)
-    function, place = profile.names[root].split(" ")
-    module, offset = place.strip("()").split("+")
-    assert (function, module) == ("solve", "nqueens")
-    assert int(offset, 16) > 0
-    assert {profile.names[node] for node in profile.roots(at.THREAD)} == {"0"}
+def names(ran: Ran) -> list[str]:
+    profile = exact(ran)
+    return sorted(profile.names[root] for root in profile.roots(at.TASK))
+
+
+def test_types_are_named_by_function_and_line_in_every_build(programs: Programs) -> None:
+    source = (SOURCES / "nqueens.c").read_text().splitlines()
+    (line,) = (number for number, text in enumerate(source, 1) if text.lstrip().startswith("TASK"))
+    for options in (["-g", "-O0"], ["-g", "-O2"], ["-gline-tables-only", "-O1", "-no-pie"], ["-gdwarf-4", "-O2"]):
+        programs.compile("nqueens", "again", *options)
+        assert names(programs.run("again", 6)) == [f"solve (nqueens.c:{line})"]
+
+
+def test_without_lines_types_are_named_by_the_place_in_their_function(programs: Programs) -> None:
+    told = names(programs.run("nqueens", 6))
+    assert [name.split("+")[0] for name in told] == ["solve"]
+    assert [name.split(" ")[1] for name in told] == ["(nqueens)"]
     first = exact(programs.run("fft", 64))
     assert len(first.roots(at.TASK)) == 2  # two constructs of one function, told apart by their offsets
-    assert len({first.names[root].split(" ")[0] for root in first.roots(at.TASK)}) == 1
+    assert len({first.names[root].split("+")[0] for root in first.roots(at.TASK)}) == 1
 
 
 def test_sizes_and_parameters_of_the_header_arrive(programs: Programs) -> None:

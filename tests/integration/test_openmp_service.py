@@ -165,14 +165,14 @@ def test_the_command_runs_a_program_at_a_service(built: Path, shared: Path) -> N
     assert found["profile"]["measures"]["ends"] > 0
     failing = advise("--", "sh", "-c", f"'{built}' 6 && exit 7", ADVISOR_SOCKET=str(shared))
     assert failing.returncode == 7
-    assert "solve (nqueens+0x" in failing.stdout
+    assert "solve+0x" in failing.stdout
 
 
 @pytest.mark.slow  # a service of its own loads the compiled folds
 def test_the_command_starts_a_service_where_there_is_none(built: Path) -> None:
     done = advise("--", built, "9")
     assert done.returncode == 0, done.stderr
-    assert "solve (nqueens+0x" in done.stdout
+    assert "solve+0x" in done.stdout
     assert "tasks_too_small" in done.stdout
 
 
@@ -180,7 +180,7 @@ def test_the_command_records_a_run_and_reads_it(built: Path, tmp_path: Path) -> 
     file = tmp_path / "run.events"
     done = advise("--record", file, "--", built, "7")
     assert done.returncode == 0, done.stderr
-    assert "solve (nqueens+0x" in done.stdout
+    assert "solve+0x" in done.stdout
     assert "ran within their creation, as OpenMP runs those of a team of one thread" in done.stdout
     again = advise(file)
     assert again.stdout == done.stdout.partition("\n")[2]  # after the line that the program prints

@@ -81,6 +81,12 @@ class Programs:
         )
         return Ran(done.returncode, done.stdout, done.stderr, folder)
 
+    def compile(self, name: str, to: str, *options: str) -> None:
+        """Compile a program once more, by another name and with other options."""
+        include = str(Path(advisor.adapters.openmp.__file__).parent)
+        command = ["clang", *options, "-fopenmp", "-I", include, str(SOURCES / f"{name}.c"), "-o", str(self.path(to))]
+        subprocess.run([*command, "-lm", "-ldl"], check=True, timeout=RUN_S)
+
     def environment(self, folder: Path, threads: int, *, tool: bool = True, **settings: object) -> dict[str, str]:
         found = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "ADVISOR_"))}
         found |= {"OMP_NUM_THREADS": str(threads), "OMP_DYNAMIC": "false"}

@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from advisor import Advisor
-from advisor.domain.task_graphs import task_graph
 from advisor.errors import ConcurrentUse
 
 RUN = dict.fromkeys(("size", "workers", "elapsed_s", "work_s"), 1.0) | dict.fromkeys(("delay_s", "no_work_s"), 0.0)
@@ -33,7 +32,6 @@ CALLS = (
     lambda adv: adv.forget_program("kept"),
     lambda adv: adv.observe_instances(types=["t"], index=[0], size=[1.0], elapsed_s=[1.0]),
     lambda adv: adv.task_type("kept"),
-    lambda adv: adv.simulate(task_graph([1.0], [], unit="s", types=["m"]), cores=[1], predict_times=True),
 )
 
 

@@ -63,16 +63,18 @@ class Wire:
 @contextlib.contextmanager
 def service(place: Path, *, state: bool, **more: Any) -> Iterator[tuple[Path, int]]:
     options = {"socket": str(place / "s")} | ({"state": str(place / "state")} if state else {}) | more
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, json.dumps(options)], stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        process.stderr.readline()
+    log = place / "log"  # a pipe that nobody reads would stop the service when it is full
+    with (
+        log.open("w") as written,
+        subprocess.Popen([sys.executable, "-c", PROGRAM, json.dumps(options)], stderr=written) as process,
+    ):
+        while '"serving"' not in log.read_text() and process.poll() is None:
+            time.sleep(0.05)
         try:
             yield place / "s", process.pid
         finally:
             process.terminate()
-            process.communicate()
+            process.wait()
 
 
 def echo(end: socket.socket) -> None:

@@ -127,9 +127,9 @@ def _load(components: Components, slot: int, dimensions: int, found: object) -> 
         most = limits.PREDICTOR_MAX
         seen = (tuple(min(float(f"{v:.12g}"), most) for v in values[i].tolist()) for i in order.tolist())
         return list(dict.fromkeys(seen))[:PREDICTORS_TRIED]
-    if not int(components.table.integers("rows")[slot]):
-        return _each(UNSEEN_LEVEL, dimensions)
     x, share = points_of(components.table, slot)
+    if not len(share):  # nothing was learned, or all of it forgotten
+        return _each(UNSEEN_LEVEL, dimensions)
     below: Floats = np.cumsum(share)
     wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
     place = np.minimum(below.searchsorted(wanted * float(below[-1])), len(below) - 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from advisor import Advisor
 from advisor.engine.asking import PINS
-from advisor.errors import InvalidValue, UnknownComponent, Unsupported
+from advisor.errors import AdvisorError, InvalidValue, UnknownComponent, Unsupported
 
 
 def learned(*names: str, counts: tuple[int, ...] = (1, 2, 4), seed: int = 1) -> Advisor:
@@ -240,3 +242,28 @@ def test_a_component_pinned_to_any_model_comes_back_from_its_bytes(form: str) ->
     advisor.observe("z", predictor=2.0, cores=1, elapsed_s=0.5)
     advisor.pin("z", form)
     assert Advisor.from_bytes(advisor.to_bytes()).status(components=["z"])["components"][0]["pinned"] == form
+
+
+@pytest.mark.parametrize("keep", [0.0, 1e-9, 0.5])
+@pytest.mark.parametrize("point", [3.0, (3.0, 2.0)])
+def test_what_was_forgotten_is_asked_for_like_what_was_never_seen(
+    keep: float, point: float | tuple[float, float]
+) -> None:
+    advisor = Advisor()
+    for number in range(1, 20):
+        x = np.multiply(point, number).tolist()
+        advisor.observe("c", predictor=x, cores=2, elapsed_s=0.1 * number, measures={"peak_bytes": 1e6 * number})
+    advisor.forget("c", keep)
+    questions = (
+        lambda: advisor.suggest("c", cores_max=8),
+        lambda: advisor.suggest("c", cores_max=8, predictor=point),
+        lambda: advisor.choose_cores("c", cores_max=8),
+        lambda: advisor.predict("c", predictor=point, cores=2),
+        lambda: advisor.predict("c", cores=2),
+        lambda: advisor.predict("c", predictor=point, cores=2, measure="peak_bytes"),
+        lambda: advisor.allocate("c", cores=4),
+        lambda: advisor.status(components=["c"]),
+    )
+    for ask in questions:
+        with contextlib.suppress(AdvisorError):  # anything else is a defect
+            ask()

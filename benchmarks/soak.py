@@ -1,0 +1,135 @@
+"""A service under everything at once for as long as asked: its memory, descriptors and threads must be flat.
+
+    PYTHONPATH=.:tests/support python benchmarks/soak.py [--seconds 600] [--rounds 0]
+
+Each round is a new set of clients: one that sends mixed events of all verbs (rows, columns, runs, tasks, pins, forgets,
+networks), one that plans, watches and asks, one whose every question fails, one that is cut off in a message, and a reader
+of metrics and of the page. Names repeat, so that what is learned has its final size after the first rounds. Told is the median
+of what the service holds in each tenth of the time; the last three tenths are compared with the three before them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import socket
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import msgpack
+from latency import Wire, service
+from mixed_events import NETWORK, Mixed
+
+EVENTS = 60  # of a round
+SEEDS = 8  # rounds repeat
+GROWTH_MIB_MAX = 8.0  # between the last three tenths and those before: allocators keep some
+TENTHS = 10
+QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("predict", {"component": "c1", "predictor": 3.0, "cores": [1, 2, 4]}),
+    ("choose_cores", {"component": "c2", "cores_max": 8}),
+    ("allocate", {"network": NETWORK, "cores": 8}), ("allocate", {"network": NETWORK, "cores": 8, "objective": "latency"}),
+    ("watch", {"network": NETWORK, "cores": 4}), ("curves", {"components": ["c1", "c2"], "watch": True}), ("status", {}),
+    ("simulate", {"graph": {"times": bytes(8 * 3)}, "cores": [1, 2]}), ("profile", {}),
+    ("suggest", {"component": "c3", "cores_max": 8}),
+)  # fmt: skip
+WRONG: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("predict", {"component": "never", "cores": 1}), ("allocate", {"network": "c0 .. (", "cores": 4}),
+    ("flow", {"network": "never"}),
+    ("simulate", {"dot": "digraph {", "cores": [1]}), ("task_events", {"records": b"x" * 7}),
+    ("pin", {"component": "c0", "model": "?"}),
+)  # fmt: skip
+
+
+def held(pid: int) -> tuple[float, int, int]:
+    """Return what a process holds: MiB of memory, descriptors, threads."""
+    proc = Path(f"/proc/{pid}")
+    pages = int((proc / "statm").read_text().split()[1])
+    return (
+        pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+        len(list((proc / "fd").iterdir())),
+        len(list((proc / "task").iterdir())),
+    )
+
+
+def events(path: Path, number: int) -> int:
+    """Send a round's events, pipelined; return how many were acknowledged."""
+    mixed, wire = Mixed(number % SEEDS, EVENTS), Wire(path)
+    with wire.socket:
+        own = f"round-{number % SEEDS}-{random.Random(number).randrange(4)}"  # fewer than there may be
+        for at in range(EVENTS):
+            verb, _, _, given = mixed.events[at]
+            params = given | ({"producer": own} if verb == "task_events" else {})
+            if verb == "define_network":
+                params["id"] = f"net-{at}"
+            wire.socket.sendall(msgpack.packb([0, at, verb, [params]]))
+        return sum(wire.message()[2] is None for _ in range(EVENTS))
+
+
+def asked(path: Path, questions: tuple[tuple[str, dict[str, Any]], ...]) -> int:
+    """Ask; return how many answers there were."""
+    wire = Wire(path)
+    with wire.socket:
+        for at, (verb, params) in enumerate(questions):
+            wire.socket.sendall(msgpack.packb([0, at, verb, [params]]))
+        answers = 0
+        while answers < len(questions):
+            answers += wire.message()[0] == 1  # and not a push
+        return answers
+
+
+def cut_off(path: Path) -> None:
+    """Leave in the midst of a message."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(str(path))
+        link.sendall(msgpack.packb([0, 1, "observe_rows", [{"rows": [["c1", 1.0, 1.0, 1.0]] * 500}]])[:-7])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--seconds", type=float, default=600.0)
+    arguments.add_argument("--rounds", type=int, default=0, help="end after so many, whatever the time")
+    given = arguments.parse_args()
+    port = free_port()
+    with (
+        tempfile.TemporaryDirectory() as place,
+        service(Path(place), state=True, http=f"127.0.0.1:{port}") as (path, pid),
+    ):
+        samples: list[tuple[float, int, int]] = []
+        rounds = answers = 0
+        wire = Wire(path)
+        ends = time.monotonic() + given.seconds
+        while time.monotonic() < ends and not 0 < given.rounds <= rounds:
+            answers += events(path, rounds) + asked(path, QUESTIONS) + asked(path, WRONG)
+            cut_off(path)
+            for page in ("metrics", "healthz", ""):
+                with contextlib.closing(urlopen(f"http://127.0.0.1:{port}/{page}")) as read:
+                    read.read()
+            rounds += 1
+            samples.append(held(pid))
+        defects = wire.call("status", {})["service"]["errors"].get("defect", 0)
+        parts = [samples[len(samples) * at // TENTHS : len(samples) * (at + 1) // TENTHS] for at in range(TENTHS)]
+        medians = [tuple(statistics.median(column) for column in zip(*part, strict=True)) for part in parts if part]
+    print(f"{rounds} rounds, {answers} answers, {defects} defects, load average {os.getloadavg()[0]:.1f}")
+    for name, column in zip(("memory, MiB", "descriptors", "threads"), zip(*medians, strict=True), strict=True):
+        print(f"  {name:<12}", "  ".join(f"{value:7.1f}" for value in column))
+    before, last = ([statistics.mean(c) for c in zip(*medians[at : at + 3], strict=True)] for at in (-6, -3))
+    grown = last[0] - before[0]
+    flat = grown <= GROWTH_MIB_MAX and last[1] <= before[1] + 1 and last[2] <= before[2] + 1
+    print(f"memory grew by {grown:.1f} MiB ({GROWTH_MIB_MAX:g} allowed): {'flat' if flat else 'NOT FLAT'}")
+    raise SystemExit(not flat or defects > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,19 +15,23 @@ from advisor.domain.rows import whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue, TooLarge
 from advisor.simulation import divisions
-from advisor.simulation.contended import contended
+from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Enumerated, Heft
-from advisor.simulation.loops import LINE, RANKS, STACK, Trace, fixed, queued, shared
-from advisor.simulation.own_queues import OwnQueue, SemiStatic, WorkStealing
+from advisor.simulation.loops import Trace, fixed, shared
 from advisor.simulation.policies import (
+    LINE,
+    RANKS,
+    STACK,
     Chosen,
-    Fifo,
-    LargestFirst,
-    Lifo,
+    Ordered,
     Policy,
     Ranked,
     Static,
+    WorkStealing,
     bottom_level,
+    largest,
+    latest,
+    longest,
     task_time,
 )
 from advisor.simulation.program import Program
@@ -38,20 +42,20 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
     {
         policy.name: policy
         for policy in (
-            Fifo(),
-            Lifo(),
+            Ordered("fifo", loop=LINE),
+            Ordered("lifo", latest, loop=STACK),
             Ranked("lpt", task_time),
-            LargestFirst(),
+            Ordered("largest_first", largest),
             Ranked("bottom_level", bottom_level),
             Static("static_blocked", divisions.blocked),
             Static("static_cyclic", divisions.cyclic),
             Static("split", divisions.split),
             Static("enumerated", divisions.enumerated),
-            OwnQueue("own_queue", divisions.queues),
-            SemiStatic("semi_static", divisions.queues),
-            SemiStatic("equal_area", divisions.equal_area),
-            SemiStatic("equal_work", divisions.equal_work),
-            SemiStatic("equal_work_lpt", divisions.equal_work, longest_first=True),
+            Ordered("own_queue", divide=divisions.queues),
+            Ordered("semi_static", divide=divisions.queues, move=True),
+            Ordered("equal_area", divide=divisions.equal_area, move=True),
+            Ordered("equal_work", divide=divisions.equal_work, move=True),
+            Ordered("equal_work_lpt", longest, divisions.equal_work, move=True),
             WorkStealing(),
             Heft(),
         )
@@ -168,7 +172,7 @@ def simulate(
     if measured_alone:
         program = Program(alone(program.graph, contention, lock))
     if contention is not None or lock is not None:
-        found = contended(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
+        found = executed(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
         return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
     if not trace and rates is None and groups_of(program) is None:
         ticks = _makespan(program, cores, chosen)
@@ -192,10 +196,8 @@ def sweep(
 def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
     """Return the makespan by a loop that keeps no timeline, or None where there is none for the policy."""
     match policy:
-        case Fifo():
-            return shared(program, cores, LINE)
-        case Lifo():
-            return shared(program, cores, STACK)
+        case Ordered():
+            return None if policy.loop is None else shared(program, cores, policy.loop)
         case Ranked():
             return shared(program, cores, RANKS, policy.order(program))
         case Static():
@@ -212,7 +214,7 @@ def _traced(program: Program, cores: int, policy: Policy, speeds: list[float] | 
         ticks = durations(program, owner, speeds)
         starts = fixed(program, cores, order, owner, ticks)
         return Trace(starts, starts + ticks, owner)
-    return queued(program, cores, queue_of(policy, program, cores), speeds)
+    return executed(program, cores, queue_of(policy, program, cores), speeds=speeds)
 
 
 def durations(program: Program, owner: NDArray[np.int64], speeds: list[float] | None) -> NDArray[np.int64]:

@@ -5,13 +5,12 @@ task is dispatched; tasks that become ready in one drain enter the ready list in
 in the order of theirs. A task of no time is dispatched, and its end is the next drain.
 
 `shared_list` and `fixed_lists` are kernels: plain Python on lists, compiled on arrays. They return the makespan; where all
-processors share one ready list, it does not matter for it which of them runs what. `queued` runs any policy and records who ran
-what and when.
+processors share one ready list, it does not matter for it which of them runs what. `executing` runs any policy and records who
+ran what and when.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
@@ -20,14 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import kernels
-from advisor.simulation.policies import NONE, Queue, stuck
+from advisor.simulation.policies import LINE, RANKS, STACK
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
 
-LINE, STACK, RANKS = range(
-    3
-)  # which ready task goes first: the one that waits longest, shortest, or has the least rank
 TASKS_A_CALL = (
     16_384  # an analysis of a large graph counts as many interpreted calls: a million tasks take half a second
 )
@@ -221,62 +217,3 @@ def fixed(program: Program, cores: int, order: Any, owner: Ints, ticks: Ints) ->
         ticks.tolist(), program.first, program.children, flat(order).tolist(), owner.tolist(), found, [0] * cores
     )
     return np.asarray(found, np.int64)
-
-
-def queued(program: Program, cores: int, queue: Queue, speeds: list[float] | None = None) -> Trace:
-    """Return who runs what and when under any policy.
-
-    Parameters
-    ----------
-    queue : Queue
-        The policy's ready tasks (`advisor.simulation.policies`), empty.
-    speeds : list of float, optional
-        Of the processors, 1 being the speed at which the graph's times hold; a task takes round(time / speed) ticks, and idle
-        processors ask fastest first.
-
-    Raises
-    ------
-    InvalidValue
-        When all processors are idle and the policy gives none of them a task though tasks are left.
-    """
-    count, ticks = program.count, program.ticks
-    starts, finishes, processors = [0] * count, [0] * count, [0] * count
-    left = program.waits[:]
-    for task in program.roots:
-        queue.add(task, 0)
-    asks = sorted(range(cores), key=lambda p: (-speeds[p], p)) if speeds else list(range(cores))
-    place = {processor: at for at, processor in enumerate(asks)}
-    idle = list(range(cores))  # places in `asks`, ascending
-    running: list[int] = []
-    now = started = 0
-    while True:
-        if len(queue):
-            kept: list[int] = []
-            for at in idle:
-                processor = asks[at]
-                task = queue.take(processor) if len(queue) else NONE
-                if task == NONE:
-                    kept.append(at)
-                    continue
-                starts[task], processors[task] = now, processor
-                finish = now + (ticks[task] if speeds is None else round(ticks[task] / speeds[processor]))
-                finishes[task] = finish
-                heappush(running, finish * count + task)
-                started += 1
-            idle = kept
-        if not running:
-            break
-        now = running[0] // count
-        released: list[tuple[int, int]] = []
-        while running and running[0] < (now + 1) * count:
-            task = heappop(running) - now * count
-            insort(idle, place[processors[task]])
-            for child in program.children[program.first[task] : program.first[task + 1]]:
-                left[child] -= 1
-                if not left[child]:
-                    released.append((child, processors[task]))
-        for child, processor in sorted(released):
-            queue.add(child, processor)
-    if started < count:
-        raise stuck(program, started)
-    return Trace(*(np.asarray(found, np.int64) for found in (starts, finishes, processors)))

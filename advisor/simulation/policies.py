@@ -11,16 +11,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
+from advisor.simulation.draws import splitmix
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
 NONE = -1  # no task
+# Which ready task of a shared list goes first: the one that waits longest, shortest, or has the least rank.
+LINE, STACK, RANKS = range(3)
+Divide = Callable[[Program, int], Ints]  # the processor of each task, (n,), for a program and a number of processors
 
 
 class Queue(Protocol):
@@ -62,74 +67,99 @@ def stuck(program: Program, started: int) -> InvalidValue:
     )
 
 
-# Shared ready lists.
+# Ready lists.
 
 
-class Line:
-    """A first-in first-out ready list."""
+class Ready:
+    """Ready tasks in one list, or in one for each process; of a list the task of the least key goes first.
 
-    def __init__(self) -> None:
-        self._tasks = deque[int]()
+    Parameters
+    ----------
+    key : callable
+        Of a task, by the task and the number of those that came before it.
+    cores : int
+    of : sequence of int, optional
+        The list of each task. A process takes from its own.
+    move : bool
+        Where a process's list is empty, it goes back to the one that it began with, else to the one with the fewest
+        processes (paper 4, 5.3).
+    """
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def add(self, task: int, by: int) -> None:
-        """Append a task."""
-        self._tasks.append(task)
-
-    def take(self, processor: int) -> int:
-        """Return the task that has waited longest."""
-        return self._tasks.popleft() if self._tasks else NONE
-
-
-class Stack(Line):
-    """A last-in first-out ready list."""
-
-    def take(self, processor: int) -> int:
-        """Return the task that came last."""
-        return self._tasks.pop() if self._tasks else NONE
-
-
-class Ranking:
-    """A ready list from which the task of the lowest rank goes first."""
-
-    def __init__(self, rank: Sequence[int]) -> None:
-        self._rank = rank
-        self._heap: list[tuple[int, int]] = []
+    def __init__(
+        self, key: Callable[[int, int], int], cores: int, of: Sequence[int] | None = None, *, move: bool = False
+    ) -> None:
+        self._key, self._of, self._move = key, of, move
+        self._arrivals = count()
+        self._lists: list[list[tuple[int, int]]] = [[] for _ in range(1 if of is None else cores)]
+        self._at = [0] * cores if of is None else list(range(cores))  # the list that each process works on
+        self._workers = [1] * cores
+        self._ready = 0
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return self._ready
 
     def add(self, task: int, by: int) -> None:
-        """Insert a task."""
-        heappush(self._heap, (self._rank[task], task))
+        """Insert a task into its list."""
+        tasks = self._lists[0 if self._of is None else self._of[task]]
+        heappush(tasks, (self._key(task, next(self._arrivals)), task))
+        self._ready += 1
 
     def take(self, processor: int) -> int:
-        """Return the task of the lowest rank."""
-        return heappop(self._heap)[1] if self._heap else NONE
+        """Return the first task of the process's list, or of the one to which it moves."""
+        at = self._at[processor]
+        if not self._lists[at]:
+            if not (self._move and self._ready):
+                return NONE
+            filled = [place for place, tasks in enumerate(self._lists) if tasks]
+            to = processor if self._lists[processor] else min(filled, key=self._workers.__getitem__)
+            self._workers[at] -= 1
+            self._workers[to] += 1
+            self._at[processor] = at = to
+        self._ready -= 1
+        return heappop(self._lists[at])[1]
+
+
+Keys = Callable[[Program], Callable[[int, int], int]]
+
+
+def arrival(_: Program) -> Callable[[int, int], int]:
+    """First in, first out."""
+    return lambda _, at: at
+
+
+def latest(_: Program) -> Callable[[int, int], int]:
+    """Last in, first out."""
+    return lambda _, at: -at
+
+
+def largest(program: Program) -> Callable[[int, int], int]:
+    """First in, first out, but the longest task of each loop is put at the head (paper 4, 5.1)."""
+    heads = largest_of_loop(program).tolist()
+    return lambda task, at: -at if heads[task] else at
+
+
+def longest(program: Program) -> Callable[[int, int], int]:
+    """Longest processing time first."""
+    return Ranked("", task_time).keys(program)
 
 
 @dataclass(frozen=True, slots=True)
-class Fifo:
-    """One ready list, first in first out: the dynamic task queue of LocusRoute and Polyroots in paper 4."""
+class Ordered:
+    """Ready tasks by the key that `keys` gives for a program, in one list or as `divide` says in one for each process.
 
-    name: str = "fifo"
+    `move` lets processes go to other lists; `loop` says which of the faster loops knows it.
+    """
 
-    def queue(self, program: Program, cores: int) -> Queue:
-        """Return an empty queue."""
-        return Line()
-
-
-@dataclass(frozen=True, slots=True)
-class Lifo:
-    """One ready list, last in first out."""
-
-    name: str = "lifo"
+    name: str
+    keys: Keys = arrival
+    divide: Divide | None = None
+    move: bool = False
+    loop: int | None = None
 
     def queue(self, program: Program, cores: int) -> Queue:
         """Return an empty queue."""
-        return Stack()
+        of = None if self.divide is None else self.divide(program, cores).tolist()
+        return Ready(self.keys(program), cores, of, move=self.move)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +176,16 @@ class Ranked:
         """Return the tasks, highest priority first."""
         return np.argsort(-np.asarray(self.priority(program)), kind="stable")
 
-    def queue(self, program: Program, cores: int) -> Queue:
-        """Return an empty queue."""
+    def keys(self, program: Program) -> Callable[[int, int], int]:
+        """Return each task's rank."""
         rank = np.empty(program.count, np.int64)
         rank[self.order(program)] = np.arange(program.count)
-        return Ranking(rank.tolist())
+        ranks: list[int] = rank.tolist()
+        return lambda task, _: ranks[task]
+
+    def queue(self, program: Program, cores: int) -> Queue:
+        """Return an empty queue."""
+        return Ready(self.keys(program), cores)
 
 
 def task_time(program: Program) -> Ints:
@@ -175,36 +210,6 @@ def largest_of_loop(program: Program) -> Ints:
 def bottom_level(program: Program) -> Ints:
     """The longest way to the end of the program, the task's own time included: critical path first."""
     return program.bottom_levels
-
-
-class _LargestLine:
-    """A first-in first-out ready list that some tasks enter at the head."""
-
-    def __init__(self, heads: Sequence[int]) -> None:
-        self._heads = heads
-        self._tasks = deque[int]()
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def add(self, task: int, by: int) -> None:
-        """Append a task, or put it at the head."""
-        (self._tasks.appendleft if self._heads[task] else self._tasks.append)(task)
-
-    def take(self, processor: int) -> int:
-        """Return the task at the head."""
-        return self._tasks.popleft() if self._tasks else NONE
-
-
-@dataclass(frozen=True, slots=True)
-class LargestFirst:
-    """First in first out, but the longest task of each loop is put at the head of the queue (paper 4, 5.1)."""
-
-    name: str = "largest_first"
-
-    def queue(self, program: Program, cores: int) -> Queue:
-        """Return an empty queue."""
-        return _LargestLine(largest_of_loop(program).tolist())
 
 
 # Lists fixed beforehand.
@@ -243,7 +248,7 @@ class Static:
     """
 
     name: str
-    divide: Callable[[Program, int], Ints]
+    divide: Divide
 
     def lists(self, program: Program, cores: int) -> tuple[list[int], Ints]:
         """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
@@ -262,6 +267,51 @@ def listed(order: Sequence[int], owner: Ints, cores: int) -> list[list[int]]:
     for task in order:
         lists[of[task]].append(task)
     return lists
+
+
+# Work stealing.
+
+
+class Deques:
+    """One deque a process: its owner works at the end where it adds, thieves at the other."""
+
+    def __init__(self, cores: int, seed: int) -> None:
+        self._deques = [deque[int]() for _ in range(cores)]
+        self._random = splitmix(seed)
+        self._ready = 0
+
+    def __len__(self) -> int:
+        return self._ready
+
+    def add(self, task: int, by: int) -> None:
+        """Push a task onto the deque of the process that made it ready."""
+        self._deques[by].append(task)
+        self._ready += 1
+
+    def take(self, processor: int) -> int:
+        """Return the newest task of the process's own deque, else the oldest of a victim's, chosen at random."""
+        if not self._ready:
+            return NONE
+        self._ready -= 1
+        if self._deques[processor]:
+            return self._deques[processor].pop()
+        victims = [deque_ for deque_ in self._deques if deque_]
+        return victims[next(self._random) % len(victims)].popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStealing:
+    """A deque a process; who has nothing steals the oldest task of a victim drawn at random from those that have some.
+
+    A steal costs no time here: what it costs in a program belongs into the task times. The same seed gives the same execution.
+    """
+
+    seed: int = 0
+    name: str = "work_stealing"
+
+    def queue(self, program: Program, cores: int) -> Queue:
+        """Return an empty queue."""
+        return Deques(cores, self.seed)
 
 
 # The caller's own.

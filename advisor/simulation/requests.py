@@ -16,8 +16,7 @@ from advisor.simulation.advice import advise
 from advisor.simulation.analysis import Execution, policy_of, simulate
 from advisor.simulation.bounds import Bounds, bounds
 from advisor.simulation.ensembles import DRAWS, Uncertain, interval, makespans
-from advisor.simulation.own_queues import WorkStealing
-from advisor.simulation.policies import Policy
+from advisor.simulation.policies import Policy, WorkStealing
 from advisor.simulation.program import Program
 from advisor.simulation.system_words import systems_of
 from advisor.simulation.systems import alone

@@ -17,9 +17,10 @@ from advisor.kernels import can_compile
 from advisor.simulation import POLICIES, Program, divisions, metrics, simulate
 from advisor.simulation.bounds import bounds
 from advisor.simulation.condensing import condense
+from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Enumerated, Heft
-from advisor.simulation.loops import KERNELS, queued
-from advisor.simulation.policies import Fifo, Lifo, Ranked, Static, bottom_level
+from advisor.simulation.loops import KERNELS
+from advisor.simulation.policies import Ranked, Static, bottom_level
 from advisor.simulation.systems import Bandwidth, Centre, Custom, Lock, Queueing
 
 ANY_GRAPH = [
@@ -144,12 +145,12 @@ def test_condensing_holds_with_contention_where_tasks_are_alike(graph, cores):
 @settings(max_examples=200, deadline=None)
 def test_the_loops_without_timeline_agree_with_the_general_one(graph, cores):
     program = Program(graph)
-    for policy in (Fifo(), Lifo(), Ranked("level", bottom_level)):
+    for policy in (POLICIES["fifo"], POLICIES["lifo"], Ranked("level", bottom_level)):
         assert simulate(program, cores, policy).ticks == simulate(program, cores, policy, trace=True).ticks
     # The general loop on a queue of fixed lists gives what the pass over them gives.
     for policy in (POLICIES["static_cyclic"], POLICIES["heft"]):
         walked = simulate(program, cores, policy, trace=True).trace
-        stepped = queued(program, cores, policy.queue(program, cores))
+        stepped = executed(program, cores, policy.queue(program, cores))
         assert (walked.starts == stepped.starts).all()
         assert (walked.processors == stepped.processors).all()
 

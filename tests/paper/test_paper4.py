@@ -9,7 +9,7 @@ import pytest
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.simulation import Program, divisions, metrics, simulate
 from advisor.simulation.bounds import exponential_processes, kruskal_weiss
-from advisor.simulation.own_queues import OwnQueue
+from advisor.simulation.policies import Ordered
 from advisor.simulation.shapes import SHAPES, dynprog, locusroute, mp3d, polyroots, psim
 
 PROGRAMS: dict[str, Program] = {}
@@ -114,7 +114,7 @@ def test_equal_work_regions_lower_the_processes_per_queue():
         return float(np.diff(steps.times)[steps.values[:-1] > 1].sum() / steps.times[-1])
 
     assert shared(work) < shared(area)
-    own = OwnQueue("own", divisions.equal_area)
+    own = Ordered("own", divide=divisions.equal_area)
     static = simulate(program("locusroute"), 16, own, trace=True)
     assert metrics.processes_per_queue(static, own).most == 1.0
     assert static.ticks > simulate(program("locusroute"), 16, "equal_area").ticks  # "each iteration lasts much longer"

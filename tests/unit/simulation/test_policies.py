@@ -12,8 +12,7 @@ from advisor.errors import InvalidValue
 from advisor.simulation import POLICIES, Program, divisions, policy_of, simulate
 from advisor.simulation.draws import normals, splitmix, uniforms
 from advisor.simulation.fixed import Enumerated, Heft
-from advisor.simulation.own_queues import WorkStealing
-from advisor.simulation.policies import Chosen, Static
+from advisor.simulation.policies import Chosen, Static, WorkStealing
 
 
 def order_of(execution) -> list[int]:

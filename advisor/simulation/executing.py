@@ -1,8 +1,8 @@
-"""The complete analysis, Fig. 2 of Adve and Vernon: overheads for the set of running tasks, anew at each event.
+"""The complete analysis, Fig. 2 of Adve and Vernon, of any policy: overheads for the set of running tasks, anew at each event.
 
-What remains of a demand is a float; a completion is rounded to whole ticks, half to even, and all tasks whose rounded end is
-the
-same are drained together. Without overheads the floats are whole numbers and the result is that of `loops`, tick for tick.
+With overheads what remains of a demand is a float; a completion is rounded to whole ticks, half to even, and all tasks whose
+rounded end is the same are drained together. Without them all are whole numbers, and the result is that of `loops`, tick for
+tick.
 
 Where all tasks are alike they all progress at one pace, and a single clock of progress serves: a task ends when the clock has
 moved by its demand, so that an event costs O(log P). Otherwise r_i falls by elapsed r_i / (r_i + D_i) for each: O(P) an event.
@@ -24,15 +24,21 @@ from advisor.simulation.program import Program
 from advisor.simulation.systems import Lock, System
 
 
-def contended(
+def executed(
     program: Program,
     cores: int,
     queue: Queue,
-    contention: System | None,
-    lock: Lock | None,
+    contention: System | None = None,
+    lock: Lock | None = None,
     speeds: list[float] | None = None,
 ) -> Trace:
-    """Return who runs what and when, with what running tasks cost each other; parameters as `advisor.simulation.simulate`."""
+    """Return who runs what and when; parameters as `advisor.simulation.simulate`, `queue` being the policy's, empty.
+
+    Raises
+    ------
+    InvalidValue
+        When all processors are idle and the policy gives none of them a task though tasks are left, or times leave all bounds.
+    """
     bound = contention.bind(program.graph) if contention is not None else None
     run = _Run(program, cores, queue, lock, speeds)
     if bound is None or isinstance(bound, Common):
@@ -78,7 +84,7 @@ class _Run:
                 kept.append(at)
                 continue
             self.starts[task], self.processors[task] = now, processor
-            demand = float(ticks[task] if self.speeds is None else round(ticks[task] / self.speeds[processor]))
+            demand = ticks[task] if self.speeds is None else round(ticks[task] / self.speeds[processor])
             new.append((task, demand))
         self.idle = kept
         self.started += len(new)
@@ -132,21 +138,21 @@ class _LockState:
 
 def _alike(run: _Run, bound: Common | None) -> None:
     """One clock of progress for all running tasks."""
-    clock = 0.0
+    clock: float = 0  # whole numbers stay whole where nothing costs anything
     running: list[tuple[float, int]] = []
     while True:
         for task, demand in run.dispatched():
             heappush(running, (clock + demand, task))
         if not running:
             return
-        pace = 1.0 if bound is None else 1.0 + bound.ratio(len(running))
+        pace = 1 if bound is None else 1.0 + bound.ratio(len(running))
         end = running[0][0]
         elapsed = _whole((end - clock) * pace)
         done: list[int] = []
         while running and round((running[0][0] - clock) * pace) <= elapsed:
             done.append(heappop(running)[1])
         run.now += elapsed
-        clock += elapsed / pace
+        clock += elapsed if bound is None else elapsed / pace
         run.complete(done)
 
 
@@ -185,6 +191,3 @@ def _whole(ticks: float) -> int:
     if not ticks <= limits.GRAPH_TICKS_MAX:
         raise InvalidValue("contention", ticks, f"overheads that end within {limits.GRAPH_TICKS_MAX} ticks")
     return round(ticks)
-
-
-__all__ = ["contended"]

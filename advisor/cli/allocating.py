@@ -11,24 +11,41 @@ from typing import Any
 import click
 
 from advisor.cli import options, sharing, show, show_plans
+from advisor.cli.declared import asked_by, by_name, declared
 from advisor.cli.source import asked
 from advisor.domain.answers import Allocation
 from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, MissingShares, TooLarge
+from advisor.protocol import verbs as v
 
-OBJECTIVES = ("throughput", "latency", "fewest_cores", "pareto", "cost")
-TURNS = ("never", "scarce", "better")
-SWEPT = OBJECTIVES[:3]  # the others have all numbers of cores in one answer
+SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
 COST_WEIGHTS = ("core_s", "latency_s", "record")
 SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
 KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
-# Options of a plan that go as they are: parameter of the command -> of the planner.
-PLAIN = (
-    "quantile", "level", "nodes", "memory_bytes", "deadline_s", "work_max", "turns",
-)  # fmt: skip
-BY_BOX = ("visits", "minimum", "maximum", "load", "scale")
-LISTS = ("shares", "depths", "fan_outs", "returns")
+# What options of a plan have otherwise than their keys. BOX=N is a map by name.
+LIST = {"type": options.Numbers(), "multiple": True}
+BY_BOX = {"type": options.KeyNumbers(), "multiple": True}
+KEYLESS: dict[str, Any] = {"type": options.KeyNumbers(keyless=True), "multiple": True}
+FORMS: dict[str, dict[str, Any]] = {
+    "shares": LIST,
+    "depths": LIST,
+    "fan_outs": LIST,
+    "returns": {"type": float, "multiple": True},
+    "pinned": {
+        "name": "pin",
+        "into": "pin",
+        "type": options.KeyNumbers(int),
+        "multiple": True,
+        "help": "Cores that a box has, whatever else.",
+    },
+    "allowed": {"type": str, "help": "powers_of_two, multiples_of=K, or counts with commas."},
+    "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
+    "components": {"name": "component", "into": "component", "type": options.KeyText(), "multiple": True},
+    "arrival_per_s": KEYLESS,
+    "weights": BY_BOX
+    | {"name": "weight", "into": "weight", "help": "Of cost: core_s=N, latency_s=N, record=N (its worth)."},
+}
 
 
 class Range(click.ParamType[list[int]]):
@@ -65,81 +82,42 @@ def _thinned(low: int, high: int) -> list[int]:
     return sorted({round(low * factor**step) for step in range(SWEEP_POINTS)})
 
 
-def planned(function: Any) -> Any:
-    """Add the options of a plan, shared by `allocate` and `watch`."""
-    for option in reversed((
-        click.option("--cores", type=int, help="Cores to give out; for fewest_cores at most so many, or absent."),
-        click.option(
-            "--objective", type=click.Choice(OBJECTIVES), default="throughput", show_default=True,
-        ),
-        click.option("--throughput", "throughput_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
-                     help="Target of fewest_cores: records per second."),
-        click.option("--latency", "latency_s", type=options.KeyNumbers(keyless=True), multiple=True,
-                     help="Target of fewest_cores: seconds a record spends inside."),
-        click.option("--shares", type=options.Numbers(), multiple=True, help="Shares of a choice's branches, in text order."),
-        click.option("--depths", type=options.Numbers(), multiple=True, help="Replicas a record passes: mean, or shares."),
-        click.option("--fan-outs", type=options.Numbers(), multiple=True, help="Replicas of a split: number, or shares."),
-        click.option("--returns", type=float, multiple=True, help="Probability that a record returns, of each feedback."),
-        click.option("--visits", type=options.KeyNumbers(), multiple=True, help="Runs of a box per record that enters."),
-        click.option("--minimum", type=options.KeyNumbers(int), multiple=True, help="Fewest cores of a box."),
-        click.option("--maximum", type=options.KeyNumbers(int), multiple=True, help="Most cores of a box."),
-        click.option("--pin", type=options.KeyNumbers(int), multiple=True, help="Cores that a box has, whatever else."),
-        click.option("--allowed", help="powers_of_two, multiples_of=K, or counts with commas."),
-        click.option("--load", type=options.KeyNumbers(), multiple=True, help="Predictor of a box; else its observed load."),
-        click.option("--speed", type=options.KeyNumbers(), multiple=True, help="What if: BOX=2 is twice as fast as it is."),
-        click.option("--component", type=options.KeyText(), multiple=True, help="BOX=COMPONENT where the names differ."),
-        click.option("--instances-max", type=int, default=1, show_default=True, help="Instances that a box may run as."),
-        click.option("--nodes", type=int, help="Cores of one node of the machine: no instance straddles."),
-        click.option("--memory", "memory_bytes", type=float, help="Bytes of memory of a node, or of the machine."),
-        click.option("--arrival", "arrival_per_s", type=options.KeyNumbers(keyless=True), multiple=True,
-                     help="Records that enter per second."),
-        click.option("--turns", type=click.Choice(TURNS),
-                     help="Take turns on shared cores: never, where cores are scarce, or wherever it is better (default)."),
-        click.option("--quantile", type=float, help="Of the latency, e.g. 0.95, for its mean."),
-        click.option("--level", type=float, help="Plan for the upper bound of each curve at this level."),
-        click.option("--deadline", "deadline_s", type=float, help="Seconds for the plan: then the best so far, with its gap."),
-    )):  # fmt: skip
-        function = option(function)
-    return function
+def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
+    """Return a decorator that adds the options of a plan, shared by `allocate` and `watch`."""
+
+    def add(function: Any) -> Any:
+        for name, key, about in (
+            ("--latency", "latency_s", "seconds a record spends inside"),
+            ("--throughput", "throughput_per_s", "records per second"),
+        ):
+            function = click.option(name, key, help=f"Target of fewest_cores: {about}.", **KEYLESS)(function)
+        return declared(verb, leave=("network", "target", *leave), **FORMS | forms)(function)
+
+    return add
 
 
-def asked_for(given: dict[str, Any]) -> dict[str, Any]:
+def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **instead: Any) -> dict[str, Any]:
     """Return the options of a plan as `allocate` of an advisor or a client takes them."""
     targets = {name: _of_one(name, given[name]) for name in ("throughput_per_s", "latency_s")}
-    scale = {box: 1.0 / speed for box, speed in (_by_box("speed", given["speed"]) or {}).items() if speed > 0}
+    scale = {box: 1.0 / speed for box, speed in (by_name("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
         raise InvalidValue("speed", 0, "BOX=N with N above 0")
-    found: dict[str, Any] = {
-        "objective": given["objective"],
-        "target": {key: value for key, value in targets.items() if value is not None} or None,
-        "shares": list(given["shares"]) or None,
-        "depths": _means(given["depths"]),
-        "fan_outs": _means(given["fan_outs"]),
-        "returns": list(given["returns"]) or None,
-        "components": dict(given["component"]) or None,
-        "pinned": _by_box("pin", given["pin"]),
-        "allowed": _allowed(given["allowed"]),
-        "scale": scale or None,
-        "weights": _weights(given["objective"], given.get("weight", ())),
-        "arrival_per_s": _of_one("arrival_per_s", given["arrival_per_s"]),
-        "instances_max": given["instances_max"],
-    }
-    found |= {name: _by_box(name, given[name]) for name in ("visits", "minimum", "maximum", "load")}
-    found |= {name: given[name] for name in PLAIN if name in given}
-    return {key: value for key, value in found.items() if value is not None}
+    return asked_by(
+        verb, given,
+        target={key: value for key, value in targets.items() if value is not None} or None,
+        shares=list(given["shares"]) or None, depths=_means(given["depths"]), fan_outs=_means(given["fan_outs"]),
+        returns=list(given["returns"]) or None, components=dict(given["component"]) or None,
+        pinned=by_name("pin", given["pin"]), allowed=_allowed(given["allowed"]), scale=scale or None,
+        weights=_weights(given["objective"], given["weight"]),
+        arrival_per_s=_of_one("arrival_per_s", given["arrival_per_s"]), **instead,
+    )  # fmt: skip
 
 
 @click.command("allocate", cls=options.Command)
 @click.argument(
     "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
 )
-@planned
-@click.option(
-    "--weight",
-    type=options.KeyNumbers(),
-    multiple=True,
-    help="Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N.",
-)
+@planned(v.Allocate, weights=FORMS["weights"] | {"help": f"{FORMS['weights']['help']} Of several networks: NETWORK=N."})
 @click.option("--priority", type=options.KeyNumbers(int), multiple=True, help="Of several networks: higher ones first.")
 @click.option(
     "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
@@ -335,7 +313,7 @@ def _whole(value: float) -> float | int:
 def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
     """Return the weights of a cost."""
     wanted = f"some of {', '.join(COST_WEIGHTS)}"
-    weights = _by_box("weight", pairs)
+    weights = by_name("weight", pairs)
     if objective != "cost":
         if weights:
             hint = "weights go with --objective cost, or NETWORK=N with several networks"
@@ -371,10 +349,3 @@ def _allowed(text: str | None) -> Any:
         raise InvalidValue(
             "allowed", text, "powers_of_two, multiples_of=K, counts with commas, or a range like 1..64"
         ) from None
-
-
-def _by_box(option: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
-    for box, numbers in pairs:
-        if len(numbers) != 1:
-            raise InvalidValue(option, f"{box}={','.join(map(str, numbers))}", "BOX=N with one number")
-    return {box: numbers[0] for box, numbers in pairs} or None

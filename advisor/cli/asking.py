@@ -8,109 +8,72 @@ from typing import Any
 import click
 
 from advisor.cli import options, show, show_status
+from advisor.cli.declared import asked_by, declared
 from advisor.cli.source import asked, connected
-from advisor.domain.limits import MEASURES
 from advisor.errors import InvalidValue
+from advisor.protocol import verbs as v
+
+POINT = {
+    "type": options.Points(),
+    "help": "The input's predictor; 64x32 is one of two values. Absent: a run of the observed load.",
+}
 
 
 @click.command("predict", cls=options.Command)
 @click.argument("component")
-@click.option(
-    "--predictor",
-    type=options.Points(),
-    help="Predictors of the inputs; 64x32 is one of two values. Without, a run of the observed load.",
-)
-@click.option("--cores", type=options.Numbers(), default="1", show_default=True, help="Core counts.")
-@click.option("--model", help="Answer with this model, e.g. two_step; by default the one that the evidence supports.")
-@click.option("--active-cores", type=float, help="Workers that run tasks meanwhile, for a model of task types.")
-@click.option("--measure", type=click.Choice(list(MEASURES)), help="Predict this instead of the elapsed time.")
-@options.prior
-@options.machine
-@options.level
+@declared(
+    v.Predict, leave=("component", "dimensions"), predictor=POINT,
+    cores={"type": options.Numbers(), "default": "1", "help": "Core counts."},
+)  # fmt: skip
 @options.learned
 @options.as_json
 def predict_command(
-    component: str,
-    predictor: list[Any] | None,
-    cores: list[float],
-    level: float,
-    measure: str | None,
-    active_cores: float | None,
-    **source: Any,
+    component: str, predictor: list[Any] | None, cores: list[float], level: float, measure: str, **source: Any
 ) -> None:
     """Predict the elapsed time of COMPONENT for every predictor on every core count, or another measure of its runs."""
     x = None if predictor is None else [value for value in predictor for _ in cores]
     p = cores if predictor is None else cores * len(predictor)
-    chosen: dict[str, Any] = {key: source[key] for key in ("model", "machine", "prior")}
-    if measure:
-        chosen["measure"] = measure
-    if active_cores is not None:
-        chosen["active_cores"] = active_cores
+    chosen = asked_by(v.Predict, source, predictor=x, cores=p, level=level, measure=measure)
     with asked(source) as advisor:
-        prediction = advisor.predict(component, predictor=x, cores=p, level=level, **chosen)
-    show.prediction(component, x, p, level, prediction, measure, as_json=source["as_json"])
+        prediction = advisor.predict(component, **chosen)
+    shown = None if measure == v.TIME else measure
+    show.prediction(component, x, p, level, prediction, shown, as_json=source["as_json"])
 
 
 @click.command("choose-cores", cls=options.Command)
 @click.argument("component")
-@click.option("--predictor", type=options.Points(), help="The input's predictor. Without, a run of the observed load.")
-@click.option("--cores-max", type=int, required=True, help="Cores there are to choose from.")
-@click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest.")
-@click.option("--risk", default=0.0, show_default=True, help="0 to 1: compare so far towards the interval's upper end.")
-@click.option("--explore", default=0.0, show_default=True, help="Seconds that its runs may lose for what they teach.")
-@click.option("--free-now", type=int, help="Cores that are free now; with --wait, whether to take them.")
-@click.option("--wait", "wait_s", type=float, help="Seconds until all --cores-max are free.")
-@options.prior
-@options.machine
-@options.level
+@declared(v.ChooseCores, leave=("component",), predictor=POINT, prior={"is_flag": True, "type": bool, "default": False})
 @options.learned
 @options.as_json
-def choose_cores_command(
-    component: str, predictor: list[Any] | None, cores_max: int, tolerance: float, level: float, **source: Any
-) -> None:
+def choose_cores_command(component: str, predictor: list[Any] | None, level: float, **source: Any) -> None:
     """Choose the cores for one invocation of COMPONENT: the fewest within --tolerance of the fastest.
 
     With --free-now and --wait, also whether to take the cores that are free, or to wait for all.
     """
     point = None if predictor is None else _one(predictor)
-    further = {
-        key: source[key]
-        for key in ("risk", "explore", "machine", "free_now", "wait_s", "prior")
-        if source[key] is not None
-    }
     with asked(source) as advisor:
-        choice = advisor.choose_cores(
-            component, predictor=point, cores_max=cores_max, tolerance=tolerance, level=level, **further
-        )
+        choice = advisor.choose_cores(component, **asked_by(v.ChooseCores, source, predictor=point, level=level))
     show.choice(component, point, level, choice, as_json=source["as_json"])
 
 
 @click.command("suggest", cls=options.Command)
 @click.argument("component")
-@click.option(
-    "--predictor", type=options.Points(), help="Narrow the answers for this input; else for all observed load."
-)
-@click.option("--cores", type=float, help="Narrow the answer on so many cores, for the --predictor given.")
-@click.option("--cores-max", type=int, default=64, show_default=True, help="Cores there are to run on.")
-@click.option("--limit", type=int, default=3, show_default=True, help="Suggestions to make.")
+@declared(v.Suggest, leave=("component", "candidates"), predictor=POINT)
 @options.learned
 @options.as_json
-def suggest_command(
-    component: str, predictor: list[Any] | None, cores: float | None, cores_max: int, limit: int, **source: Any
-) -> None:
+def suggest_command(component: str, predictor: list[Any] | None, **source: Any) -> None:
     """Suggest which runs of COMPONENT would narrow its predictions most, and what they cost."""
-    if cores is not None and predictor is None:
+    if source["cores"] is not None and predictor is None:
         raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
     point = None if predictor is None else _one(predictor)
     with asked(source) as advisor:
-        found = advisor.suggest(component, predictor=point, cores=cores, cores_max=cores_max, limit=limit)
+        found = advisor.suggest(component, **asked_by(v.Suggest, source, predictor=point))
     show.suggestions(component, found, as_json=source["as_json"])
 
 
 @click.command("status", cls=options.Command)
 @click.argument("components", nargs=-1)
-@click.option("--offset", default=0, show_default=True, help="Components to skip.")
-@click.option("--limit", default=20, show_default=True, help="Components to show.")
+@declared(v.Status, leave=("components",), limit={"default": 20})
 @options.learned
 @options.as_json
 def status_command(components: tuple[str, ...], offset: int, limit: int, **source: Any) -> None:

@@ -35,8 +35,6 @@ class Command(click.Command):
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-level = click.option("--level", default=0.9, show_default=True, help="Level of the interval of one run.")
-machine = click.option("--machine", help="Where it runs; absent: on any machine that was seen.")
 
 
 def numbers_of(text: str, kind: Callable[[Any], Any] = float) -> list[Any]:
@@ -176,9 +174,6 @@ def service(function: Function) -> Function:
     ):
         function = option(function)
     return function
-
-
-prior = click.option("--prior", is_flag=True, help="Guess, from the others, what was never observed.")
 
 
 def taught(function: Function) -> Function:

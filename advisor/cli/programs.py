@@ -10,39 +10,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
+from advisor.cli.declared import asked_by, declared
 from advisor.cli.source import asked, connected
-from advisor.domain.runs import TRANSFORMS, VARIANTS
 from advisor.errors import InvalidValue
+from advisor.protocol import verbs as v
+from advisor.protocol.page import NUMBERING
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
 
-NUMBERS = ("workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits", "serial_work_s", "span_s")
-transform = click.option(
-    "--transform", type=click.Choice(TRANSFORMS), help="What work grows with; a program's first run fixes it."
-)
+BY_HAND = {key: {"name": key.replace("_", "-")} for key in v.ObserveRun.verb.keys}  # with their units
 
 
 @click.command("observe-run", cls=options.Command)
 @click.argument("program")
-@click.option("--size", type=float, help="Size of the run's input.")
-@click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run.")
-@click.option("--workers", type=float, help="Workers that ran it.")
-@click.option("--elapsed-s", type=float, help="Seconds from its beginning to its end.")
-@click.option("--work-s", type=float, help="Seconds that workers worked, all together.")
-@click.option(
-    "--delay-s", type=float, help="Seconds that workers did not work though tasks were ready, or managed tasks."
+@declared(
+    v.ObserveRun, leave=("program", "profile", *NUMBERING), **BY_HAND | {"size": {"required": False, "type": float}}
 )
-@click.option("--no-work-s", type=float, help="Seconds that workers had no task.")
-@click.option("--creates", type=float, help="Tasks created.")
-@click.option("--waits", type=float, help="Waits for tasks.")
-@click.option("--serial-work-s", type=float, help="Seconds of work of the program in sequence.")
-@click.option("--span-s", type=float, help="Seconds of the longest path.")
+@click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Take the runs of this CSV table instead.")
-@transform
 @options.service
 @options.as_json
-def observe_run_command(program: str, runs: Path | None, **given: Any) -> None:
+def observe_run_command(program: str, producer: str | None, runs: Path | None, **given: Any) -> None:
     """Teach a service a run of PROGRAM: by hand, from a profile that it has, or from a table."""
     told: list[dict[str, Any]] = []
     if runs is not None:
@@ -54,10 +43,8 @@ def observe_run_command(program: str, runs: Path | None, **given: Any) -> None:
     else:
         if given["size"] is None:
             raise click.UsageError("give --size, or --runs TABLE.csv")
-        run = {key: given[key] for key in ("size", "transform", *NUMBERS) if given[key] is not None}
-        told = [
-            {"program": program, **run} | ({"profile": {"producer": given["producer"]}} if given["producer"] else {})
-        ]
+        profile = {"producer": producer} if producer else None
+        told = [asked_by(v.ObserveRun, given, program=program, profile=profile)]
     answer: Mapping[str, Any] = {}
     with connected(given) as client:
         for run in told:
@@ -67,12 +54,9 @@ def observe_run_command(program: str, runs: Path | None, **given: Any) -> None:
 
 @click.command("predict-run", cls=options.Command)
 @click.argument("program")
-@click.option("--size", type=options.Numbers(), required=True, help="Sizes of the inputs.")
-@click.option("--workers", type=options.Numbers(), required=True, help="Worker counts.")
-@click.option("--model", type=click.Choice(VARIANTS), help="extended, or as paper 3 printed it.")
+@declared(v.PredictRun, leave=("program",))
+@declared(v.ObserveRun, only=("transform",))
 @click.option("--runs", type=click.Path(path_type=Path), help="Learn the runs of this CSV table first, then ask.")
-@transform
-@options.level
 @options.learned
 @options.as_json
 def predict_run_command(program: str, size: list[float], workers: list[float], level: float, **source: Any) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from advisor.domain.told import SharedObjectiveWord
 from advisor.errors import InvalidValue, TooLarge
+from advisor.protocol.verbs import Allocate, AllocateTogether
 
 if TYPE_CHECKING:
     from advisor.domain.networks import Network
 
-OBJECTIVES = ("throughput", "latency", "fewest_cores")
+OBJECTIVES: tuple[str, ...] = get_args(SharedObjectiveWord)
 # Options NETWORK=N, one number a network.
 RANKED = ("weight", "priority", "arrival_per_s", "throughput_per_s", "latency_s")
-MACHINE = ("nodes", "memory_bytes", "level", "quantile", "deadline_s")
+MACHINE = tuple(
+    key for key in AllocateTogether.verb.keys if key in Allocate.verb.keys and key not in ("cores", "objective")
+)
 # Options NAME=N by key or by box name of a network -> where the names are.
 NAMED = {
     "visits": "keys", "minimum": "keys", "maximum": "keys", "pin": "keys", "speed": "keys",

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show_simulation
+from advisor.cli.declared import declared
 from advisor.domain import limits
 from advisor.errors import InvalidValue
+from advisor.protocol import verbs as v
 
 if TYPE_CHECKING:
     from advisor.files.graphs import GraphFile
@@ -68,38 +70,21 @@ class Counts(click.ParamType[list[int]]):
 
 @click.command("simulate", cls=options.Command)
 @click.argument("graph", metavar="GRAPH")
-@click.option("--cores", type=Counts(), default="1,2,4,8", show_default=True, help="Numbers of cores.")
-@click.option(
-    "--policy", "policies", type=Words(), default="fifo", show_default=True, help="Policies; a wrong name lists them."
-)
-@click.option("--contention", help="What running tasks cost each other, MODEL:key=value,…[+lock:hold=…].")
-@click.option("--measured-alone", is_flag=True, help="The times hold the overhead that a task has when it runs alone.")
-@click.option("--speeds", type=options.Numbers(), help="Speed of each processor; their number is the number of cores.")
-@click.option(
-    "--metric",
-    "metrics",
-    type=Words(),
-    default=[],
-    help="Tell these too (idle, critical_path, …; a wrong name lists them).",
-)
-@click.option("--seed", default=0, show_default=True, help="Of work_stealing.")
-@click.option("--burden-ns", default=0.0, show_default=True, help="Cost of a task's creation, for the burdened bound.")
-@click.option("--advise", is_flag=True, help="Say what would help, in sentences.")
+@declared(
+    v.Simulate, leave=("graph", "predict_times", "draws"),
+    cores={"type": Counts(), "default": "1,2,4,8", "help": "Numbers of cores."},
+    policies={"name": "policy", "type": Words(), "default": "fifo", "show_default": True,
+              "help": "Policies; a wrong name lists them."},
+    contention={"type": str, "help": "What running tasks cost each other, MODEL:key=value,…[+lock:hold=…]."},
+    metrics={"name": "metric", "type": Words(), "default": [],
+             "help": "Tell these too (idle, critical_path, …; a wrong name lists them)."},
+    components={"name": "component", "type": options.KeyText(), "multiple": True},
+)  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the speedups into this PNG or SVG.")
 @click.option(
     "--gantt", type=click.Path(path_type=Path), help="Draw who runs what when: a .png, or a .html that zooms."
 )
 @click.option("--chrome", type=click.Path(path_type=Path), help="Write the schedule as a Chrome trace (JSON).")
-@click.option(
-    "--component",
-    "components",
-    type=options.KeyText(),
-    multiple=True,
-    help="Component that a task type stands for, TYPE=NAME.",
-)
-@click.option("--shared", default=1.0, show_default=True, help="Part of the times' variance that a type's tasks share.")
-@options.machine
-@options.level
 @options.learned
 @options.as_json
 def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
@@ -174,12 +159,9 @@ def _request(given: dict[str, Any], source: GraphFile) -> Request:
         cores=[len(speeds)] if speeds else cores,
         policies=given["policies"],
         contention=contention_of_text(given["contention"]) if given["contention"] else None,
-        measured_alone=given["measured_alone"],
         speeds=speeds,
         metrics=(*PLAIN, *given["metrics"]),
-        seed=given["seed"],
-        burden_ns=given["burden_ns"],
-        advise=given["advise"],
+        **{key: given[key] for key in ("measured_alone", "seed", "burden_ns", "advise")},
     )
 
 

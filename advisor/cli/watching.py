@@ -9,23 +9,18 @@ from typing import Any
 import click
 
 from advisor.cli import options, show, show_plans
-from advisor.cli.allocating import asked_for, hinted, network_text, planned
+from advisor.cli.allocating import BY_BOX, asked_for, hinted, network_text, planned
+from advisor.cli.declared import declared
 from advisor.cli.source import connected
+from advisor.protocol import verbs as v
 
 
 @click.command("watch", cls=options.Command)
 @click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
-@planned
-@click.option(
-    "--current", type=options.KeyNumbers(), multiple=True, help="Cores that a box has now; every box, or none."
-)
-@click.option(
-    "--weight", type=options.KeyNumbers(), multiple=True, help="Of cost: core_s=N, latency_s=N, record=N (its worth)."
-)
-@click.option("--change-cost", "change_cost_s", type=float, help="Seconds that the network stands still for a change.")
-@click.option("--horizon", "horizon_s", type=float, help="Seconds within which a change must be repaid.")
-@click.option("--gain-min", type=float, help="Gains below this share are not told.")
-@click.option("--shadow", is_flag=True, help="Tell nothing; show what is lost against the best.")
+@planned(
+    v.Watch, "deadline_s", "watch", "applied", "took_s", change_cost_s={"type": float},
+    current=BY_BOX | {"help": "Cores that a box has now; every box, or none."},
+)  # fmt: skip
 @click.option("--count", type=int, help="End after so many advices.")
 @click.option("--within", "within_s", type=float, help="End after so many seconds without one.")
 @options.service
@@ -36,12 +31,9 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
     text = network_text(network)
-    request = asked_for(given)
-    request.pop("deadline_s", None)
-    current = {box: numbers[0] for box, numbers in given["current"]} or None
-    told = {key: given[key] for key in ("change_cost_s", "horizon_s", "gain_min") if given[key] is not None}
+    request = asked_for(given, v.Watch, current={box: cores[0] for box, cores in given["current"]} or None)
     with hinted(text), connected(given) as client:
-        watch = client.watch(text, given["cores"], current=current, shadow=bool(given["shadow"]), **told, **request)
+        watch = client.watch(text, **request)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             show.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
         told = (
@@ -64,9 +56,7 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
 
 @click.command("explain", cls=options.Command)
 @click.argument("answer_id", metavar="ID")
-@click.option(
-    "--replay", is_flag=True, help="Work it out again from what was kept of it, and say whether it is the same."
-)
+@declared(v.Explain, leave=("id",))
 @options.service
 @options.as_json
 def explain_command(answer_id: str, *, replay: bool, **given: Any) -> None:

@@ -20,17 +20,16 @@ from advisor.client.address import parse_address, usual_address
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Stats, Told
 from advisor.client.policy import WhenFull, check_policy
-from advisor.client.questions import asks, asks_by
 from advisor.client.session import BATCH_ROWS, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.taking import LEFT, TAKEN, Taken
+from advisor.client.verbs import Awaits
 from advisor.client.watching import Subscriptions
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
-from advisor.domain.told import RunTold
 from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unavailable
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, plain, sent
-from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows, body_of, body_of_events
+from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
@@ -46,7 +45,7 @@ def default_producer() -> str:
     return f"{socket.gethostname()[:100]}:{os.getpid()}"
 
 
-class AsyncClient:
+class AsyncClient(Awaits):
     """A client of the service, for anyio and asyncio programs; use it as an asynchronous context manager.
 
     Rows are taken at once and sent in numbered batches behind the program's back: through cuts, restarts and crashes of
@@ -250,88 +249,14 @@ class AsyncClient:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    predict = asks(v.Predict, requests.read_prediction)
-    choose_cores = asks(v.ChooseCores, requests.read_core_choice)
-    suggest = asks(v.Suggest, requests.read_suggestions)
-    allocate = asks(v.Allocate, requests.read_allocation)
-    allocate_together = asks(v.AllocateTogether, requests.read_together)
-    explain = asks(v.Explain, requests.read_explanation)
-    flow = asks(v.FlowAsked, requests.read_flow)
-    simulate = asks(v.Simulate, requests.read_simulated)
-    status = asks(v.Status, requests.read_status)
-    profile = asks(v.Profile, requests.read_profile)
-    predict_run = asks(v.PredictRun, requests.read_run_prediction)
-    watch = asks_by(v.Watch, lambda client, asked: client.subscriptions.watch(asked))
-    curves = asks_by(v.Curves, lambda client, asked: client.subscriptions.curves(asked))
-
-    async def unwatch_curves(self, *, timeout_s: float | None = None) -> None:
-        """Take no more pushes of curves."""
-        self.subscriptions.end("curves")
-        await self.ask(v.Curves([], watch=False, timeout_s=timeout_s), requests.read_curves)
-
-    async def hello(self, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Return the service's version, limits and features."""
+    async def greet(self, timeout_s: float | None) -> dict[str, Any]:
+        """Return the answer to `hello`."""
         call = self._session.call("hello", [{"protocol": v.PROTOCOL_VERSION} | requests.given(token=self._token)])
         return await self._answer(call, "hello", requests.read_map, timeout_s)
 
-    async def define_network(
-        self,
-        network: v.NetworkGiven,
-        *,
-        id: int | str | None = None,  # noqa: A002
-        timeout_s: float | None = None,
-    ) -> dict[str, Any]:
-        """Keep a network (S-Net text, a network, or its nodes) by id, for rows (``network=id``), `allocate` and `flow`.
-
-        The answer, `{id, keys, components, choices, …}`, comes when it is durable. The same again changes nothing.
-        """
-        form: Any = {"text" if isinstance(network, str) else "nodes": network}
-        return await self.ask(v.DefineNetwork(id, timeout_s=timeout_s, **form), requests.read_map)
-
-    # -- what changes what is learned: in its place among the rows, exactly once. An answer is empty when it was lost with its
-    # connection; the change was made all the same.
-
-    async def forget(self, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
-        """Weaken what was learned of a component: a share `keep` of it stays."""
-        return await self._change("forget", {"component": component, "keep": float(keep)}, timeout_s)
-
-    async def forget_program(self, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Forget a whole program, its runs and its transformation."""
-        return await self._change("forget", {"program": program}, timeout_s)
-
-    async def forget_profile(
-        self, producer: str, *, incarnation: bytes | None = None, timeout_s: float | None = None
-    ) -> dict[str, Any]:
-        """Forget the profiles of a producer's runs, or of the one that `incarnation` names.
-
-        A run that goes on has a new profile from its next events on.
-        """
-        profile = requests.given(producer=producer, incarnation=incarnation)
-        return await self._change("forget", {"profile": profile}, timeout_s)
-
-    async def pin(self, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Hold a component to a model, whatever the evidence says; None lets the evidence choose again."""
-        return await self._change("pin", {"component": component, "model": model}, timeout_s)
-
-    async def observe_run(
-        self, program: str, *, size: float, timeout_s: float | None = None, **run: Unpack[RunTold]
-    ) -> dict[str, Any]:
-        """Teach one run of a whole program.
-
-        `run` is `workers`, `elapsed_s`, `work_s`, `delay_s`, `no_work_s`, `creates`, `waits` and, where known,
-        `serial_work_s` and `span_s`; what is left out comes from the profile named by `profile`, ``{"producer": name}``.
-        `transform` says what work grows with; a program's first run fixes it.
-        """
-        return await self._change("observe_run", requests.given(program=program, size=size, **run), timeout_s)
-
-    async def task_events(self, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:
-        """Send task events; return what became of them.
-
-        `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
-        `fields`, `dropped`, `sums` (as bytes) and `ended`: the run is over.
-        """
-        call = self._session.call_numbered(body_of_events(records, **header))
-        return await self._answer(call, "task_events", requests.read_map, timeout_s)
+    async def change(self, method: str, body: Body, timeout_s: float | None) -> dict[str, Any]:
+        """Make a numbered call in its place among the rows."""
+        return await self._answer(self._session.call_numbered(body), method, requests.read_map, timeout_s)
 
     def ask(self, asked: Question, read: Callable[[Any], requests.Answer]) -> Coroutine[Any, Any, requests.Answer]:
         """Ask the service, and return what `read` makes of its answer; raises at once what is wrong with the question."""
@@ -414,11 +339,6 @@ class AsyncClient:
         self, method: str, params: Mapping[str, Any], read: Callable[[Any], requests.Answer], timeout_s: float | None
     ) -> requests.Answer:
         return await self._answer(self._session.call(method, [params]), method, read, timeout_s)
-
-    async def _change(self, method: str, params: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
-        """Make a numbered call in its place among the rows."""
-        call = self._session.call_numbered(body_of(method, params))
-        return await self._answer(call, method, requests.read_map, timeout_s)
 
     async def _answer(
         self, call: int, method: str, read: Callable[[Any], requests.Answer], timeout_s: float | None

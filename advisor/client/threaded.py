@@ -7,27 +7,23 @@ import atexit
 import importlib
 import logging
 import os
-import queue
 import ssl
 import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from math import inf
-from typing import Any, Concatenate, Self, Unpack, cast, overload
+from typing import Any, Self, Unpack, overload
 
 import anyio
 
 from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, LINGER_S, TIMEOUT_S, AsyncClient, rows_of
 from advisor.client.outcomes import Stats
 from advisor.client.policy import WhenFull, check_policy
-from advisor.client.questions import Answer, Method, P, blocking
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
-from advisor.client.watching import ADVICE_KEPT, AsyncWatch, SyncWatch
-from advisor.domain.advice import Advice
+from advisor.client.verbs import Answer, Blocks
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
 from advisor.errors import ConnectionFailed, Unavailable
 from advisor.protocol.declaring import plain
@@ -42,28 +38,7 @@ FAREWELL_S = 1.0  # for the answer to it; what is held was sent before
 GRACE_S = 2.0  # beyond `close_s`, for the thread to end
 
 
-def _watching(method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, AsyncWatch]]) -> Method[P, SyncWatch]:
-    """Return the method that watches in the client's thread, and hands what is told to the caller's."""
-
-    @wraps(method)
-    def watch(
-        client: SyncClient, /, *args: Any, told: Callable[[Advice], None] | None = None, **given: Any
-    ) -> SyncWatch:
-        news: queue.SimpleQueue[Advice | None] = queue.SimpleQueue()
-
-        def tell(advice: Advice) -> None:
-            if news.qsize() < ADVICE_KEPT:
-                news.put(advice)
-            if told is not None:
-                told(advice)
-
-        begun = client.run_behind_rows(method, args, {**given, "told": tell})
-        return SyncWatch(client.run, begun, news)
-
-    return cast("Any", watch)
-
-
-class SyncClient:
+class SyncClient(Blocks):
     """A client of the service for programs with threads. Safe to use from all of them.
 
     `observe` costs about a microsecond and never waits for the service, unless `when_full` is "block". The thread
@@ -228,31 +203,6 @@ class SyncClient:
         if self._thread is None or not self._thread.is_alive():
             return self._counted(self._client)
         return self.run(read)
-
-    # -- the verbs of `AsyncClient` ---------------------------------------------------------------------------------
-
-    hello = blocking(AsyncClient.hello)
-    predict = blocking(AsyncClient.predict)
-    choose_cores = blocking(AsyncClient.choose_cores)
-    suggest = blocking(AsyncClient.suggest)
-    allocate = blocking(AsyncClient.allocate)
-    allocate_together = blocking(AsyncClient.allocate_together)
-    watch = _watching(AsyncClient.watch)
-    explain = blocking(AsyncClient.explain)
-    curves = blocking(AsyncClient.curves)
-    unwatch_curves = blocking(AsyncClient.unwatch_curves)
-    define_network = blocking(AsyncClient.define_network)
-    flow = blocking(AsyncClient.flow)
-    simulate = blocking(AsyncClient.simulate)
-    status = blocking(AsyncClient.status)
-    profile = blocking(AsyncClient.profile)
-    predict_run = blocking(AsyncClient.predict_run)
-    forget = blocking(AsyncClient.forget)
-    forget_program = blocking(AsyncClient.forget_program)
-    forget_profile = blocking(AsyncClient.forget_profile)
-    pin = blocking(AsyncClient.pin)
-    observe_run = blocking(AsyncClient.observe_run)
-    task_events = blocking(AsyncClient.task_events)
 
     def run_behind_rows(
         self, method: Callable[..., Awaitable[Answer]], args: Sequence[Any], given: Mapping[str, Any]

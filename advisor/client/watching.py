@@ -184,6 +184,20 @@ class SyncWatch:
         self._news.put(None)
 
 
+def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[str, Any]) -> SyncWatch:
+    """Begin a watch in the thread of a `SyncClient`, and hand what is told to the caller's."""
+    news: queue.SimpleQueue[Advice | None] = queue.SimpleQueue()
+    told: Callable[[Advice], None] | None = given.get("told")
+
+    def tell(advice: Advice) -> None:
+        if news.qsize() < ADVICE_KEPT:
+            news.put(advice)
+        if told is not None:
+            told(advice)
+
+    return SyncWatch(client.run, client.run_behind_rows(method, args, {**given, "told": tell}), news)
+
+
 def read_advice(item: Mapping[str, Any]) -> Advice:
     """Return one thing told; what a later service adds is left out."""
     found = item.get("allocation")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue
 
 # A transformation of sizes: 2^n where work is exponential in n, and so on. What they do is `advisor.models.program_terms`.
-TRANSFORMS: Final = ("n", "2^n", "n^2", "n^3", "sqrt n", "n!")
-VARIANTS: Final = ("extended", "printed")
+TransformWord = Literal["n", "2^n", "n^2", "n^3", "sqrt n", "n!"]
+VariantWord = Literal["extended", "printed"]
+TRANSFORMS: Final[tuple[str, ...]] = get_args(TransformWord)
+VARIANTS: Final[tuple[str, ...]] = get_args(VariantWord)
 SLACK: Final = (
     1.1  # the parts of a run may exceed workers times elapsed by that much: clocks and their readers are not perfect
 )

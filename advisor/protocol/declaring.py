@@ -11,12 +11,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
 
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
 from advisor.protocol.fields import Check, closest
 
 RESERVED = frozenset(("merge", "export"))
+# Who may call a verb. "write" is as the producer that it names, or as anybody where it names none; "teach" is to write as
+# somebody.
+Scope = Literal["open", "read", "write", "teach", "admin"]
 
 Declared = TypeVar("Declared", bound="Params")
 
@@ -79,6 +82,8 @@ class Verb(NamedTuple):
     Attributes
     ----------
     name : str
+    scope : Scope
+        Who may call it.
     into : type
         The class of its parameters; a field without default is required, in the order of a positional call.
     keys : mapping of str to Key
@@ -90,17 +95,21 @@ class Verb(NamedTuple):
         Parameters may be one map.
     notification : bool
         It may come without msgid.
+    grows : bool
+        It makes the service keep something, or take much for a while: refused where memory is short.
     rule : callable, optional
         What must hold between parameters.
     """
 
     name: str
+    scope: Scope
     into: type[Any]
     keys: Mapping[str, Key]
     required: tuple[str, ...]
     positional: int
     named: bool
     notification: bool
+    grows: bool
     rule: Callable[[Any], None] | None
 
 
@@ -109,7 +118,7 @@ METHODS: dict[str, Verb] = {}
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def verb(
-    name: str, *, positional: int = 0, named: bool = True, notification: bool = False,
+    name: str, scope: Scope, *, positional: int = 0, named: bool = True, notification: bool = False, grows: bool = False,
     rule: Callable[[Any], None] | None = None,
 ) -> Callable[[type[Declared]], type[Declared]]:  # fmt: skip
     """Make a frozen dataclass of a declaration, and a line of the table of verbs of it."""
@@ -122,7 +131,9 @@ def verb(
         found = {each.name: _key(said[each.name]) for each in fields(made)}
         keys = {key: what for key, what in found.items() if what is not None}
         required = tuple(each.name for each in fields(made) if each.default is MISSING)
-        made.verb = METHODS[name] = Verb(name, made, keys, required, positional, named, notification, rule)
+        made.verb = METHODS[name] = Verb(
+            name, scope, made, keys, required, positional, named, notification, grows, rule
+        )  # fmt: skip
         return made
 
     return declare

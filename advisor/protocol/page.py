@@ -1,4 +1,7 @@
-"""The tables of `docs/protocol.md` from the declarations of the verbs: ``python -m advisor.protocol.page docs/protocol.md``."""
+"""The tables of `docs/protocol.md` and `docs/security.md`, from the declarations of the verbs.
+
+``python -m advisor.protocol.page docs/protocol.md docs/security.md`` makes them anew.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from advisor.protocol.verbs import METHODS
 
 NUMBERING = ("producer", "incarnation", "sequence")  # the page says once what they are
 _TABLE = re.compile(r"(<!-- keys of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_VERBS = re.compile(r"(<!-- verbs of (\w+) -->).*?(<!-- end -->)")
 
 
 def table(name: str) -> str:
@@ -29,7 +33,13 @@ def table(name: str) -> str:
 
 def with_tables(page: str) -> str:
     """Return the page with its tables made anew."""
-    return _TABLE.sub(lambda found: found[1] + table(found[2]) + found[3], page)
+    page = _TABLE.sub(lambda found: found[1] + table(found[2]) + found[3], page)
+    return _VERBS.sub(lambda found: found[1] + verbs_of(found[2]) + found[3], page)
+
+
+def verbs_of(scope: str) -> str:
+    """Return the verbs of a scope."""
+    return ", ".join(f"`{name}`" for name, spec in METHODS.items() if spec.scope == scope)
 
 
 def _word(default: object) -> str:
@@ -41,5 +51,5 @@ def _word(default: object) -> str:
 
 
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in map(Path, sys.argv[1:]):
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

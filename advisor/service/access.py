@@ -20,9 +20,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from advisor.errors import InvalidValue, Unauthorized
+from advisor.protocol.declaring import Scope
+from advisor.protocol.verbs import METHODS
 from advisor.service.config import TOKEN_BYTES_MAX, TOKEN_BYTES_MIN, Config
 from advisor.service.rota import Allowance
 
@@ -33,35 +35,6 @@ RATE = "rows_per_second"  # of a grant
 RATE_MIN, RATE_MAX = 1, 10**9  # below, a grant is of no use; above, nothing is limited
 UNIX: Final = getattr(socket, "AF_UNIX", None)
 
-Scope = Literal["open", "read", "write", "teach", "admin"]
-# What each verb needs. "write" is as the producer that it names, or as anybody where it names none; "teach" is to write as
-# somebody. A verb without an entry is nobody's.
-SCOPES: Final[Mapping[str, Scope]] = {
-    "hello": "open",  # with a producer "write", with resume_at "admin"
-    "names": "teach",
-    "observe": "write",
-    "observe_rows": "write",
-    "observe_columns": "write",
-    "observe_run": "write",
-    "task_events": "write",
-    "define_network": "teach",
-    "predict": "read",
-    "predict_run": "read",
-    "choose_cores": "read",
-    "suggest": "read",
-    "allocate": "read",
-    "allocate_together": "read",
-    "watch": "read",
-    "unwatch": "read",
-    "curves": "read",
-    "explain": "read",
-    "flow": "read",
-    "simulate": "read",
-    "status": "read",
-    "profile": "read",
-    "forget": "admin",
-    "pin": "admin",
-}
 Identity = tuple[str, Any]  # what a peer has shown: a kind, and the digest of a token, a user with groups, or names
 
 
@@ -101,7 +74,8 @@ class Grant:
         ------
         Unauthorized
         """
-        scope = SCOPES.get(method, "open" if params is None else "admin")
+        verb = METHODS.get(method)
+        scope: Scope = verb.scope if verb else "open" if params is None else "admin"
         producer = getattr(params, "producer", None)
         if method == "hello" and params is not None and producer is not None:
             scope = "write" if params.resume_at is None else "admin"

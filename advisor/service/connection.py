@@ -12,37 +12,55 @@ import socket
 import time
 from collections import deque
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from advisor.domain import limits
+from advisor.engine import Engine
 from advisor.errors import AdvisorError, Unauthorized, Unavailable
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import Request, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.verbs import METHODS
-from advisor.service.access import Grant, Identity, shown_by
+from advisor.service.access import Access, Grant, Identity, shown_by
+from advisor.service.committer import Committer
 from advisor.service.logs import event
-from advisor.service.rota import Allowance, Path
-
-if TYPE_CHECKING:
-    from advisor.service.hub import Hub
+from advisor.service.measures import Measures
+from advisor.service.rota import Allowance, Path, Rota
 
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its requests is read or worked on
 OUT_BYTES_LOW = 2**16
 STRANGER_BYTES_MAX = 2**16  # of a peer before it has shown a token: a hello with one takes 5 KB at most
-MEASURED_WHEN_ANSWERED = (
-    "allocate",
-    "allocate_together",
-    "curves",
-    "explain",
-    "predict",
-    "watch",
-    "simulate",
-    "status",
-)  # these may take long elsewhere; what waits for a commit is measured when folded
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 NOTABLE_S = 0.0002  # after less, another connection's rows need not wait for the loop to read again
-ROWS_BRING = frozenset(("observe", "observe_rows", "observe_columns", "observe_run", "task_events"))
+ROWS_BRING = frozenset(name for name, verb in METHODS.items() if verb.scope == "write")
+
+
+class Rows(Protocol):
+    """What a connection asks of `advisor.service.learning`."""
+
+    def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]: ...
+    def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
+    def defers_singles(self, connection: Connection) -> bool: ...
+    def defers(self, connection: Connection, request: Request) -> bool: ...
+
+
+class Service(Protocol):
+    """What a connection asks of the service it belongs to, `advisor.service.hub`."""
+
+    access: Access
+    committer: Committer
+    engine: Engine
+    measures: Measures
+    read_buffer: memoryview
+    rota: Rota
+
+    @property
+    def learning(self) -> Rows: ...
+    def join(self, connection: Connection) -> bool: ...
+    def leave(self, connection: Connection, how: str) -> None: ...
+    def unsubscribe(self, connection: Connection) -> None: ...
+    def pending_changed(self, connection: Connection, by: int) -> None: ...
+    def handle(self, connection: Connection, request: Request) -> bytes | None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -60,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         What it may do; None while it is a stranger.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Service) -> None:
         self.number = 0
         self.identity: Identity | None = None
         self.grant: Grant | None = None
@@ -311,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
             if _brings_rows(backlog[0]) and (not turn or self._throttle()):
                 break
-            few = hub.take_few(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
+            few = hub.learning.take_few(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
             if few:
                 answers += self._hold_few(few)
                 now = time.perf_counter()
@@ -320,17 +338,17 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             message = backlog.popleft()
             if type(message) is Request:
-                if hub.defers(self, message):
+                if hub.learning.defers(self, message):
                     backlog.appendleft(message)
                     break
                 answer, last = self._handle(message, last)
                 answers.append(answer)
                 answered_bytes += len(answer)
             elif type(message) is Singles:
-                if hub.defers_singles(self):
+                if hub.learning.defers_singles(self):
                     backlog.appendleft(message)
                     break
-                hub.fold_singles(self, message.rows)
+                hub.learning.fold_singles(self, message.rows)
                 now = time.perf_counter()
                 if not self._waits:
                     hub.measures.request("observe", now - last)
@@ -352,11 +370,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, request: Request, last: float) -> tuple[bytes, float]:
         """Return the answer, empty where it comes later or not at all, and the time after it; `last` was that before it."""
+        jobs = self.heavy_jobs
         answer = self._hub.handle(self, request)
         if answer is None:
             self._unanswered += request.msgid is not None
         now = time.perf_counter()
-        if answer is not None or not (self._waits or request.method in MEASURED_WHEN_ANSWERED):
+        # What is answered by work in the background is measured at its end; what waits for a commit, when it is folded.
+        if answer is not None or not (self._waits or self.heavy_jobs > jobs):
             self._hub.measures.request(request.method if request.method in METHODS else "unknown", now - last)
         return answer or b"", now
 

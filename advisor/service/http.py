@@ -116,7 +116,7 @@ def application(hub: Hub, page: LivePage) -> ASGIApp:
 
     async def readyz(_: Request) -> Response:
         failure = hub.committer.look()
-        if hub.stopping:
+        if hub.background.stopping:
             return PlainTextResponse("stopping\n", status_code=503)
         if failure is not None:
             return PlainTextResponse(f"storage failed: {failure}\n", status_code=503)

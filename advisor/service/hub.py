@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -13,30 +12,34 @@ import anyio
 from advisor import __version__, kernels
 from advisor.domain import limits
 from advisor.domain.rows import CARRIED_FIELDS, COUNTED_FIELDS, LEARNED_FIELDS
-from advisor.engine import Advisor, Engine
-from advisor.engine.events import DefineNetwork
-from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unavailable, Unsupported
+from advisor.engine import Engine
+from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unsupported
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
-from advisor.service import curves, questions
+from advisor.service import questions
 from advisor.service.access import Access, digest
 from advisor.service.advising import Advising
+from advisor.service.answering import Answering
+from advisor.service.answers import Answers
+from advisor.service.background import LATER, Background, Handler
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
-from advisor.service.doors import LATER, Doors
-from advisor.service.happenings import MINUTE_S, Window
-from advisor.service.heavy import Heavy, Spec
+from advisor.service.happenings import MINUTE_S, Happenings, Window
+from advisor.service.heavy import Heavy
+from advisor.service.learning import Learning
 from advisor.service.logs import event
 from advisor.service.measures import Measures, Rates
-from advisor.service.memory import GROWING, Memory, resident_bytes
+from advisor.service.memory import Memory, resident_bytes
 from advisor.service.peers import NAME_KEPT_BYTES, PRODUCER_KEPT_BYTES, Peers
+from advisor.service.planner import Planner
 from advisor.service.producers import Producers
-from advisor.service.simulating import simulated_apart
+from advisor.service.rota import Rota
 from advisor.service.snet_resources import SnetResources
+from advisor.service.subscriptions import Subscriptions
+from advisor.service.watching import Watching
 
-HEAVY_JOBS_CONNECTION_MAX = 16
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
 PRODUCERS_TOLD_AT = 0.9  # of their limit: the log says that it is near
@@ -51,7 +54,7 @@ def _refuse_stranger() -> None:
     raise Unauthorized("say hello with the token first", field="token")
 
 
-class Hub(Doors):
+class Hub:
     """The state of a running service, and its verbs. One event loop, no locks.
 
     Parameters
@@ -73,50 +76,40 @@ class Hub(Doors):
         heavy: Heavy,
         measures: Measures,
     ) -> None:
-        super().__init__(engine, committer, producers, heavy, measures, Peers(config.peer_memory))
-        self.config = config
+        self.config, self.engine, self.committer, self.producers = config, engine, committer, producers
+        self.heavy, self.measures = heavy, measures
         engine.advisor.bundles.origin = int(time.time()) & VERSION_ORIGIN_MASK
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.snet: SnetResources | None = None
-        self.advising = Advising(engine, self.planner, config.advise)
         self.access = Access(config)
         self.memory = Memory(config.memory_max)
+        self.peers = Peers(config.peer_memory)
+        self.happenings = Happenings(engine.advisor.components.events)
+        self.rota = Rota()
+        self.subscriptions = Subscriptions()
+        self.background = Background(measures, self.connections)
+        self.planner = Planner(engine.advisor, heavy, Answers())
+        self.advising = Advising(engine, self.planner, config.advise)
+        self.watching = Watching(engine, self.planner, self.subscriptions, measures, self.background.start)
+        self.learning = Learning(
+            engine, committer, producers, heavy, measures, self.peers, self.rota, self.watching, self.background,
+            self._happened,
+        )  # fmt: skip
+        answering = Answering(engine, self.planner, heavy, self.watching, self.subscriptions, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
         self._strangers: dict[Connection, None] = {}  # in the order of coming
         self._guesses = Window(GUESSES_TOLD_A_MINUTE, MINUTE_S)
         self._numbered = 0
         self._many_producers = False
-        self._verbs: Mapping[str, Callable[[Connection, Any, int | None], Any]] = {
-            "hello": self._hello,
-            "names": self._names,
-            "observe": self._observe,
-            "observe_rows": self._observe_rows,
-            "observe_columns": self._observe_columns,
-            "predict": self._predict,
-            "choose_cores": self._asking(questions.choose_cores),
-            "suggest": self._asking(questions.suggest),
-            "allocate": self._allocate,
-            "allocate_together": self._allocate_together,
-            "watch": self._watch,
-            "explain": self._explain,
-            "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
-            "curves": self._curves,
-            "define_network": self._define_network,
-            "flow": self._asking(questions.flow),
-            "simulate": self._simulate,
-            "status": self._status,
-            "forget": self._forget,
-            "task_events": self._task_events,
-            "profile": self._profile,
-            "observe_run": self._observe_run,
-            "predict_run": self._asking(questions.predict_run),
-            "pin": self._pin,
-        }
+        self._verbs: dict[str, Handler] = {
+            **self.learning.verbs, **answering.verbs, "hello": self._hello, "names": self._names, "status": self._status,
+        }  # fmt: skip
 
-    def _asking(self, question: Callable[[Advisor, Any], Any]) -> Callable[[Connection, Any, int | None], Any]:
-        """Return the verb of a question that the engine answers at once."""
-        return lambda _, params, __: question(self.engine.advisor, params)
+    def _happened(self) -> None:
+        """Something was learned: tell the log, and those who subscribe."""
+        self.happenings.drain()
+        self.subscriptions.stir()
 
     # Connections
 
@@ -128,7 +121,7 @@ class Hub(Doors):
             self._strangers[connection] = None
         if len(self.connections) >= self.config.connections_max:
             self._make_room()
-        if self.stopping or self.memory.short or len(self.connections) >= self.config.connections_max:
+        if self.background.stopping or self.memory.short or len(self.connections) >= self.config.connections_max:
             self.measures.connections_refused += 1
             return False
         self._numbered += 1
@@ -171,7 +164,7 @@ class Hub(Doors):
         self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
         if silent:
-            self._forget_producers(silent)
+            self.learning.forget_producers(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))
         many = len(self.engine.producers) >= PRODUCERS_TOLD_AT * self.engine.ledger.producers_max
         if many and not self._many_producers:
@@ -235,17 +228,16 @@ class Hub(Doors):
             params = m.check_params(method, given, notification=msgid is None)
             if limits_of is not None:
                 limits_of.check(method, params)
-            if method in GROWING:
+            if m.METHODS[method].grows:
                 self.memory.refuse_while_short()
             self.engine.flush()
             result = self._verbs[method](connection, params, msgid)
-            self.happenings.drain()
-            self.subscriptions.stir()
+            self._happened()
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
         except Exception as error:  # a defect of ours must not cost other clients their service
-            defect = self._defect(method, connection, error)
+            defect = self.background.defect(method, connection, error)
             return b"" if msgid is None else encode_error(msgid, defect)
         if msgid is None:
             return b""
@@ -264,7 +256,7 @@ class Hub(Doors):
             grant = self.access.grant(identity)
             if grant is None:
                 connection.wait()  # for nothing: it is over
-                self.spawn(self._refuse_guess, connection, msgid)
+                self.background.start(self._refuse_guess, connection, msgid)
                 return None
             self._strangers.pop(connection, None)
             connection.admit(identity, grant)
@@ -324,7 +316,7 @@ class Hub(Doors):
         sequence = self.committer.sequence(key)
         if sequence == self.engine.applied(*key):
             self.producers.retire(key)
-            self._forget_producers([key])
+            self.learning.forget_producers([key])
         return sequence
 
     def _names(self, connection: Connection, params: m.Names, _: int | None) -> dict[str, Any]:
@@ -337,111 +329,14 @@ class Hub(Doors):
             self.peers.add(connection, "names", -size)
             raise
 
-    def _profile(self, _: Connection, params: m.Profile, __: int | None) -> dict[str, Any]:
-        return self.engine.profiles.answer(
-            params.producer, params.incarnation, nodes=params.nodes, diagnosis=params.diagnosis, ended=params.ended
-        )
-
-    def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
-        network, request = questions.allocation_asked(self.engine.advisor, params)
-        return self._apart("allocate", connection, msgid, self.planner.allocate, network, request, params.deadline_s)
-
-    def _allocate_together(
-        self, connection: Connection, params: m.AllocateTogether, msgid: int | None
-    ) -> dict[str, Any] | None:
-        advisor, planner = self.engine.advisor, self.planner
-        asked, of_all = questions.together_asked(advisor, params), questions.of_all_asked(params)
-        return self._apart(
-            "allocate_together", connection, msgid, planner.allocate_together, asked, of_all, params.objective,
-            params.deadline_s,
-        )  # fmt: skip
-
-    def _explain(self, connection: Connection, params: m.Explain, msgid: int | None) -> dict[str, Any] | None:
-        return self._apart("explain", connection, msgid, partial(self.planner.explain, replay=params.replay), params.id)
-
-    def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
-        if params.watch is not None:
-            return self.watching.tell(connection, params)
-        return self._apart("watch", connection, msgid, self.watching.open, connection, params)
-
-    def _define_network(
-        self, connection: Connection, params: m.DefineNetwork, msgid: int | None
-    ) -> dict[str, Any] | None:
-        self._refuse_while_storage_fails()
-        given: Any = params.nodes if params.text is None else params.text
-        if given is None:  # for the checker: one of them is there
-            return None
-        if questions.is_small(given):
-            answer = self.engine.apply(None, None, DefineNetwork(given, params.id))
-            return self._durably(connection, msgid, answer, 0)
-        return self._apart("define_network", connection, msgid, self._define_apart, connection, msgid, given, params.id)
-
-    async def _define_apart(
-        self, connection: Connection, msgid: int | None, given: Spec, network_id: int | str | None
-    ) -> dict[str, Any] | None:
-        """Define a large network, read in a worker."""
-        network = await self.heavy.read(given)
-        answer = self.engine.apply(None, None, DefineNetwork(given, network_id, network))
-        return self._durably(connection, msgid, answer, 0)
-
-    def _simulate(self, connection: Connection, params: m.Simulate, msgid: int | None) -> dict[str, Any] | None:
-        advisor = self.engine.advisor
-        return self._apart("simulate", connection, msgid, simulated_apart, advisor, self.heavy, params)
-
-    def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
-        if questions.points_asked(params) <= questions.PREDICT_SLICE:
-            return questions.predict(self.engine.advisor, params)
-        return self._apart("predict", connection, msgid, questions.predict_in_slices, self.engine.advisor, params)
-
-    def _curves(self, connection: Connection, params: m.Curves, msgid: int | None) -> dict[str, Any] | None:
-        advisor = self.engine.advisor
-        follower = curves.asked(advisor, params)
-        return self._apart(
-            "curves", connection, msgid, curves.curves, advisor, self.subscriptions, connection, params, follower
-        )
-
-    def _apart(
-        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
-    ) -> None:
-        """Answer later, by `work` that lets others have their turn.
-
-        Raises
-        ------
-        Unavailable
-            When the connection has too much of that under way.
-        """
-        if connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
-            raise Unavailable(
-                "too many large requests of one connection at a time", field="method",
-                bound=HEAVY_JOBS_CONNECTION_MAX, hint="wait for their answers",
-            )  # fmt: skip
-        connection.heavy_jobs += 1
-        self.spawn(self._work_apart, verb, connection, msgid, work, *args)
-
-    async def _work_apart(
-        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
-    ) -> None:
-        began = time.perf_counter()
-        result: dict[str, Any] | AdvisorError | None
-        try:
-            result = await work(*args) if connection.number in self.connections else None
-        except AdvisorError as error:
-            result = error.detached()
-        except Exception as error:
-            result = self._defect(verb, connection, error)
-        finally:
-            connection.heavy_jobs -= 1
-        self.measures.request(verb, time.perf_counter() - began)
-        if result is not None:  # LATER, when it is durable
-            connection.answer(msgid, result)
-
     def _status(self, connection: Connection, params: m.Status, msgid: int | None) -> dict[str, Any] | None:
         if params.components is False or params.limit <= questions.STATUS_SLICE:
             return questions.status(self.engine.advisor, params) | {"service": self.health()}
-        return self._apart("status", connection, msgid, self._status_apart, params)
 
-    async def _status_apart(self, params: m.Status) -> dict[str, Any]:
-        return await questions.status_in_slices(self.engine.advisor, params) | {"service": self.health()}
+        async def status() -> dict[str, Any]:
+            return await questions.status_in_slices(self.engine.advisor, params) | {"service": self.health()}
+
+        return self.background.later("status", connection, msgid, status)
 
     def _counts(self) -> tuple[int, int]:
         """Return rows and requests so far."""
@@ -451,7 +346,7 @@ class Hub(Doors):
         """Return what an operator asks first."""
         failure, now = self.committer.failure, time.monotonic()
         rows_per_s, requests_per_s = self.rates.rates(now, self._counts())
-        errors = self.sampled.errors
+        errors = self.learning.sampled.errors
         return {
             "version": __version__,
             "uptime_s": now - self.rates.started,
@@ -461,7 +356,7 @@ class Hub(Doors):
             "error_median": errors.quantile(0.5),
             "error_9_of_10": errors.quantile(0.9),
             "errors_sampled": sum(errors.counts),
-            "errors_covered": self.sampled.covered,
+            "errors_covered": self.learning.sampled.covered,
             "state": None if self.config.state is None else str(self.config.state.absolute()),
             "connections": len(self.connections),
             "producers": len(self.engine.producers),
@@ -474,7 +369,7 @@ class Hub(Doors):
             "short_of_memory": self.memory.short,
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),
-            "stopping": self.stopping,
+            "stopping": self.background.stopping,
             "commits": sum(self.measures.commit_s.counts),
             "commit_mean_s": self.measures.commit_s.mean,
             "answers_kept": len(self.planner.answers),

@@ -16,8 +16,6 @@ from advisor.service.logs import event
 STATM = Path("/proc/self/statm")
 LOOKS_EVERY_S = 0.25  # in which the fastest sender of new names brings some 20 MB
 SHORT_FROM, WELL_BELOW = 0.9, 0.8  # of the budget: it is short from the one on, until the other
-# Verbs that make the service keep something, or take much for a while. Rows of known components and questions go on.
-GROWING = frozenset(("names", "define_network", "watch", "simulate", "task_events", "observe_run"))
 
 
 def resident_bytes() -> int | None:

@@ -121,7 +121,7 @@ class HubCollector(Collector):
         yield GaugeMetricFamily(
             "advisor_producers_max", "Producers remembered at most", value=engine.ledger.producers_max
         )
-        sampled = self._hub.sampled
+        sampled = self._hub.learning.sampled
         about = "|t - predicted| / t of a sample of rows, predicted before they were learned; 10 where it is more"
         yield _histogram("advisor_prediction_error_ratio", about, {"": sampled.errors})
         about = "Of these rows, those within their interval at 0.9"

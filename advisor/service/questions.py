@@ -1,17 +1,17 @@
-"""Questions of the wire put to the advisor: parameters of the protocol to its arguments, and its answers back."""
+"""Questions of the wire put to the engine: parameters of the protocol to its arguments, and its answers back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import anyio.lowlevel
 import numpy as np
 
 from advisor.domain import limits
-from advisor.engine import Advisor
+from advisor.engine import Advisor, Engine
 from advisor.engine.components import TIME
 from advisor.engine.flows import filled
 from advisor.engine.sharing import Asked, asked_of, of_machine
@@ -21,6 +21,8 @@ from advisor.planning.together import about
 from advisor.protocol import verbs as m
 from advisor.service.heavy import Spec
 
+Answer = TypeVar("Answer", bound=Callable[..., Any])
+
 # A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
@@ -28,6 +30,13 @@ ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("net
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
 STATUS_SLICE = 16  # components told at a time, within 5 ms where all of them are solved first
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
+ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {}  # by verb, what answers at once
+
+
+def answers(question: Answer) -> Answer:
+    """Have a function of engine and parameters answer the verb that it is called like."""
+    ANSWERS[question.__name__] = question
+    return question
 
 
 def points_asked(params: m.Predict) -> int:
@@ -90,27 +99,37 @@ def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str,
     return advisor.predict(**asked).as_dict()
 
 
-def choose_cores(advisor: Advisor, params: m.ChooseCores) -> dict[str, Any]:
-    """Answer `choose_cores`; raises as `Advisor.choose_cores`."""
-    point = _one_point(advisor, params.component, params.predictor, params.prior)
-    return advisor.choose_cores(**params.given(predictor=point)).as_dict()
+@answers
+def choose_cores(engine: Engine, params: m.ChooseCores) -> dict[str, Any]:
+    """Raises as `Advisor.choose_cores`."""
+    point = _one_point(engine.advisor, params.component, params.predictor, params.prior)
+    return engine.advisor.choose_cores(**params.given(predictor=point)).as_dict()
 
 
-def predict_run(advisor: Advisor, params: m.PredictRun) -> dict[str, Any]:
-    """Answer `predict_run`; raises as `Advisor.predict_run`."""
-    return advisor.predict_run(**params.given()).as_dict()
+@answers
+def predict_run(engine: Engine, params: m.PredictRun) -> dict[str, Any]:
+    """Raises as `Advisor.predict_run`."""
+    return engine.advisor.predict_run(**params.given()).as_dict()
 
 
-def suggest(advisor: Advisor, params: m.Suggest) -> list[dict[str, Any]]:
-    """Answer `suggest`; raises as `Advisor.suggest`."""
-    point = None if params.predictor is None else _one_point(advisor, params.component, params.predictor)
+@answers
+def suggest(engine: Engine, params: m.Suggest) -> list[dict[str, Any]]:
+    """Raises as `Advisor.suggest`."""
+    point = None if params.predictor is None else _one_point(engine.advisor, params.component, params.predictor)
     candidates = None if params.candidates is None else [(x, p) for x, p in params.candidates]
-    return [each.as_dict() for each in advisor.suggest(**params.given(predictor=point, candidates=candidates))]
+    return [each.as_dict() for each in engine.advisor.suggest(**params.given(predictor=point, candidates=candidates))]
 
 
-def flow(advisor: Advisor, params: m.FlowAsked) -> dict[str, Any]:
-    """Answer `flow`; raises as `Advisor.flow`."""
-    return advisor.flow(params.network).as_dict()
+@answers
+def flow(engine: Engine, params: m.FlowAsked) -> dict[str, Any]:
+    """Raises as `Advisor.flow`."""
+    return engine.advisor.flow(params.network).as_dict()
+
+
+@answers
+def profile(engine: Engine, params: m.Profile) -> dict[str, Any]:
+    """Raises as `Profiles.answer`."""
+    return engine.profiles.answer(**params.given())
 
 
 def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[str, Any]]:

@@ -203,7 +203,7 @@ class _Service:
                 if self._config.compiled:
                     kernels.start(_told)
                 group.start_soon(self._start_work, group)
-                self._hub.spawn = self._spawn
+                self._hub.background.spawn = self._spawn
                 if self._hub.snet is not None:
                     group.start_soon(self._hub.snet.run)
                 if self._http is not None:
@@ -293,7 +293,7 @@ class _Service:
     async def _stop(self) -> None:
         """Stop accepting, drain, commit, close; all of it within `shutdown_s`."""
         hub = self._hub
-        hub.stopping = True
+        hub.background.stopping = True
         for server in self._servers:
             server.close()
         if self._http is not None:

@@ -17,7 +17,7 @@ from sim_world import Broken, played
 
 from advisor.engine import exactly_once
 from advisor.errors import StateDamaged
-from advisor.service import access, doors
+from advisor.service import access, learning
 from advisor.service.connection import Connection
 from advisor.storage import opening, schema
 
@@ -74,7 +74,7 @@ def no_numbers(cure: pytest.MonkeyPatch) -> None:
 
 def no_commits(cure: pytest.MonkeyPatch) -> None:
     """Answers come before what they promise is durable."""
-    cure.setattr(doors.Doors, "_durably", lambda _, __, ___, answer, *____: answer)
+    cure.setattr(learning.Learning, "_durably", lambda _, __, ___, answer, *____: answer)
 
 
 def no_answers(cure: pytest.MonkeyPatch) -> None:

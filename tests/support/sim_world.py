@@ -201,7 +201,7 @@ class World:
         committer._writer = VirtualWriter(
             self.loop, self.rng, lambda: self._down(life), self.rng.choice((1e-4, 1e-3, 0.3))
         )
-        hub.spawn = life.spawn
+        hub.background.spawn = life.spawn
         life.tasks = [
             self.loop.create_task(work) for work in (committer.run(), hub.subscriptions.run(), self._sweep(hub))
         ]
@@ -243,7 +243,7 @@ class World:
     async def _stop(self, life: Life) -> None:
         """End a service in order."""
         committer = life.hub.committer
-        life.hub.stopping = True
+        life.hub.background.stopping = True
         committer.want_pages()
         while committer.unsaved:
             await asyncio.sleep(0.01)

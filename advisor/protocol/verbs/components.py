@@ -61,7 +61,7 @@ def _for_a_point(params: Any) -> None:
         raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
 
 
-@verb("predict", positional=3, rule=_one_length)
+@verb("predict", "read", positional=3, rule=_one_length)
 class Predict(Question):
     """Return the elapsed time to expect, or the `measure`; `predictor` and `cores` may be arrays.
 
@@ -80,9 +80,6 @@ class Predict(Question):
     active_cores: only with a model of task types (below): workers that run tasks meanwhile, its own among them; nil: as
         many as there were when instances ended
     level: share of runs that the interval should hold
-    machine: the time on that machine; nil: on any. One that was not seen is answered with a wider interval, and a note
-    prior: a component that was never observed is answered, too (below); false by default: `unknown_component`, whose
-        `hint` and `bound` name the known names most like it
     """
 
     component: Annotated[
@@ -125,7 +122,7 @@ class Predict(Question):
         return None if points == 1 and self.dimensions > 1 else points
 
 
-@verb("choose_cores", rule=_chosen_later)
+@verb("choose_cores", "read", rule=_chosen_later)
 class ChooseCores(Question):
     """Return the cores for one invocation: the fewest within `tolerance` of the fastest.
 
@@ -133,11 +130,11 @@ class ChooseCores(Question):
 
     cores_max: cores there are to choose from
     tolerance: take the fewest cores whose time is within (1 + tolerance) of the fastest; 0 asks for the fastest
-    risk: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts that
-        nobody tried, are then taken only where the gain is sure
+    risk: 0 to 1: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts
+        that nobody tried, are then taken only where the gain is sure
     explore: seconds that the component's runs may lose, all in all, for what they teach: pass the answer's `at_risk_s` on with
         the row
-    free_now: cores that are free at once
+    free_now: cores that are free at once; with `wait_s`, whether to take them
     wait_s: seconds until `cores_max` are free
     """
 
@@ -155,7 +152,7 @@ class ChooseCores(Question):
     prior: Prior = True
 
 
-@verb("suggest", rule=_for_a_point)
+@verb("suggest", "read", rule=_for_a_point)
 class Suggest(Question):
     """Return which (predictor, cores) to run next, the one that narrows the answers most first.
 
@@ -176,7 +173,7 @@ class Suggest(Question):
     limit: Annotated[int, Key(f.integer(1, limits.CANDIDATES_MAX))] = 3
 
 
-@verb("curves")
+@verb("curves", "read")
 class Curves(Question):
     """Return the curves of components, or of all, as a bundle: those that changed after the version `since`.
 
@@ -199,7 +196,7 @@ class Curves(Question):
     told: Callable[[CurvesTold], None] | None = None
 
 
-@verb("status")
+@verb("status", "read")
 class Status(Question):
     """Return totals, producers and, page by page, components: all in order of name (True), these (a list), none (False).
 

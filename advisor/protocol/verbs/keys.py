@@ -2,7 +2,7 @@
 
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, cast, get_args
+from typing import Annotated, Any, Protocol, cast, get_args
 
 from advisor.domain import limits
 from advisor.domain.rows import Array
@@ -24,7 +24,6 @@ ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
 MEASURES = tuple(limits.MEASURES)
 
-VariantWord = Literal["extended", "printed"]
 TURNS: tuple[str, ...] = get_args(TurnsWord)
 OBJECTIVES: tuple[str, ...] = get_args(ObjectiveWord)
 
@@ -105,7 +104,8 @@ Point = Annotated[
 Cores = Annotated[int, Key(CORES, "cores there are")]
 Level = Annotated[float, Key(LEVEL, "share of runs that the interval should hold")]
 Machine = Annotated[
-    str, Key(f.name, "on that machine; nil: on any. One not seen is answered with a wider interval, and a note")
+    str,
+    Key(f.name, "the time on that machine; nil: on any. One not seen is answered with a wider interval, and a note"),
 ]
 Prior = Annotated[
     bool,
@@ -122,10 +122,10 @@ Deadline = Annotated[Number, Key(SECONDS, "answer within so many seconds, with t
 Program = Annotated[str, Key(f.name, "the program's name")]
 NetworkId = Annotated[int | str, Key(NETWORK_ID, "the id that a network is kept by")]
 Quantity = Annotated[Number, Key(f.number)]
-WorkMax = Annotated[int, Key(f.integer(1, 10**9), "steps of the search")]
-Quantile = Annotated[Number, Key(f.number, "of the latency, instead of its mean")]
-Nodes = Annotated[int, Key(CORES, "cores of one node of the machine")]
-MemoryBytes = Annotated[Number, Key(f.number, "memory of a node")]
+WorkMax = Annotated[int, Key(f.integer(1, 10**9), "steps of the search, at most")]
+Quantile = Annotated[Number, Key(f.number, "of the latency, e.g. 0.95, instead of its mean")]
+Nodes = Annotated[int, Key(CORES, "cores of one node of the machine: no instance straddles two")]
+MemoryBytes = Annotated[Number, Key(f.number, "bytes of memory of a node, or of the machine")]
 Texts = Annotated[Sequence[str], Key(TEXTS)]
 WatchNumber = Annotated[int, Key(f.integer(1, 2**53), "the watch's number")]
 Bin8 = Annotated[bytes, Key(U8)]

@@ -59,7 +59,7 @@ def _one_form(params: Any) -> None:
         raise InvalidValue("text", params.text, "given, or nodes, and not both")
 
 
-@verb("allocate")
+@verb("allocate", "read")
 class Allocate(Question):
     """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
 
@@ -67,17 +67,17 @@ class Allocate(Question):
         `{kind, children, ordered}` for a `choice`; `children` are indices of earlier nodes, the last node is the root. Or the
         id of a network that `define_network` keeps, an integer or its name: a text that is such an id is one. Then what was
         learned of its flow stands where `visits` and `shares` do not say
-    cores: cores to hand out; may be absent for `fewest_cores`
+    cores: cores to hand out; for `fewest_cores` at most so many, or nil
     objective: what is to be best; `fewest_cores` reaches `target`, `pareto` is the front,
         `cost` weighs by `weights`
     target: with `fewest_cores`: `{throughput_per_s}` or `{latency_s}`; with `latency`, optional: the
         `{throughput_per_s}` that must remain
-    visits: visits per record that enters; overrides `shares`
+    visits: runs of a component per record that enters; overrides `shares`
     shares: one a choice, in text order: the share of each branch, in proportion
     minimum: least cores of one instance
     maximum: most cores of one instance
     instances_max: instances that a component may have
-    load: by box: the predictor to plan for, instead of the load observed
+    load: by box: the predictor to plan for, instead of its observed load
     components: by box: the component that it runs, where the names differ
     level: plan for the time that each component's expectation exceeds with probability 1 − `level` at most; nil:
         throughputs are promised with a probability of 0.975 a component, all else is expected
@@ -88,7 +88,7 @@ class Allocate(Question):
     allowed: counts of cores that an instance may have: a list, `powers_of_two` or `{multiples_of: k}`, for all or by
         key
     pinned: by key: its cores, or `{cores, instances}`
-    arrival_per_s: records that enter a second: latency then has queueing
+    arrival_per_s: records that enter per second: latency then has queueing
     arrival_variation: squared coefficient of variation between them
     weights: of objective `cost`: `core_s`, `latency_s`, `record`
     scale: what if: by key a factor on its time, 0.5 is twice as fast
@@ -157,7 +157,7 @@ _OF_ONE: Mapping[str, f.Check] = {
 }  # fmt: skip
 
 
-@verb("allocate_together")
+@verb("allocate_together", "read")
 class AllocateTogether(Question):
     """Return what each of several networks gets of one machine's cores.
 
@@ -182,7 +182,7 @@ class AllocateTogether(Question):
     deadline_s: Deadline | None = None
 
 
-@verb("watch", rule=_watchable)
+@verb("watch", "read", rule=_watchable, grows=True)
 class Watch(Allocate):
     """Watch a network: be told when a better allocation than the present one is worth the change.
 
@@ -220,14 +220,14 @@ class Watch(Allocate):
     told: Callable[[Advice], None] | None = None
 
 
-@verb("unwatch")
+@verb("unwatch", "read")
 class Unwatch(Question):
     """Be told no more."""
 
     watch: WatchNumber
 
 
-@verb("explain")
+@verb("explain", "read")
 class Explain(Question):
     """Return why an answer of `allocate`, or an advice, was as it was; `sentences` can be read one after the other.
 
@@ -235,7 +235,7 @@ class Explain(Question):
     gave the same.
 
     id: the answer's id
-    replay: work it out again
+    replay: work it out again from what was kept of it, and say whether it is the same
     """
 
     id: Annotated[str, Key(f.text(ANSWER_ID_BYTES_MAX))]
@@ -243,7 +243,7 @@ class Explain(Question):
     replay: Annotated[bool, Key(f.boolean)] = False
 
 
-@verb("define_network", rule=_one_form)
+@verb("define_network", "teach", rule=_one_form, grows=True)
 class DefineNetwork(Question):
     """Keep a network by id, as text or as nodes.
 
@@ -256,7 +256,7 @@ class DefineNetwork(Question):
     nodes: Annotated[Sequence[Mapping[str, Any]] | Described, Key(NODES)] | None = None
 
 
-@verb("flow")
+@verb("flow", "read")
 class FlowAsked(Question):
     """Return what rows have told of the flow of records through a network that is kept by id."""
 

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any
 
 from advisor.domain import limits
-from advisor.domain.runs import VARIANTS
+from advisor.domain.runs import VARIANTS, VariantWord
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
 from advisor.protocol.verbs.keys import (
@@ -21,13 +21,12 @@ from advisor.protocol.verbs.keys import (
     Program,
     Quantity,
     Switch,
-    VariantWord,
     flat_graph,
     listed,
 )
 
 
-@verb("simulate")
+@verb("simulate", "read", grows=True)
 class Simulate(Question):
     """Return what executing a task graph would take: a `TaskGraph`, or its flat form; the answer of `Advisor.simulate`.
 
@@ -35,7 +34,7 @@ class Simulate(Question):
         u32, pairs parent, child of task numbers from 0), and as known `names` (texts), `types` (texts) with `type` (bin
         u32, indices of them) and `size` (bin f64), `columns` (map of bin f64, one value a task: `loop`, `group`,
         `queue`, `tied`, `x`, `y`, `area`, `part`, … as policies and contention models read them)
-    speeds: one a processor; `cores` must be their number
+    speeds: one a processor; their number is that of the cores
     cores: one analysis each, with each policy
     policies: `fifo` (default), `lifo`, `lpt`, `largest_first`, `bottom_level`, `static_blocked`, `static_cyclic`,
         `split`, `enumerated`, `own_queue`, `semi_static`, `equal_area`, `equal_work`, `equal_work_lpt`,
@@ -51,7 +50,7 @@ class Simulate(Question):
     advise: say what would help, in words
     predict_times: take the times from what was learned: a task's type is the component, its size the predictor, on one
         core
-    components: the component that a type stands for, where the names differ
+    components: by type: the component that it stands for, where the names differ
     level: of the intervals
     machine: where the tasks run
     draws: analyses of the ensemble
@@ -82,7 +81,7 @@ class Simulate(Question):
     shared: Quantity = 1.0
 
 
-@verb("profile")
+@verb("profile", "read")
 class Profile(Question):
     """Return the profile of a producer's newest run, or without producer which runs there are.
 
@@ -100,12 +99,12 @@ class Profile(Question):
     ended: Annotated[bool, Key(f.boolean)] = False
 
 
-@verb("predict_run")
+@verb("predict_run", "read")
 class PredictRun(Question):
     """Predict runs of a whole program: larger inputs, more workers; scalars, or lists of one length, or one a list.
 
-    size: of the input
-    workers: that run it
+    size: sizes of the input
+    workers: numbers of workers that run it
     model: paper 3's model, extended by the span or as printed
     """
 

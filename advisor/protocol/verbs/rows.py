@@ -4,7 +4,7 @@
 from typing import Annotated, Any
 
 from advisor.domain import limits
-from advisor.domain.runs import TRANSFORMS
+from advisor.domain.runs import TRANSFORMS, TransformWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Params, Question, verb
@@ -66,7 +66,7 @@ def _of_one_thing(params: Any) -> None:
         raise InvalidValue("keep", params.keep, "0: programs and profiles are forgotten as a whole")
 
 
-@verb("hello", rule=_introduced)
+@verb("hello", "open", rule=_introduced)
 class Hello(Question):
     """Who speaks, and where it stands.
 
@@ -85,7 +85,7 @@ class Hello(Question):
     retire: Switch = False
 
 
-@verb("names", positional=2, named=False)
+@verb("names", "teach", positional=2, named=False, grows=True)
 class Names(Params):
     """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
 
@@ -93,7 +93,7 @@ class Names(Params):
     names: Texts
 
 
-@verb("observe", positional=5, named=False, notification=True)
+@verb("observe", "write", positional=5, named=False, notification=True)
 class Observe(Params):
     """One row, at most once."""
 
@@ -110,7 +110,7 @@ class Observe(Params):
         return row if self.optional is None else [*row, self.optional]
 
 
-@verb("observe_rows", rule=_numbered)
+@verb("observe_rows", "write", rule=_numbered)
 class ObserveRows(Question):
     """A batch of rows `[component, predictor, cores, elapsed_s, {optional}]`, not checked one by one yet."""
 
@@ -120,7 +120,7 @@ class ObserveRows(Question):
     sequence: Sequenced | None = None
 
 
-@verb("observe_columns", rule=_numbered)
+@verb("observe_columns", "write", rule=_numbered)
 class ObserveColumns(Params):
     """A batch in columns: each `bin` holds little-endian values, one a row; `labels` are named by number."""
 
@@ -147,7 +147,7 @@ class ObserveColumns(Params):
     labels: Texts | None = None
 
 
-@verb("task_events", rule=_numbered)
+@verb("task_events", "write", rule=_numbered, grows=True)
 class TaskEvents(Params):
     """Task events: binary records, new strings, and what their times mean."""
 
@@ -163,11 +163,21 @@ class TaskEvents(Params):
     sequence: Sequenced | None = None
 
 
-@verb("observe_run", rule=_numbered)
+@verb("observe_run", "write", rule=_numbered, grows=True)
 class ObserveRun(Params):
     """A run of a whole program; what is not given comes from the profile of a producer's run, where `profile` names it.
 
-    transform: what work grows with
+    size: of the run's input
+    workers: that ran it
+    elapsed_s: seconds from its beginning to its end
+    work_s: seconds that workers worked, all together
+    delay_s: seconds that workers did not work though tasks were ready, or managed tasks
+    no_work_s: seconds that workers had no task
+    creates: tasks created
+    waits: waits for tasks
+    serial_work_s: seconds of work of the program in sequence
+    span_s: seconds of the longest path
+    transform: what work grows with; a program's first run fixes it
     profile: the run whose profile says the rest
     """
 
@@ -182,7 +192,7 @@ class ObserveRun(Params):
     waits: Quantity | None = None
     serial_work_s: Quantity | None = None
     span_s: Quantity | None = None
-    transform: Annotated[str, Key(f.one_of(*TRANSFORMS))] | None = None
+    transform: Annotated[TransformWord, Key(f.one_of(*TRANSFORMS))] | None = None
     profile: Annotated[dict[str, Any], Key(profile_named)] | None = None
     producer: Producer | None = None
     incarnation: Incarnation = NO_INCARNATION
@@ -195,7 +205,7 @@ class ObserveRun(Params):
         return {name: getattr(self, name) for name in self.verb.keys if name not in numbering}
 
 
-@verb("forget", rule=_of_one_thing)
+@verb("forget", "admin", rule=_of_one_thing)
 class Forget(Params):
     """What was learned of a component is weakened: its sums are multiplied by `keep`. A whole program, or the profiles of a
     producer's runs (`profile`: producer and perhaps incarnation), are forgotten as a whole.
@@ -213,7 +223,7 @@ class Forget(Params):
     sequence: Sequenced | None = None
 
 
-@verb("pin", rule=_numbered)
+@verb("pin", "admin", rule=_numbered)
 class Pin(Params):
     """A component is held to a model, whatever the evidence says; None lets the evidence choose again.
 

@@ -13,7 +13,7 @@ from advisor.domain import limits
 from advisor.engine import Engine
 from advisor.protocol.plain import FEW_ROWS, encode_accepted
 from advisor.protocol.rows import columns_of_rows
-from advisor.service import doors
+from advisor.service import learning
 from advisor.storage import Store
 
 FIRST = {"producer": "p", "sequence": 1, "rows": rows_of(30)}
@@ -53,7 +53,7 @@ async def test_a_defect_of_ours_ends_the_connection_rather_than_keeping_its_peer
     """Also behind the first turn of the loop, where asyncio only logs what a callback raises."""
     monkeypatch.setattr(limits, "UNANSWERED_MAX", 4)
     monkeypatch.setattr(
-        doors, "encode_accepted", lambda msgid, rows, at: encode_accepted(msgid, rows // abs(9 - at), at)
+        learning, "encode_accepted", lambda msgid, rows, at: encode_accepted(msgid, rows // abs(9 - at), at)
     )
     async with running(tmp_path, state=tmp_path / "state") as live:
         peer = await numbered(live)

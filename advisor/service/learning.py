@@ -1,97 +1,84 @@
-"""The doors by which a service learns: what comes through is numbered, folded once, and answered when it is durable."""
+"""The verbs by which a service learns: what they bring is numbered, folded once, and answered when it is durable."""
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sized
+from dataclasses import dataclass
 from typing import Any, cast
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
-from advisor.engine.events import Event, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
+from advisor.engine.events import DefineNetwork, Event, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
 from advisor.engine.pieces import Batch
-from advisor.errors import AdvisorError, ServiceError, Unauthorized, Unavailable, from_dict
+from advisor.errors import AdvisorError, Unauthorized, Unavailable, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import Request, encode_response
 from advisor.protocol.plain import encode_accepted, few_rows
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
-from advisor.service.answers import Answers
+from advisor.service.background import LATER, Background, Handler
 from advisor.service.committer import Committer
 from advisor.service.connection import Connection
 from advisor.service.folding import Folding, Key
-from advisor.service.happenings import Happenings
 from advisor.service.heavy import Heavy
-from advisor.service.logs import event
 from advisor.service.measures import Measures
 from advisor.service.peers import NAME_KEPT_BYTES, Peers
-from advisor.service.planner import Planner
 from advisor.service.producers import Producers
+from advisor.service.questions import is_small
 from advisor.service.rota import Rota
 from advisor.service.sampled import Sampled
-from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
-LATER = None  # a handler's result: the answer comes when it is durable, or worked out
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
-NUMBERED = ("hello", "observe_rows", "observe_columns", "task_events", "forget", "pin", "observe_run")
-CHANGING = (*NUMBERED[1:], "observe", "define_network")  # hello changes no more than a producer's number
+NUMBERED = frozenset(name for name, verb in m.METHODS.items() if name == "hello" or "sequence" in verb.keys)
+CHANGING = frozenset(name for name, verb in m.METHODS.items() if verb.scope in ("write", "teach", "admin"))
 
 
-def _nothing_runs(*_: object) -> None:
-    raise Unavailable("the service is starting")
-
-
-class Doors:
-    """The half of the hub that changes what is known.
-
-    Parameters
-    ----------
-    engine : Engine
-    committer : Committer
-    producers : Producers
-    heavy : Heavy
-    measures : Measures
-    peers : Peers
+@dataclass(eq=False)
+class Learning:
+    """What changes what is known: numbered, folded once, and answered when it is durable.
 
     Attributes
     ----------
-    spawn : callable
-        Starts a coroutine in the background; set by whoever runs the hub.
+    sampled : Sampled
+        How far answers were off.
+    verbs : mapping
+        The handler of each verb.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        committer: Committer,
-        producers: Producers,
-        heavy: Heavy,
-        measures: Measures,
-        peers: Peers,
-    ) -> None:
-        self.engine = engine
-        self.peers = peers
-        self.committer = committer
-        self.producers = producers
-        self.heavy = heavy
-        self.measures = measures
-        self.happenings = Happenings(engine.advisor.components.events)
-        self.sampled = Sampled(engine.advisor)
-        self.rota = Rota()
-        self.folding = Folding(engine, self.rota, self.happenings.drain)
-        committer.commits_when(self.folding)
-        self.subscriptions = Subscriptions()
-        self.planner = Planner(engine.advisor, heavy, Answers())
-        self.watching = Watching(engine, self.planner, self.subscriptions, measures, self._spawned)
-        self.stopping = False
-        self.spawn: Callable[..., object] = _nothing_runs
+    engine: Engine
+    committer: Committer
+    producers: Producers
+    heavy: Heavy
+    measures: Measures
+    peers: Peers
+    rota: Rota
+    watching: Watching
+    background: Background
+    happened: Callable[[], None]  # called when rows were folded
+
+    def __post_init__(self) -> None:
+        self.sampled = Sampled(self.engine.advisor)
+        self.folding = Folding(self.engine, self.rota, self.happened)
+        self.committer.commits_when(self.folding)
         self._book = NameBook()
-        engine.told = self._folded
+        self.engine.told = self._folded
+        self.verbs: dict[str, Handler] = {
+            "observe": self._observe,
+            "observe_rows": self._observe_rows,
+            "observe_columns": self._observe_columns,
+            "define_network": self._define_network,
+            "task_events": lambda c, params, msgid: self._apply(
+                c, params, msgid, lambda: events_of_params(params), NO_EVENTS
+            ),
+            "observe_run": lambda c, params, msgid: self._apply(c, params, msgid, lambda: ObserveRun(params.run)),
+            "forget": lambda c, params, msgid: self._apply(c, params, msgid, lambda: _forgotten(params)),
+            "pin": lambda c, params, msgid: self._apply(c, params, msgid, lambda: Pin(params.component, params.model)),
+        }
 
     # Rows
 
@@ -109,8 +96,7 @@ class Doors:
                 self._observed(columns)
             else:
                 self._later("observe", connection, None, columns, None, None, done)
-        self.happenings.drain()
-        self.subscriptions.stir()
+        self.happened()
 
     def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]:
         """Take the small batches at the head of what a connection has sent, as long as nothing about them can go wrong.
@@ -126,7 +112,12 @@ class Doors:
         engine, folding = self.engine, self.folding
         answers: list[bytes] = []
         rows = 0
-        if connection.grant is None or self.committer.failure is not None or self.stopping or folding.copying:
+        if (
+            connection.grant is None
+            or self.committer.failure is not None
+            or self.background.stopping
+            or folding.copying
+        ):
             return answers
         try:
             while backlog and len(answers) < most:
@@ -155,8 +146,7 @@ class Doors:
     def _folded(self, columns: Columns) -> None:
         """Plain rows were folded."""
         self.watching.observed(columns)
-        self.happenings.drain()
-        self.subscriptions.stir()
+        self.happened()
 
     def _observe(self, connection: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
         columns = columns_of_rows([params.row], self._book)
@@ -208,67 +198,43 @@ class Doors:
         return self._durably(connection, msgid, done, len(columns), key)
 
     def _later(
-        self,
-        verb: str,
-        connection: Connection,
-        msgid: int | None,
-        columns: Columns,
-        key: Key | None,
-        sequence: int | None,
-        batch: Batch | None,
-    ) -> None:
-        """Have the rest of a large batch folded in the background."""
+        self, verb: str, connection: Connection, msgid: int | None, columns: Columns, key: Key | None,
+        sequence: int | None, batch: Batch | None,
+    ) -> None:  # fmt: skip
+        """Have the rest of a large batch folded in the background, slice by slice, and answered for."""
+
+        async def fold() -> dict[str, Any] | None:
+            try:
+                self.committer.changed()  # from here on something is not durable yet
+                answer = await self.folding.fold(connection, columns, key, sequence, batch)
+                self.watching.observed(columns)
+                if verb == "observe":
+                    self.committer.changed(len(columns))
+                    return None
+                return self._durably(connection, msgid, answer, len(columns), key)
+            finally:
+                self.happened()
+
         self.folding.takes(connection, key, len(columns))
-        self.spawn(self._fold_apart, verb, connection, msgid, columns, key, sequence, batch)
+        self.background.start(self.background.answered, verb, connection, msgid, fold)
 
-    async def _fold_apart(
-        self,
-        verb: str,
-        connection: Connection,
-        msgid: int | None,
-        columns: Columns,
-        key: Key | None,
-        sequence: int | None,
-        batch: Batch | None,
-    ) -> None:
-        """Fold a large batch slice by slice, and answer for it."""
-        began = time.perf_counter()
-        result: dict[str, Any] | AdvisorError | None
-        try:
-            self.committer.changed()  # from here on something is not durable yet
-            answer = await self.folding.fold(connection, columns, key, sequence, batch)
-            self.watching.observed(columns)
-            if verb == "observe":
-                self.committer.changed(len(columns))
-                result = None
-            else:
-                result = self._durably(connection, msgid, answer, len(columns), key)
-        except AdvisorError as error:
-            result = error.detached()
-        except Exception as error:
-            result = self._defect(verb, connection, error)
-        self.subscriptions.stir()
-        self.measures.request(verb, time.perf_counter() - began)
-        if result is not None and verb != "observe":
-            connection.answer(msgid, result)
+    # Networks, task events, runs, and what is changed by hand
 
-    # Task events, runs, and what is changed by hand
+    def _define_network(
+        self, connection: Connection, params: m.DefineNetwork, msgid: int | None
+    ) -> dict[str, Any] | None:
+        self._refuse_while_storage_fails()
+        given: Any = params.nodes if params.text is None else params.text
 
-    def _task_events(self, connection: Connection, params: m.TaskEvents, msgid: int | None) -> dict[str, Any] | None:
-        return self._apply(connection, params, msgid, lambda: events_of_params(params), NO_EVENTS)
+        async def define() -> dict[str, Any] | None:
+            network = await self.heavy.read(given)
+            answer = self.engine.apply(None, None, DefineNetwork(given, params.id, network))
+            return self._durably(connection, msgid, answer, 0)
 
-    def _observe_run(self, connection: Connection, params: m.ObserveRun, msgid: int | None) -> dict[str, Any] | None:
-        return self._apply(connection, params, msgid, lambda: ObserveRun(params.run))
-
-    def _forget(self, connection: Connection, params: m.Forget, msgid: int | None) -> dict[str, Any] | None:
-        if params.program is not None:
-            return self._apply(connection, params, msgid, lambda: ForgetProgram(cast("str", params.program)))
-        if params.profile is not None:
-            return self._apply(connection, params, msgid, lambda: ForgetProfile(**cast("Any", params.profile)))
-        return self._apply(connection, params, msgid, lambda: Forget(cast("str", params.component), params.keep))
-
-    def _pin(self, connection: Connection, params: m.Pin, msgid: int | None) -> dict[str, Any] | None:
-        return self._apply(connection, params, msgid, lambda: Pin(params.component, params.model))
+        if not is_small(given):
+            self.background.later("define_network", connection, msgid, define)
+            return LATER
+        return self._durably(connection, msgid, self.engine.apply(None, None, DefineNetwork(given, params.id)), 0)
 
     def _apply(
         self,
@@ -320,7 +286,7 @@ class Doors:
         self.folding.defer(connection)
         return True
 
-    def _known(self, connection: Connection, key: tuple[str, bytes], sequence: int) -> bool:
+    def _known(self, connection: Connection, key: Key, sequence: int) -> bool:
         """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
         self._room_for(key)
         try:
@@ -344,9 +310,10 @@ class Doors:
                 "the service remembers as many producers as it may", field="producers", value=len(engine.producers),
                 bound=engine.ledger.producers_max, hint="close clients when they are done; or raise producers_max",
             )  # fmt: skip
-        self._forget_producers([silent])
+        self.forget_producers([silent])
 
-    def _forget_producers(self, keys: list[Key]) -> None:
+    def forget_producers(self, keys: list[Key]) -> None:
+        """Forget the numbers of producers that are gone."""
         self.engine.evict_producers(keys)
         self.committer.forget(keys)
         self.committer.changed()
@@ -355,7 +322,7 @@ class Doors:
     def _refuse_while_storage_fails(self) -> None:
         if self.committer.failure is not None:
             raise from_dict(self.committer.failure.as_dict())  # its own: each raising lengthens a traceback
-        if self.stopping:
+        if self.background.stopping:
             raise Unavailable("the service is stopping", hint="connect again, and send it again")
 
     def _durably(
@@ -364,7 +331,7 @@ class Doors:
         msgid: int | None,
         answer: dict[str, Any],
         rows: int,
-        key: tuple[str, bytes] | None = None,
+        key: Key | None = None,
     ) -> dict[str, Any] | None:
         """Answer at once what is durable already; hold the other answers until it is."""
         if key is not None and answer["sequence"] <= self.committer.sequence(key):
@@ -375,15 +342,11 @@ class Doors:
         self.committer.hold(connection, [encode_response(cast("int", msgid), answer)])
         return LATER
 
-    # What goes wrong, and what goes on
 
-    def _defect(self, method: str, connection: Connection, error: Exception) -> AdvisorError:
-        event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
-        self.measures.errors["defect"] += 1
-        defect = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
-        defect.retry = False
-        return defect
-
-    def _spawned(self, *work: Any) -> None:
-        """Start work in the background, by whatever `spawn` is then."""
-        self.spawn(*work)
+def _forgotten(params: m.Forget) -> Event:
+    """Return what is forgotten: the request names one thing."""
+    if params.program is not None:
+        return ForgetProgram(params.program)
+    if params.profile is not None:
+        return ForgetProfile(**params.profile)
+    return Forget(cast("str", params.component), params.keep)

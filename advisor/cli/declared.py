@@ -1,0 +1,106 @@
+"""Options of a command from the declaration of its verb: name, type, default and help stand in `advisor.protocol.verbs`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, fields
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+import click
+
+from advisor.cli.options import KeyNumbers, KeyText, Numbers
+from advisor.errors import InvalidValue
+from advisor.protocol.declaring import Params, meanings
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Pairs = Sequence[tuple[str, list[Any]]]
+
+UNITS = re.compile(r"(_per)?_s$|_bytes$")  # an option is called without the unit of its key
+NOT_HERE = re.compile(r" \(below\)")  # on the protocol page
+BY_NAME = {int: KeyNumbers(int), float: KeyNumbers(), str: KeyText()}  # what a map by name takes
+
+
+def declared(
+    question: type[Params], *, only: Collection[str] | None = None, leave: Collection[str] = (),
+    **forms: Mapping[str, Any],
+) -> Callable[[Function], Function]:  # fmt: skip
+    """Return a decorator that adds an option for each key of a verb, but for those to `leave`.
+
+    Parameters
+    ----------
+    question : type
+        The declaration.
+    only : collection of str, optional
+        The keys, instead of all.
+    forms : mapping by key
+        What a command has otherwise: parameters of `click.option`, and `name`, the option's.
+    """
+    given, said = {each.name: each for each in fields(question)}, meanings(question.verb.name)
+    keys = [key for key in question.verb.keys if key not in leave and (only is None or key in only)]
+    names = {key: forms.get(key, {}).get("name", UNITS.sub("", key).replace("_", "-")) for key in question.verb.keys}
+
+    def add(function: Function) -> Function:
+        for key in reversed(keys):
+            default, form = given[key].default, dict(forms.get(key, {}))
+            made: dict[str, Any] = {"help": _sentence(said[key], names), "required": default is MISSING}
+            if default not in (MISSING, None) and not isinstance(default, bool):
+                made |= {"default": default, "show_default": True}
+            made |= form if "type" in form else _type(given[key].type) | form
+            into = made.pop("into", key)
+            made.pop("name", None)
+            function = click.option(f"--{names[key]}", into, **made)(function)
+        return function
+
+    return add
+
+
+def _sentence(meaning: str, names: Mapping[str, str]) -> str:
+    """Return what a key means as a help text, where keys are options."""
+    meaning = NOT_HERE.sub("", meaning).replace("nil", "absent")
+    told = re.sub(r"`(\w+)`", lambda word: f"--{names[word[1]]}" if word[1] in names else word[1], meaning)
+    return f"{told[:1].upper()}{told[1:]}."
+
+
+def _type(annotation: Any) -> dict[str, Any]:
+    """Return what `click.option` is told of an annotation: of several types the first that a command line can say."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    of, parts = get_origin(annotation), get_args(annotation)
+    if of is Literal:
+        return {"type": click.Choice(parts)}
+    if of is Mapping:
+        return {"type": BY_NAME[parts[1]], "multiple": True}
+    if of is Sequence:
+        return {"type": Numbers()}
+    if of in (Union, UnionType):
+        kinds = [get_origin(part) or part for part in parts]
+        if Sequence in kinds and (int in kinds or float in kinds):
+            return {"type": Numbers()}
+        return {"type": float} if float in kinds else _type(parts[0])
+    return {"is_flag": True} if annotation is bool else {"type": annotation}
+
+
+def asked_by(question: type[Params], given: Mapping[str, Any], **instead: Any) -> dict[str, Any]:
+    """Return the keys of a verb that a command was given, as clients and `Advisor` take them, or others `instead`."""
+    found = {key: given[key] for key in question.verb.keys if key in given} | instead
+    found = {key: by_name(key, value) if _by_name(value) else value for key, value in found.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _by_name(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, tuple) for each in cast("list[Any]", value))
+
+
+def by_name(option: str, pairs: Pairs) -> dict[str, Any] | None:
+    """Return the one number of each name, or its text.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    for name, numbers in pairs:
+        if isinstance(numbers, list) and len(numbers) != 1:
+            raise InvalidValue(option, f"{name}={','.join(map(str, numbers))}", "BOX=N with one number")
+    return {name: value[0] if isinstance(value, list) else value for name, value in pairs} or None

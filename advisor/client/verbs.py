@@ -1,0 +1,243 @@
+"""The verbs of both clients, each once: `AsyncClient` awaits an answer, `SyncClient` waits for it.
+
+Parameters and help of a question are those of its declaration in `advisor.protocol.verbs`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from types import MethodType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)  # fmt: skip
+
+from advisor.client import requests
+from advisor.client.watching import Subscriptions, watched
+from advisor.domain.told import RunTold
+from advisor.protocol import verbs as v
+from advisor.protocol.declaring import Question, called
+from advisor.protocol.encoding import Body, body_of, body_of_events
+
+P = ParamSpec("P")
+Asked = TypeVar("Asked", bound=Question)
+Answer = TypeVar("Answer")
+Waited = TypeVar("Waited")
+Method = Callable[Concatenate[Any, P], Coroutine[Any, Any, Answer]]
+
+
+class Both(Generic[P, Answer, Waited]):
+    """A method of both clients: of the asynchronous one as it is; of the other `wait` calls it, and waits for its answer."""
+
+    def __init__(self, method: Method[P, Answer], wait: Callable[[Any, Method[..., Answer], Any, Any], Waited]) -> None:
+        @wraps(method)
+        def waiting(client: Blocks, /, *args: Any, **given: Any) -> Waited:
+            return wait(client, method, args, given)
+
+        method.__module__, method.__qualname__ = "advisor.client.aio", f"AsyncClient.{method.__name__}"
+        waiting.__module__, waiting.__qualname__ = "advisor.client.threaded", f"SyncClient.{method.__name__}"
+        self._method, self._waiting = method, waiting
+
+    def __call__(self, client: Any, /, *args: P.args, **given: P.kwargs) -> Coroutine[Any, Any, Answer]:
+        """Call it on an asynchronous client."""
+        return self._method(client, *args, **given)
+
+    @overload
+    def __get__(self, client: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self, client: Awaits, owner: Any = None) -> Callable[P, Coroutine[Any, Any, Answer]]: ...
+    @overload
+    def __get__(self, client: Blocks, owner: Any = None) -> Callable[P, Waited]: ...
+    def __get__(self, client: Any, owner: Any = None) -> Any:
+        method = self._waiting if issubclass(owner or type(client), Blocks) else self._method
+        return method if client is None else MethodType(method, client)
+
+
+def both(method: Method[P, Answer]) -> Both[P, Answer, Answer]:
+    """Make a method of both clients of an asynchronous one."""
+    return Both(method, _behind_rows)
+
+
+def _behind_rows(client: Blocks, method: Method[..., Answer], args: Any, given: Any) -> Answer:
+    return client.run_behind_rows(method, args, given)
+
+
+def asks(declared: Callable[P, Asked], read: Callable[[Any], Answer]) -> Both[P, Answer, Answer]:
+    """Return the methods that ask a declared verb, and read its answer.
+
+    They raise at once what is wrong with the call: UnknownKey, InvalidValue, TooLarge.
+    """
+    return both(_asking(declared, lambda client, asked: client.ask(asked, read)))
+
+
+def _asking(
+    declared: Callable[P, Asked], ask: Callable[[Awaits, Asked], Coroutine[Any, Any, Answer]]
+) -> Method[P, Answer]:
+    """Return the method that makes of a call what a verb declares, and hands it to `ask`."""
+    question = cast("type[Question]", declared)
+
+    def method(client: Any, /, *args: Any, **given: Any) -> Coroutine[Any, Any, Answer]:
+        return ask(client, cast("Asked", called(question, args, given)))
+
+    taken = inspect.signature(question)
+    client = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    method.__name__ = question.verb.name
+    method.__doc__ = question.__doc__
+    method.__signature__ = taken.replace(  # pyright: ignore[reportFunctionMemberAccess]
+        parameters=[client, *map(_bare, taken.parameters.values())], return_annotation=Any
+    )
+    return cast("Any", method)
+
+
+def _bare(told: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter without what its type carries for the wire: the checks, which would bury it."""
+    if isinstance(told.annotation, str):
+        return told
+    parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in _of_union(told.annotation)]
+    return told.replace(annotation=Union[tuple(parts)])  # noqa: UP007 -- of as many as there are
+
+
+def _of_union(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+
+
+class Verbs:
+    """What both clients ask, and tell.
+
+    What changes what is learned is done in its place among the rows, exactly once. Its answer is empty when it was lost with
+    its connection; the change was made all the same.
+    """
+
+    predict = asks(v.Predict, requests.read_prediction)
+    choose_cores = asks(v.ChooseCores, requests.read_core_choice)
+    suggest = asks(v.Suggest, requests.read_suggestions)
+    allocate = asks(v.Allocate, requests.read_allocation)
+    allocate_together = asks(v.AllocateTogether, requests.read_together)
+    explain = asks(v.Explain, requests.read_explanation)
+    flow = asks(v.FlowAsked, requests.read_flow)
+    simulate = asks(v.Simulate, requests.read_simulated)
+    status = asks(v.Status, requests.read_status)
+    profile = asks(v.Profile, requests.read_profile)
+    predict_run = asks(v.PredictRun, requests.read_run_prediction)
+    curves = both(_asking(v.Curves, lambda client, asked: client.subscriptions.curves(asked)))
+    watch = Both(_asking(v.Watch, lambda client, asked: client.subscriptions.watch(asked)), watched)
+
+    @both
+    async def unwatch_curves(self: Any, *, timeout_s: float | None = None) -> None:
+        """Take no more pushes of curves."""
+        self.subscriptions.end("curves")
+        await self.ask(v.Curves([], watch=False, timeout_s=timeout_s), requests.read_curves)
+
+    @both
+    async def hello(self: Any, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Return the service's version, limits and features."""
+        return await self.greet(timeout_s)
+
+    @both
+    async def define_network(
+        self: Any,
+        network: v.NetworkGiven,
+        *,
+        id: int | str | None = None,  # noqa: A002
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Keep a network (S-Net text, a network, or its nodes) by id, for rows (``network=id``), `allocate` and `flow`.
+
+        The answer, `{id, keys, components, choices, …}`, comes when it is durable. The same again changes nothing.
+        """
+        form: Any = {"text" if isinstance(network, str) else "nodes": network}
+        return await self.ask(v.DefineNetwork(id, timeout_s=timeout_s, **form), requests.read_map)
+
+    @both
+    async def forget(self: Any, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
+        """Weaken what was learned of a component: a share `keep` of it stays."""
+        return await self.change("forget", body_of("forget", {"component": component, "keep": float(keep)}), timeout_s)
+
+    @both
+    async def forget_program(self: Any, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Forget a whole program, its runs and its transformation."""
+        return await self.change("forget", body_of("forget", {"program": program}), timeout_s)
+
+    @both
+    async def forget_profile(
+        self: Any, producer: str, *, incarnation: bytes | None = None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Forget the profiles of a producer's runs, or of the one that `incarnation` names.
+
+        A run that goes on has a new profile from its next events on.
+        """
+        profile = requests.given(producer=producer, incarnation=incarnation)
+        return await self.change("forget", body_of("forget", {"profile": profile}), timeout_s)
+
+    @both
+    async def pin(self: Any, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Hold a component to a model, whatever the evidence says; None lets the evidence choose again."""
+        return await self.change("pin", body_of("pin", {"component": component, "model": model}), timeout_s)
+
+    @both
+    async def observe_run(
+        self: Any, program: str, *, size: float, timeout_s: float | None = None, **run: Unpack[RunTold]
+    ) -> dict[str, Any]:
+        """Teach one run of a whole program.
+
+        `run` is `workers`, `elapsed_s`, `work_s`, `delay_s`, `no_work_s`, `creates`, `waits` and, where known,
+        `serial_work_s` and `span_s`; what is left out comes from the profile named by `profile`, ``{"producer": name}``.
+        `transform` says what work grows with; a program's first run fixes it.
+        """
+        told = requests.given(program=program, size=size, **run)
+        return await self.change("observe_run", body_of("observe_run", told), timeout_s)
+
+    @both
+    async def task_events(self: Any, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:
+        """Send task events; return what became of them.
+
+        `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
+        `fields`, `dropped`, `sums` (as bytes) and `ended`: the run is over.
+        """
+        return await self.change("task_events", body_of_events(records, **header), timeout_s)
+
+
+class Awaits(Verbs, ABC):
+    """A client whose verbs are awaited."""
+
+    subscriptions: Subscriptions
+
+    @abstractmethod
+    def ask(self, asked: Question, read: Callable[[Any], Answer]) -> Coroutine[Any, Any, Answer]:
+        """Ask the service, and return what `read` makes of its answer; raises at once what is wrong with the question."""
+
+    @abstractmethod
+    async def change(self, method: str, body: Body, timeout_s: float | None) -> dict[str, Any]:
+        """Make a numbered call in its place among the rows."""
+
+    @abstractmethod
+    async def greet(self, timeout_s: float | None) -> dict[str, Any]:
+        """Return the answer to `hello`."""
+
+
+class Blocks(Verbs, ABC):
+    """A client whose verbs wait for their answers."""
+
+    @abstractmethod
+    def run_behind_rows(
+        self, method: Callable[..., Awaitable[Answer]], args: Sequence[Any], given: Mapping[str, Any]
+    ) -> Answer:
+        """Call a method of `AsyncClient` behind the rows that are queued now; both within its `timeout_s`."""
+
+    @abstractmethod
+    def run(self, work: Callable[[Any], Awaitable[Answer]]) -> Answer:
+        """Do `work` with the asynchronous client, in its thread, and return its answer."""

@@ -1,0 +1,92 @@
+"""The verbs that ask what takes long: they are answered in slices, or from a worker process, while others have their turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from advisor.engine import Engine
+from advisor.protocol import verbs as m
+from advisor.service import curves, questions
+from advisor.service.background import Background, Handler
+from advisor.service.connection import Connection
+from advisor.service.heavy import Heavy
+from advisor.service.planner import Planner
+from advisor.service.simulating import simulated_apart
+from advisor.service.subscriptions import Subscriptions
+from advisor.service.watching import Watching
+
+
+@dataclass(eq=False)
+class Answering:
+    """Answers questions.
+
+    Attributes
+    ----------
+    verbs : mapping
+        The handler of each verb; those of `questions.ANSWERS`, which answer at once, among them.
+    """
+
+    engine: Engine
+    planner: Planner
+    heavy: Heavy
+    watching: Watching
+    subscriptions: Subscriptions
+    background: Background
+
+    def __post_init__(self) -> None:
+        self.verbs: dict[str, Handler] = {
+            **{verb: self._at_once(answer) for verb, answer in questions.ANSWERS.items()},
+            "predict": self._predict,
+            "allocate": self._allocate,
+            "allocate_together": self._allocate_together,
+            "watch": self._watch,
+            "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
+            "explain": self._explain,
+            "curves": self._curves,
+            "simulate": self._simulate,
+        }
+
+    def _at_once(self, answer: Any) -> Handler:
+        return lambda _, params, __: answer(self.engine, params)
+
+    def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
+        advisor = self.engine.advisor
+        if questions.points_asked(params) <= questions.PREDICT_SLICE:
+            return questions.predict(advisor, params)
+        return self.background.later("predict", connection, msgid, questions.predict_in_slices, advisor, params)
+
+    def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> None:
+        network, request = questions.allocation_asked(self.engine.advisor, params)
+        self.background.later(
+            "allocate", connection, msgid, self.planner.allocate, network, request, params.deadline_s
+        )  # fmt: skip
+
+    def _allocate_together(self, connection: Connection, params: m.AllocateTogether, msgid: int | None) -> None:
+        asked, of_all = questions.together_asked(self.engine.advisor, params), questions.of_all_asked(params)
+        self.background.later(
+            "allocate_together", connection, msgid, self.planner.allocate_together, asked, of_all, params.objective,
+            params.deadline_s,
+        )  # fmt: skip
+
+    def _explain(self, connection: Connection, params: m.Explain, msgid: int | None) -> None:
+        explain = partial(self.planner.explain, replay=params.replay)
+        self.background.later("explain", connection, msgid, explain, params.id)
+
+    def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
+        if params.watch is not None:
+            return self.watching.tell(connection, params)
+        return self.background.later("watch", connection, msgid, self.watching.open, connection, params)
+
+    def _simulate(self, connection: Connection, params: m.Simulate, msgid: int | None) -> None:
+        self.background.later(
+            "simulate", connection, msgid, simulated_apart, self.engine.advisor, self.heavy, params
+        )  # fmt: skip
+
+    def _curves(self, connection: Connection, params: m.Curves, msgid: int | None) -> None:
+        advisor = self.engine.advisor
+        follower = curves.asked(advisor, params)
+        self.background.later(
+            "curves", connection, msgid, curves.curves, advisor, self.subscriptions, connection, params, follower
+        )

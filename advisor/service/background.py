@@ -1,0 +1,104 @@
+"""Work that is answered later: what takes turns of the loop, or a worker process, does not hold up who asked for it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Container
+from typing import Any
+
+from advisor.errors import AdvisorError, ServiceError, Unavailable
+from advisor.service.connection import Connection
+from advisor.service.logs import event
+from advisor.service.measures import Measures
+
+HEAVY_JOBS_CONNECTION_MAX = 16
+
+LATER = None  # a handler's result: the answer comes when it is durable, or worked out
+# What answers a verb: its connection, its parameters, the number of the request. It may return LATER.
+Handler = Callable[[Connection, Any, int | None], Any]
+
+
+def _nothing_runs(*_: object) -> None:
+    raise Unavailable("the service is starting")
+
+
+class Background:
+    """Starts work, and answers for it when it has ended.
+
+    Parameters
+    ----------
+    measures : Measures
+    connections : container of int
+        The numbers of those that are there: nobody waits for the answers of others.
+
+    Attributes
+    ----------
+    spawn : callable
+        Starts a coroutine; set by whoever runs the service.
+    stopping : bool
+        True from when the service takes nothing new.
+    """
+
+    def __init__(self, measures: Measures, connections: Container[int]) -> None:
+        self._measures = measures
+        self._connections = connections
+        self.spawn: Callable[..., object] = _nothing_runs
+        self.stopping = False
+
+    def start(self, *work: Any) -> None:
+        """Start a callable with its arguments, by whatever `spawn` is then."""
+        self.spawn(*work)
+
+    def later(
+        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
+    ) -> None:
+        """Answer by `work` that lets others have their turn.
+
+        Raises
+        ------
+        Unavailable
+            When the connection has too much of that under way.
+        """
+        if connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
+            raise Unavailable(
+                "too many large requests of one connection at a time", field="method",
+                bound=HEAVY_JOBS_CONNECTION_MAX, hint="wait for their answers",
+            )  # fmt: skip
+        connection.heavy_jobs += 1
+        self.spawn(self._later, verb, connection, msgid, work, *args)
+
+    async def _later(
+        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
+    ) -> None:
+        async def counted() -> Any:
+            try:
+                return await work(*args) if connection.number in self._connections else None
+            finally:
+                connection.heavy_jobs -= 1
+
+        await self.answered(verb, connection, msgid, counted)
+
+    async def answered(
+        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
+    ) -> None:
+        """Do `work`, and send what it returns, or raises; None is not sent: that answer comes when it is durable."""
+        began = time.perf_counter()
+        result: Any
+        try:
+            result = await work(*args)
+        except AdvisorError as error:
+            result = error.detached()
+        except Exception as error:
+            result = self.defect(verb, connection, error)
+        self._measures.request(verb, time.perf_counter() - began)
+        if result is not None and msgid is not None:
+            connection.answer(msgid, result)
+
+    def defect(self, method: str, connection: Connection, error: Exception) -> AdvisorError:
+        """Log and count a defect of ours; return what the peer is told of it."""
+        event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
+        self._measures.errors["defect"] += 1
+        told = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
+        told.retry = False
+        return told

@@ -8,48 +8,7 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence
 
-from advisor.profile.layout import (
-    BLOCKERS,
-    BURDENED,
-    CHILDREN,
-    CONTEXT,
-    CONTEXTS_LEFT,
-    EDGE,
-    FRAGMENTS,
-    FRAME,
-    FRAMES_LEFT,
-    FREE_CONTEXT,
-    FREE_EDGE,
-    FREE_FRAME,
-    ID,
-    IS_READY,
-    JOINED,
-    JOINED_BURDENED,
-    LABEL,
-    LEAST,
-    MEMBERS,
-    NEXT_EDGE,
-    NEXT_SERIAL,
-    NODE,
-    NODE_SHIFT,
-    NODES,
-    NODES_REFUSED,
-    NODES_ROOM,
-    NONE,
-    OVERFLOW_NODE,
-    PARENT,
-    PATH,
-    RAN,
-    SERIAL,
-    SINCE,
-    TAG,
-    TAG_FREE,
-    TASK_SHIFT,
-    TEAM_NODE,
-    TOP,
-    VALUE,
-    WORKED,
-)  # fmt: skip
+from advisor.profile.layout import *
 
 Ints = MutableSequence[int]
 Floats = MutableSequence[float]

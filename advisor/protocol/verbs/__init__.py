@@ -3,7 +3,7 @@
 `check_params` types what comes over the wire by them; the clients' signatures and the tables of `docs/protocol.md` are theirs.
 """
 
-# ruff: noqa: F403 - a table in five parts: whoever speaks of verbs needs all of them
+
 from advisor.protocol.declaring import *
 from advisor.protocol.verbs.components import *
 from advisor.protocol.verbs.keys import *

@@ -12,21 +12,7 @@ from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
 from advisor.protocol.points import flattened
-from advisor.protocol.verbs.keys import (
-    CORES,
-    MEASURES,
-    SECONDS,
-    SEQUENCE_MAX,
-    TIME,
-    WORD,
-    Component,
-    Level,
-    Machine,
-    Number,
-    Numbers,
-    Point,
-    Prior,
-)
+from advisor.protocol.verbs.keys import *
 
 
 def _one_length(params: Any) -> None:

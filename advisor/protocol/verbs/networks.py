@@ -11,32 +11,7 @@ from advisor.domain.told import ObjectiveWord, SharedObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
-from advisor.protocol.verbs.keys import (
-    ANSWER_ID_BYTES_MAX,
-    BY_KEY,
-    CORES,
-    CORES_BY_KEY,
-    LEVEL,
-    NETWORK,
-    NODES,
-    OBJECTIVES,
-    PER_PLACE,
-    PRIORITY_MAX,
-    RULE,
-    SECONDS,
-    TURNS,
-    Cores,
-    Deadline,
-    Described,
-    MemoryBytes,
-    NetworkGiven,
-    NetworkId,
-    Nodes,
-    Number,
-    Quantile,
-    WatchNumber,
-    WorkMax,
-)
+from advisor.protocol.verbs.keys import *
 
 
 def _watchable(params: Any) -> None:

@@ -9,21 +9,7 @@ from advisor.domain import limits
 from advisor.domain.runs import VARIANTS, VariantWord
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
-from advisor.protocol.verbs.keys import (
-    BY_KEY,
-    GRAPH,
-    WORD,
-    Level,
-    Machine,
-    Number,
-    Numbers,
-    Producer,
-    Program,
-    Quantity,
-    Switch,
-    flat_graph,
-    listed,
-)
+from advisor.protocol.verbs.keys import *
 
 
 @verb("simulate", "read", grows=True)
@@ -36,9 +22,7 @@ class Simulate(Question):
         `queue`, `tied`, `x`, `y`, `area`, `part`, … as policies and contention models read them)
     speeds: one a processor; their number is that of the cores
     cores: one analysis each, with each policy
-    policies: `fifo` (default), `lifo`, `lpt`, `largest_first`, `bottom_level`, `static_blocked`, `static_cyclic`,
-        `split`, `enumerated`, `own_queue`, `semi_static`, `equal_area`, `equal_work`, `equal_work_lpt`,
-        `work_stealing`, `heft`
+    policies: `fifo` by default; all are in the table of [simulation](simulation.md), and a wrong name is answered with them
     contention: at most one model and one lock: `{model: "bandwidth", demand}`, `{model: "bus", rate, inv, rwb, cache,
         cycle}`, `{model: "queueing", rate, method, centres: [{demand, kind, rates}]}`, `{model: "lock", hold}`; text in
         place of a number names a column of the graph

@@ -8,31 +8,7 @@ from advisor.domain.runs import TRANSFORMS, TransformWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Params, Question, verb
-from advisor.protocol.verbs.keys import (
-    BY_KEY,
-    CLOCK,
-    F64,
-    MEASURES,
-    NO_INCARNATION,
-    PROTOCOL_VERSION,
-    SEQUENCE_MAX,
-    TEXTS,
-    TOKEN_BYTES_MAX,
-    WORD,
-    Bin8,
-    Bin32,
-    Bin64,
-    Component,
-    Incarnation,
-    Producer,
-    Program,
-    Quantity,
-    Sequenced,
-    Switch,
-    Texts,
-    profile_named,
-    share_kept,
-)  # fmt: skip
+from advisor.protocol.verbs.keys import *
 
 
 def _numbered(params: Any) -> None:

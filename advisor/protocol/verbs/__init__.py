@@ -3,7 +3,6 @@
 `check_params` types what comes over the wire by them; the clients' signatures and the tables of `docs/protocol.md` are theirs.
 """
 
-
 from advisor.protocol.declaring import *
 from advisor.protocol.verbs.components import *
 from advisor.protocol.verbs.keys import *

@@ -190,6 +190,12 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         """Learn a batch of checked shape; its rows are refused one by one."""
         return self.components.fold(columns)
 
+    @alone
+    def fold_few(self, rows: Iterable[tuple[int, float, float, float]]) -> None:
+        """Learn rows (slot, predictor, cores, elapsed_s) of known components with one predictor, in their domains."""
+        for slot, x, p, t in rows:
+            self.components.fold_one(slot, (x, p), float(t), 1, ABSENT)
+
     def flush(self) -> None:
         """Do nothing: rows are learned when they are observed. A client's `flush` waits; code may have either."""
 

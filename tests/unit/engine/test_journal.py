@@ -14,7 +14,7 @@ from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
 from advisor.engine.events import DefineNetwork, Forget, ForgetProgram, ObserveRun, Pin
 from advisor.engine.journal import Entry
-from advisor.errors import InvalidValue, StateTooNew
+from advisor.errors import StateDamaged, StateTooNew
 from advisor.protocol.rows import columns_of_rows
 
 KEY = ("producer", bytes(16))
@@ -92,6 +92,32 @@ def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tupl
     for each in (engine, restored):
         each.apply(None, None, rows_of(7))
     assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
+
+
+@pytest.mark.parametrize("few", [0, 9, 1_000])
+def test_plain_rows_leave_the_same_bytes_folded_one_by_one_or_together(
+    few: int, kept: tuple[Engine, Stored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.engine.engine.FEW_ROWS", few)
+    engine, storage = kept
+    twin = Engine(components_max=20)
+    for each in (engine, twin):
+        each.apply(KEY, 1, rows_of(1))
+        each.apply(KEY, 2, Forget("c3", 0.5))
+    rng, told = np.random.default_rng(3), list[int]()
+    engine.told = lambda columns: told.append(len(columns))
+    waves = [1, 9, 9, 40, 200, 2]
+    for number, wave in enumerate(waves, 3):
+        rows = [
+            [NAMES[int(rng.integers(4))], int(rng.integers(1, 100)), 2, float(rng.uniform(0.1, 1.0))]
+            for _ in range(wave)
+        ]
+        assert engine.take_rows(KEY, number, rows)
+        twin.apply(KEY, number, columns_of_rows(rows))
+        append(engine, storage)
+        assert engine.advisor.to_bytes() == twin.advisor.to_bytes()
+    assert told == waves
+    assert_replayed(engine, storage)
 
 
 def test_forgets_pins_and_numbers_are_replayed_in_their_places(kept: tuple[Engine, Stored]) -> None:
@@ -206,7 +232,7 @@ def test_a_journal_of_a_later_format_is_refused_with_words(kept: tuple[Engine, S
     with pytest.raises(StateTooNew, match="AJ99"):
         Engine.restore(storage.snapshot())
     storage.journal[0] = b"AJ01" + storage.journal[0][4:] + b"more"
-    with pytest.raises(InvalidValue, match="journal"):
+    with pytest.raises(StateDamaged, match="journal"):
         Engine.restore(storage.snapshot())
 
 

@@ -22,7 +22,7 @@ from advisor.service import heavy, load_config, serve
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
 VIEWS = ("", "components", "component/blur", "networks", "answers", "profiles", "service")
-WIDTHS = (390, 820, 1440)
+WIDTHS = (360, 820, 1440)
 
 # Labels of axes: pairs of texts of one chart that lie on one another.
 OVERLAPS = """return Array.from(document.querySelectorAll('.chart:not(.small) svg')).flatMap(svg => {
@@ -218,6 +218,14 @@ def test_of_ten_thousand_components_a_page_holds_a_few(window: Browser, served: 
     window.until("return document.querySelector('a.card h3').textContent === 'needle_in_the_hay'")
     assert abs(window.run("return document.querySelectorAll('*').length") - nodes) < 200
     assert window.memory() < 100e6
+
+
+def test_a_run_whose_events_wait_says_so(window: Browser, served: Served) -> None:
+    with served.client() as client:
+        events = Program(4, recursive(3, 3, 300)).run()
+        client.task_events(events.records, strings=list(events.strings))
+    go(window, served, "profiles")
+    window.until("return document.querySelector('section').innerText.includes('No task yet')")
 
 
 def test_nothing_overlaps_and_nothing_is_cut_at_any_width_in_light_and_dark(window: Browser, served: Served) -> None:

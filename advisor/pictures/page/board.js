@@ -5,18 +5,23 @@ const topics = held ? held.topics : {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS 
 // -- words
 const isolated = text => tag("bdi", {}, text), whole = value => Math.round(value).toLocaleString("en");
 const percent = (value, digits) => value == null ? "–" : (100 * value).toFixed(digits == null ? (value < 0.0995 ? 1 : 0) : digits) + " %";
-const many = (n, noun) => whole(n) + " " + noun + (n === 1 ? "" : "s"), number = value => value == null ? "–" : Math.abs(value) >= 1e4 && Math.abs(value) < 1e15 ? whole(value) : String(Number(value.toPrecision(4)));
-const axisPercent = value => number(Number((100 * value).toPrecision(3))) + " %", signed = value => (value < 0 ? "−" : value > 0 ? "+" : "") + axisPercent(Math.abs(value));
+const many = (n, noun) => whole(n) + " " + noun + (n === 1 ? "" : "s"),
+  number = value => value == null ? "–" : Math.abs(value) >= 1e4 && Math.abs(value) < 1e15 ? whole(value) : String(Number(value.toPrecision(4)));
+const axisPercent = value => number(Number((100 * value).toPrecision(3))) + " %",
+  signed = value => (value < 0 ? "−" : value > 0 ? "+" : "") + axisPercent(Math.abs(value));
 const rate = value => number(value) + "/s", bytes = value => value >= 2 ** 20 ? (value / 2 ** 20).toFixed(1) + " MiB" : (value / 1024).toFixed(0) + " KiB", seconds = value => value == null ? "–" : suiting(value);
 function span(value) { const s = Math.round(value); return s < 90 ? s + " s" : s < 5400 ? Math.round(s / 60) + " min" : s < 172800 ? (s / 3600).toFixed(1) + " h" : (s / 86400).toFixed(1) + " days"; }
 function clock(at) { return new Date(at * 1000).toLocaleTimeString("en-GB"); }
-function clockOf(at) { const made = tag("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toString() }, clock(at)); return made; }
+function clockOf(at) { const made = tag("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toString() }, clock(at));
+  return made; }
 const sized = x => x.map(number).join(" × "), coresText = p => number(p) + (p === 1 ? " core" : " cores");
 
 // -- pieces
 const section = (title, more, ...inside) => tag("section", {}, tag("div", { class: "head" }, tag("h2", {}, title), more), ...inside);
-const tile = (name, value, words, state) => tag("div", { class: "tile" + (state ? " " + state : "") }, tag("dt", {}, name), tag("dd", {}, tag("b", {}, value), tag("span", {}, words || "")));
-const facts = pairs => tag("dl", { class: "facts" }, pairs.filter(([, value]) => value != null).map(([name, value]) => tag("div", {}, tag("dt", {}, name), tag("dd", {}, value))));
+const tile = (name, value, words, state) => tag("div", { class: "tile" + (state ? " " + state : "") }, tag("dt", {}, name), tag("dd", {},
+  tag("b", {}, value), tag("span", {}, words || "")));
+const facts = pairs => tag("dl", { class: "facts" },
+  pairs.filter(([, value]) => value != null).map(([name, value]) => tag("div", {}, tag("dt", {}, name), tag("dd", {}, value))));
 const chip = (text, state) => tag("span", { class: "chip" + (state ? " " + state : "") }, isolated(text));
 const empty = (title, words, ...more) => tag("div", { class: "empty" }, tag("h3", {}, title), tag("p", {}, words), ...more);
 const code = text => tag("pre", {}, tag("code", {}, text));
@@ -31,17 +36,20 @@ const SEND = () => 'from advisor import SyncClient\n\nwith SyncClient("' + where
 const nothing = () => empty("No component yet", "Components appear here with their first run. Send one: its name, the size of its input, its cores and its seconds.", code(SEND()));
 // New content where old was: whoever had the focus, or had opened something, keeps it.
 function swap(into, ...nodes) {
-  const active = into.contains(document.activeElement) ? document.activeElement : null, key = active && (active.id || active.getAttribute("href") || active.dataset.key);
+  const active = into.contains(document.activeElement) ? document.activeElement : null,
+    key = active && (active.id || active.getAttribute("href") || active.dataset.key);
   const open = new Set(Array.from(into.querySelectorAll("details[open]"), each => each.dataset.key));
   into.replaceChildren(...nodes.flat());
   for (const each of into.querySelectorAll("details")) if (open.has(each.dataset.key)) each.open = true;
-  if (key) for (const each of into.querySelectorAll("a, button, summary, [id]")) if ([each.id, each.getAttribute("href"), each.dataset.key].includes(key)) { each.focus({ preventScroll: true }); break; }
+  if (key) for (const each of into.querySelectorAll("a, button, summary, [id]")) if ([each.id, each.getAttribute("href"),
+    each.dataset.key].includes(key)) { each.focus({ preventScroll: true }); break; }
 }
 
 // -- charts of what was learned
 const near = (x, curves) => { // which curve's predictor a point is nearest to, as a factor
   const size = each => Math.log(each.reduce((a, b) => a * Math.max(b, 1e-9), 1));
-  return curves.reduce((best, curve, i) => Math.abs(size(curve.predictor) - size(x)) < Math.abs(size(curves[best].predictor) - size(x)) ? i : best, 0);
+  return curves.reduce((best, curve, i) => Math.abs(size(curve.predictor) - size(x)) < Math.abs(size(curves[best].predictor) - size(x)) ? i : best,
+    0);
 };
 const dotSize = runs => Math.min(6, 2.6 + 0.6 * Math.log2(1 + runs));
 const coresAxis = (low, high) => ({ label: "cores", log: true, two: true, text: number, tell: coresText, least: low, most: high });
@@ -53,75 +61,107 @@ function speedups(view) {
     ...(i ? { thin: true } : { low: curve.high_s.map(t => curve.elapsed_s[0] / t), high: curve.low_s.map(t => curve.elapsed_s[0] / t) }) }));
   const best = Math.max(...lines.flatMap(line => line.y)), reach = Math.min(last, base * Math.max(2, 1.8 * best));
   lines.push({ label: "ideal", colour: "i", dashed: true, untold: true, x: [base, reach], y: [1, reach / base] });
-  const points = cells.cores ? curves.map((_, k) => cellsNear(view, k, i => cells.fewest_s[i] / cells.mean_s[i], t => i => cells.fewest_s[i] / t(i), "×")) : [];
-  return { title: "Speedup", words: "over " + against + ", at the sizes it mostly meets; the band holds 90 % of runs, dots are what was observed", lines, points, shades: unseen(view.seen),
-    x: coresAxis(base, last), y: { label: "speedup over " + against + " [×]", log: true, two: true, text: value => number(Number(value.toPrecision(3))) + " ×", least: 1, top: Math.max(2.2, 2 * best) } };
+  const points = cells.cores ? curves.map((_, k) => cellsNear(view, k, i => cells.fewest_s[i] / cells.mean_s[i], t => i => cells.fewest_s[i] / t(i),
+    "×")) : [];
+  return { title: "Speedup", words: "over " + against + ", at the sizes it mostly meets; the band holds 90 % of runs, dots are what was observed",
+    lines, points, shades: unseen(view.seen),
+    x: coresAxis(base, last), y: { label: "speedup over " + against + " [×]", log: true, two: true,
+      text: value => number(Number(value.toPrecision(3))) + " ×", least: 1, top: Math.max(2.2, 2 * best) } };
 }
 const exactly = (x, curve) => x.every((value, i) => Math.abs(value - curve.predictor[i]) <= 0.03 * Math.abs(curve.predictor[i]));
 function cellsNear(view, k, value, bound, unit) {
   const cells = view.cells, mine = cells.cores.map((_, i) => i).filter(i => near(cells.predictor[i], view.curves) === k), at = mine.map(value);
-  const low = mine.map(bound(i => cells.mean_s[i] + cells.deviation_s[i])), high = mine.map(bound(i => Math.max(cells.mean_s[i] - cells.deviation_s[i], cells.mean_s[i] / 4)));
-  return { colour: k, x: mine.map(i => cells.cores[i]), y: at, low: low.map((v, j) => Math.min(v, high[j])), high: high.map((v, j) => Math.max(v, low[j])), size: mine.map(i => dotSize(cells.runs[i])), faint: mine.map(i => !exactly(cells.predictor[i], view.curves[k])),
+  const low = mine.map(bound(i => cells.mean_s[i] + cells.deviation_s[i])),
+    high = mine.map(bound(i => Math.max(cells.mean_s[i] - cells.deviation_s[i], cells.mean_s[i] / 4)));
+  return { colour: k, x: mine.map(i => cells.cores[i]), y: at, low: low.map((v, j) => Math.min(v, high[j])),
+    high: high.map((v, j) => Math.max(v, low[j])), size: mine.map(i => dotSize(cells.runs[i])),
+    faint: mine.map(i => !exactly(cells.predictor[i], view.curves[k])),
     words: mine.map((i, j) => "size " + sized(cells.predictor[i]) + ": " + (unit ? number(Number(at[j].toPrecision(3))) + " " + unit : seconds(at[j])) + ", " + many(cells.runs[i], "run")) };
 }
 function times(view) {
   const curves = view.curves, base = curves[0].cores[0], last = curves[0].cores.at(-1);
-  return { title: "Time of a run", words: "over cores; the bands hold 90 % of runs, dots are means of runs alike, with their spread", shades: unseen(view.seen),
+  return { title: "Time of a run", words: "over cores; the bands hold 90 % of runs, dots are means of runs alike, with their spread",
+    shades: unseen(view.seen),
     lines: curves.map((curve, i) => ({ label: of(curves, i), colour: i, x: curve.cores, y: curve.elapsed_s, low: curve.low_s, high: curve.high_s })),
     points: view.cells.cores ? curves.map((_, k) => cellsNear(view, k, i => view.cells.mean_s[i], t => t)) : [],
     x: coresAxis(base, last), y: { label: "elapsed time of one run", log: true, text: seconds } };
 }
 function growth(view) {
-  const grown = view.growth, cells = view.cells, mine = cells.cores.map((_, i) => i).filter(i => Math.abs(cells.cores[i] - grown.cores) < 0.02 * grown.cores && cells.predictor[i][0] > 0);
+  const grown = view.growth, cells = view.cells, mine = cells.cores.map((_,
+    i) => i).filter(i => Math.abs(cells.cores[i] - grown.cores) < 0.02 * grown.cores && cells.predictor[i][0] > 0);
   return { title: "Growth with the input", words: "on " + coresText(grown.cores) + ", where most runs were", shades: [],
     lines: [{ label: "predicted", colour: 0, x: grown.predictor, y: grown.elapsed_s, low: grown.low_s, high: grown.high_s }],
-    points: [{ label: "observed", colour: 0, x: mine.map(i => cells.predictor[i][0]), y: mine.map(i => cells.mean_s[i]), low: mine.map(i => Math.max(cells.mean_s[i] - cells.deviation_s[i], cells.mean_s[i] / 4)), high: mine.map(i => cells.mean_s[i] + cells.deviation_s[i]),
-      size: mine.map(i => dotSize(cells.runs[i])), words: mine.map(i => "observed: " + seconds(cells.mean_s[i]) + ", " + many(cells.runs[i], "run")) }],
-    x: { label: "predictor (size of the input)", log: true, text: number, tell: x => "size " + number(x) }, y: { label: "elapsed time of one run", log: true, text: seconds } };
+    points: [{ label: "observed", colour: 0, x: mine.map(i => cells.predictor[i][0]), y: mine.map(i => cells.mean_s[i]),
+      low: mine.map(i => Math.max(cells.mean_s[i] - cells.deviation_s[i], cells.mean_s[i] / 4)),
+      high: mine.map(i => cells.mean_s[i] + cells.deviation_s[i]),
+      size: mine.map(i => dotSize(cells.runs[i])), words: mine.map(i => "observed: " + seconds(cells.mean_s[i]) + ", " + many(cells.runs[i],
+        "run")) }],
+    x: { label: "predictor (size of the input)", log: true, text: number, tell: x => "size " + number(x) }, y: { label: "elapsed time of one run",
+      log: true, text: seconds } };
 }
 function residuals(view) {
-  const cells = view.cells, off = cells.cores.map((_, i) => cells.mean_s[i] / cells.elapsed_s[i] - 1), order = cells.cores.map((_, i) => i).sort((a, b) => cells.elapsed_s[a] - cells.elapsed_s[b]);
-  const x = order.map(i => cells.elapsed_s[i]), high = cells.high_s.map((t, i) => t / cells.elapsed_s[i] - 1), farthest = Math.max(0.05, ...off.map(Math.abs)), most = Math.max(farthest, Math.min(1.1 * Math.max(...high), 4 * farthest, 1));
+  const cells = view.cells, off = cells.cores.map((_, i) => cells.mean_s[i] / cells.elapsed_s[i] - 1),
+    order = cells.cores.map((_, i) => i).sort((a, b) => cells.elapsed_s[a] - cells.elapsed_s[b]);
+  const x = order.map(i => cells.elapsed_s[i]), high = cells.high_s.map((t, i) => t / cells.elapsed_s[i] - 1), farthest = Math.max(0.05,
+    ...off.map(Math.abs)), most = Math.max(farthest, Math.min(1.1 * Math.max(...high), 4 * farthest, 1));
   return { title: "Residuals", words: "of observed means from what is predicted there now; the band holds 90 % of single runs", shades: [],
-    lines: [{ colour: 0, untold: true, thin: true, x, y: x.map(() => 0), low: order.map(i => cells.low_s[i] / cells.elapsed_s[i] - 1), high: order.map(i => cells.high_s[i] / cells.elapsed_s[i] - 1) }],
-    points: [{ colour: 0, x: cells.elapsed_s, y: off, size: cells.runs.map(dotSize), words: off.map((value, i) => signed(value) + " at size " + sized(cells.predictor[i]) + ", " + coresText(cells.cores[i])) }],
-    x: { label: "predicted time of a run", log: true, text: seconds }, y: { label: "observed over predicted − 1", least: -most, most, text: signed } };
+    lines: [{ colour: 0, untold: true, thin: true, x, y: x.map(() => 0), low: order.map(i => cells.low_s[i] / cells.elapsed_s[i] - 1),
+      high: order.map(i => cells.high_s[i] / cells.elapsed_s[i] - 1) }],
+    points: [{ colour: 0, x: cells.elapsed_s, y: off, size: cells.runs.map(dotSize),
+      words: off.map((value, i) => signed(value) + " at size " + sized(cells.predictor[i]) + ", " + coresText(cells.cores[i])) }],
+    x: { label: "predicted time of a run", log: true, text: seconds }, y: { label: "observed over predicted − 1", least: -most, most,
+      text: signed } };
 }
 function small(card) {
   const curve = card.curve, base = curve.cores[0], last = curve.cores.at(-1), up = t => curve.elapsed_s[0] / t, cells = card.cells;
-  return { title: "", lines: [{ colour: "i", dashed: true, x: [base, last], y: [1, last / base] }, { colour: 0, x: curve.cores, y: curve.elapsed_s.map(up), low: curve.high_s.map(up), high: curve.low_s.map(up) }], shades: unseen(card.seen),
-    points: cells.cores ? [{ colour: 0, x: cells.cores, y: cells.cores.map((_, i) => cells.fewest_s[i] / cells.mean_s[i]), size: [], words: [] }] : [],
-    x: { ...coresAxis(base, last), ends: [coresText(base), number(last)] }, y: { log: true, two: true, label: "speedup", text: number, air: false, least: 1, most: last / base, top: last / base, floor: 0.7 } };
+  return { title: "", lines: [{ colour: "i", dashed: true, x: [base, last], y: [1, last / base] }, { colour: 0, x: curve.cores,
+    y: curve.elapsed_s.map(up), low: curve.high_s.map(up), high: curve.low_s.map(up) }], shades: unseen(card.seen),
+    points: cells.cores ? [{ colour: 0, x: cells.cores, y: cells.cores.map((_, i) => cells.fewest_s[i] / cells.mean_s[i]), size: [],
+      words: [] }] : [],
+    x: { ...coresAxis(base, last), ends: [coresText(base), number(last)] }, y: { log: true, two: true, label: "speedup", text: number, air: false,
+      least: 1, most: last / base, top: last / base, floor: 0.7 } };
 }
 function trends() {
   const trend = topics.trend, rows = trend.axis === "rows", x = trend.points.map(p => p[0]), last = x.at(-1) || 1;
-  const axis = { label: rows ? "rows of the table" : "since the service began", text: rows ? number : value => value === 0 ? "0" : span(value), tell: value => rows ? "row " + whole(value) : span(value) + " after the start", zero: true, most: last };
-  const error = { title: "Prediction error", words: "half of the components that ran are off by less", lines: [{ colour: 0, x, y: trend.points.map(p => p[4]) }], x: axis, y: { label: "median relative error [%]", zero: true, text: axisPercent, least: 0.02 } };
-  const covered = { title: "Coverage", words: "share of runs inside their 90 % interval", lines: [{ colour: 2, x, y: trend.points.map(p => p[2] ? p[3] / p[2] : null) }], x: axis, y: { label: "runs inside their interval [%]", text: axisPercent, marks: [[TARGET, "promised"]], least: 0.75, most: 1, top: 1.02, floor: 0 } };
-  const flow = { title: "Measurements", words: "rows learned a second", lines: [{ colour: 1, x, y: trend.points.map((p, i) => p[1] / Math.max(1e-9, p[0] - (i ? trend.points[i - 1][0] : 0))) }], x: axis, y: { label: "rows [1/s]", zero: true, text: number } };
+  const axis = { label: rows ? "rows of the table" : "since the service began", text: rows ? number : value => value === 0 ? "0" : span(value),
+    tell: value => rows ? "row " + whole(value) : span(value) + " after the start", zero: true, most: last };
+  const error = { title: "Prediction error", words: "half of the components that ran are off by less",
+    lines: [{ colour: 0, x, y: trend.points.map(p => p[4]) }], x: axis, y: { label: "median relative error [%]", zero: true, text: axisPercent,
+    least: 0.02 } };
+  const covered = { title: "Coverage", words: "share of runs inside their 90 % interval",
+    lines: [{ colour: 2, x, y: trend.points.map(p => p[2] ? p[3] / p[2] : null) }], x: axis, y: { label: "runs inside their interval [%]",
+    text: axisPercent, marks: [[TARGET, "promised"]], least: 0.75, most: 1, top: 1.02, floor: 0 } };
+  const flow = { title: "Measurements", words: "rows learned a second",
+    lines: [{ colour: 1, x, y: trend.points.map((p, i) => p[1] / Math.max(1e-9, p[0] - (i ? trend.points[i - 1][0] : 0))) }], x: axis,
+    y: { label: "rows [1/s]", zero: true, text: number } };
   return rows ? [error, covered] : [error, covered, flow];
 }
 function cardOf(card) {
   const link = tag("a", { class: "card", href: to("component", card.component) }, tag("h3", { title: card.component }, isolated(card.component)));
   if (card.curve) link.append(chart(small(card), true));
   else link.append(tag("p", { class: "soft none" }, "no run ended well yet"));
-  link.append(tag("p", { class: "meta" }, tag("span", {}, many(card.runs, "run")), tag("span", {}, card.error == null ? "not scored yet" : "off by " + percent(card.error))));
+  link.append(tag("p", { class: "meta" }, tag("span", {}, many(card.runs, "run")), tag("span", {},
+    card.error == null ? "not scored yet" : "off by " + percent(card.error))));
   return link;
 }
 // Charts that stay while their data change: a pointer on one is not lost.
-function gallery(specs) { const made = tag("div", { class: specs.length === 3 ? "charts three" : "charts" }); made.show = given => { if (made.children.length !== given.length) made.replaceChildren(...given.map(spec => chart(spec))); else given.forEach((spec, i) => made.children[i].show(spec)); }; made.show(specs); return made; }
+function gallery(specs) { const made = tag("div", { class: specs.length === 3 ? "charts three" : "charts" });
+  made.show = given => { if (made.children.length !== given.length) made.replaceChildren(...given.map(spec => chart(spec)));
+  else given.forEach((spec, i) => made.children[i].show(spec)); }; made.show(specs); return made; }
 
 // -- views: each gives {node, topics: those it redraws on, draw()}
 const views = {};
 views[""] = () => {
-  const tiles = tag("dl", { class: "tiles" }), lines = tag("div"), cards = tag("div", { class: "cards" }), last = tag("div"), listed = section("Components", tag("a", { href: "#/components" }, "all of them"), cards);
+  const tiles = tag("dl", { class: "tiles" }), lines = tag("div"), cards = tag("div", { class: "cards" }), last = tag("div"),
+    listed = section("Components", tag("a", { href: "#/components" }, "all of them"), cards);
   const due = keeper();
   let charts = null;
   const draw = async changed => {
     if (held) swap(tiles, ...held.about.map(([name, value, words]) => tile(name, value, words)));
     else drawTiles(tiles);
     const drawn = topics.trend && topics.trend.points.length > 1 && topics.trend.points.some(p => p[2]);
-    if (held) { const specs = [...(drawn ? trends() : []), ...fates()]; swap(lines, specs.length ? gallery(specs) : empty("Nothing was scored", "A component's runs are predicted, before they are learned, from its sixth on.")); }
+    if (held) { const specs = [...(drawn ? trends() : []), ...fates()]; swap(lines,
+      specs.length ? gallery(specs) : empty("Nothing was scored", "A component's runs are predicted, before they are learned, from its sixth on.")); }
     else if (drawn) { if (!charts) lines.replaceChildren(charts = gallery(trends())); else if (changed !== "now") charts.show(trends()); }
     else swap(lines, empty("How predictions fare", "Each run is predicted before it is learned. After a few runs of a component, error and coverage are drawn here, a point every five seconds."));
     if (topics.answers) swap(last, ...topics.answers.answers.slice(0, 3).map(answerOf), topics.answers.answers.length ? "" : noAnswers());
@@ -130,15 +170,20 @@ views[""] = () => {
       if (found.cards.length) swap(cards, found.cards.slice(0, 8).map(cardOf)); else swap(cards, nothing());
     }
   };
-  return { node: tag("div", {}, tiles, section("How predictions fare", null, lines), listed, held ? advised() : section("Latest answers", tag("a", { href: "#/answers" }, "all of them"), last)), topics: ["now", "trend", "answers"], draw };
+  return { node: tag("div", {}, tiles, section("How predictions fare", null, lines), listed, held ? advised() : section("Latest answers",
+    tag("a", { href: "#/answers" }, "all of them"), last)), topics: ["now", "trend", "answers"], draw };
 };
 function drawTiles(tiles) {
   const now = topics.now;
   if (!now) return;
-  const health = now.health, recent = topics.trend ? topics.trend.points.filter(p => p[4] != null).at(-1) : null, ok = health.storage !== "failed" && !health.stopping && !health.short_of_memory;
-  swap(tiles, tile("Components", whole(now.components), "of at most " + whole(now.components_max)), tile("Runs learned", whole(now.counts.rows_accepted), rate(now.rows_per_s) + " now"),
-    tile("Prediction error", recent ? percent(recent[4]) : "–", recent ? "median, lately" : "no run scored yet"), tile("Coverage", percent(now.coverage, 1), "90 % promised"),
-    tile("Producers", whole(health.producers_live), "connected, " + whole(health.producers) + " known"), tile("Health", ok ? "good" : "failing", ok ? storageWords(health) : health.storage_failure || (health.stopping ? "stopping" : "short of memory"), ok ? "good" : "bad"));
+  const health = now.health, recent = topics.trend ? topics.trend.points.filter(p => p[4] != null).at(-1) : null,
+    ok = health.storage !== "failed" && !health.stopping && !health.short_of_memory;
+  swap(tiles, tile("Components", whole(now.components), "of at most " + whole(now.components_max)), tile("Runs learned",
+    whole(now.counts.rows_accepted), rate(now.rows_per_s) + " now"),
+    tile("Prediction error", recent ? percent(recent[4]) : "–", recent ? "median, lately" : "no run scored yet"), tile("Coverage",
+      percent(now.coverage, 1), "90 % promised"),
+    tile("Producers", whole(health.producers_live), "connected, " + whole(health.producers) + " known"), tile("Health", ok ? "good" : "failing",
+      ok ? storageWords(health) : health.storage_failure || (health.stopping ? "stopping" : "short of memory"), ok ? "good" : "bad"));
 }
 const storageWords = health => health.storage === "none" ? "nothing is stored" : whole(health.commits) + " commits, " + seconds(health.commit_mean_s) + " each";
 let fresh = 0;
@@ -155,30 +200,39 @@ function keeper() {
 
 let wanted = { find: "", order: "runs", page: 0 };
 views.components = () => {
-  const find = tag("input", { id: "find", type: "search", placeholder: "a part of a name", autocomplete: "off", spellcheck: "false", value: wanted.find, "aria-keyshortcuts": "/" });
-  const order = tag("select", { id: "order" }, [["runs", "most runs"], ["error", "largest error"], ["name", "name"], ["newest", "newest"]].map(([value, words]) => tag("option", { value, selected: value === wanted.order }, words)));
-  const told = tag("p", { class: "soft", role: "status" }), cards = tag("div", { class: "cards" }), before = tag("button", { type: "button", id: "before" }, "← before"), after = tag("button", { type: "button", id: "after" }, "next →"), where = tag("span", { class: "soft" });
+  const find = tag("input", { id: "find", type: "search", placeholder: "a part of a name", autocomplete: "off", spellcheck: "false",
+    value: wanted.find, "aria-keyshortcuts": "/" });
+  const order = tag("select", { id: "order" }, [["runs", "most runs"], ["error", "largest error"], ["name", "name"], ["newest",
+    "newest"]].map(([value, words]) => tag("option", { value, selected: value === wanted.order }, words)));
+  const told = tag("p", { class: "soft", role: "status" }), cards = tag("div", { class: "cards" }), before = tag("button",
+    { type: "button", id: "before" }, "← before"), after = tag("button", { type: "button", id: "after" }, "next →"), where = tag("span",
+    { class: "soft" });
   const due = keeper();
   let asked = 0;
   const load = async () => {
     const mine = ++asked, found = await source.components(wanted);
     if (mine !== asked) return;
     wanted.page = found.page;
-    told.textContent = found.known === 0 ? "" : wanted.find ? whole(found.found) + " of " + many(found.known, "component") : many(found.known, "component");
+    told.textContent = found.known === 0 ? "" : wanted.find ? whole(found.found) + " of " + many(found.known, "component") : many(found.known,
+      "component");
     where.textContent = "page " + whole(found.page + 1) + " of " + whole(found.pages);
     before.disabled = found.page <= 0; after.disabled = found.page >= found.pages - 1;
     before.parentNode.hidden = found.pages < 2;
-    swap(cards, found.cards.length ? found.cards.map(cardOf) : found.known ? empty("Nothing has that in its name", "Search looks for a part of the name, in small or capital letters.") : nothing());
+    swap(cards, found.cards.length ? found.cards.map(cardOf) : found.known ? empty("Nothing has that in its name",
+      "Search looks for a part of the name, in small or capital letters.") : nothing());
     cards.dataset.page = found.page;
   };
   let waiting = 0;
-  find.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => { wanted = { ...wanted, find: find.value, page: 0 }; load(); }, 120); });
-  find.addEventListener("keydown", event => { if (event.key === "Escape") { find.value = ""; find.dispatchEvent(new Event("input")); } if (event.key === "Enter" && cards.querySelector("a.card")) cards.querySelector("a.card").focus(); });
+  find.addEventListener("input", () => { clearTimeout(waiting);
+    waiting = setTimeout(() => { wanted = { ...wanted, find: find.value, page: 0 }; load(); }, 120); });
+  find.addEventListener("keydown", event => { if (event.key === "Escape") { find.value = ""; find.dispatchEvent(new Event("input"));
+    } if (event.key === "Enter" && cards.querySelector("a.card")) cards.querySelector("a.card").focus(); });
   order.addEventListener("change", () => { wanted = { ...wanted, order: order.value, page: 0 }; load(); });
   const turn = by => { wanted.page += by; load().then(() => main.scrollIntoView({ block: "start" })); };
   before.addEventListener("click", () => turn(-1)); after.addEventListener("click", () => turn(1));
   const draw = changed => due(changed) ? load() : null;
-  return { node: section("Components", null, tag("div", { class: "controls" }, tag("label", {}, tag("span", {}, "Find"), find), tag("label", {}, tag("span", {}, "First"), order), told), cards, tag("div", { class: "pager", hidden: true }, before, where, after)), topics: ["now"], draw };
+  return { node: section("Components", null, tag("div", { class: "controls" }, tag("label", {}, tag("span", {}, "Find"), find), tag("label", {},
+    tag("span", {}, "First"), order), told), cards, tag("div", { class: "pager", hidden: true }, before, where, after)), topics: ["now"], draw };
 };
 views.component = name => {
   const inside = tag("div"), title = tag("h1", {}, isolated(name));
@@ -187,28 +241,47 @@ views.component = name => {
   const draw = async changed => {
     if (!due(changed)) return;
     const view = await source.component(name), status = view.status || {};
-    const specs = view.curves ? [speedups(view), times(view), ...(view.growth ? [growth(view)] : []), ...(view.cells.cores ? [residuals(view)] : [])] : [];
-    const parts = [tag("div", { class: "chips" }, chip(many(view.runs, "run")), status.failed ? chip(many(status.failed, "failed run"), "bad") : null, status.model ? chip(status.tier === "rich" ? "learner" : status.model) : null, status.pinned ? chip("held to " + status.pinned) : null, status.changes ? chip(many(status.changes, "change") + " of speed", "warm") : null)];
-    if (view.advice) parts.push(tag("p", { class: "advice" }, tag("b", {}, "Give it " + coresText(view.advice.cores) + ": "), seconds(view.advice.elapsed_s) + " a run at size " + sized(view.advice.predictor) + ", " + seconds(view.advice.low_s) + " to " + seconds(view.advice.high_s) + " in 9 of 10. ", isolated(view.advice.why + ".")));
-    if (!view.curves) parts.push(empty("Nothing to draw yet", status.unfinished ? "Its runs have not ended." : "No run of it ended well: failed runs are counted, and not learned."));
-    const rest = facts([["Error of predictions", view.error == null ? "not scored yet" : percent(view.error)], ["Inside the 90 % interval", view.coverage == null ? null : percent(view.coverage, 1)], ["Parallel fraction", status.parallel_fraction == null ? null : percent(status.parallel_fraction, 1)],
-      ["Noise of a run", status.noise_relative ? percent(status.noise_relative, 1) : null], ["Cores seen", status.cores_range ? status.cores_range.map(number).join(" to ") : null], ["Sizes seen", status.predictor_range && (status.predictors || 1) === 1 ? status.predictor_range.map(number).join(" to ") : null],
-      ["Wild measurements", status.outliers ? whole(status.outliers) : null], ["Last change", status.changes ? "at run " + whole(status.changed_at) : null], ["Slowdown by busy neighbours", status.contention && status.contention.contended ? percent(status.contention.kappa, 1) + " a core" : null], ["Also measured", status.measures && status.measures.length ? status.measures.join(", ") : null]]);
+    const specs = view.curves ? [speedups(view), times(view), ...(view.growth ? [growth(view)] : []),
+      ...(view.cells.cores ? [residuals(view)] : [])] : [];
+    const parts = [tag("div", { class: "chips" }, chip(many(view.runs, "run")), status.failed ? chip(many(status.failed, "failed run"), "bad") : null,
+      status.model ? chip(status.tier === "rich" ? "learner" : status.model) : null, status.pinned ? chip("held to " + status.pinned) : null,
+      status.changes ? chip(many(status.changes, "change") + " of speed", "warm") : null)];
+    if (view.advice) parts.push(tag("p", { class: "advice" }, tag("b", {}, "Give it " + coresText(view.advice.cores) + ": "),
+      seconds(view.advice.elapsed_s) + " a run at size " + sized(view.advice.predictor) + ", " + seconds(view.advice.low_s) + " to " + seconds(view.advice.high_s) + " in 9 of 10. ", isolated(view.advice.why + ".")));
+    if (!view.curves) parts.push(empty("Nothing to draw yet",
+      status.unfinished ? "Its runs have not ended." : "No run of it ended well: failed runs are counted, and not learned."));
+    const rest = facts([["Error of predictions", view.error == null ? "not scored yet" : percent(view.error)], ["Inside the 90 % interval",
+      view.coverage == null ? null : percent(view.coverage, 1)], ["Parallel fraction",
+      status.parallel_fraction == null ? null : percent(status.parallel_fraction, 1)],
+      ["Noise of a run", status.noise_relative ? percent(status.noise_relative, 1) : null], ["Cores seen",
+        status.cores_range ? status.cores_range.map(number).join(" to ") : null], ["Sizes seen",
+        status.predictor_range && (status.predictors || 1) === 1 ? status.predictor_range.map(number).join(" to ") : null],
+      ["Wild measurements", status.outliers ? whole(status.outliers) : null], ["Last change",
+        status.changes ? "at run " + whole(status.changed_at) : null], ["Slowdown by busy neighbours",
+        status.contention && status.contention.contended ? percent(status.contention.kappa, 1) + " a core" : null], ["Also measured",
+        status.measures && status.measures.length ? status.measures.join(", ") : null]]);
     const notes = [...new Set([...(status.notes || []), ...((view.curves && view.curves[0].notes) || [])])];
     if (view.curves && !view.cells.cores) notes.unshift("kept as exact sums: single runs are not remembered, there is no room for a learner (model_memory)");
     if (charts && specs.length) charts.show(specs); else charts = specs.length ? gallery(specs) : null;
     swap(inside, parts, charts || [], rest, notes.length ? tag("ul", { class: "notes" }, notes.map(note => tag("li", {}, isolated(note)))) : []);
   };
-  return { node: tag("section", {}, tag("p", { class: "crumbs" }, tag("a", { href: "#/components" }, "Components")), title, inside), topics: ["now"], draw };
+  return { node: tag("section", {}, tag("p", { class: "crumbs" }, tag("a", { href: "#/components" }, "Components")), title, inside), topics: ["now"],
+    draw };
 };
 views.networks = chosen => {
   const list = tag("ul", { class: "tabs" }), inside = tag("div");
   let shown = null;
   const draw = async () => {
     const known = topics.networks || [];
-    if (!known.length) { swap(list); swap(inside, empty("No network yet", "A network appears here when it is defined by name, or when cores are asked for one:", code("advisor allocate 'net main connect read .. blur .. write;' --cores 16 --socket /run/advisor.sock"))); return; }
-    const keyOf = each => each.network == null ? "?" + each.answer : each.network, now = known.find(each => keyOf(each) === chosen) || (chosen && chosen.startsWith("?") ? { network: null, answer: chosen.slice(1), text: "answer " + chosen.slice(1) } : known[0]);
-    swap(list, known.map(each => tag("li", {}, tag("a", { href: to("networks", keyOf(each)), "aria-current": keyOf(each) === keyOf(now) ? "page" : null, title: each.text || null }, isolated(each.network == null ? shortened((each.text || "answer " + each.answer).replace(/^net \w+ connect /, ""), 220, 14) : each.network)))));
+    if (!known.length) { swap(list); swap(inside, empty("No network yet",
+      "A network appears here when it is defined by name, or when cores are asked for one:",
+      code("advisor allocate 'net main connect read .. blur .. write;' --cores 16 --socket /run/advisor.sock"))); return; }
+    const keyOf = each => each.network == null ? "?" + each.answer : each.network,
+      now = known.find(each => keyOf(each) === chosen) || (chosen && chosen.startsWith("?") ? { network: null, answer: chosen.slice(1),
+      text: "answer " + chosen.slice(1) } : known[0]);
+    swap(list, known.map(each => tag("li", {}, tag("a", { href: to("networks", keyOf(each)),
+      "aria-current": keyOf(each) === keyOf(now) ? "page" : null, title: each.text || null },
+      isolated(each.network == null ? shortened((each.text || "answer " + each.answer).replace(/^net \w+ connect /, ""), 220, 14) : each.network)))));
     const version = JSON.stringify([keyOf(now), now.answer]);
     if (version === shown) return;
     shown = version;
@@ -220,20 +293,28 @@ views.networks = chosen => {
 };
 function networkOf(told, now) {
   const answer = told.answer, bound = told.busiest.filter(box => box.bottleneck).map(box => box.key), parts = [];
-  if (answer) parts.push(tag("p", { class: "advice" }, tag("b", {}, number(answer.throughput_per_s) + " records/s"), ", " + seconds(answer.latency_s) + " a record, on " + (answer.cores_used == null ? "" : coresText(answer.cores_used)) + (answer.spare ? ", " + answer.spare + " to spare" : "") + (bound.length ? "; bounded by " : "."), bound.length ? isolated(bound.join(", ") + ".") : ""));
+  if (answer) parts.push(tag("p", { class: "advice" }, tag("b", {}, number(answer.throughput_per_s) + " records/s"),
+    ", " + seconds(answer.latency_s) + " a record, on " + (answer.cores_used == null ? "" : coresText(answer.cores_used)) + (answer.spare ? ", " + answer.spare + " to spare" : "") + (bound.length ? "; bounded by " : "."), bound.length ? isolated(bound.join(", ") + ".") : ""));
   else parts.push(tag("p", { class: "soft" }, isolated(told.failed || (held ? "Made without --cores: what is drawn is its structure." : "Nobody has asked for its cores since the service began: what is drawn is its structure."))));
-  parts.push(tag("div", { class: "scroll net", tabindex: 0, role: "region", "aria-label": "The network as composed" }, drawNetwork(told.tree, many(told.boxes, "box").replace("boxs", "boxes") + (bound.length ? "; bottleneck " + bound.join(", ") : ""))));
-  if (told.shown < told.boxes) parts.push(tag("p", { class: "soft" }, "Drawn are the first " + told.shown + " of " + whole(told.boxes) + " boxes; the table has the busiest of all."));
-  if (answer) parts.push(table(["Box", "Cores", "Busy", ""], told.busiest.map(box => [tag("a", { href: to("component", box.component) }, isolated(box.key)), coresOf(box), box.utilization == null ? "–" : percent(box.utilization, 0), box.bottleneck ? chip("bottleneck", "warm") : ""]), "The busiest boxes"),
-    answer.id ? tag("p", {}, tag("a", { href: to("answers", answer.id) }, "Why: answer " + answer.id), tag("span", { class: "soft" }, " of ", clockOf(answer.at))) : null);
+  parts.push(tag("div", { class: "scroll net", tabindex: 0, role: "region", "aria-label": "The network as composed" }, drawNetwork(told.tree,
+    many(told.boxes, "box").replace("boxs", "boxes") + (bound.length ? "; bottleneck " + bound.join(", ") : ""))));
+  if (told.shown < told.boxes) parts.push(tag("p", { class: "soft" },
+    "Drawn are the first " + told.shown + " of " + whole(told.boxes) + " boxes; the table has the busiest of all."));
+  if (answer) parts.push(table(["Box", "Cores", "Busy", ""],
+    told.busiest.map(box => [tag("a", { href: to("component", box.component) }, isolated(box.key)), coresOf(box),
+    box.utilization == null ? "–" : percent(box.utilization, 0), box.bottleneck ? chip("bottleneck", "warm") : ""]), "The busiest boxes"),
+    answer.id ? tag("p", {}, tag("a", { href: to("answers", answer.id) }, "Why: answer " + answer.id), tag("span", { class: "soft" }, " of ",
+      clockOf(answer.at))) : null);
   if (told.why && told.why.length) parts.push(tag("ul", { class: "why" }, told.why.map(text => tag("li", {}, isolated(text)))));
   if (told.text) parts.push(tag("details", { "data-key": "text" }, tag("summary", {}, "S-Net text"), code(told.text)));
   return parts.filter(Boolean);
 }
-const noAnswers = () => empty("No answer yet", "Each allocation is kept for a while with its reasons. Ask for one:", code("advisor allocate 'net main connect read .. write;' --cores 16 --socket /run/advisor.sock"));
+const noAnswers = () => empty("No answer yet", "Each allocation is kept for a while with its reasons. Ask for one:",
+  code("advisor allocate 'net main connect read .. write;' --cores 16 --socket /run/advisor.sock"));
 const said = new Map(), SAID = 32; // what opened answers say, so that they stay as they are when news come
 function answerOf(answer) {
-  const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_", " ") + " of " + (answer.boxes === 1 ? "one box" : answer.boxes + " boxes");
+  const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
+    " ") + " of " + (answer.boxes === 1 ? "one box" : answer.boxes + " boxes");
   const got = answer.throughput_per_s == null ? "" : number(answer.throughput_per_s) + " records/s, " + seconds(answer.latency_s) + " a record";
   const more = tag("details", { "data-key": answer.id }, tag("summary", {}, "All reasons")), all = tag("div");
   const say = sentences => all.replaceChildren(tag("ol", { class: "why" }, sentences.map(text => tag("li", {}, isolated(text)))));
@@ -241,11 +322,16 @@ function answerOf(answer) {
   if (said.has(answer.id)) say(said.get(answer.id));
   more.addEventListener("toggle", async () => {
     if (!more.open || all.childElementCount) return;
-    try { said.set(answer.id, (await source.answer(answer.id)).sentences); if (said.size > SAID) said.delete(said.keys().next().value); say(said.get(answer.id)); } catch (error) { all.replaceChildren(tag("p", { class: "soft" }, error.message)); }
+    try { said.set(answer.id, (await source.answer(answer.id)).sentences); if (said.size > SAID) said.delete(said.keys().next().value);
+      say(said.get(answer.id)); } catch (error) { all.replaceChildren(tag("p", { class: "soft" }, error.message)); }
   });
-  return tag("article", { class: "answer", id: "answer-" + answer.id }, tag("div", { class: "head" }, tag("h3", {}, what[0].toUpperCase() + what.slice(1) + (answer.cores == null ? "" : " on " + coresText(answer.cores))), tag("span", { class: "soft" }, clockOf(answer.at))),
-    got ? tag("p", {}, tag("b", {}, got), answer.bottleneck && answer.bottleneck.length ? tag("span", {}, " · bottleneck ", isolated(answer.bottleneck.join(", "))) : null) : null,
-    answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, tag("div", { class: "row" }, more, answer.networks ? null : tag("a", { href: to("networks", "?" + answer.id) }, "Draw it")));
+  return tag("article", { class: "answer", id: "answer-" + answer.id }, tag("div", { class: "head" },
+    tag("h3", {}, what[0].toUpperCase() + what.slice(1) + (answer.cores == null ? "" : " on " + coresText(answer.cores))), tag("span",
+    { class: "soft" }, clockOf(answer.at))),
+    got ? tag("p", {}, tag("b", {}, got), answer.bottleneck && answer.bottleneck.length ? tag("span", {}, " · bottleneck ",
+      isolated(answer.bottleneck.join(", "))) : null) : null,
+    answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, tag("div", { class: "row" }, more,
+      answer.networks ? null : tag("a", { href: to("networks", "?" + answer.id) }, "Draw it")));
 }
 views.answers = chosen => {
   const inside = tag("div", { class: "stack" });
@@ -254,7 +340,8 @@ views.answers = chosen => {
     const answers = topics.answers;
     if (!answers || JSON.stringify(answers) === shown) return;
     shown = JSON.stringify(answers);
-    swap(inside, answers.answers.length ? answers.answers.map(answerOf) : noAnswers(), answers.kept > answers.answers.length ? tag("p", { class: "soft" }, whole(answers.kept) + " answers are kept; these are the newest.") : []);
+    swap(inside, answers.answers.length ? answers.answers.map(answerOf) : noAnswers(), answers.kept > answers.answers.length ? tag("p",
+      { class: "soft" }, whole(answers.kept) + " answers are kept; these are the newest.") : []);
     const one = chosen && !told && element("answer-" + chosen);
     if (one) { told = true; one.querySelector("details").open = true; one.scrollIntoView({ block: "center" }); }
   };
@@ -265,9 +352,12 @@ views.profiles = chosen => {
   let shown = null;
   const draw = async () => {
     const runs = topics.profiles || [];
-    if (!runs.length) { swap(list); swap(inside, empty("No run of tasks yet", "Runs of task-parallel programs appear here: where their time went, and what would help. OpenMP programs tell of their tasks by themselves:", code("advisor profile --socket /run/advisor.sock -- ./program"))); return; }
+    if (!runs.length) { swap(list); swap(inside, empty("No run of tasks yet",
+      "Runs of task-parallel programs appear here: where their time went, and what would help. OpenMP programs tell of their tasks by themselves:",
+      code("advisor profile --socket /run/advisor.sock -- ./program"))); return; }
     const keyOf = run => run.producer + "/" + run.incarnation, now = runs.find(run => keyOf(run) === chosen) || runs[0];
-    swap(list, runs.map(run => tag("li", {}, tag("a", { href: to("profiles", keyOf(run)), "aria-current": run === now ? "page" : null }, isolated(run.producer)))));
+    swap(list, runs.map(run => tag("li", {}, tag("a", { href: to("profiles", keyOf(run)), "aria-current": run === now ? "page" : null },
+      isolated(run.producer)))));
     if (shown === keyOf(now) + now.events || (shown && shown.startsWith(keyOf(now)) && !stale())) return;
     shown = keyOf(now) + now.events;
     let told;
@@ -277,13 +367,27 @@ views.profiles = chosen => {
   return { node: tag("section", {}, tag("div", { class: "head" }, tag("h2", {}, "Task profiles")), list, inside), topics: ["profiles", "now"], draw };
 };
 function profileOf(told, run) {
-  const m = told.measures, parts = [["work", m.work_s, 0], ["creation, management", m.creation_s + m.management_s, 1], ["waits though tasks are ready", m.delay_s, 3], ["nothing to do", m.no_work_s, "i"]], all = Math.max(1e-12, parts.reduce((sum, each) => sum + Math.max(0, each[1]), 0));
-  const bar = tag("div", { class: "shares", role: "img", "aria-label": parts.map(([name, s]) => name + " " + percent(s / all)).join(", ") }, parts.map(([, s, colour]) => { const piece = tag("i", { class: "c" + colour }); piece.style.flexGrow = Math.max(0, s) / all; return piece; }));
+  if (!told.measures.creates && !told.measures.workers_s) return [empty("No task yet",
+    "The run has begun. What its tasks did is told as their events come, in the order of their times.")];
+  const m = told.measures, parts = [["work", m.work_s, 0], ["creation, management", m.creation_s + m.management_s, 1],
+    ["waits though tasks are ready", m.delay_s, 3], ["nothing to do", m.no_work_s, "i"]], all = Math.max(1e-12,
+    parts.reduce((sum, each) => sum + Math.max(0, each[1]), 0));
+  const bar = tag("div", { class: "shares", role: "img", "aria-label": parts.map(([name, s]) => name + " " + percent(s / all)).join(", ") },
+    parts.map(([, s, colour]) => { const piece = tag("i", { class: "c" + colour }); piece.style.flexGrow = Math.max(0, s) / all; return piece; }));
   const types = Object.entries(told.types).sort((a, b) => b[1].total_s - a[1].total_s).slice(0, 20);
-  return [tag("dl", { class: "tiles" }, tile("Elapsed", seconds(m.elapsed_s), many(m.workers_max, "worker")), tile("Tasks", whole(m.ends), "ended of " + whole(m.creates)), tile("Work", seconds(m.work_s), "of " + seconds(m.workers_s) + " of workers"), tile("Parallelism", number(Number(m.parallelism.toPrecision(3))), "work over the longest path"), tile("Longest path", seconds(m.span_s), "no number of cores ends sooner")),
-    tag("h3", {}, "Where the workers' time went"), bar, tag("ul", { class: "legend" }, parts.map(([name, s, colour]) => tag("li", { class: "c" + colour + " box" }, name + " " + percent(Math.max(0, s) / all)))),
-    told.diagnosis.length ? tag("div", { class: "stack" }, tag("h3", {}, "What would help"), told.diagnosis.map(found => tag("article", { class: "answer" }, tag("p", {}, tag("b", {}, isolated(found.subject || found.code.replaceAll("_", " ")))), tag("p", {}, isolated(found.text)), tag("p", { class: "soft" }, isolated(found.advice))))) : tag("p", { class: "soft" }, "Nothing stands out that costs much time."),
-    types.length ? [tag("h3", {}, "Task types"), table(["Type", "Instances", "Time each", "Time in all", "Verdict"], types.map(([name, type]) => [isolated(name), whole(type.count), seconds(type.mean_s), seconds(type.total_s), tag("span", { title: type.why }, type.verdict)]), "Task types")] : [],
+  return [tag("dl", { class: "tiles" }, tile("Elapsed", seconds(m.elapsed_s), many(m.workers_max, "worker")), tile("Tasks", whole(m.ends),
+    "ended of " + whole(m.creates)), tile("Work", seconds(m.work_s), "of " + seconds(m.workers_s) + " of workers"), tile("Parallelism",
+    number(Number(m.parallelism.toPrecision(3))), "work over the longest path"), tile("Longest path", seconds(m.span_s),
+    "no number of cores ends sooner")),
+    tag("h3", {}, "Where the workers' time went"), bar, tag("ul", { class: "legend" },
+      parts.map(([name, s, colour]) => tag("li", { class: "c" + colour + " box" }, name + " " + percent(Math.max(0, s) / all)))),
+    told.diagnosis.length ? tag("div", { class: "stack" }, tag("h3", {}, "What would help"),
+      told.diagnosis.map(found => tag("article", { class: "answer" }, tag("p", {},
+      tag("b", {}, isolated(found.subject || found.code.replaceAll("_", " ")))), tag("p", {}, isolated(found.text)), tag("p", { class: "soft" },
+      isolated(found.advice))))) : tag("p", { class: "soft" }, "Nothing stands out that costs much time."),
+    types.length ? [tag("h3", {}, "Task types"), table(["Type", "Instances", "Time each", "Time in all", "Verdict"],
+      types.map(([name, type]) => [isolated(name), whole(type.count), seconds(type.mean_s), seconds(type.total_s), tag("span", { title: type.why },
+      type.verdict)]), "Task types")] : [],
     tag("p", {}, tag("a", { href: "page/profile.html?producer=" + encodeURIComponent(run.producer) + "&incarnation=" + encodeURIComponent(run.incarnation), target: "_blank", rel: "noopener" }, "Call paths as an icicle"), tag("span", { class: "soft" }, " (opens a page of its own)"))].flat();
 }
 views.service = () => {
@@ -291,43 +395,68 @@ views.service = () => {
   const draw = () => {
     const now = topics.now, producers = topics.producers;
     if (now) {
-      const h = now.health, compiled = Object.values(now.kernels).every(word => word === "compiled");
-      swap(health, facts([["Version", now.version], ["Up for", span(now.uptime_s)], ["Storage", h.storage === "ok" ? "good, " + storageWords(h) : h.storage === "none" ? "none: what is learned ends with the service" : h.storage_failure], ["Connections", whole(h.connections)], ["Requests", rate(now.requests_per_s)], ["Rows", rate(now.rows_per_s)],
-        ["Learned state", bytes(now.state_bytes)], ["Learners", bytes(now.model_memory[0]) + " of " + bytes(now.model_memory[1])], ["Kernels", compiled ? "compiled" : Object.entries(now.kernels).map(([name, word]) => name + " " + word).join(", ")], ["Answers kept", whole(h.answers_kept)],
-        ["Rows refused", whole(now.counts.rows_refused)], ["Failed runs", whole(now.counts.rows_failed)], ["Changes of speed", whole(now.counts.changes)], ["Wild measurements", whole(now.counts.outliers)]]));
-      swap(verbs, now.requests.length ? table(["Request", "Count", "Half within", "99 % within"], now.requests.map(each => [each.verb, whole(each.count), each.half_s == null ? "> 30 s" : seconds(each.half_s), each.most_s == null ? "> 30 s" : seconds(each.most_s)]), "Requests") : empty("No request yet", "How long each kind of request takes is told here."));
+      const h = now.health, kinds = Object.entries(now.kernels), waits = kinds.filter(([, word]) => word !== "compiled");
+      swap(health, facts([["Version", now.version], ["Up for", span(now.uptime_s)], ["Storage",
+        h.storage === "ok" ? "good, " + storageWords(h) : h.storage === "none" ? "none: what is learned ends with the service" : h.storage_failure],
+        ["Connections", whole(h.connections)], ["Requests", rate(now.requests_per_s)], ["Rows", rate(now.rows_per_s)],
+        ["Learned state", bytes(now.state_bytes)], ["Learners", bytes(now.model_memory[0]) + " of " + bytes(now.model_memory[1])], ["Kernels",
+          waits.length ? tag("span", { title: waits.map(([name, word]) => name + ": " + word).join("\n") },
+          (kinds.length - waits.length) + " of " + kinds.length + " compiled") : "compiled"], ["Answers kept", whole(h.answers_kept)],
+        ["Rows refused", whole(now.counts.rows_refused)], ["Failed runs", whole(now.counts.rows_failed)], ["Changes of speed",
+          whole(now.counts.changes)], ["Wild measurements", whole(now.counts.outliers)]]));
+      swap(verbs, now.requests.length ? table(["Request", "Count", "Half within", "99 % within"],
+        now.requests.map(each => [each.verb, whole(each.count), each.half_s == null ? "> 30 s" : seconds(each.half_s),
+        each.most_s == null ? "> 30 s" : seconds(each.most_s)]), "Requests") : empty("No request yet",
+        "How long each kind of request takes is told here."));
     }
-    if (producers) swap(list, producers.producers.length ? [table(["Producer", "Connected", "Last batch", "Durable"], producers.producers.map(each => [tag("span", {}, isolated(each.producer), tag("span", { class: "soft" }, " " + each.incarnation)), each.live ? chip("yes", "good") : "no", whole(each.applied), whole(each.durable)]), "Producers"), producers.known > producers.producers.length ? tag("p", { class: "soft" }, "The newest of " + whole(producers.known) + ".") : []].flat()
-      : empty("No producer yet", "A client that gives itself a name has its rows counted exactly once, whatever breaks:", code('SyncClient("' + where() + '", producer="scheduler-1")')));
+    if (producers) swap(list, producers.producers.length ? [table(["Producer", "Connected", "Last batch", "Durable"],
+      producers.producers.map(each => [tag("span", {}, isolated(each.producer), tag("span", { class: "soft" }, " " + each.incarnation)),
+      each.live ? chip("yes", "good") : "no", whole(each.applied), whole(each.durable)]), "Producers"),
+      producers.known > producers.producers.length ? tag("p", { class: "soft" }, "The newest of " + whole(producers.known) + ".") : []].flat()
+      : empty("No producer yet", "A client that gives itself a name has its rows counted exactly once, whatever breaks:",
+        code('SyncClient("' + where() + '", producer="scheduler-1")')));
   };
-  return { node: tag("div", {}, section("Health", null, health), section("Requests", null, verbs), section("Producers", null, list)), topics: ["now", "producers"], draw };
+  return { node: tag("div", {}, section("Health", null, health), section("Requests", null, verbs), section("Producers", null, list)), topics: ["now",
+    "producers"], draw };
 };
 // Of a file: each component once, by how much was seen of it.
 function fates() {
-  const scored = held.cards.filter(card => card.error != null), covered = held.cards.filter(card => card.coverage != null), axis = { label: "runs learned of a component", log: true, air: true, text: number, tell: value => many(value, "run") };
-  const dots = (cards, value, words) => [{ colour: 0, x: cards.map(card => Math.max(1, card.runs)), y: cards.map(value), size: cards.map(() => 4), words: cards.map(words) }];
-  return [{ title: "Error of each component", words: "mean |time − predicted| / time, each run predicted before it was learned", lines: [], points: dots(scored, card => Math.max(card.error, 1e-4), card => card.component + ": " + percent(card.error)), x: axis, y: { label: "relative error [%]", log: true, text: axisPercent } },
-    { title: "Coverage of each component", words: "share of its runs inside their 90 % interval", lines: [], points: dots(covered, card => card.coverage, card => card.component + ": " + percent(card.coverage, 1)), x: axis, y: { label: "runs inside their interval [%]", text: axisPercent, marks: [[TARGET, "promised"]], least: 0.75, most: 1, top: 1.02, floor: 0 } }].filter(spec => spec.points[0].x.length);
+  const scored = held.cards.filter(card => card.error != null), covered = held.cards.filter(card => card.coverage != null),
+    axis = { label: "runs learned of a component", log: true, air: true, text: number, tell: value => many(value, "run") };
+  const dots = (cards, value, words) => [{ colour: 0, x: cards.map(card => Math.max(1, card.runs)), y: cards.map(value), size: cards.map(() => 4),
+    words: cards.map(words) }];
+  return [{ title: "Error of each component", words: "mean |time − predicted| / time, each run predicted before it was learned", lines: [],
+    points: dots(scored, card => Math.max(card.error, 1e-4), card => card.component + ": " + percent(card.error)), x: axis,
+    y: { label: "relative error [%]", log: true, text: axisPercent } },
+    { title: "Coverage of each component", words: "share of its runs inside their 90 % interval", lines: [], points: dots(covered,
+      card => card.coverage, card => card.component + ": " + percent(card.coverage, 1)), x: axis, y: { label: "runs inside their interval [%]",
+      text: axisPercent, marks: [[TARGET, "promised"]], least: 0.75, most: 1, top: 1.02, floor: 0 } }].filter(spec => spec.points[0].x.length);
 }
 function advised() {
-  const rows = held.advice.map(each => [tag("a", { href: to("component", each.component) }, isolated(each.component)), coresText(each.cores), sized(each.predictor), seconds(each.elapsed_s) + " (" + seconds(each.low_s) + " to " + seconds(each.high_s) + ")", isolated(each.why)]);
-  return section("Advice", null, rows.length ? table(["Component", "Give it", "At size", "Then a run takes", "Because"], rows, "Advice") : empty("No advice", "Nothing was learned."), held.left ? tag("p", { class: "soft" }, held.left) : null);
+  const rows = held.advice.map(each => [tag("a", { href: to("component", each.component) }, isolated(each.component)), coresText(each.cores),
+    sized(each.predictor), seconds(each.elapsed_s) + " (" + seconds(each.low_s) + " to " + seconds(each.high_s) + ")", isolated(each.why)]);
+  return section("Advice", null, rows.length ? table(["Component", "Give it", "At size", "Then a run takes", "Because"], rows,
+    "Advice") : empty("No advice", "Nothing was learned."), held.left ? tag("p", { class: "soft" }, held.left) : null);
 }
 
 // -- where answers come from
 const service = {
   async ask(what, given) {
     const response = await fetch("page/" + what + "?" + new URLSearchParams(given), { cache: "no-store" });
-    if (!response.ok) { let words = response.statusText; try { words = (await response.json()).error; } catch { /* no JSON: the status says it */ } throw new Error(words); }
+    if (!response.ok) { let words = response.statusText; try { words = (await response.json()).error;
+      } catch { /* no JSON: the status says it */ } throw new Error(words); }
     return response.json();
   },
-  components: given => service.ask("components", given), component: name => service.ask("component", { name }), answer: id => service.ask("answer", { id }),
-  network: each => service.ask("network", each.network == null ? { answer: each.answer } : { name: each.network }), profile: run => service.ask("profile", { producer: run.producer, incarnation: run.incarnation }),
+  components: given => service.ask("components", given), component: name => service.ask("component", { name }), answer: id => service.ask("answer",
+    { id }),
+  network: each => service.ask("network", each.network == null ? { answer: each.answer } : { name: each.network }),
+    profile: run => service.ask("profile", { producer: run.producer, incarnation: run.incarnation }),
 };
 const file = {
   async components({ find, order, page }) {
     const text = find.trim().toLowerCase(), found = held.cards.filter(card => card.component.toLowerCase().includes(text));
-    const by = { runs: (a, b) => b.runs - a.runs, error: (a, b) => (b.error ?? -1) - (a.error ?? -1), name: (a, b) => a.component < b.component ? -1 : 1, newest: (a, b) => b.slot - a.slot };
+    const by = { runs: (a, b) => b.runs - a.runs, error: (a, b) => (b.error ?? -1) - (a.error ?? -1), name: (a,
+      b) => a.component < b.component ? -1 : 1, newest: (a, b) => b.slot - a.slot };
     found.sort(by[order]);
     const pages = Math.max(1, Math.ceil(found.length / CARDS)), at = Math.max(0, Math.min(page, pages - 1));
     return { known: held.cards.length, found: found.length, page: at, pages, cards: found.slice(at * CARDS, (at + 1) * CARDS) };
@@ -340,14 +469,17 @@ const file = {
   },
   async network(each) { return held.networks[each.network]; },
 };
-const source = held ? file : service, NAMES = held ? [["", "Overview"], ["components", "Components"], ...((topics.networks || []).length ? [["networks", "Networks"]] : [])]
-  : [["", "Overview"], ["components", "Components"], ["networks", "Networks"], ["answers", "Answers"], ["profiles", "Profiles"], ["service", "Service"]];
+const source = held ? file : service, NAMES = held ? [["", "Overview"], ["components", "Components"],
+  ...((topics.networks || []).length ? [["networks", "Networks"]] : [])]
+  : [["", "Overview"], ["components", "Components"], ["networks", "Networks"], ["answers", "Answers"], ["profiles", "Profiles"], ["service",
+    "Service"]];
 
 // -- going about
 let view = null, finding = false;
 async function redraw(changed) {
   const mine = view;
-  try { await mine.draw(changed); } catch (error) { if (mine === view && !mine.failed) { mine.failed = true; main.replaceChildren(mine.node, empty("That could not be shown", error.message)); } }
+  try { await mine.draw(changed); } catch (error) { if (mine === view && !mine.failed) { mine.failed = true; main.replaceChildren(mine.node,
+    empty("That could not be shown", error.message)); } }
 }
 function go() {
   const [kind, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
@@ -370,28 +502,35 @@ window.addEventListener("hashchange", () => { go(); if (document.activeElement =
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) return;
   const at = Number(event.key) - 1;
-  if (event.key === "/") { event.preventDefault(); if (element("find")) element("find").focus(); else { finding = true; location.hash = "#/components"; } }
+  if (event.key === "/") { event.preventDefault(); if (element("find")) element("find").focus(); else { finding = true;
+    location.hash = "#/components"; } }
   else if (at >= 0 && at < NAMES.length) location.hash = "#/" + NAMES[at][0];
 });
 // Light, dark, or as the system has it.
 const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
 function theme(name) {
   document.documentElement.dataset.theme = name;
-  element("theme").replaceChildren(tag("span", { "aria-hidden": "true" }, THEMES[name][0])); element("theme").setAttribute("aria-label", "Colours: " + THEMES[name][1]); element("theme").title = "Colours: " + THEMES[name][1];
+  element("theme").replaceChildren(tag("span", { "aria-hidden": "true" }, THEMES[name][0])); element("theme").setAttribute("aria-label",
+    "Colours: " + THEMES[name][1]); element("theme").title = "Colours: " + THEMES[name][1];
 }
 let kept = "auto";
 try { kept = localStorage.getItem("advisor-theme") || "auto"; } catch { /* a page without storage asks the system */ }
 theme(Object.hasOwn(THEMES, kept) ? kept : "auto");
-element("theme").addEventListener("click", () => { const names = Object.keys(THEMES), next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]; theme(next); try { localStorage.setItem("advisor-theme", next); } catch { /* then it lasts as long as the page */ } });
+element("theme").addEventListener("click", () => { const names = Object.keys(THEMES),
+  next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]; theme(next);
+  try { localStorage.setItem("advisor-theme", next); } catch { /* then it lasts as long as the page */ } });
 
 // -- live
-function state(words, kind) { const live = element("live"); if (live.textContent !== words) live.textContent = words; live.className = kind; document.documentElement.dataset.live = kind; }
+function state(words, kind) { const live = element("live"); if (live.textContent !== words) live.textContent = words; live.className = kind;
+  document.documentElement.dataset.live = kind; }
 let stream = null, again = 0;
 function listen() {
   clearTimeout(again);
   if (stream) stream.close();
   stream = new EventSource("page/events");
-  for (const name of ["now", "trend", "answers", "networks", "producers", "profiles"]) stream.addEventListener(name, event => { topics[name] = JSON.parse(event.data); state("live", "good"); if (name === "now") foot(); if (view.topics.includes(name)) redraw(name); });
+  for (const name of ["now", "trend", "answers", "networks", "producers", "profiles"]) stream.addEventListener(name,
+    event => { topics[name] = JSON.parse(event.data); state("live", "good"); if (name === "now") foot(); if (view.topics.includes(name)) redraw(name);
+    });
   stream.addEventListener("stopping", () => { state("the service has stopped", "bad"); stream.close(); again = setTimeout(listen, PATIENT_MS); });
   stream.addEventListener("error", () => { if (stream.readyState === EventSource.CLOSED) { state("no place: too many pages are open, or the service is away", "bad"); again = setTimeout(listen, PATIENT_MS); } else state("connecting again", "warm"); });
 }
@@ -400,5 +539,6 @@ go();
 if (held) { element("live").remove(); foot(); }
 else {
   state("connecting", "warm"); listen();
-  document.addEventListener("visibilitychange", () => { if (document.hidden) { clearTimeout(again); stream.close(); state("resting", "warm"); } else listen(); }); // a page that nobody sees takes no place
+  document.addEventListener("visibilitychange", () => { if (document.hidden) { clearTimeout(again); stream.close(); state("resting", "warm");
+    } else listen(); }); // a page that nobody sees takes no place
 }

@@ -169,7 +169,10 @@ function paint(spec, width, height, small) {
     const d = path(line.x, line.y, y);
     if (!d) continue;
     inside.append(svg("path", { class: "line c" + line.colour + (line.dashed ? " dashed" : "") + (line.thin ? " thin" : ""), d }));
-    if (line.y.filter(value => value != null).length === 1) { const i = line.y.findIndex(value => value != null); inside.append(svg("circle", { class: "dot c" + line.colour, cx: x.place(line.x[i]), cy: y.place(line.y[i]), r: 3 })); }
+    line.y.forEach((value, i) => { // one between gaps is no line
+      if (value == null || line.y[i - 1] != null || line.y[i + 1] != null) return;
+      inside.append(svg("circle", { class: "dot c" + line.colour, cx: x.place(line.x[i]), cy: y.place(value), r: 3 }));
+    });
   }
   for (const each of points) each.x.forEach((value, i) => {
     const cx = x.place(value), cy = y.place(each.y[i]), kind = "c" + each.colour;

@@ -29,6 +29,7 @@ BY_HAND = {key: {"name": key.replace("_", "-")} for key in v.ObserveRun.verb.key
 )
 @click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Take the runs of this CSV table instead.")
+@options.columns
 @options.service
 @options.as_json
 def observe_run_command(program: str, producer: str | None, runs: Path | None, **given: Any) -> None:
@@ -37,7 +38,7 @@ def observe_run_command(program: str, producer: str | None, runs: Path | None, *
     if runs is not None:
         from advisor.files.runs import read_runs
 
-        told = [{"transform": given["transform"]} | run for run in read_runs(runs, program)]
+        told = [{"transform": given["transform"]} | run for run in read_runs(runs, program, given["columns"])]
         if not told:
             raise InvalidValue("runs", str(runs), f"a table with runs of {program}")
     else:
@@ -80,6 +81,6 @@ def _taught(program: str, source: Mapping[str, Any]) -> Generator[Advisor | Sync
     from advisor.files.runs import read_runs
 
     made = Advisor()
-    for run in read_runs(source["runs"], program):
+    for run in read_runs(source["runs"], program, source["columns"]):
         made.observe_run(**({"transform": source["transform"]} | run))
     yield made

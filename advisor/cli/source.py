@@ -140,7 +140,8 @@ def tell_separator(reader: TableReader) -> None:
     from advisor.files.tables import SEPARATORS
 
     if reader.separator != ",":
-        errors_console.print(f"{reader.name}: {SEPARATORS[reader.separator]} separates the columns", markup=False)
+        said = f"{SEPARATORS[reader.separator]} separates the columns, a comma within a number is a decimal comma"
+        errors_console.print(f"{reader.name}: {said}", markup=False)
 
 
 def progress() -> Progress:

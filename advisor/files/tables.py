@@ -157,7 +157,7 @@ class TableReader:
 
     def _read_header(self) -> dict[str, int]:
         header = self._read_line() or ""
-        self.separator = max(SEPARATORS, key=header.count)
+        self.separator = separator_of(header)
         told = [name.strip() for name in (_split(header, self.separator) or [])]
         for heading in self._headings.values():
             if told.count(heading) != 1:
@@ -239,7 +239,7 @@ class TableReader:
     def _maybe(self, cells: Sequence[Sequence[str]], field: str) -> NDArray[np.float64]:
         """Return a column whose cells may be empty: NaN there, and infinity, which is refused, where there is no number."""
         texts = [row[self._columns[field]] for row in cells]
-        values = np.fromiter(map(_number, texts), np.float64, len(texts))
+        values = self._numbers(texts)
         for row in np.flatnonzero(np.isnan(values)).tolist():
             if texts[row].strip().lower() not in ("", "nan"):
                 values[row] = np.inf
@@ -257,8 +257,10 @@ class TableReader:
         place = self._columns.get(field)
         if place is None:
             return np.ones(len(cells))
-        texts = [row[place] for row in cells]
-        return np.fromiter(map(_number, texts), np.float64, len(texts))
+        return self._numbers([row[place] for row in cells])
+
+    def _numbers(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        return np.fromiter((number_of(text, self.separator) for text in texts), np.float64, len(texts))
 
     def _bad_cells(
         self, columns: Columns, numbers: Sequence[int], cells: Sequence[Sequence[str]]
@@ -303,6 +305,11 @@ def checked_headings(given: Mapping[str, str]) -> dict[str, str]:
             raise InvalidValue("columns", f"{name}={heading}", "each column once")
         found[field] = heading
     return found
+
+
+def separator_of(header: str) -> str:
+    """Return what separates the columns of a table: what its header has most of."""
+    return max(SEPARATORS, key=header.count)
 
 
 def closest(word: str, known: Sequence[str]) -> str:
@@ -363,8 +370,13 @@ def _split(line: str, separator: str) -> list[str] | None:
         return None
 
 
-def _number(text: str) -> float:
-    """Return the number, or NaN for anything else: NaN lies in no domain, so the row is refused with its text."""
+def number_of(text: str, separator: str = ",") -> float:
+    """Return the number, or NaN for anything else: NaN lies in no domain, so the row is refused with its text.
+
+    Where commas do not separate columns, one in a number is its decimal comma: "1,5" is 1.5, "1.234,5" is no number.
+    """
+    if separator != "," and text.count(",") == 1 and "." not in text:
+        text = text.replace(",", ".")
     try:
         # float() reads 1_000 as 1000; in a table that is a spoilt cell.
         return float(text) if "_" not in text else float("nan")

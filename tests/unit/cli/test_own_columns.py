@@ -79,3 +79,34 @@ def test_ranges_are_numbers(tmp_path: Path, capsys: Any) -> None:
     for wrong in ("8..1", "1..", "..3", "1..99999999", "x", "1..4:0", ""):
         with pytest.raises(ValueError):
             numbers_of(wrong)
+
+
+def test_a_comma_within_a_number_is_its_decimal_comma_where_columns_have_another_separator(tmp_path: Path) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text("component;x;p;t\nblur;1,5;2;0,25\nblur;1.234,5;2;0,25\nblur;2.5;1;1e-3\n")
+    with TableReader(table) as reader:
+        (chunk,) = reader.chunks()
+    assert chunk.predictor.tolist() == [1.5, 2.5]
+    assert chunk.elapsed_s.tolist() == [0.25, 1e-3]
+    assert [(bad.line, bad.column, bad.value) for bad in reader.first_refused] == [(3, "x", "1.234,5")]
+
+
+def test_runs_of_programs_are_read_with_their_own_names_and_decimal_commas(tmp_path: Path, capsys: Any) -> None:
+    names = ("program", "size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
+    runs = [("sort", n, w, n * 1e-6 * (0.1 + 0.9 / w), n * 1e-6, 0.0, n * 1e-7 * (w - 1), n / 100, n / 100)
+            for n in (1e5, 2e5, 4e5, 8e5) for w in (1, 2, 4)]  # fmt: skip
+    plain, own = tmp_path / "plain.csv", tmp_path / "own.csv"
+    plain.write_text("".join(",".join(map(str, row)) + "\n" for row in [names, *runs]))
+    renamed = ("program", "elements", "threads", "seconds", *names[4:])
+    own.write_text("".join(";".join(str(each).replace(".", ",") for each in row) + "\n" for row in [renamed, *runs]))
+    asked = ("predict-run", "sort", "--size", "16e5", "--workers", "2,8", "--json", "--runs")
+    status, told, said = run(capsys, *asked, str(plain))
+    assert status == 0, said
+    columns = ("--columns", "size=elements,workers=threads,elapsed_s=seconds")
+    assert run(capsys, *asked, str(own), *columns) == (0, told, "")
+    status, _, said = run(capsys, *asked, str(own))
+    assert status == 2
+    assert "--columns" in said
+    status, _, said = run(capsys, *asked, str(own), "--columns", "sizes=elements")
+    assert status == 2
+    assert "did you mean 'size'" in said

@@ -20,9 +20,7 @@ from typing import Any
 import numpy as np
 
 from advisor import Advisor, Bundle
-from advisor.domain.bundle import Directory
 from advisor.engine.bundles import record_of
-from advisor.models import bundled_compiled
 
 HERE = Path(__file__).parent
 C_SOURCE = HERE.parent / "adapters" / "c"
@@ -98,15 +96,9 @@ def in_process() -> None:
         slow = microseconds(lambda b=bundle, n=name: b.choose_cores(n, 500.0, cores_max=64, tolerance=0.05), 2000)
         curves = advisor.curves()
         live = microseconds(lambda c=curves, n=name: c.choose_cores(n, 500.0, cores_max=64, tolerance=0.05), 2000)
-        directory, room = Directory(advisor.bundle()), bundled_compiled.room()
-        at = directory.start(name)
-        fast = microseconds(
-            lambda d=directory, a=at, r=room: bundled_compiled.choose_cores(d.words, a, 500.0, 64, 0.05, *r), 2000
-        )
         print(
             f"in process, {tier}, microseconds: choose_cores on a cached curve {choice:.1f}, on a new predictor {cold:.0f},"
-            f" of curves in process {live:.1f}, of a bundle {slow:.1f} (numba, call included, {fast:.1f}); one prediction"
-            f" {point:.1f}"
+            f" of curves in process {live:.1f}, of a bundle {slow:.1f}; one prediction {point:.1f}"
         )
         making = partial(record_of, advisor._asking, 0, name, 400, 1, 0.9, 256)  # the benchmark looks inside on purpose
         print(

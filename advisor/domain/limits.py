@@ -30,7 +30,7 @@ EVENT_FIELDS_MAX = 8  # further fields of a record of task events: size, a param
 CLOCK_ANCHORS_MAX = 16  # of one header: two fix the clock, later ones show how it drifts
 
 # What one service may hold.
-COMPONENTS_MAX = 100_000  # by default; at 1230 bytes each
+COMPONENTS_MAX = 100_000  # by default; at 1300 bytes each
 PRODUCERS_MAX = 10_000  # (name, incarnation) pairs remembered for exactly-once
 CONNECTIONS_MAX = 1_000  # open at a time; each may hold one message of MESSAGE_BYTES_MAX
 PROFILES_MAX = 32  # runs whose profile is kept; the one that was silent longest gives way to a new one

@@ -55,7 +55,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
     Parameters
     ----------
     components_max : int
-        Components learned; rows of further ones are refused and counted. About 1230 bytes each.
+        Components learned; rows of further ones are refused and counted. About 1300 bytes each.
     model_memory_bytes : int
         Budget for the learners of components, about 4.5 KB each; those that come later are answered by the base tier's
         form alone.
@@ -306,7 +306,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         level : float
             Share of runs that the interval should hold, 0.01 to 0.9999.
         model : str, optional
-            ``two_step`` or ``two_step degree K`` for paper 1's model; ``joint degree K``, ``proportional`` or
+            ``two_step`` or ``two_step degree K``, K up to 6, for paper 1's model; ``joint degree K``, ``proportional`` or
             ``free degree K`` for a form of the base tier; ``smooth`` or the name of a shape (`advisor.models.shapes`);
             ``mixture``; of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
             ``support_points``, ``support_points refined``, ``clusters``, ``clusters refined``, ``rate_by_workers`` (paper 2);

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number
+from advisor.domain.vectors import Floats
 from advisor.engine import shaped
 from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import choose, counts_to
@@ -25,17 +25,15 @@ from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, TooLarge
 from advisor.models import prediction, shapes
 from advisor.models.fold import KERNELS
-from advisor.models.forms import FORM_OF, TWO_STEP
+from advisor.models.forms import FORM_OF, TWO_STEP, TWO_STEPS
 from advisor.models.prediction import Model
-
-Floats = NDArray[np.float64]
 
 LEARNER = "learner"
 ALIASES = ("mixture", "smooth")  # earlier names of what the learner answers
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
 PINS = (
     ALIASES[0], TWO_STEP, *FORM_OF, ALIASES[1], *shapes.SHAPES, LEARNER,
-    *(f"{TWO_STEP} degree {k}" for k in range(4)),
+    *TWO_STEPS,
 )  # fmt: skip
 LEARNED = frozenset((LEARNER, *ALIASES))
 
@@ -47,10 +45,6 @@ class Asking:
         self._components = components
         self._solved = solved
         self.learners: Learners = components.learners
-
-    def drop(self) -> None:
-        """Forget what was solved."""
-        self.learners.drop()
 
     def solved(self, slot: int) -> Solved | None:
         """Return a component's learner, ready to be asked; None where it has none."""
@@ -91,17 +85,12 @@ class Asking:
         return PINS[number - 1] if 0 < number <= len(PINS) else None
 
     def pin(self, component: str, form: str | None) -> None:
-        """Hold a component to a form, or to none.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue, TooLarge
-        """
+        """Hold a component to a form, or to none; raises UnknownComponent, InvalidValue, TooLarge."""
         if form is not None and form not in PINS:
             raise InvalidValue("model", form, f"one of {', '.join(PINS)}, or none")
         slot = self._components.slot(component)
         learners = self.learners
-        if learners.find(slot) is None and not learners.promote(slot, 1 + self.dimensions(slot), ""):
+        if learners.find(slot) is None and not learners.promote(slot, 1 + self._components.dimensions(slot), ""):
             raise TooLarge("model_memory", learners.used_bytes, learners.memory_bytes, "raise model_memory")
         record = learners.find(slot)
         assert record is not None
@@ -125,14 +114,12 @@ class Asking:
     ) -> Prediction:
         """Return the prediction for one point, or elementwise for arrays that broadcast together.
 
-        Raises
-        ------
-        UnknownComponent, NotEnoughData, InvalidValue, TooLarge
+        Raises UnknownComponent, NotEnoughData, InvalidValue, TooLarge.
         """
         if prior and self._components.known(component) is None:
             return self._unseen(component, predictor, cores, level, measure)
         slot = self._components.slot(component, measure)
-        dimensions = self.dimensions(slot) if self._components.vectors else 1
+        dimensions = self._components.dimensions(slot) if self._components.vectors else 1
         p = checked("cores", cores, "invalid_cores")
         if predictor is None:
             given = load_of(self._components, slot, self.answering(slot, form))
@@ -180,9 +167,7 @@ class Asking:
     def several(self, components: Sequence[str], predictor: Any, cores: Any, *asked: Any) -> Prediction:
         """Return the predictions of components (n,), each at its own predictor and cores, or all at one; `asked` as `predict`.
 
-        Raises
-        ------
-        UnknownComponent, NotEnoughData, InvalidValue, TooLarge
+        Raises UnknownComponent, NotEnoughData, InvalidValue, TooLarge.
         """
         n = len(components)
         if not n:
@@ -266,19 +251,13 @@ class Asking:
         whole = self._components.table.records_whole[slot]
         return int(whole[0] + whole[1])
 
-    def dimensions(self, slot: int) -> int:
-        """Return how many predictors a component has: those of its first row."""
-        return self._components.dimensions(slot)
-
     def choose_cores(
         self, component: str, predictor: Any, cores_max: int, tolerance: float, level: float, machine: str | None,
         risk: float, prior: bool, explore: float,
     ) -> CoreChoice:  # fmt: skip
         """Return the fewest cores within `tolerance` of the fastest, or what is worth exploring.
 
-        Raises
-        ------
-        UnknownComponent, InvalidValue
+        Raises UnknownComponent, InvalidValue.
         """
         counts = counts_to(cores_max)
         x: Any = predictor if predictor is None else checked("predictor", predictor, "invalid_predictor")
@@ -286,7 +265,7 @@ class Asking:
             answer = self._unseen(component, 1.0, counts, level, TIME)
             return choose(counts, answer, tolerance, risk)
         slot = self._components.slot(component)
-        dimensions = self.dimensions(slot)
+        dimensions = self._components.dimensions(slot)
         if x is not None and np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
         points: Any = x if dimensions == 1 or x is None else np.broadcast_to(x, (len(counts), dimensions))

@@ -10,18 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, P_KNOTS_MAX, Record
+from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import Asking
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.engine.shaped import Shaped
 from advisor.models import prediction, process
-from advisor.models.logarithm import log2
+from advisor.models.logarithm import log2_of
 from advisor.models.prediction import Model
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Evaluate = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]  # predictors, cores -> elapsed, low, high
 
 ERROR_GOAL = 0.0144  # of log2 of a time between knots: 1 %
@@ -32,6 +30,7 @@ PER_DOUBLING = 16  # of cores where the model is asked, rounded to whole counts
 COLUMNS = (2, 4, 8)  # knots a doubling of cores: first, and where that is too coarse
 ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
 CORES_DEFAULT = 256
+FORM_COEFFICIENTS = 4  # of a form in a record; of a higher degree a table is carried
 
 
 def core_counts(cores_max: int, per_doubling: int) -> Ints:
@@ -172,7 +171,7 @@ def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, 
             return answer.elapsed_s, answer.low_s, answer.high_s
 
     logs = [max(value, zero) for value in logs]
-    is_grid = isinstance(found, Solved)
+    is_grid = isinstance(found, Solved) or len(found.serial) > FORM_COEFFICIENTS
     first, step, knots, tables, error, width_error = tabulated(
         evaluate, logs[0], logs[1], cores_max, values=is_grid, edges=p_range if is_grid else ()
     )
@@ -183,8 +182,12 @@ def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, 
     head[AT["x_zero"]], head[AT["x_first"]], head[AT["x_step"]] = zero, first, step
     head[AT["log_x_low"] : AT["log_p_high"] + 1] = *logs, *np.log2(p_range)
     head[AT["floor"]], head[AT["scale"]] = 1.0, 1.0
-    if isinstance(found, Model):
+    if isinstance(found, Model) and not is_grid:
         head[AT["floor"]], head[AT["origin"]], head[AT["scale"]] = found.floor, found.origin, found.scale
-        head[AT["serial"] : AT["serial"] + 4], head[AT["parallel"] : AT["parallel"] + 4] = found.serial, found.parallel
+        for part, coefficients in (("serial", found.serial), ("parallel", found.parallel)):
+            head[AT[part] : AT[part] + FORM_COEFFICIENTS] = coefficients
     kept = tables if is_grid else tables[1:]
-    return Record(name, np.concatenate([head, knots, log2(knots), np.ascontiguousarray(kept).reshape(-1)]))
+    return Record(
+        name,
+        np.concatenate([head, knots, [log2_of(p) for p in knots.tolist()], np.ascontiguousarray(kept).reshape(-1)]),
+    )

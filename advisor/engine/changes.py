@@ -52,12 +52,7 @@ class Head:
 
 
 def head_of(data: bytes) -> Head:
-    """Return the head of changes.
-
-    Raises
-    ------
-    StateTooNew, StateDamaged
-    """
+    """Return the head of changes; raises StateTooNew, StateDamaged."""
     told = _told(data)
     if told.get("format", FORMAT) > FORMAT:
         raise StateTooNew(

@@ -13,33 +13,21 @@ from advisor.errors import InvalidValue, TooLarge
 
 
 def checked_level(level: Any) -> float:
-    """Return the level of an interval.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return the level of an interval; raises InvalidValue."""
     if not is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
         raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
     return float(level)
 
 
 def checked_cores(field: str, value: Any) -> int:
-    """Return a whole number of cores.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return a whole number of cores; raises InvalidValue."""
     return whole(field, value, 1, limits.ALLOCATE_CORES_MAX)
 
 
 def check_together(x: Any, p: Any) -> None:
     """Refuse predictors and cores that do not broadcast, or do so to more points than one question may ask for.
 
-    Raises
-    ------
-    InvalidValue, TooLarge
+    Raises InvalidValue, TooLarge.
     """
     if isinstance(x, float) and isinstance(p, float):
         return
@@ -53,12 +41,7 @@ def check_together(x: Any, p: Any) -> None:
 
 
 def checked(field: str, value: Any, code: str) -> Any:
-    """Return a float, or a float64 array, within the domain of `code` in `BOUNDS`.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
-    """
+    """Return a float, or a float64 array, within the domain of `code` in `BOUNDS`; raises InvalidValue, TooLarge."""
     _, low, high = BOUNDS[code]
     if is_number(value):
         if not low <= value <= high:

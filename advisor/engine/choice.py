@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from advisor.domain.answers import CoreChoice, Prediction
 
-Floats = NDArray[np.float64]
-
 ALL_COUNTS = 256  # core counts tried one by one; beyond, every power of 2**(1/32) as well: 2 % apart
 PER_DOUBLING = 32
 EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import exp, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats
 from advisor.engine.advisor import Advisor
 from advisor.engine.checks import checked_level
 from advisor.engine.learners import ANY_MACHINE, Solved
@@ -15,8 +15,6 @@ from advisor.models import counts, process
 from advisor.models.fold import KERNELS
 from advisor.models.learner_layout import CELLS, LANES, ZERO
 from advisor.models.student import quantile
-
-Floats = NDArray[np.float64]
 
 FREEDOM_MOST = 1_000.0  # of a t quantile: beyond it is the normal one
 NOT_BOTH = "learned in one of the two states only"

@@ -46,9 +46,8 @@ LOOKED_UP = 64  # rows of a list of names not seen before: known names are looke
 EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
 NAMES_SCANNED, NAMES_COMPARED = 10_000, 200  # for one that is not known: some milliseconds
 NAMES_TOLD = 3
-EVENTS_KEPT = (
-    256  # latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
-)
+# EVENTS_KEPT: latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
+EVENTS_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +131,7 @@ class Components:
         return tuple(get_close_matches(component, likely[:NAMES_COMPARED], NAMES_TOLD))
 
     def slot(self, component: str, measure: str = TIME) -> int:
-        """Return the slot of a known component, or of a measure of it.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue
-        """
+        """Return the slot of a known component, or of a measure of it; raises UnknownComponent, InvalidValue."""
         if measure != TIME and measure not in MEASURE_SCALES:
             raise InvalidValue("measure", measure, f"one of {TIME}, {', '.join(MEASURE_SCALES)}")
         found = self.known(component)
@@ -577,9 +571,7 @@ class Components:
     def forget(self, component: str, keep: float) -> int:
         """Forget all but the share `keep` of what a component learned; return its slot.
 
-        Raises
-        ------
-        UnknownComponent, InvalidValue
+        Raises UnknownComponent, InvalidValue.
         """
         if isinstance(keep, bool) or not isinstance(keep, (int, float)) or not 0.0 <= keep < 1.0:
             raise InvalidValue("keep", keep, "a share from 0 (forget all) to below 1")

@@ -8,10 +8,10 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain.curves import Seen, TabulatedCurves
 from advisor.domain.rows import is_number
+from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import LEARNER, Asking
 from advisor.engine.checks import checked
 from advisor.engine.components import Components
@@ -26,9 +26,6 @@ from advisor.models.counts import runs
 from advisor.models.load_table import KERNELS, scratch_of
 from advisor.models.prediction import SD_MAX, Model
 from advisor.models.student import quantile
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ALL_COUNTS, PER_DOUBLING = (
     16,
@@ -109,9 +106,7 @@ class CurveTables:
         `upper_s` is the bound below which the expectation lies with probability `level`. Cost: O(n) for components that were
         asked for since their last row, else about 2 ms each.
 
-        Raises
-        ------
-        UnknownComponent, NotEnoughData, InvalidValue
+        Raises UnknownComponent, NotEnoughData, InvalidValue.
         """
         for box, value in load.items():
             if not is_number(value):
@@ -184,7 +179,7 @@ class CurveTables:
         if x is None:
             given = load_of(self._components, slot, found)
         else:
-            dimensions = self._asking.dimensions(slot)
+            dimensions = self._components.dimensions(slot)
             if isinstance(found, Solved) and dimensions > 1:
                 raise InvalidValue(f"load[{box}]", x, f"left out: its predictors have {dimensions} values")
             value = float(checked(f"load[{box}]", x, "invalid_predictor"))
@@ -220,7 +215,11 @@ class CurveTables:
             return 0.0
         table = self._components.table
         seen = np.array([table["p_low"][measured], table["p_high"][measured]])
-        x = load.predictors if load.predictors.shape[1] == self._asking.dimensions(measured) else load.predictors[:, 0]
+        x = (
+            load.predictors
+            if load.predictors.shape[1] == self._components.dimensions(measured)
+            else load.predictors[:, 0]
+        )
         if x.shape[-1] == 1:
             x = x[:, 0]
         name = self._components.names[slot]

@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import CoreChoice, Prediction
+from advisor.domain.vectors import Floats
 from advisor.engine.learners import Learners, Solved
 from advisor.models.fold import KERNELS
 from advisor.models.learner_layout import CELLS, LANES
 
-Floats = NDArray[np.float64]
-
-OPEN_AT_ONCE = (
-    4  # answers may be out before the first row comes back: each puts one part in so many of what is left at risk
-)
+# OPEN_AT_ONCE: answers may be out before the first row comes back: each puts one part in so many of what is left at risk
+OPEN_AT_ONCE = 4
 WORTH = 0.01  # of the time: less expected gain is not worth a run
 PER_DOUBLING = 4  # of the counts that are weighed: 28 up to 128
 LOSS_MAX = 50.0  # of ln t: exp of it is beyond every elapsed time

@@ -86,9 +86,7 @@ class Flows:
     def define(self, network_id: NetworkId | None, definition: Definition, network: Network) -> dict[str, Any]:
         """Keep a network by id; the same again changes nothing, another one takes the place of what the id stood for.
 
-        Raises
-        ------
-        InvalidValue, TooLarge
+        Raises InvalidValue, TooLarge.
         """
         if network_id is None:
             network_id = self._same(definition) or next(
@@ -145,12 +143,7 @@ class Flows:
             self.gone[name] = self.touched[name] = None
 
     def defined(self, network_id: NetworkId) -> Network:
-        """Return the network of an id.
-
-        Raises
-        ------
-        UnknownNetwork, InvalidValue
-        """
+        """Return the network of an id; raises UnknownNetwork, InvalidValue."""
         found = self.kept.get(name_of(network_id))
         if found is None or found.definition is None:
             known = [name for name, kept in self.kept.items() if kept.definition is not None]
@@ -162,17 +155,17 @@ class Flows:
         self.defined(network_id)
         return cast("Definition", self.kept[name_of(network_id)].definition)
 
-    def is_defined(self, text: str) -> bool:
-        """Return whether a text is the id of a defined network."""
-        found = self.kept.get(text)
-        return found is not None and found.definition is not None
+    def keeps(self, network: object) -> bool:
+        """Return whether a network is meant by the id of a definition: any number is, and a text that is one."""
+        if isinstance(network, str):
+            found = self.kept.get(network)
+            return found is not None and found.definition is not None
+        return isinstance(network, (int, np.integer)) and not isinstance(network, bool)
 
     def flow(self, network_id: NetworkId, network: Network | None = None) -> Flow:
         """Return what was learned of a network's flow, by its definition or by `network`.
 
-        Raises
-        ------
-        UnknownNetwork, InvalidValue
+        Raises UnknownNetwork, InvalidValue.
         """
         kept = self.kept.get(name_of(network_id))
         if network is not None:
@@ -286,12 +279,7 @@ class Flows:
                 self.gone[key.removeprefix(DOCUMENT)] = None
 
     def restore(self, documents: Mapping[str, bytes]) -> None:
-        """Take networks from documents; others' are left alone.
-
-        Raises
-        ------
-        InvalidValue, StateTooNew
-        """
+        """Take networks from documents; others' are left alone; raises InvalidValue, StateTooNew."""
         self.kept = {}
         for key, data in documents.items():
             if key.startswith(DOCUMENT):
@@ -332,12 +320,7 @@ def to_document(kept: Kept) -> bytes:
 
 
 def from_document(name: str, data: bytes) -> Kept:
-    """Return the network of a document.
-
-    Raises
-    ------
-    InvalidValue, StateTooNew
-    """
+    """Return the network of a document; raises InvalidValue, StateTooNew."""
     if data[:1] != FORMAT.to_bytes(1, "little"):
         raise StateTooNew(
             f"network {name!r} of format {data[:1].hex()}; this version reads {FORMAT}",

@@ -10,17 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain.bundle import Record, pack
+from advisor.domain.vectors import Ints
 from advisor.engine.asking import Asking
 from advisor.engine.bundles import record_of
 from advisor.engine.components import SEPARATOR, Components
 from advisor.engine.kept import Kept
 from advisor.models.bundle import CurveAnswers, carried
 from advisor.models.layout import AT
-
-Ints = NDArray[np.int64]
 
 RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
 GROWN = 8  # a component is told again when its rows grew by one part in so many
@@ -93,7 +91,7 @@ class Bundles:
         kept = self._records.get(key, rows)
         if kept is not None:
             return kept
-        name, dimensions = self._components.names[slot], self._asking.dimensions(slot)
+        name, dimensions = self._components.names[slot], self._components.dimensions(slot)
         return self._records.put(key, record_of(self._asking, slot, name, rows, dimensions, level, cores_max), rows)
 
     def standing(self, slots: Ints) -> tuple[Ints, Ints, Ints]:

@@ -16,12 +16,10 @@ from advisor.errors import InvalidValue
 from advisor.planning.core_shares import best_split, shared_by_demand, value_of
 
 ANSWER_S = 60.0  # a client library answers a grant at once; this one is stuck, or no client of this protocol
-RETURN_S = (
-    900.0  # a busy core comes back when its worker stops, minutes later perhaps; a run of a box takes less than that
-)
-GAIN_MIN = (
-    0.05  # of the sum of values: a smaller gain is within what curves are off, and each core moved stops a worker
-)
+# RETURN_S: a busy core comes back when its worker stops, minutes later perhaps; a run of a box takes less than that
+RETURN_S = 900.0
+# GAIN_MIN: of the sum of values: a smaller gain is within what curves are off, and each core moved stops a worker
+GAIN_MIN = 0.05
 
 
 class Phase(Enum):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
 from advisor.domain.runs import ProgramRun
+from advisor.domain.vectors import Bools, Ints
 from advisor.engine.components import Components
 from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProgram, Pin
 from advisor.engine.exactly_once import Producer
@@ -29,8 +30,6 @@ from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 MAGIC = b"AJ02"  # the last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`
 READABLE = (b"AJ01", MAGIC)
 _HEAD = struct.Struct("<4sI")
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 # Columns that a batch may have, in their order behind the head: (name, type on disk, type in memory, values a row).
 PLAIN = (
@@ -274,7 +273,7 @@ class _Reader:
         self.offset += found.nbytes
         return found
 
-    def masks(self, codes: Sequence[str], rows: int) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    def masks(self, codes: Sequence[str], rows: int) -> Iterator[tuple[str, Bools]]:
         for code in codes:
             yield code, np.unpackbits(self.take("u1", -(-rows // 8)), count=rows).astype(np.bool_)
 

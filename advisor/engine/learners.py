@@ -25,9 +25,8 @@ from advisor.models.table import Table
 
 MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 5,000 components with one predictor; their sums are not counted in it
 PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
-SOLUTIONS_KEPT = (
-    256  # of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
-)
+# SOLUTIONS_KEPT: of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
+SOLUTIONS_KEPT = 256
 ONE_CELL = ("one setting seen: how time depends on predictor and cores is assumed",)
 ANY_MACHINE, OTHER_MACHINE = -1, 0  # whom a question is about: any of those seen, one that was not
 ROWS, EXTRA_RUNS, UNFINISHED, RUNNING_HIGH = (

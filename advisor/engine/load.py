@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats
 from advisor.engine.components import Components
 from advisor.engine.learners import Solved
 from advisor.models import process
 from advisor.models.cells import PITCHES
 from advisor.models.learner_layout import CELLS, ZERO
 from advisor.models.load_table import points_of
-
-Floats = NDArray[np.float64]
 
 HALVINGS = 40  # of the span in which a quantile lies: to 1e-9 of a factor of a thousand
 SPREAD_LEAST = 1e-9  # of log time

@@ -149,7 +149,8 @@ class NetworkFace:
         """
         from advisor.engine.sharing import allocate_together  # noqa: PLC0415 - as in `allocate`
 
-        return allocate_together(self, networks, cores, objective, options)
+        flows = self.components.flows
+        return allocate_together(flows, self.network, self._tables, networks, cores, objective, options)
 
     @alone
     def define_network(
@@ -189,8 +190,7 @@ class NetworkFace:
 
     def keeps(self, network: object) -> bool:
         """Return whether a network is meant by the id of a definition: any number is, and a text that is one."""
-        number = isinstance(network, (int, np.integer)) and not isinstance(network, bool)
-        return number or (isinstance(network, str) and self.components.flows.is_defined(network))
+        return self.components.flows.keeps(network)
 
     @alone
     def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:

@@ -29,9 +29,7 @@ def columns_of_row(
 ) -> Columns:  # fmt: skip
     """Return one checked row as columns: one that names more than a predictor, cores and a time, or a component that is new.
 
-    Raises
-    ------
-    InvalidValue
+    Raises InvalidValue.
     """
     machine = None if machine is None else checked_name("machine", machine)
     measured = {} if measures is None else measures_of(measures)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain.vectors import Bools, Words
 from advisor.engine.components import Components
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
@@ -27,8 +28,6 @@ RECORDS = re.compile(r"(?:learner|support)-([2-5])(?:-([a-z_]+))?")
 
 SLICE_BYTES = 2**20  # copied at a time: about a millisecond
 
-Bools = NDArray[np.bool_]
-Words = NDArray[np.uint64]
 Slices = Generator[None, None, TablePages | None]
 
 
@@ -69,7 +68,7 @@ def _copied(
     return TablePages(name, layout, pages, words, bits)
 
 
-def _changed(changed: Bools) -> tuple[NDArray[np.int64], NDArray[np.uint64]] | None:
+def _changed(changed: Bools) -> tuple[NDArray[np.int64], Words] | None:
     flags = np.zeros((-(-len(changed) // PAGE_SLOTS), PAGE_SLOTS), np.bool_)
     flags.reshape(-1)[: len(changed)] = changed
     pages = np.flatnonzero(flags.any(axis=1))
@@ -88,9 +87,7 @@ def held(pages: TablePages) -> Bools:
 def put_base(table: Table, size: int, pages: TablePages) -> None:
     """Put pages into the base table of `size` components; older layouts are upgraded, and then all of it counts as changed.
 
-    Raises
-    ------
-    StateTooNew, InvalidValue
+    Raises StateTooNew, InvalidValue.
     """
     if pages.layout not in READABLE:
         raise _too_new(pages, LAYOUT)
@@ -107,28 +104,19 @@ def put_base(table: Table, size: int, pages: TablePages) -> None:
 
 
 def put_records(components: Components, pages: TablePages) -> None:
-    """Put pages into the table of records of their name.
-
-    Raises
-    ------
-    StateTooNew
-    """
+    """Put pages into the table of records of their name; raises StateTooNew."""
     there = held(pages)
     for page, words, mask in zip(pages.pages.tolist(), pages.words, there, strict=True):
         put_rows(components, pages.table, pages.layout, page * PAGE_SLOTS, words.T, mask)
 
 
-def put_rows(
-    components: Components, name: str, layout: str, first: int, words: NDArray[np.uint64], there: Bools
-) -> None:
+def put_rows(components: Components, name: str, layout: str, first: int, words: Words, there: Bools) -> None:
     """Put rows (n, w) of words into the table of records of a name, from place `first` on, where they are `there` (n,).
 
     Support points of an older version become cells of a learner at the same places, and count as changed: a table has one
     layout.
 
-    Raises
-    ------
-    StateTooNew
+    Raises StateTooNew.
     """
     old = layout in SUPPORT_POINTS
     table = record_table(components, name, layout)

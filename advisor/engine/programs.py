@@ -23,9 +23,8 @@ RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate 
 FEW_RUNS: Final = 20
 NAME_BYTES: Final = 208  # of a record: a name of at most 200 bytes, then its transformation
 PARTS: Final = ("serial_work_s", "work_s", "delay_s", "no_work_s", "creates", "waits", "span_s")
-UNACCOUNTED: Final = (
-    0.05  # share of workers times elapsed from which on it is told that the parts of runs do not make it up
-)
+# UNACCOUNTED: share of workers times elapsed from which on it is told that the parts of runs do not make it up
+UNACCOUNTED: Final = 0.05
 
 
 class Program:
@@ -66,12 +65,7 @@ class Programs:
         self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
 
     def observe(self, run: ProgramRun) -> dict[str, Any]:
-        """Learn a run; the first one of a program fixes its transformation.
-
-        Raises
-        ------
-        InvalidValue, TooLarge
-        """
+        """Learn a run; the first one of a program fixes its transformation; raises InvalidValue, TooLarge."""
         known = self.programs.get(run.program)
         if known is None:
             if len(self.programs) >= self.programs_max:
@@ -96,9 +90,7 @@ class Programs:
     def predict(self, program: str, size: Any, workers: Any, level: float, model: str | None) -> RunPrediction:
         """Predict runs; scalars, or lists that broadcast together.
 
-        Raises
-        ------
-        UnknownProgram, NotEnoughData, InvalidValue, TooLarge
+        Raises UnknownProgram, NotEnoughData, InvalidValue, TooLarge.
         """
         known = self._known(program)
         if known.model.runs < RUNS_MIN:
@@ -129,9 +121,7 @@ class Programs:
     def forget(self, program: str) -> dict[str, Any]:
         """Forget a program as a whole: its runs, and its transformation; return how many runs those were.
 
-        Raises
-        ------
-        UnknownProgram
+        Raises UnknownProgram.
         """
         known = self._known(program)
         del self.programs[program]

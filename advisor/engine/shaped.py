@@ -7,18 +7,16 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain.answers import Prediction
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
+from advisor.domain.vectors import Floats
 from advisor.engine.learners import Solved
 from advisor.errors import InvalidValue
 from advisor.models import process
 from advisor.models.learner_layout import WIDTH_MAX
 from advisor.models.logarithm import LN2
 from advisor.models.shapes import Scale, Shape, family_of, fit
-
-Floats = NDArray[np.float64]
 
 RELATIVE_LEAST = 0.01  # of a cell's mean: a closer one does not outweigh all others
 

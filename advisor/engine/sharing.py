@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
+from advisor.domain.networks import Network
 from advisor.domain.sharing import Together
 from advisor.engine.checks import checked_cores, checked_level
-from advisor.engine.flows import NetworkId, filled, name_of
+from advisor.engine.curve_tables import CurveTables
+from advisor.engine.flows import Flows, NetworkId, filled, name_of
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 from advisor.models.prediction import LEVEL
 from advisor.planning import Request, Share, plan_together
 from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
-
-if TYPE_CHECKING:
-    from advisor.engine.network_face import NetworkFace
 
 # Of a request, what is of the whole machine and its objective, and not of one network.
 NOT_OF_ONE = ("cores", "objective", "weights", "turns", *OF_MACHINE)
@@ -60,7 +59,7 @@ class Asked:
         )  # fmt: skip
 
 
-def asked_of(advisor: NetworkFace, networks: object) -> list[Asked]:
+def asked_of(flows: Flows, networks: object) -> list[Asked]:
     """Return what is asked about each network, by a list of maps with some of `KEYS`.
 
     Raises
@@ -75,13 +74,13 @@ def asked_of(advisor: NetworkFace, networks: object) -> list[Asked]:
         raise TooLarge("networks", len(given), limits.NETWORKS_TOGETHER_MAX)
     found: list[Asked] = []
     for place, one in enumerate(given):
-        name = _name(advisor, place, one)
+        name = _name(flows, place, one)
         with about(place, name):
-            found.append(_asked(advisor, name, one))
+            found.append(_asked(flows, name, one))
     return found
 
 
-def _name(advisor: NetworkFace, place: int, given: Any) -> str:
+def _name(flows: Flows, place: int, given: Any) -> str:
     """Return what a network is called: as it is given, else by the id that it is kept by, else by its place."""
     if not isinstance(given, Mapping) or given.get("network") is None:
         raise InvalidValue(
@@ -91,13 +90,13 @@ def _name(advisor: NetworkFace, place: int, given: Any) -> str:
     if one.get("name") is not None:
         with about(place, str(place + 1)):
             return checked_name("name", one["name"])
-    if advisor.keeps(one["network"]):
+    if flows.keeps(one["network"]):
         with about(place, str(place + 1)):
             return name_of(one["network"])
     return str(place + 1)
 
 
-def _asked(advisor: NetworkFace, name: str, given: Mapping[Any, Any]) -> Asked:
+def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> Asked:
     for key in given:
         if key not in KEYS:
             raise UnknownKey(f"a network among several has no key {str(key)[:40]!r}", field=str(key)[:40], value=key,
@@ -108,20 +107,15 @@ def _asked(advisor: NetworkFace, name: str, given: Mapping[Any, Any]) -> Asked:
         if not isinstance(value, Mapping):
             raise InvalidValue(key, value, "a map by box name")
     options = {key: there[key] for key in OPTIONS if key in there}
-    if advisor.keeps(given["network"]):
-        options = filled(options, advisor.components.flows.flow(cast("NetworkId", given["network"]), None))
+    if flows.keeps(given["network"]):
+        options = filled(options, flows.flow(cast("NetworkId", given["network"])))
     options = {key: value for key, value in options.items() if value is not None}
     rank = {key: there.get(key, default) for key, default in EVEN.items()}
     return Asked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]
 
 
 def of_machine(cores: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the request of every network has alike.
-
-    Raises
-    ------
-    InvalidValue, UnknownKey
-    """
+    """Return what the request of every network has alike; raises InvalidValue, UnknownKey."""
     for key in options:
         if key not in OF_MACHINE:
             raise UnknownKey(f"several networks together have no option {key[:40]!r}", field=key[:40], value=key,
@@ -132,15 +126,16 @@ def of_machine(cores: int, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def allocate_together(
-    advisor: NetworkFace, networks: object, cores: int, objective: str, options: Mapping[str, Any]
-) -> Together:
-    """Return the allocation of one machine to several networks; see `Advisor.allocate_together`."""
+    flows: Flows, read: Callable[[Any], Network], tables: CurveTables, networks: object, cores: int, objective: str,
+    options: Mapping[str, Any],
+) -> Together:  # fmt: skip
+    """Return the allocation of one machine to several networks, see `Advisor.allocate_together`; `read` gives a network."""
     of_all = of_machine(cores, options)
     level = checked_level(of_all.get("level", LEVEL))
     shares: list[Share] = []
-    for place, asked in enumerate(asked_of(advisor, networks)):
+    for place, asked in enumerate(asked_of(flows, networks)):
         with about(place, asked.name):
-            network = advisor.network(asked.network)
-            curves = advisor.tables_of(network.components, asked.components, asked.load, cores_max=cores, level=level)
+            network = read(asked.network)
+            curves = tables.curves(network.components, asked.components, asked.load, cores, level)
             shares.append(asked.share(network, curves, of_all))
     return plan_together(shares, cores, objective)

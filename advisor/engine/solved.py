@@ -44,12 +44,7 @@ class SolvedModels:
         return found
 
     def of(self, component: str, form: str | None = None) -> Model:
-        """Return the model of a component by its name.
-
-        Raises
-        ------
-        UnknownComponent, NotEnoughData, InvalidValue
-        """
+        """Return the model of a component by its name; raises UnknownComponent, NotEnoughData, InvalidValue."""
         slot = self._components.slot(component)
         self.require_rows([slot])
         return self.at(slot, form)

@@ -8,11 +8,11 @@ from math import exp, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.answers import Suggestion
 from advisor.domain.rows import whole
+from advisor.domain.vectors import Floats
 from advisor.engine.asking import Asking
 from advisor.engine.checks import checked
 from advisor.engine.components import Components
@@ -24,8 +24,6 @@ from advisor.models.fold import KERNELS
 from advisor.models.learner_layout import CELLS, LANES, ZERO
 from advisor.models.load_table import points_of
 from advisor.models.prediction import LEVEL
-
-Floats = NDArray[np.float64]
 
 CANDIDATES_MAX = 1_024  # settings weighed in one answer: their covariances are a few megabytes
 PREDICTORS_TRIED = 8  # of the observed load, at its quantiles
@@ -46,7 +44,7 @@ def suggest(
         whole("limit", limit, 1, CANDIDATES_MAX),
     )
     slot = components.slot(component)
-    dimensions = asking.dimensions(slot)
+    dimensions = components.dimensions(slot)
     found = asking.answering(slot, None)
     if isinstance(found, Shaped):
         found = found.solved

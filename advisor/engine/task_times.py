@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.task_graphs import TICKS
+from advisor.domain.vectors import Floats
 from advisor.errors import InvalidValue
 
-Floats = NDArray[np.float64]
 SLICE = 128  # predictions made at a time, within 2 ms, before others may have their turn
 
 

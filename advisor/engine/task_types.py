@@ -11,12 +11,12 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.answers import Prediction
 from advisor.domain.names import normalised_name
 from advisor.domain.rows import bound_text, is_number
+from advisor.domain.vectors import Floats, Ints
 from advisor.engine.blobs import Paged
 from advisor.engine.checks import check_together, checked
 from advisor.engine.snapshot import TablePages
@@ -27,8 +27,6 @@ from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predic
 if TYPE_CHECKING:
     from advisor.profile.task_types import TaskTypes
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LAYOUT: Final = f"tasktype-1-{WORDS}"
 NAME_BYTES: Final = 208  # of a record: the length of a name of at most 200 bytes, and the name

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats
 from advisor.engine.advisor import Advisor
 from advisor.engine.learners import Learners
-
-Floats = NDArray[np.float64]
 
 POINTS_MAX = 240  # of a line on a page; as JSON about 20 KB
 EMPTY = np.zeros((0, 3))

@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from advisor.domain.vectors import Bools, Ints
 
-
-KEYS_KEPT = (
-    65_536  # of a kind, those that are no more among them; beyond, a reader that is far behind reads the whole state
-)
+# KEYS_KEPT: of a kind, those that are no more among them; beyond, a reader that is far behind reads the whole state
+KEYS_KEPT = 65_536
 
 
 class Versions:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import limits
+from advisor.domain.vectors import Floats, Ints
 from advisor.engine.advisor import Advisor
 from advisor.engine.components import SEPARATOR
 from advisor.engine.load import load_of
@@ -19,9 +19,6 @@ from advisor.errors import NotEnoughData, UnknownComponent
 from advisor.models import counts
 from advisor.models.learner_layout import CELLS, ZERO
 from advisor.models.prediction import LEVEL
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 QUANTILES = (0.5, 0.1, 0.9)  # of the observed load, at which curves are drawn: the typical one first
 COUNTS_EACH = 16  # of cores drawn one by one; beyond, evenly in their logarithm

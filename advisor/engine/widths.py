@@ -12,10 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from advisor.domain.vectors import Bools, Ints
 
 OUTVOTED: Final = 2  # a majority alone would let two kinds of rows take turns
 SLICE_ROWS: Final = 512  # folded at once where rows differ: what comes behind a change is looked at again

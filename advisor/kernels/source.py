@@ -22,9 +22,8 @@ MODES: tuple[Mode, ...] = ("auto", "interpreted", "compiled")
 # Interpreted calls before numba is looked for: it takes half a second of a processor to import, as much as some thousand
 # interpreted calls of a small kernel or fifty of a large one, and a process that asks a few questions shall not pay for it.
 PATIENCE = 64
-LOAD_ROWS = (
-    512  # of one call: interpreting a quarter of a millisecond for each takes longer than loading what is compiled
-)
+# LOAD_ROWS: of one call: interpreting a quarter of a millisecond for each takes longer than loading what is compiled
+LOAD_ROWS = 512
 NICENESS = 10  # of the child: whoever serves goes first
 EXIT_WAIT_S = 10.0  # a process that ends waits so long, at most, for a thread that loads machine code right now
 

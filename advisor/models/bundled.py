@@ -1,9 +1,8 @@
-"""What a bundle's record answers: time, interval and choice of cores, in plain arithmetic that three languages share.
+"""What a bundle's record answers: time, interval and choice of cores, in plain arithmetic that two languages share.
 
 A record is a row of float64 words (see `advisor.domain.bundle`). The functions here take all words of a bundle and the place
-`at` where the record begins; numba compiles them as they stand (`bundled_compiled`), and `adapters/c/advisor_curves.c` has
-them line by line. They use + - * / and comparisons, `log2_of` and `exp2_of` only: IEEE 754 rounds each in one way, so the three
-agree to the bit.
+`at` where the record begins; `adapters/c/advisor_curves.c` has them line by line. They use + - * / and comparisons, `log2_of`
+and `exp2_of` only: IEEE 754 rounds each in one way, so the two agree to the bit.
 
 Logs are to base 2. Between knots tables are bilinear in (log2 x, log2 p); beyond them they go on with the slope at the edge,
 that of the time in x within 0 and 3, in p within -1 and 1, while widths of intervals never shrink outwards.

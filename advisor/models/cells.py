@@ -23,8 +23,10 @@ from advisor.models.learner_layout import (
     FREEDOM,
     KEPT_RUNS,
     MACHINES_MAX,
+    SLOPE_SD,
     STEEPEST,
     STEPS,
+    WAITING,
     WINSOR,
     WINSOR_RUNS,
     ZERO,
@@ -198,10 +200,15 @@ def add_run(r, n, axes, z, t, count, machine, cell):
 
 
 def open_cell(r, n, axes, key, z, t, count, machine):
-    """Begin a cell with one run; its slope is that of the nearest cell, its model is not known before the next choice."""
-    beside = nearest(r, n, axes, z, machine, np.inf)
+    """Begin a cell with one run behind those in use."""
     cell = n[COUNT]
     n[COUNT] = cell + 1
+    place_cell(r, n, axes, cell, key, z, t, count, machine)
+
+
+def place_cell(r, n, axes, cell, key, z, t, count, machine):
+    """Make a cell of one run; its slope is that of the nearest cell, its model is not known before the next choice."""
+    beside = nearest(r, n, axes, z, machine, np.inf)
     n[KEY + cell] = key
     r[RUNS + cell] = count
     r[MEAN + cell] = t
@@ -212,6 +219,52 @@ def open_cell(r, n, axes, key, z, t, count, machine):
         at = CENTRE + axis * CELLS
         r[at + cell] = z[axis]
         n[at + axes * CELLS + cell] = n[at + axes * CELLS + beside] if beside != NOWHERE else 0
+
+
+def waiting(r, n, axes, z, t, machine):
+    """Return the cell that waits near z, of the same machine, for a run of time t to agree with it; NOWHERE: there is none."""
+    for cell in range(max(n[COUNT], CELLS - WAITING), CELLS):
+        if n[KEY + cell] == NOWHERE or n[KEY + cell] >> (key_bits(axes) * axes) != machine:
+            continue
+        distance = 0.0
+        for axis in range(axes):
+            step = z[axis] - r[CENTRE + axis * CELLS + cell]
+            distance += step * step
+        off = ln(t / r[MEAN + cell]) - rise(r, n, axes, cell, z)
+        law = r[RELATIVE] + r[ABSOLUTE] / (t * t)
+        if distance < NEAR_BY * NEAR_BY and off * off <= AGREED * law + SLOPE_SD * SLOPE_SD * distance:
+            return cell
+    return NOWHERE
+
+
+def let_wait(r, n, axes, z, t, count, machine):
+    """Put a run's cell behind those in use, the latest last; the first of `WAITING` gives way."""
+    while n[COUNT] == CELLS:
+        coarsen(r, n, axes)
+    for cell in range(max(n[COUNT], CELLS - WAITING), CELLS - 1):
+        move_cell(r, n, axes, cell + 1, cell)
+    place_cell(r, n, axes, CELLS - 1, key_of(n, axes, z, machine), z, t, count, machine)
+
+
+def trust(r, n, axes, cell):
+    """Take a cell that waits among those in use: in the place of none, or merged where its place is taken."""
+    into = n[COUNT]
+    if into != cell:
+        move_cell(r, n, axes, cell, into)
+        for behind in range(cell, CELLS - 1):
+            move_cell(r, n, axes, behind + 1, behind)
+        n[KEY + CELLS - 1] = NOWHERE
+    n[COUNT] = into + 1
+    gather(r, n, axes)
+
+
+def move_cell(r, n, axes, cell, into):
+    """Write a cell over another."""
+    n[KEY + into] = n[KEY + cell]
+    for field in (RUNS, MEAN, SCATTER, WILD, MODEL):
+        r[field + into] = r[field + cell]
+    for axis in range(2 * axes):
+        r[CENTRE + axis * CELLS + into] = r[CENTRE + axis * CELLS + cell]
 
 
 def coarsen(r, n, axes):
@@ -254,12 +307,9 @@ def gather(r, n, axes):
         if into != NOWHERE:
             merge_cells(r, n, axes, into, cell)
             continue
-        n[KEY + kept] = key
         if kept != cell:
-            for field in (RUNS, MEAN, SCATTER, WILD, MODEL):
-                r[field + kept] = r[field + cell]
-            for axis in range(2 * axes):
-                r[CENTRE + axis * CELLS + kept] = r[CENTRE + axis * CELLS + cell]
+            move_cell(r, n, axes, cell, kept)
+        n[KEY + kept] = key
         kept += 1
     for cell in range(kept, n[COUNT]):
         n[KEY + cell] = NOWHERE
@@ -325,6 +375,8 @@ def carry_level(r, n, log_ratio):
     """Carry all cells to a new level, t becoming t e**log_ratio, and let them count `KEPT_RUNS` together."""
     factor = exp(log_ratio)
     total = 0.0
+    for cell in range(n[COUNT], CELLS):
+        n[KEY + cell] = NOWHERE  # what waited was of before
     for cell in range(n[COUNT]):
         r[MEAN + cell] *= factor
         r[SCATTER + cell] *= factor * factor

@@ -48,6 +48,7 @@ BASE: Mapping[str, Domain] = {
     **dict.fromkeys(("gram", "right", "square", "error", "cell_sum", "cell_square", "top_sum"), POSITIVE),
     "explored_s": POSITIVE,
     **dict.fromkeys(("least_gram", "least_right", "least_square"), (0.0, 1e150, ())),
+    **dict.fromkeys(("least_gram_more", "least_right_more"), (0.0, 1e150, (float("nan"),))),
     **dict.fromkeys(("drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "w_cores"), ANY),
     **dict.fromkeys(("w_origin", "w_low", "w_high"), PREDICTOR),
     **dict.fromkeys(("running_high", "w_floor"), SECONDS),
@@ -128,8 +129,8 @@ def outside(
 
 def cells_outside(table: LearnerTable) -> tuple[int, str, float] | None:
     """Return (record, field, value) of the first cell in use that is none: without a key, a time or runs. Cost O(words)."""
-    used = np.arange(CELLS) < table.count("cells")[: table.size, None]
     keys = table.integers("key")[: table.size]
+    used = (np.arange(CELLS) < table.count("cells")[: table.size, None]) | (keys >= 0)  # or waiting
     means, runs, scatter = (table.floats(name)[: table.size] for name in ("mean", "runs", "scatter"))
     places = 1 << (key_bits(table.axes) * table.axes)  # of one machine's cells
     for name, values, good in (

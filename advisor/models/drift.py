@@ -23,7 +23,7 @@ from math import sqrt
 
 import numpy as np
 
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, MOMENTS
+from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, LEAST_COEFFICIENTS, LEAST_MOMENTS, MOMENTS
 from advisor.models.logarithm import exp2_of
 
 UNIT = 256  # of z: an error of 1/512 scale a row is far below the error of the scale
@@ -37,9 +37,8 @@ REACH = (
 )  # a residual beyond is learned at it. More than one in 36 widen the scale instead: such rows are no exception
 
 ROWS_MIN = 8  # scored rows that an estimate of centre and scale needs
-SCALE_MIN = (
-    0.25  # log2: where rows repeat to the digit, a model is still some 20 % off at one size or another, for long
-)
+# SCALE_MIN: log2: where rows repeat to the digit, a model is still some 20 % off at one size or another, for long
+SCALE_MIN = 0.25
 INFLATION = 1.0  # of the scale, by 1 / sqrt(rows): about twice its standard error
 # A young model's own level is worth this many rows: E[t / m] = 1 at each solve, so that E[e] is about -(ln 2 / 2) scale**2.
 PRIOR_ROWS = 64.0
@@ -200,8 +199,8 @@ def carry(w, n, r, f):
     keep = min(KEPT_ROWS / evidence, 1.0)
     scaled(w, GRAM, 3 * MOMENTS, keep / (f * f))
     scaled(w, RIGHT, 2 * COEFFICIENTS, keep / f)
-    scaled(w, LEAST_GRAM, MOMENTS, keep)
-    scaled(w, LEAST_RIGHT, COEFFICIENTS, keep * f)
+    scaled(w, LEAST_GRAM, LEAST_MOMENTS, keep)
+    scaled(w, LEAST_RIGHT, LEAST_COEFFICIENTS, keep * f)
     scaled(w, CELL_RUNS, 3 * CELLS, keep)  # and the sums and squares beside them
     scaled(w, W_COEFFICIENTS, 2 * COEFFICIENTS, r)
     w[SQUARE] *= keep

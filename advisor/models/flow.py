@@ -30,9 +30,8 @@ from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Floats, Ints, 
 from advisor.models.flow_replicas import Replicas
 from advisor.models.hashing import mixed
 
-KEYS_MAX = (
-    4_096  # of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
-)
+# KEYS_MAX: of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
+KEYS_MAX = 4_096
 COUNTERS_MAX = 32  # places whose passes are counted a record
 OPEN_MAX = 256  # chosen records open at a time: their chosen share is halved when more are in flight at a time
 DEPTH_MAX = 1_023  # passes told apart; more count as so many

@@ -32,9 +32,8 @@ from advisor.models.nonnegative import solve_where_known
 
 EXACT_WEIGHT = 1e4  # of an exact line against an assumed one: shares are then exact to 1e-8
 UNKNOWNS_MAX = 128  # of a group that is solved together, in a few milliseconds; a larger one stays unknown
-ARRIVALS_MOST = (
-    1.02  # arrivals of an entering record beyond which its passes are those of several: no distribution of one
-)
+# ARRIVALS_MOST: arrivals of an entering record beyond which its passes are those of several: no distribution of one
+ARRIVALS_MOST = 1.02
 RECORDS_LEAST = 1  # records with passes that a distribution needs
 
 Line = tuple[dict[int, float], float, float]  # unknown -> factor, what the sum is, weight

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor import kernels
 from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
+from advisor.domain.vectors import Floats
 from advisor.models.cells import (
     COUNT,
     NOWHERE,
@@ -66,8 +66,6 @@ from advisor.models.process import DOUBT, SHARE, predict, refresh, settle, white
 from advisor.models.records import RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
-
-Floats = NDArray[np.float64]
 
 ROWS, EXTRA_RUNS, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
     AT[name].start for name in ("rows", "extra_runs", "start", "solve_at", "unscored", "error", "origin", "scale")

@@ -7,7 +7,8 @@
 For a given a the joint forms are linear least squares; a minimises their residual R(a) on [0, 1]. `two_step` is paper 1's model
 as the paper has it: S(x) is fitted, unweighted, to the rows at the fewest cores p_min, and a comes from the rows at the highest
 (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0 for r >= 1 and to 1 for
-r <= p_min / p* (the formula has a pole beyond).
+r <= p_min / p* (the formula has a pole beyond). By name it has any degree up to 6: a degree above 3 has moments of its own
+sums alone, so it answers where it is asked for and is no rival of the others.
 
 Among forms that are positive on the seen range the least criterion answers: BIC with a small-sample penalty,
 n ln(RSS / n) + k ln(n) n / (n - k - 1); the last factor is that of AICc, which keeps a form with nearly as many coefficients as
@@ -19,16 +20,15 @@ Source: extended Amdahl model, sections 3.1, 3.2 and 3.4 (the paper prints a wit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import copysign, inf, isfinite, log, nan, sqrt
+from math import copysign, inf, isfinite, isnan, log, nan, sqrt
 from operator import mul, sub
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats
 from advisor.models.elimination import PIVOT_MIN, TINY, Elimination
-from advisor.models.layout import AT, COEFFICIENTS, MOMENTS, NOISE_S
+from advisor.models.layout import AT, COEFFICIENTS, LEAST_COEFFICIENTS, MOMENTS, NOISE_S
 
-Floats = NDArray[np.float64]
 Numbers = list[float]
 
 # Of the serial fraction 1 - a: at 2**20 cores, the most that are legal, a serial fraction of 2**-20 still doubles the time.
@@ -48,13 +48,13 @@ class Form:
     """One candidate: its name, family and degree."""
 
     name: str
-    family: str  # "joint", "proportional" or "free"
+    family: str  # "joint", "proportional" or "free"; "least": the two-step model of a degree above those of the others
     degree: int
 
     @property
     def columns(self) -> int:
         """Return how many linear coefficients the form has."""
-        return {"joint": self.degree + 1, "proportional": 1, "free": 2 * (self.degree + 1)}[self.family]
+        return {"proportional": 1, "free": 2 * (self.degree + 1)}.get(self.family, self.degree + 1)
 
 
 FORMS: tuple[Form, ...] = (
@@ -64,7 +64,8 @@ FORMS: tuple[Form, ...] = (
 )
 FORM_OF = {form.name: form for form in FORMS}
 # Names that `solve` takes: paper 1's model with a degree of its choice, or with the one that the paper assumes known.
-NAMES = (TWO_STEP, *(f"{TWO_STEP} degree {k}" for k in range(COEFFICIENTS)), *FORM_OF)
+TWO_STEPS = tuple(f"{TWO_STEP} degree {k}" for k in range(LEAST_COEFFICIENTS))
+NAMES = (TWO_STEP, *TWO_STEPS, *FORM_OF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,8 @@ class Fit:
 
     Attributes
     ----------
-    serial, parallel : list of 4 float
-        A_j and B_j of T = sum_j (A_j + B_j / p) u^j.
+    serial, parallel : list of float
+        A_j and B_j of T = sum_j (A_j + B_j / p) u^j: four, or as many as a higher degree has.
     fraction : float
         Parallel fraction a; NaN for the free form.
     residual : float
@@ -123,7 +124,8 @@ class Sums:
         self.floor = (FLOOR_SHARE * one("t_low") if seen else 0.0) - NOISE_S
         self.p_low, self.p_high = (p_low, p_high) if seen else (1.0, 1.0)
         self.one_p = p_low >= p_high
-        self.least = block("least_gram"), block("least_right"), one("least_square")
+        least = [block(name) + block(f"{name}_more") for name in ("least_gram", "least_right")]
+        self.least = least[0], least[1], one("least_square")
         self.top = one("top_predictor"), one("top_sum") / max(one("top_runs"), TINY)
         columns = [(j, q) for j in range(COEFFICIENTS) for q in range(2)]  # of the free form: 1, 1/p, u, u/p, u^2, ...
         self.free = Elimination(
@@ -303,12 +305,16 @@ def _least_on_range(c: Numbers, low: float, high: float) -> float:
 def two_step(sums: Sums, name: str) -> Fit:
     """Return paper 1's two-step model: of the degree that its name ends with, or of the one with the least criterion."""
     gram, right, square = sums.least
-    system = Elimination([[gram[i + j] for j in range(COEFFICIENTS)] for i in range(COEFFICIENTS)], right)
+    asked = COEFFICIENTS - 1 if name == TWO_STEP else TWO_STEPS.index(name)
+    if isnan(gram[-1]):  # sums that an older version began
+        asked = min(asked, COEFFICIENTS - 1)
+    size = max(asked + 1, COEFFICIENTS)
+    system = Elimination([gram[i : i + size] for i in range(size)], right[:size])
 
     def score(k: int) -> float:
         return criterion(square - sum(system.gains[: k + 1]), square, gram[0], sum(system.used[: k + 1]))
 
-    degree = min(range(COEFFICIENTS), key=score) if name == TWO_STEP else int(name[-1])
+    degree = min(range(COEFFICIENTS), key=score) if name == TWO_STEP else asked
     s = system.solution(degree + 1)
     x, mean = sums.top
     u = (x - sums.origin) / sums.scale
@@ -316,8 +322,12 @@ def two_step(sums: Sums, name: str) -> Fit:
     a = parallel_fraction(mean / top if top > 0.0 else inf, sums.p_high, sums.p_low)
     # S is fitted at p_min: T_pmin = (1 - a + a / p_min) S_1.
     single = 1.0 / (1.0 - a + a / sums.p_low)
-    found = _split(FORMS[degree], [single * v for v in s], a, 0.0, sum(system.used[: degree + 1]) + 1.0, True)
-    return replace(found, residual=_residual(sums, (found.serial, found.parallel)))
+    cubic = degree < COEFFICIENTS
+    form = FORMS[degree] if cubic else Form(name, "least", degree)
+    found = _split(form, [single * v for v in s], a, 0.0, sum(system.used[: degree + 1]) + 1.0, True)
+    # The weighted sums have no moments for a higher degree: it leaves the share of them that it leaves of its own.
+    left = max(square - sum(system.gains[: degree + 1]), 0.0) / max(square, TINY) * sums.square
+    return replace(found, residual=_residual(sums, (found.serial, found.parallel)) if cubic else left)
 
 
 def _residual(sums: Sums, parts: tuple[Numbers, Numbers]) -> float:

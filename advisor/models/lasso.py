@@ -16,14 +16,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from advisor.domain.vectors import Floats
 
 BREAKS_MAX = 200  # of one path: columns enter and leave; 8 columns took 20 at most on simulated runs
-DEPENDENT = (
-    1e-12  # of a column's square: one with less left, once those in use are taken out, tells nothing that they do not
-)
+# DEPENDENT: of a column's square: one with less left, once those in use are taken out, tells nothing that they do not
+DEPENDENT = 1e-12
 TINY = 1e-300
 
 

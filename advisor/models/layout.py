@@ -1,4 +1,4 @@
-"""The base tier's state: 138 words of 8 bytes a component, one line a field.
+"""The base tier's state: 147 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 DEGREE_MAX = 3  # of the sequential time in the predictor: cubic algorithms are the steepest that occur in practice
 MOMENTS = 2 * DEGREE_MAX + 1  # powers u**0 .. u**6 of a Gram matrix
 COEFFICIENTS = DEGREE_MAX + 1
+TWO_STEP_DEGREE_MAX = 6  # of paper 1's model by name, whose sums are unweighted and of the fewest cores alone
+LEAST_MOMENTS = 2 * TWO_STEP_DEGREE_MAX + 1
+LEAST_COEFFICIENTS = TWO_STEP_DEGREE_MAX + 1
 CELLS = 16  # of the load sketch
 # t0 of the weights of the exact sums, seconds: a microsecond is what common timers tell apart, and a weight stays finite. The
 # learner finds out about a timer's error by itself.
@@ -75,15 +78,18 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("cell_sum", CELLS, "f", 0),  # sum of x - c 2**e
     ("cell_square", CELLS, "f", 0),  # sum of (x - c 2**e)**2
     # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
+    # What stands behind a cubic's is apart: sums of older states have it not, and hold NaN there until they begin anew.
     ("least_gram", MOMENTS, "f", 0),
+    ("least_gram_more", LEAST_MOMENTS - MOMENTS, "f", 0),
     ("least_right", COEFFICIENTS, "f", 0),
+    ("least_right_more", LEAST_COEFFICIENTS - COEFFICIENTS, "f", 0),
     ("least_square", 1, "f", 0),
     ("top_predictor", 1, "f", -np.inf),
     ("top_runs", 1, "f", 0),
     ("top_sum", 1, "f", 0),
 )
 
-LAYOUT = "base-3"
+LAYOUT = "base-4"
 WORDS = sum(words for _, words, _, _ in FIELDS)
 
 

@@ -15,6 +15,7 @@ from math import sqrt
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.models.cells import (
     ABSOLUTE,
+    COUNT,
     LEAST,
     MEAN,
     NOWHERE,
@@ -23,13 +24,19 @@ from advisor.models.cells import (
     SEEN,
     SEEN_RUNS,
     add_run,
+    cell_with,
     exp,
+    key_of,
+    let_wait,
     ln,
+    trust,
     variance_of_run,
+    waiting,
 )  # fmt: skip
 from advisor.models.covariance import AXES, HIGHS, LOWS
 from advisor.models.learner_layout import (
     AT,
+    BELIEVED,
     BEYOND_SD,
     FIRST_SCORED,
     LANES,
@@ -41,6 +48,7 @@ from advisor.models.learner_layout import (
     WIDTH_ROWS,
     WIDTH_SHARE_LEAST,
     WIDTHS,
+    WILD_CELLS,
     ZERO,
 )  # fmt: skip
 from advisor.models.logarithm import LN2
@@ -87,15 +95,41 @@ def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch
         if cell != NOWHERE:
             variance = variance_of_run(r, n, cell, r[MEAN + cell]) / (r[MEAN + cell] * r[MEAN + cell] * r[RUNS + cell])
         score(r, n, model, min(variance, 1.0), t, wild)
-    for axis in range(axes - 1):
-        if z[axis] > ZERO:
-            r[LEAST + axis] = min(r[LEAST + axis], z[axis])
     n[SEEN] = row
     r[SEEN_RUNS] += count
+    if row > SETTLED_EVERY and cell == NOWHERE and model != model and not wild:
+        wild = not believed(r, n, axes, z, t, count, machine, solution, scratch, out)
+        if not wild:
+            cell = cell_with(n, key_of(n, axes, z, machine))
     if not wild:
+        for axis in range(axes - 1):
+            if z[axis] > ZERO:
+                r[LEAST + axis] = min(r[LEAST + axis], z[axis])
         add_run(r, n, axes, z, t, count, machine, cell)
     if settles_at(row):
         settle(r, n, axes, solution, scratch)
+
+
+def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
+    """Return whether a run far from all that is known may be learned: else it waits for another one that agrees with it.
+
+    It may where it lies within what the model holds likely there, two sd (`BELIEVED`): it then moves what is known well by no
+    more than as many sd of that, for |cov(f, g)| <= sd(f) sd(g). What two runs agree on is learned whatever it says.
+    """
+    if n[COUNT] < WILD_CELLS:
+        return True
+    frame, points, root, alpha = solution
+    refresh(r, n, axes, solution, scratch)
+    predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
+    off = ln(t) - out[0]
+    if off * off <= BELIEVED * (out[1] + r[RELATIVE] + r[ABSOLUTE] / (t * t)):
+        return True
+    beside = waiting(r, n, axes, z, t, machine)
+    if beside == NOWHERE:
+        let_wait(r, n, axes, z, t, count, machine)
+        return False
+    trust(r, n, axes, beside)
+    return True
 
 
 def spread_of(r, variance, reach, usual):

@@ -9,11 +9,8 @@ to a data set.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.models.records import Field, RecordTable
-
-Floats = NDArray[np.float64]
 
 AXES_MAX = 5  # four predictors and the cores
 CELLS = 38  # a solution costs O(CELLS**3); 48 were no better on public tables, and twice as dear
@@ -49,9 +46,8 @@ MACHINE_VARIANCE = 0.25  # of a machine's factor: two thirds lie between 0.6 and
 # The noise of one run: variance s**2 f**2 + tau**2.
 RUN_SD = 0.1  # s before there are repeats ...
 RUN_SD_RUNS = 0.3  # ... which counts as so many runs
-LEFT_OUT_FREEDOM = (
-    0.5  # of a cell without repeats: its leave-one-out error bounds the noise, for it holds the model's, too
-)
+# LEFT_OUT_FREEDOM: of a cell without repeats: its leave-one-out error bounds the noise, for it holds the model's, too
+LEFT_OUT_FREEDOM = 0.5
 RUN_SD_LEAST = 1e-4
 RUN_SD_TOLD = 0.01  # of an interval: no run is promised to less than 1 %, times the width that scores have found
 FREEDOM = 4.0  # of the Student weight of a cell's own scatter: one two-valued cell cannot set the noise
@@ -67,6 +63,10 @@ WILD_RUNS = 2.0  # what so many runs agree on is no wild measurement, whatever t
 AGREED = 16.0  # squared deviations up to which, in variances of a run, runs of a cell agree
 WILD_CELLS = 5  # fewer cannot tell which of them is wild
 WILD_ROUNDS = 3
+BELIEVED = (
+    4.0  # squared errors, in variances, up to which a run far from all others is learned at once: one in 20 waits
+)
+WAITING = 4  # cells that wait at most, of rows far from all others: the latest stay
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 DOUBT_LEAST = 0.02
 WINSOR = 8.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there
@@ -130,6 +130,7 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("machine", MACHINES_MAX, "i", -1),  # numbers of the machines told apart
         # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a wild
         # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.
+        # Behind those in use, at the end, stand up to `WAITING` that wait for a run that agrees; else nothing looks at them.
         ("key", CELLS, "i", -1),
         ("runs", CELLS, "f", 0),
         ("mean", CELLS, "f", 0),

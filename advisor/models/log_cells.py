@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from advisor.domain.vectors import Floats, Ints
 
 LEVEL: Final = 0  # words of a range: cells are 2^level / resolution wide in log2
 LOW: Final = 1  # least key

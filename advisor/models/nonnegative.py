@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from advisor.domain.vectors import Bools, Floats
 
 RANK_TOLERANCE = 1e-9  # relative, of singular values, and of what an unknown has in the null space
 

@@ -17,15 +17,13 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain.answers import Prediction
+from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
-from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, Fit, solve
-from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS, NOISE, NOISE_S
+from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, TWO_STEPS, Fit, solve
+from advisor.models.layout import AT, DEGREE_MAX, MOMENTS, NOISE, NOISE_S
 from advisor.models.student import quantile
-
-Floats = NDArray[np.float64]
 
 SLOPE_SD = 0.1  # of the continued log-slope: 10 % a factor e outside, added to the interval
 # Relative deviation assumed while the rows leave none to estimate: a factor 2 either way is common. Each further row that
@@ -43,7 +41,7 @@ class Model:
 
     Attributes
     ----------
-    serial, parallel : tuple of 4 float
+    serial, parallel : tuple of 4 float, or degree + 1
         A_j and B_j over u = (x - origin) / scale.
     fraction : float
         Parallel fraction a of the joint form; NaN for the free form.
@@ -84,7 +82,7 @@ class Model:
     def _gradient(self, u: Any, q: Any) -> list[Any]:
         """Return J of the form's parameters at u and q = 1 / p."""
         powers = [1.0 + 0.0 * u]
-        for _ in range(DEGREE_MAX):
+        for _ in self.serial[1:]:
             powers.append(powers[-1] * u)
         if self.family == "free":
             return [powers[j] * factor for j in range(self.degree + 1) for factor in (1.0, q)]
@@ -93,7 +91,7 @@ class Model:
         if self.family == "proportional":
             basis = [self.origin / self.scale + u]
         joint = [g * (1.0 - a + a * q) for g in basis]
-        if self.p_range[0] < self.p_range[1]:
+        if self.family != "least" and self.p_range[0] < self.p_range[1]:
             sequential = sum((s + b) * g for s, b, g in zip(self.serial, self.parallel, powers, strict=True))
             joint.append(sequential * (q - 1.0))
         return joint
@@ -114,12 +112,11 @@ def model_of(words: Floats, form: str | None = None) -> Model:
     weight = (max(one["square"] - fit.residual, 0.0) + NOISE * float(gram[0])) / runs
     weight = weight if weight > 0.0 else 1.0
     deviation = sqrt(fit.residual / weight / max(freedom, 1.0))
-    fitted = float(
-        np.dot(fit.serial, gram[:COEFFICIENTS]) + np.dot(fit.parallel, gram[MOMENTS : MOMENTS + COEFFICIENTS])
-    )
+    columns = len(fit.serial)
+    fitted = float(np.dot(fit.serial, gram[:columns]) + np.dot(fit.parallel, gram[MOMENTS : MOMENTS + columns]))
     return Model(
         name=f"{TWO_STEP} degree {fit.form.degree}" if two_step else fit.form.name,
-        notes=_notes(fit, one, freedom),
+        notes=_notes(fit, one, freedom, form),
         family=fit.form.family,
         degree=fit.form.degree,
         serial=tuple(fit.serial),
@@ -136,11 +133,14 @@ def model_of(words: Floats, form: str | None = None) -> Model:
         floor=0.5 * min(NOISE_S, one["t_low"]),
         bias=float(words[AT["right"].start]) / fitted - 1.0 if fitted > 0.0 else 0.0,
         gram=tuple((gram / weight).tolist()),
+        information=_of_least(words, fit, one) if fit.form.family == "least" else None,
     )
 
 
-def _notes(fit: Fit, one: dict[str, float], freedom: float) -> tuple[str, ...]:
+def _notes(fit: Fit, one: dict[str, float], freedom: float, form: str | None) -> tuple[str, ...]:
     notes: list[str] = []
+    if form in TWO_STEPS and TWO_STEPS.index(form) > fit.form.degree:
+        notes.append(f"sums of an older version know degree {fit.form.degree} at most, until runs on fewer cores come")
     one_p = one["p_low"] >= one["p_high"]
     if fit.preferred is not None:
         notes.append(f"{fit.preferred.name} fits better but is not positive on the seen range")
@@ -181,6 +181,18 @@ def _information(model: Model) -> Elimination:
     return Elimination(matrix, [0.0] * len(matrix))
 
 
+def _of_least(words: Floats, fit: Fit, one: dict[str, float]) -> Elimination:
+    """Return M of a two-step model of a high degree: of S alone, by the rows at the fewest cores that it is fitted to.
+
+    These are not weighted: each counts as if it took their root mean square time.
+    """
+    k = fit.form.columns
+    gram = np.concatenate([words[AT["least_gram"]], words[AT["least_gram_more"]]])
+    single = (1.0 - fit.fraction + fit.fraction / one["p_low"]) ** 2  # S is of one core, the rows on the fewest
+    moments: list[float] = (gram * (single * gram[0] / max(one["least_square"], TINY))).tolist()
+    return Elimination([moments[i : i + k] for i in range(k)], [0.0] * k)
+
+
 def _moment(moments: Sequence[float], one: Sequence[float], two: Sequence[float]) -> float:
     """Return the sum of one * two over the rows, both polynomials in u."""
     return sum(c * d * moments[i + j] for i, c in enumerate(one) if c for j, d in enumerate(two) if d)
@@ -199,9 +211,7 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     """
     edge = np.minimum(np.maximum(x, model.x_range[0]), model.x_range[1])
     u = (edge - model.origin) / model.scale
-    (a0, a1, a2, a3), (b0, b1, b2, b3) = model.serial, model.parallel
-    serial = a0 + u * (a1 + u * (a2 + u * a3))
-    parallel = b0 + u * (b1 + u * (b2 + u * b3))
+    (serial, serial_rise), (parallel, parallel_rise) = (_polynomial(c, u) for c in (model.serial, model.parallel))
     p_low, p_high = model.p_range
     q = 1.0 / np.where(parallel < 0, np.maximum(p, p_low), np.where(serial < 0, np.minimum(p, p_high), p))
     scaling = np.where(serial < 0, np.minimum(p_high / p, 1.0), 1.0)
@@ -209,10 +219,19 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     lift = model.scale * LIFT  # zero has no logarithm
     ratio = (x + lift) / (edge + lift)
     positive = np.where(value > 0, value, np.inf)
-    rise = a1 + u * (2.0 * a2 + u * 3.0 * a3) + (b1 + u * (2.0 * b2 + u * 3.0 * b3)) * q
-    slope = rise * scaling * edge / model.scale / positive
-    value = value * ratio ** np.minimum(np.maximum(slope, 0.0), float(DEGREE_MAX))
+    slope = (serial_rise + parallel_rise * q) * scaling * edge / model.scale / positive
+    value = value * ratio ** np.minimum(np.maximum(slope, 0.0), float(max(DEGREE_MAX, model.degree)))
     return np.maximum(value, model.floor), u, ratio
+
+
+def _polynomial(c: Sequence[float], u: Floats) -> tuple[Floats, Floats]:
+    """Return a polynomial of coefficients c, lowest power first, and its derivative."""
+    last = len(c) - 1
+    value, rise = c[last] + 0.0 * u, u * float(last) * c[last]
+    for j in range(last - 1, 0, -1):
+        value = c[j] + u * value
+        rise = j * c[j] + rise if j == 1 else u * (j * c[j] + rise)
+    return c[0] + u * value, rise
 
 
 def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Floats, Floats, Floats]:

@@ -17,14 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from advisor.domain.vectors import Floats
 from advisor.models.lasso import Fit, fitted, rows_into
 from advisor.models.program_terms import INTERMEDIATE, Point
 from advisor.models.student import quantile
-
-Floats = NDArray[np.float64]
 
 FOLDS: Final = 5  # as scikit-learn's default, which the paper leaves in place
 SCORED_AT: Final = 8  # runs from which on predictions are scored before they are learned; doubled each time

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from advisor.domain.vectors import Floats
 
 
 @dataclass(frozen=True, slots=True)

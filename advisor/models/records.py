@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from advisor.domain.vectors import Floats, Ints
 
 SLOTS_GROWN = 16  # records grow by whole steps of 16 and by 1/8
 Field = tuple[str, int, str, float]  # name, words, kind "f" float64 or "i" int64, empty value

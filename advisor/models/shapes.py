@@ -14,21 +14,16 @@ intermediate models and Extra-P's performance model normal form (n log n, powers
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-# An entry takes `math` and a float or `numpy` and an array: each is written once, and its two readings agree.
-Entry = Callable[[Any, Any], Any]
+from advisor.domain.vectors import Bools, Floats, Ints
+
+Entry = Callable[[Floats], Floats]
 
 TERMS_MAX = 10  # columns of a shape: 1, four predictors and the four over p fit
 FARTHEST = 100.0  # |log v| stays below: v**3 log v of any two predictors 2**-60 .. 2**60 apart is finite
@@ -39,27 +34,27 @@ RIDGE = 1e-9  # of an equilibrated diagonal: columns that the points cannot tell
 SLACK = 1e-10  # a gradient or coefficient this small is zero
 
 
-def _log(m: Any, v: Any) -> Any:
-    return m.log1p(v * 1023.0)  # v log v from v = 1/1024 up; 0 at 0
+def _log(v: Floats) -> Floats:
+    return np.log1p(v * 1023.0)  # v log v from v = 1/1024 up; 0 at 0
 
 
 WORK: Mapping[str, Entry] = {
-    "1": lambda m, v: v * 0.0 + 1.0,
-    "v": lambda m, v: v,
-    "v^2": lambda m, v: v * v,
-    "v^3": lambda m, v: v * v * v,
-    "sqrt v": lambda m, v: m.sqrt(v),
-    "v log v": lambda m, v: v * _log(m, v),
-    "v^2 log v": lambda m, v: v * v * _log(m, v),
-    "v loglog v": lambda m, v: v * m.log1p(_log(m, v)),
+    "1": lambda v: v * 0.0 + 1.0,
+    "v": lambda v: v,
+    "v^2": lambda v: v * v,
+    "v^3": lambda v: v * v * v,
+    "sqrt v": np.sqrt,
+    "v log v": lambda v: v * _log(v),
+    "v^2 log v": lambda v: v * v * _log(v),
+    "v loglog v": lambda v: v * np.log1p(_log(v)),
 }
 CORES: Mapping[str, Entry] = {
-    "1": lambda m, p: p * 0.0 + 1.0,
-    "1/p": lambda m, p: 1.0 / p,
-    "1/sqrt p": lambda m, p: 1.0 / m.sqrt(p),
-    "log p": lambda m, p: m.log(p + 1.0),
-    "p": lambda m, p: p,
-    "(p-1)^2/p": lambda m, p: (p - 1.0) * (p - 1.0) / p,
+    "1": lambda p: p * 0.0 + 1.0,
+    "1/p": lambda p: 1.0 / p,
+    "1/sqrt p": lambda p: 1.0 / np.sqrt(p),
+    "log p": lambda p: np.log(p + 1.0),
+    "p": lambda p: p,
+    "(p-1)^2/p": lambda p: (p - 1.0) * (p - 1.0) / p,
 }
 POWERS, EACH, PAIRS = "w", "each", "pairs"
 
@@ -172,25 +167,12 @@ class Scale:
         u = z[:, :-1] - self.highest
         v = np.exp(np.clip(u.sum(axis=1), -FARTHEST, FARTHEST))
         p = np.exp(z[:, -1])
-        work = [entry(np, v) for entry in WORK.values()]
+        work = [entry(v) for entry in WORK.values()]
         if len(self.highest) > 1:
             each = np.exp(np.clip(u, -FARTHEST, FARTHEST)).T
             work.append(np.exp(np.clip(u @ self.powers, -FARTHEST, FARTHEST)))
             work += [*each, *(each[i] * each[j] for i, j in combinations(range(len(each)), 2))]
-        return np.array(work), np.array([entry(np, p) for entry in CORES.values()])
-
-    def entries_of(self, z: Sequence[float]) -> tuple[list[float], list[float]]:
-        """Return `entries` at one point, of Python floats."""
-        u = [value - high for value, high in zip(z, self.highest, strict=False)]
-        v = math.exp(min(max(sum(u), -FARTHEST), FARTHEST))
-        p = math.exp(z[-1])
-        work: list[float] = [entry(math, v) for entry in WORK.values()]
-        if len(u) > 1:
-            each = [math.exp(min(max(value, -FARTHEST), FARTHEST)) for value in u]
-            together = sum(value * power for value, power in zip(u, self.powers, strict=True))
-            work.append(math.exp(min(max(together, -FARTHEST), FARTHEST)))
-            work += [*each, *(one * other for one, other in combinations(each, 2))]
-        return work, [entry(math, p) for entry in CORES.values()]
+        return np.array(work), np.array([entry(p) for entry in CORES.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,46 +184,19 @@ class Shape:
 
     def __call__(self, z: Floats) -> Floats:
         """Return log times at points z (n, axes)."""
-        return self.values(self.scale.entries(z))
-
-    def values(self, entries: tuple[Floats, Floats]) -> Floats:
-        """Return the log times at the points of `Scale.entries`, which all shapes of a component share."""
-        work, cores = entries
+        work, cores = self.scale.entries(z)
         total = np.zeros(work.shape[1])
         for c, i, j in self.terms:
             total += c * work[i] * cores[j]
         return np.log(np.maximum(total, LEAST)) + self.scale.top
 
-    def of(self, entries: tuple[list[float], list[float]]) -> float:
-        """Return the log time at the point of `Scale.entries_of`."""
-        work, cores = entries
-        total = 0.0
-        for c, i, j in self.terms:
-            total += c * work[i] * cores[j]
-        return math.log(max(total, LEAST)) + self.scale.top
-
 
 def fit(scale: Scale, z: Floats, y: Floats, weight: Floats) -> list[tuple[str, Shape, Floats]]:
     """Return all shapes fitted to log times y at points z: (name, shape, its log times at z). Cost O(shapes n TERMS_MAX^2)."""
-    return fitted_shapes(scale, *fitted_at(scale, z, np.exp(y - scale.top), weight))
-
-
-def fitted_at(scale: Scale, z: Floats, t: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Return the coefficients (shapes, terms) >= 0 of all shapes fitted to times t at points z, and their sums there."""
-    columns = scale.family.columns(*scale.entries(z))
-    coefficients = fitted(columns, t, weight)
-    return coefficients, (coefficients[:, None, :] @ columns)[:, 0, :]
-
-
-def fitted_shapes(scale: Scale, coefficients: Floats, sums: Floats) -> list[tuple[str, Shape, Floats]]:
-    """Return the shapes with the given coefficients (shapes, terms) >= 0: (name, shape, its log times where `sums` are).
-
-    Parameters
-    ----------
-    sums : float64 array (shapes, n)
-        Sums of the terms at n points.
-    """
     family = scale.family
+    columns = family.columns(*scale.entries(z))
+    coefficients = fitted(columns, np.exp(y - scale.top), weight)
+    sums = (coefficients[:, None, :] @ columns)[:, 0, :]
     logs = np.log(np.maximum(sums, LEAST)) + scale.top
     lists = zip(coefficients.tolist(), family.work.tolist(), family.cores.tolist(), strict=True)
     found: list[tuple[str, Shape, Floats]] = []

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats, Ints
 from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, N
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CLUSTERS_MAX: Final = 4
 APART: Final = 0.05  # share of the squares of size that may be left within clusters: even sizes leave 1/16 within four

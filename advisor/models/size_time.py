@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats, Ints
 from advisor.models.log_cells import (
     LEVEL,
     RANGE_WORDS,
@@ -28,9 +28,6 @@ from advisor.models.log_cells import (
     places_of,
     widening,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 POINTS: Final = 128  # support points as printed: ranges up to 1.1^128, 200,000 to 1, before neighbours merge
 KNOTS: Final = 32
@@ -406,7 +403,7 @@ def within_cells(cells: Floats) -> float:
     return float(np.sqrt(squares.sum() / (n[several] - 1.0).sum())) if several.any() else 0.0
 
 
-def _off_centre(sizes: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+def _off_centre(sizes: Floats, level: int) -> Floats:
     """Return how far sizes lie from the centre of their cell, in widths of a cell."""
     at = np.log2(sizes) * RESOLUTION / 2.0**level
     return np.abs(at - np.floor(at) - 0.5)

@@ -15,7 +15,7 @@ from math import comb, frexp, ldexp
 
 import numpy as np
 
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, MOMENTS
+from advisor.models.layout import AT, CELLS, COEFFICIENTS, LEAST_COEFFICIENTS, LEAST_MOMENTS, MOMENTS
 
 X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (AT[name].start for name in ("x_low", "x_high", "p_low", "p_high", "t_low"))
 ORIGIN, SCALE, GRAM, RIGHT, SQUARE = (AT[name].start for name in ("origin", "scale", "gram", "right", "square"))
@@ -27,18 +27,17 @@ TOP_PREDICTOR, TOP_RUNS, TOP_SUM = (AT[name].start for name in ("top_predictor",
 BLOCKS = (  # of sums over powers of u: first word, powers
     *((GRAM + MOMENTS * q, MOMENTS) for q in range(3)),
     *((RIGHT + COEFFICIENTS * q, COEFFICIENTS) for q in range(2)),
-    (LEAST_GRAM, MOMENTS),
-    (LEAST_RIGHT, COEFFICIENTS),
+    (LEAST_GRAM, LEAST_MOMENTS),
+    (LEAST_RIGHT, LEAST_COEFFICIENTS),
 )
 BLOCK_STARTS, BLOCK_POWERS = (np.array(column) for column in zip(*BLOCKS, strict=True))
-BINOMIAL = np.array([[float(comb(m, j)) for j in range(MOMENTS)] for m in range(MOMENTS)])
+BINOMIAL = np.array([[float(comb(m, j)) for j in range(LEAST_MOMENTS)] for m in range(LEAST_MOMENTS)])
 # Two predictors closer than this, relative to their size, are one point to the solver: a band of relative width 2**-40 still
 # leaves u twelve bits of a double.
 BAND = -40
 SMALLEST = -60  # of a scale: predictors below 2**-60 count as 0
-MARGIN = (
-    0.125  # origin moves this share of the scale below the predictor that moved it: a falling stream costs few moves
-)
+# MARGIN: origin moves this share of the scale below the predictor that moved it: a falling stream costs few moves
+MARGIN = 0.125
 CELLS_EXPONENT = 4  # 2**4 = CELLS
 CELL_SMALLEST = -64.0  # with it the cells reach 2**-60, below which predictors count as 0
 # 2**e at [e + POWER_ZERO]: a multiplication by it is exact, and costs a tenth of a call of ldexp.
@@ -76,8 +75,8 @@ def relocate(w, origin, scale):
     old = w[SCALE]
     shrink = 1.0 if old == 0.0 else old / scale
     shift = (w[ORIGIN] - origin if np.isfinite(w[ORIGIN]) else 0.0) / scale
-    powers = np.ones(MOMENTS)
-    for m in range(1, MOMENTS):
+    powers = np.ones(LEAST_MOMENTS)
+    for m in range(1, LEAST_MOMENTS):
         powers[m] = powers[m - 1] * shift
     for block in range(len(BLOCK_STARTS)):
         first, count = BLOCK_STARTS[block], BLOCK_POWERS[block]
@@ -152,17 +151,17 @@ def two_step(w, x, p, t, u, count):
     """Add a row to the sums at the fewest cores and to the mean at the highest (cores, predictor)."""
     if p < w[P_LOW]:
         w[P_LOW] = p
-        for k in range(MOMENTS):
+        for k in range(LEAST_MOMENTS):
             w[LEAST_GRAM + k] = 0.0
-        for k in range(COEFFICIENTS):
+        for k in range(LEAST_COEFFICIENTS):
             w[LEAST_RIGHT + k] = 0.0
         w[LEAST_SQUARE] = 0.0
     if p == w[P_LOW]:
         term = count
         w[LEAST_SQUARE] += term * t * t
-        for m in range(MOMENTS):
+        for m in range(LEAST_MOMENTS):
             w[LEAST_GRAM + m] += term
-            if m < COEFFICIENTS:
+            if m < LEAST_COEFFICIENTS:
                 w[LEAST_RIGHT + m] += term * t
             term = term * u
     if p > w[P_HIGH]:

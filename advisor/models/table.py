@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats, Ints
 from advisor.models.layout import AT, INTEGERS, WORDS, empty_record
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 GROWTH_SLOTS = 64  # capacity grows by whole pages of 64 slots ...
 GROWTH_SHARE = 16  # ... and by 1/16 of itself, so that copies stay O(1) a slot and waste below 7 %
@@ -36,7 +34,7 @@ class Table:
         self.words: Floats = records.T
         self._integers: Ints = self.records_whole.T
 
-    def __getitem__(self, field: str) -> NDArray[np.float64]:
+    def __getitem__(self, field: str) -> Floats:
         """Return the view of one field."""
         at = AT[field]
         source = self._integers if field in INTEGERS else self.words

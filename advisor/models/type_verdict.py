@@ -6,24 +6,19 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.vectors import Floats
 from advisor.models.size_clusters import APART, Cluster, chosen_clusters, clustered, parts_of, total_of
 from advisor.models.size_time import LOG, LOG2, SIZE, N, SizeTime
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-REGULAR: Final = (
-    0.10  # relative standard deviation of time up to which one time serves all: the total is then off by as much
-)
+# REGULAR: relative standard deviation of time up to which one time serves all: the total is then off by as much
+REGULAR: Final = 0.10
 EXPLAINED: Final = 0.5  # share of the variance of time from which on size is what it depends on
 SLOWED: Final = 1.10  # times as long, from the fewest running workers to the most, from which on workers contend
 FEW: Final = 1.5  # instances looked at in a cell, below which it says nothing of itself
 BUCKET_LEAST: Final = 30  # instances, for its quantiles to be told
-NOTCH: Final = (
-    1.57  # of a median: 1.57 times the interquartile range over sqrt(n) is its 95 % interval (McGill et al. 1978)
-)
+# NOTCH: of a median: 1.57 times the interquartile range over sqrt(n) is its 95 % interval (McGill et al. 1978)
+NOTCH: Final = 1.57
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)  # whiskers, box and line of the paper's Figs. 2 and 5
 VERDICTS: Final = ("regular", "input-dependent", "several behaviours", "contended", "irregular")
 MODELS: Final = (

@@ -20,15 +20,15 @@ from advisor.models.learner_layout import AXES_MAX, CELLS, MACHINES_MAX, ZERO, L
 from advisor.models.logarithm import LN2
 
 # Fields that a layout had not, of those in `FIELDS`; all others stood in the same order.
+_IN_4 = frozenset(("least_gram_more", "least_right_more"))
+_IN_3 = _IN_4 | {"explored_s"}
 LACKING: Mapping[str, frozenset[str]] = {
-    "base-1": frozenset(
-        (
-            "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum",
-            "drift_square", "changes", "outliers", "changed_at", "changed_by", "running_high", "dimensions",
-            "explored_s",
-        )
-    ),
-    "base-2": frozenset(("explored_s",)),
+    "base-1": _IN_3 | {
+        "w_cores", "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square",
+        "changes", "outliers", "changed_at", "changed_by", "running_high", "dimensions",
+    },
+    "base-2": _IN_3,
+    "base-3": _IN_4,
     LAYOUT: frozenset(),
 }  # fmt: skip
 READABLE = frozenset(LACKING)
@@ -57,6 +57,9 @@ def upgraded(words: NDArray[Any], layout: str) -> NDArray[Any]:
             start += count
     if "w_cores" in LACKING[layout]:
         _know_cores(new)
+    floats = new.view(np.float64)
+    for name in _IN_4:  # what rows at the fewest cores would have added there
+        floats[..., AT[name], :] = np.where(floats[..., AT["least_gram"].start, None, :] > 0.0, np.nan, 0.0)
     return new.view(words.dtype)
 
 

@@ -118,7 +118,7 @@ class Advising:
 
     def of(self, name: str) -> tuple[str, str] | None:
         """Return the state of a network's advice and its JSON, None where it is not defined; from now on it is planned."""
-        if not self._engine.advisor.components.flows.is_defined(name):
+        if not self._engine.advisor.components.flows.keeps(name):
             return None
         self._wanted.add(name)
         found = self._advice.get(name)
@@ -156,9 +156,7 @@ class Advising:
         flows = self._engine.advisor.components.flows
         every = EVERY_NETWORK in self._asked
         names = [
-            name
-            for name in flows.kept
-            if (every or name in self._asked or name in self._wanted) and flows.is_defined(name)
+            name for name in flows.kept if (every or name in self._asked or name in self._wanted) and flows.keeps(name)
         ]
         self._advice = {name: self._advice[name] for name in names if name in self._advice}
         due: list[str] = []

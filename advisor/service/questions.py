@@ -160,7 +160,7 @@ def of_kept(advisor: Advisor, network_id: int | str, options: Mapping[str, Any])
 def together_asked(advisor: Advisor, params: m.AllocateTogether) -> list[Asked]:
     """Return what an `allocate_together` asks about each network, each by its text or nodes; raises as `asked_of`."""
     found: list[Asked] = []
-    for place, asked in enumerate(asked_of(advisor, params.networks)):
+    for place, asked in enumerate(asked_of(advisor.components.flows, params.networks)):
         with about(place, asked.name):
             found.append(replace(asked, network=_spec_of(advisor, asked.network)))
     return found

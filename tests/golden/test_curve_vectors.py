@@ -47,17 +47,6 @@ def test_python_answers_them() -> None:
     ]  # fmt: skip
 
 
-def test_numba_answers_them(directory: Directory) -> None:
-    pytest.importorskip("numba")
-    from advisor.models import bundled_compiled as fast  # noqa: PLC0415
-
-    words, room = directory.words, fast.room()
-    agree(
-        lambda name, x, p: fast.predict(words, directory.start(name), x, p),
-        lambda name, x, most, tolerance: fast.choose_cores(words, directory.start(name), x, most, tolerance, *room),
-    )
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return Library(compiled(tmp_path_factory.mktemp("c") / "advisor.so", "-shared", "-fPIC"))

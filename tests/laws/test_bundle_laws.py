@@ -14,7 +14,7 @@ from advisor import Advisor, Bundle
 from advisor.domain.bundle import AT, FIELDS, GRID, HEAD_WORDS, KIND, P_KNOTS, X_KNOTS, Record, pack
 from advisor.engine.bundles import ERROR_GOAL, core_counts
 from advisor.errors import MalformedMessage, UnknownComponent, Unsupported
-from advisor.models.logarithm import log2
+from advisor.models.logarithm import log2_of
 
 ADVISORS = {"form": advisor_of(11, 0, ""), "grid": advisor_of(12, 2**24, "")}
 NAMES = ("amdahl", "rises", "cubic", "zero", "one count", "one size", "fraction")
@@ -79,7 +79,9 @@ def made(x_knots: int, counts: list[int], values: list[float]) -> Bundle:
     knots = np.array(counts, np.float64)
     table = np.array(values).reshape(-1)
     widths = np.zeros(2 * len(table))
-    return Bundle(pack([Record("c", np.concatenate([head, knots, log2(knots), table, widths]))], 1, 0.9))
+    return Bundle(
+        pack([Record("c", np.concatenate([head, knots, [log2_of(p) for p in knots], table, widths]))], 1, 0.9)
+    )
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

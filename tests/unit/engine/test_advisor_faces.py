@@ -211,7 +211,7 @@ def test_nothing_is_carried_without_being_learned() -> None:
         ({"model": 5}, "model"),
         ({"model": []}, "model"),
         ({"model": "quartic"}, "model"),
-        ({"model": "two_step degree 4"}, "model"),
+        ({"model": "two_step degree 7"}, "model"),
         ({"model": "two_step degree 22"}, "model"),
         ({"model": "joint degree ²"}, "model"),
     ],

@@ -1,4 +1,4 @@
-"""log2 and exp2 of the fold: as exact as stated, and the same bits in an array, a strided view, alone and compiled."""
+"""log2 and exp2 of the fold: as exact as stated, and the same bits interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -52,27 +52,11 @@ def test_whole_powers_of_two_are_exact(exponent: int) -> None:
 
 
 @pytest.mark.parametrize("of", ["log2", "exp2"])
-@pytest.mark.parametrize("length", [1, 2, 7, 64, 1000])
-def test_an_array_any_stride_and_one_value_give_the_same_bits(of: str, length: int) -> None:
-    rng = np.random.default_rng(length)
-    values = rng.uniform(-900, 900, (length, 3))
-    values[::2] = rng.uniform(-1, 1, values[::2].shape)
-    if of == "log2":
-        values = np.exp2(values)
-    array, one = getattr(logarithm, of), getattr(logarithm, f"{of}_of")
-    alone = np.array([[one(float(v)) for v in row] for row in values])
-    assert array(values.ravel()).tobytes() == alone.tobytes()
-    for column in range(3):
-        assert array(values[:, column]).tobytes() == np.ascontiguousarray(alone[:, column]).tobytes()
-        assert array(values[::-1, column]).tobytes() == np.ascontiguousarray(alone[::-1, column]).tobytes()
-
-
-@pytest.mark.parametrize("of", ["log2", "exp2"])
 def test_compiled_code_gives_the_same_bits(of: str) -> None:
     rng = np.random.default_rng(5)
     values = np.concatenate([rng.uniform(-900, 900, 20_000), rng.uniform(-1, 1, 20_000)])
     if of == "log2":
         values = np.exp2(values)
-    kernel = compiled(getattr(logarithm, f"{of}_of"))
-    found = np.array([kernel(float(v)) for v in values])
-    assert found.tobytes() == getattr(logarithm, of)(values).tobytes()
+    plain = getattr(logarithm, f"{of}_of")
+    kernel = compiled(plain)
+    assert [kernel(v) for v in values.tolist()] == [plain(v) for v in values.tolist()]

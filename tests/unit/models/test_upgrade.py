@@ -37,6 +37,24 @@ def test_a_recorded_state_of_base_1_answers_as_it_did() -> None:
     assert LAYOUT.encode() in advisor.to_bytes()
 
 
+def test_a_recorded_state_of_base_3_answers_as_it_did_and_says_which_degrees_it_knows() -> None:
+    advisor = Advisor.from_bytes((GOLDEN / "base-3.state").read_bytes())  # written by the code of base-3
+    recorded = json.loads((GOLDEN / "base-3.answers.json").read_text(encoding="utf-8"))
+    x = np.array([2.0, 50.0, 300.0])
+    for name, models in recorded.items():
+        for model, expected in models.items():
+            asked = None if model == "none" else model
+            found = [advisor.predict(name, predictor=x, cores=c, model=asked).elapsed_s.tolist() for c in (1, 4)]
+            np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=f"{name} {model}")
+    high = advisor.predict("many", predictor=50.0, cores=1, model="two_step degree 5")
+    assert high.model == "two_step degree 3"
+    assert "degree 3 at most, until runs on fewer cores come" in " ".join(high.notes)
+    for size in range(1, 40):  # its sums at the fewest cores begin anew, with all moments
+        advisor.observe("many", predictor=size * 2.5, cores=0.5, elapsed_s=1e-3 * size)
+    assert advisor.predict("many", predictor=50.0, cores=1, model="two_step degree 5").model == "two_step degree 5"
+    assert Advisor.from_bytes(advisor.to_bytes()).to_bytes() == advisor.to_bytes()
+
+
 def test_an_upgraded_component_is_tested_for_change_after_its_next_solve() -> None:
     advisor = Advisor.from_bytes(OLD)
     rng = np.random.default_rng(1)

@@ -50,4 +50,6 @@ __getattr__ = handing_out(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(
+        {*__all__, *(name for name in globals() if name.startswith("__"))}
+    )  # what is offered, not what is imported

@@ -69,5 +69,6 @@ def test_numbers_of_numpy_are_taken_everywhere() -> None:
 
 def test_what_there_is_can_be_looked_at() -> None:
     assert {"Advisor", "SyncClient", "Prediction", "__version__"} <= set(dir(advisor))
+    assert {name for name in dir(advisor) if not name.startswith("_")} == set(advisor.__all__)
     assert repr(AsyncClient("/nowhere")) == "<AsyncClient: unix:/nowhere, disconnected, 0 rows held, 0 acknowledged>"
     assert repr(SyncClient("/nowhere")).startswith("<SyncClient: unix:/nowhere, disconnected, 0 rows held")

@@ -14,24 +14,7 @@ from math import floor, sqrt
 
 import numpy as np
 
-from advisor.models.learner_layout import (
-    AGREED,
-    AT,
-    CARRY_MAX,
-    CELLS,
-    FINEST,
-    FREEDOM,
-    KEPT_RUNS,
-    MACHINES_MAX,
-    SLOPE_SD,
-    STEEPEST,
-    STEPS,
-    WAITING,
-    WINSOR,
-    WINSOR_RUNS,
-    ZERO,
-    key_bits,
-)  # fmt: skip
+from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 
 SEEN, SEEN_RUNS, COUNT, MACHINES = AT["seen"], AT["seen_runs"], AT["cells"], AT["machines"]

@@ -19,28 +19,8 @@ from __future__ import annotations
 
 from math import sqrt
 
-from advisor.models.cells import (
-    exp,
-    ln,
-)  # fmt: skip
-from advisor.models.learner_layout import (
-    AXES_MAX,
-    BENDS,
-    FAR,
-    FAR_RADIUS,
-    LANES,
-    LEVEL_VARIANCE,
-    MACHINES_MAX,
-    MIDDLE,
-    MIDDLE_RADIUS,
-    NEAR,
-    NEAR_RADIUS,
-    NUGGET,
-    SERIAL_SD,
-    SERIAL_SHARES,
-    SLOPE_SD,
-    ZERO,
-)  # fmt: skip
+from advisor.models.cells import *
+from advisor.models.learner_layout import *
 
 SERIAL_FEW, SERIAL_MANY = SERIAL_SHARES
 

@@ -13,44 +13,9 @@ from __future__ import annotations
 from math import sqrt
 
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
-from advisor.models.cells import (
-    ABSOLUTE,
-    COUNT,
-    LEAST,
-    MEAN,
-    NOWHERE,
-    RELATIVE,
-    RUNS,
-    SEEN,
-    SEEN_RUNS,
-    add_run,
-    cell_with,
-    exp,
-    key_of,
-    let_wait,
-    ln,
-    trust,
-    variance_of_run,
-    waiting,
-)  # fmt: skip
+from advisor.models.cells import *
 from advisor.models.covariance import AXES, HIGHS, LOWS
-from advisor.models.learner_layout import (
-    AT,
-    BELIEVED,
-    BEYOND_SD,
-    FIRST_SCORED,
-    LANES,
-    LEVELS,
-    RUN_SD_TOLD,
-    SETTLED_EVERY,
-    WIDTH_MAX,
-    WIDTH_RATE,
-    WIDTH_ROWS,
-    WIDTH_SHARE_LEAST,
-    WIDTHS,
-    WILD_CELLS,
-    ZERO,
-)  # fmt: skip
+from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2
 from advisor.models.process import DOUBT, SHARE, predict, refresh, settle
 

@@ -58,7 +58,7 @@ NOISE_STEP = (
 BELOW_TIMER = 0.16  # a clock of ticks d has tau = 0.4 d: a mean below d / 6, 0.4 tau, is mostly zeros
 NUGGET = 1e-8  # of a variance of ln t: rounding
 
-WILD = 16.0  # squared leave-one-out errors beyond, in variances, are of wild cells
+WILD_BEYOND = 16.0  # squared leave-one-out errors beyond, in variances, are of wild cells
 WILD_RUNS = 2.0  # what so many runs agree on is no wild measurement, whatever their neighbours say
 AGREED = 16.0  # squared deviations up to which, in variances of a run, runs of a cell agree
 WILD_CELLS = 5  # fewer cannot tell which of them is wild

@@ -6,25 +6,8 @@
 
 from __future__ import annotations
 
-from advisor.models.cells import (
-    ABSOLUTE,
-    COUNT,
-    MEAN,
-    RELATIVE,
-    SCATTER,
-    freedom_of,
-)  # fmt: skip
-from advisor.models.learner_layout import (
-    AT,
-    BELOW_TIMER,
-    FREEDOM,
-    LEFT_OUT_FREEDOM,
-    NOISE_ROUNDS,
-    NOISE_STEP,
-    RUN_SD,
-    RUN_SD_LEAST,
-    RUN_SD_RUNS,
-)  # fmt: skip
+from advisor.models.cells import *
+from advisor.models.learner_layout import *
 
 LEFT_OUT = AT["left_out"]
 

@@ -29,6 +29,7 @@ from advisor.planning.requests import (
     scales_of,
     whole,
 )
+from advisor.planning.stability import Look, Question, reconsider
 from advisor.planning.sweeping import EVALUATED, evaluate
 from advisor.planning.visits import visits_of
 
@@ -129,6 +130,25 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         tuple(_split(group, key) for group in groups for key in group.whole.bottleneck),
         tuple(_reasons(groups, found, left, total)),
     )  # fmt: skip
+
+
+def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: Question) -> Look:
+    """Return what a watch of several networks finds, by keys ``name:key``: as `reconsider`, of all as one network.
+
+    Raises
+    ------
+    InvalidValue, TooLarge, MissingShares, ImpossibleTarget
+        As `plan_together`.
+    Unsupported
+        For several priorities.
+    """
+    shares, _ = _checked(shares)
+    _check_targets(shares, objective)
+    if len({share.priority for share in shares}) > 1:
+        raise Unsupported(
+            "networks of several priorities are not watched together", field="priority", hint="use weights"
+        )
+    return reconsider(*combined(shares, whole("cores", cores, limits.ALLOCATE_CORES_MAX), objective), question)
 
 
 def _only(share: Share, cores: int, objective: str) -> Together:

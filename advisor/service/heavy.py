@@ -153,8 +153,13 @@ class Heavy:
 
         Raises as `shape_of` and `advisor.planning.plan_together`.
         """
-        frozen = tuple(one._replace(network=_frozen(one.network)) for one in networks)
-        return await self._run(PlanTogether(frozen, cores, objective, deadline_s))
+        return await self._run(PlanTogether(_all_frozen(networks), cores, objective, deadline_s))
+
+    async def reconsider_together(
+        self, networks: Sequence[Wanted], cores: int, objective: str, question: Question
+    ) -> Look:
+        """Return what a watch of several networks finds when it looks again; raises as `plan_together`."""
+        return await self._run(PlanTogether(_all_frozen(networks), cores, objective, question=question))
 
     async def reconsider(
         self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: Question
@@ -216,6 +221,10 @@ class Heavy:
                 return worker
             await worker.end()
         return await Worker.start()
+
+
+def _all_frozen(networks: Sequence[Wanted]) -> tuple[Wanted, ...]:
+    return tuple(one._replace(network=_frozen(one.network)) for one in networks)
 
 
 def _frozen(network: Spec) -> Frozen:

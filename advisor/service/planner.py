@@ -119,18 +119,30 @@ class Planner:
             As `Advisor.allocate_together` and `Heavy`.
         """
         began = time.monotonic()
-        wanted: list[Wanted] = []
-        for place, one in enumerate(asked):
-            with about(place, one.name):
-                request = {**one.options, "components": one.components, "load": one.load, **of_all}
-                curves, rest = await self._curves(await self.read(one.network), request)
-                wanted.append(Wanted(one.name, one.network, curves, rest, one.weight, one.priority))
+        wanted = await self._wanted(asked, of_all)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
         found, steps = await self._heavy.plan_together(wanted, of_all["cores"], objective, left)
         if steps is not None:
             wanted = [one._replace(request={**one.request, "work_max": steps}) for one in wanted]
         found["id"] = self.answers.keep_together(wanted, of_all["cores"], objective, found)
         return found
+
+    async def _wanted(self, asked: Sequence[Asked], of_all: Mapping[str, Any]) -> list[Wanted]:
+        """Return several networks with their curves, as a worker takes them."""
+        wanted: list[Wanted] = []
+        for place, one in enumerate(asked):
+            with about(place, one.name):
+                request = {**one.options, "components": one.components, "load": one.load, **of_all}
+                curves, rest = await self._curves(await self.read(one.network), request)
+                wanted.append(Wanted(one.name, one.network, curves, rest, one.weight, one.priority))
+        return wanted
+
+    async def reconsider_together(
+        self, asked: Sequence[Asked], of_all: Mapping[str, Any], objective: str, question: Question
+    ) -> Look:
+        """Return what a watch of several networks finds when it looks again. Raises as `allocate_together`."""
+        wanted = await self._wanted(asked, of_all)
+        return await self._heavy.reconsider_together(wanted, of_all["cores"], objective, question)
 
     async def reconsider(
         self, network: Spec, request: Mapping[str, Any], question: Question

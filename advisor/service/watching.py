@@ -92,22 +92,20 @@ class Watching:
         ------
         NetworkSyntax, InvalidValue, TooLarge, Unsupported, ImpossibleTarget, MissingShares, Unavailable, WorkFailed
         """
-        network, request = questions.allocation_asked(self._advisor, params)
-        read = await self._planner.read(network)
+        keys, components = await self._read(params)
         self._refuse_too_many(owner)
-        names = request.get("components", {})
         self._numbered += 1
         watch = Watch(
             number=self._numbered,
             owner=owner,
             params=params,
-            keys=read.keys,
-            components=tuple(names.get(box, box) for box in read.components),
-            objective=request.get("objective", "throughput"),
+            keys=keys,
+            components=components,
+            objective=params.objective or "throughput",
             policy=_policy(params),
-            cost=_cost(params.change_cost_s, read.keys),
+            cost=_cost(params.change_cost_s, keys),
             shadow=params.shadow,
-            standing=None if params.current is None else Setting.given("current", params.current, read.keys),
+            standing=None if params.current is None else Setting.given("current", params.current, keys),
         )
         watch.places = self._seen.add(watch.components)
         for place in set(watch.places.tolist()):
@@ -124,6 +122,19 @@ class Watching:
             watch.standing = Setting.of(look.allocation)  # what was asked for is taken as done
         watch.told.clear()  # the answer says it
         return self._state(watch, first=True)
+
+    async def _read(self, params: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the keys of what is to be watched, of several networks ``name:key``, and the component of each."""
+        if params.networks is None:
+            network, request = questions.allocation_asked(self._advisor, params)
+            read, names = await self._planner.read(network), request.get("components", {})
+            return read.keys, tuple(names.get(box, box) for box in read.components)
+        keys, components = list[str](), list[str]()
+        for one in questions.together_asked(self._advisor, params):
+            read = await self._planner.read(one.network)
+            keys += [f"{one.name}:{key}" for key in read.keys]
+            components += [one.components.get(box, box) for box in read.components]
+        return tuple(keys), tuple(components)
 
     def tell(self, owner: Any, params: Any) -> dict[str, Any]:
         """Take in what the runtime did about an advice; return where the watch stands.
@@ -235,8 +246,7 @@ class Watching:
                 standing, None if watch.advised is None else Setting.of(watch.advised), watch.cost, watch.policy,
                 watch.schedule.looks, actual, None if watch.promise is None else watch.promise[2],
             )  # fmt: skip
-            network, request = questions.allocation_asked(self._advisor, watch.params)
-            look, curves = await self._in_turn(watch, network, request, question)
+            look = await self._in_turn(watch, question)
         except (UnknownComponent, NotEnoughData, Unavailable) as error:
             watch.waiting = str(error)
             self._measures.replans["waiting"] += 1
@@ -247,20 +257,26 @@ class Watching:
             watch.rest_until = now + took
             watch.again_at = now + took * (1.0 / LOOK_SHARE - 1.0)
         self._measures.replans[look.kind or "nothing"] += 1
-        watch.slice = network, request, curves
         self._found(watch, look)
         return look
 
-    async def _in_turn(
-        self, watch: Watch, network: Any, request: dict[str, Any], question: Question
-    ) -> tuple[Look, Any]:
+    async def _in_turn(self, watch: Watch, question: Question) -> Look:
         """Reconsider a plan when it is the watch's turn; a watch that ends meanwhile waits no longer."""
         with anyio.CancelScope() as watch.queued:
             await self._turn.acquire()
         if watch.queued.cancelled_caught:
             raise Unavailable("the watch has ended")
         try:
-            return await self._planner.reconsider(network, request, question)
+            if watch.params.networks is not None:
+                asked, of_all = (
+                    questions.together_asked(self._advisor, watch.params),
+                    questions.of_all_asked(watch.params),
+                )
+                return await self._planner.reconsider_together(asked, of_all, watch.objective, question)
+            network, request = questions.allocation_asked(self._advisor, watch.params)
+            look, curves = await self._planner.reconsider(network, request, question)
+            watch.slice = network, request, curves
+            return look
         finally:
             self._turn.release()
 
@@ -291,14 +307,18 @@ class Watching:
             self._say(watch, "withdrawn", look)
 
     def _say(self, watch: Watch, kind: str, look: Look) -> None:
-        allocation = look.allocation.as_dict()
-        allocation["id"] = self._planner.keep(*watch.slice, allocation)
+        allocation = self._kept(watch, look.allocation)
         item: dict[str, Any] = {"watch": watch.number, "kind": kind, "allocation": allocation} | values_told(
             look.values
         )
         if look.verdict is not None:
             item |= judgement(look.verdict)
         self._push(watch, item)
+
+    def _kept(self, watch: Watch, allocation: Allocation) -> dict[str, Any]:
+        """Return an allocation as it is told; that of one network is kept, and has an id."""
+        told = allocation.as_dict()
+        return told if watch.params.networks is not None else told | {"id": self._planner.keep(*watch.slice, told)}
 
     def _push(self, watch: Watch, item: dict[str, Any]) -> None:
         """Tell it with the next push; a kind that was not told yet is replaced by the newer one."""
@@ -357,9 +377,7 @@ class Watching:
         verdict = watch.verdict
         allocation = None
         if watch.best is not None:
-            allocation = watch.best.as_dict()
-            if first:
-                allocation["id"] = self._planner.keep(*watch.slice, allocation)
+            allocation = self._kept(watch, watch.best) if first else watch.best.as_dict()
         state = watch.brief() | {"allocation": allocation} | values_told(watch.figures)
         return state | (judgement(verdict) if verdict is not None else {})
 

@@ -27,7 +27,7 @@ from advisor.network import parse
 from advisor.planning import Request, Share, Together, plan, plan_together
 from advisor.planning.search import WORK_MAX
 from advisor.planning.stability import Question, reconsider
-from advisor.planning.together import about
+from advisor.planning.together import about, reconsider_together
 
 Curves = AmdahlCurves | TabulatedCurves
 
@@ -85,12 +85,13 @@ class Wanted(NamedTuple):
 
 
 class PlanTogether(NamedTuple):
-    """The job to plan several networks on one machine."""
+    """The job to plan several networks on one machine, or with a `question` to judge whether a change is worth telling."""
 
     networks: tuple[Wanted, ...]
     cores: int
     objective: str
     deadline_s: float | None = None
+    question: Question | None = None
 
 
 class Reconsider(NamedTuple):
@@ -131,6 +132,8 @@ def done(job: Job) -> Answer:
         if isinstance(job, Simulate):
             return True, _simulated(job)
         if isinstance(job, PlanTogether):
+            if job.question is not None:
+                return True, reconsider_together(_shares(job), job.cores, job.objective, job.question)
             together, steps = _together(job)
             return True, (together.as_dict(), steps)
         network = _network(job.network)
@@ -166,12 +169,17 @@ def planned(
     )
 
 
-def _together(job: PlanTogether) -> tuple[Together, int | None]:
+def _shares(job: PlanTogether) -> list[Share]:
     shares: list[Share] = []
     for place, one in enumerate(job.networks):
         with about(place, one.name):
             request = Request(**one.request)
             shares.append(Share(_network(one.network), one.curves, request, one.weight, one.priority, name=one.name))
+    return shares
+
+
+def _together(job: PlanTogether) -> tuple[Together, int | None]:
+    shares = _shares(job)
 
     def search(steps: int | None) -> Together:
         limited = [replace(share, request=replace(share.request, work_max=steps)) for share in shares]

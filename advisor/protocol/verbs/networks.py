@@ -13,14 +13,22 @@ from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
 from advisor.protocol.verbs.keys import *
 
+WATCHED_TOGETHER = ("throughput", "latency")  # of several networks
+
 
 def _watchable(params: Any) -> None:
-    """A new watch names a network; what is told of one that stands is what was applied, and no new question."""
-    if (params.network is None) == (params.watch is None):
+    """A new watch names a network, or several; what is told of one that stands is what was applied, and no new question."""
+    if [params.network, params.networks, params.watch].count(None) != 2:
         raise InvalidValue(
             "network" if params.watch is None else "watch", None if params.watch is None else params.watch,
-            "one of network (a new watch) and watch (one that stands)",
+            "one of network or networks (a new watch) and watch (one that stands)",
         )  # fmt: skip
+    if params.networks is not None:
+        for name in _OF_ONE.keys() & params.verb.keys.keys():
+            if getattr(params, name) != getattr(Watch(), name):
+                raise InvalidValue(name, getattr(params, name), "absent beside networks", "say it of each network")
+        if params.objective not in WATCHED_TOGETHER:
+            raise InvalidValue("objective", params.objective, " or ".join(WATCHED_TOGETHER), "of several networks")
     if params.watch is None:
         for name in ("applied", "took_s"):
             if getattr(params, name) is not None:
@@ -159,12 +167,13 @@ class AllocateTogether(Question):
 
 @verb("watch", "read", rule=_watchable, grows=True)
 class Watch(Allocate):
-    """Watch a network: be told when a better allocation than the present one is worth the change.
+    """Watch a network, or several on one machine: be told when a better allocation than the present one is worth the change.
 
     The allocation in the answer is taken as applied, unless `current` says what the runtime has. After a cut the watch is begun
     anew by itself. `told` takes each `Advice` as it comes, beside the iteration; it must return soon.
 
     network: the network, of a new watch
+    networks: several, as of `allocate_together`; keys are then ``name:key``, and what is of one network stands in its map
     current: by key: cores, or `{cores, instances}`, that the runtime has now
     change_cost_s: seconds that the network stands still for a change, or by key where its allocation changes
     horizon_s: a change must be repaid within so long
@@ -176,6 +185,10 @@ class Watch(Allocate):
 
     network: Annotated[NetworkGiven, Key(NETWORK)] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     _: KW_ONLY
+    networks: (
+        Annotated[Sequence[Mapping[str, Any]], Key(f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX))]
+        | None
+    ) = None
     watch: WatchNumber | None = None
     current: Annotated[Mapping[str, Any], Key(BY_KEY)] | None = None
     change_cost_s: (

@@ -148,6 +148,59 @@ async def test_shadow_tells_nothing_and_counts_what_is_lost(tmp_path: Path) -> N
         assert (await peer.call("status", {}))["service"]["watching"]["notifications"] == {}
 
 
+BOTH = [{"network": "a .. b", "name": "one", "weight": 2.0}, {"network": "c .. b", "components": {"b": "a"}}]
+
+
+async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        peer, runtime = await taught(live)
+        first = await peer.call("watch", {"networks": BOTH, "cores": 24})
+        has = first["allocation"]["cores"]
+        assert set(has) == {"one:a", "one:b", "2:c", "2:b"}
+        assert sum(has.values()) <= 24
+        assert "id" not in first["allocation"]
+        runtime.slow = 3.0
+        shown = {"a": has["one:a"], "b": has["one:b"], "c": has["2:c"]}
+        for _ in range(40):
+            await peer.call("observe_rows", {"rows": runtime.rows(6, shown)})
+        advice = await told(peer)
+        assert (advice["kind"], advice["watch"]) == ("advice", first["watch"])
+        assert advice["allocation"]["cores"]["one:b"] > has["one:b"]
+        assert "one:b" in advice["changed"]
+        state = await peer.call("watch", {"watch": first["watch"], "applied": True})
+        assert state["objective"] == "throughput"
+        lowest = await peer.call("watch", {"networks": BOTH, "cores": 24, "objective": "latency"})
+        assert lowest["allocation"]["latency_s"] <= advice["allocation"]["latency_s"]
+        for wrong in (
+            {"networks": BOTH}, {"networks": BOTH, "cores": 3}, {"networks": BOTH, "cores": 24, "network": TEXT},
+            {"networks": BOTH, "cores": 24, "objective": "pareto"}, {"networks": BOTH, "cores": 24, "minimum": {"a": 1}},
+            {"networks": [*BOTH, {"network": "c", "name": "one"}], "cores": 24}, {"networks": [], "cores": 24},
+            {"networks": BOTH, "cores": 24, "current": {"one:a": 1}},
+        ):  # fmt: skip
+            await refused("invalid", peer.call("watch", wrong))
+        ranked = [BOTH[0], BOTH[1] | {"priority": 1}]
+        await refused("unsupported", peer.call("watch", {"networks": ranked, "cores": 24}))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"objective": "throughput"}, {"objective": "latency", "arrival_per_s": 0.1, "quantile": 0.9},
+        {"objective": "latency", "target": {"throughput_per_s": 0.1}},
+        {"objective": "fewest_cores", "target": {"throughput_per_s": 0.2}},
+        {"objective": "fewest_cores", "target": {"latency_s": 20.0}}, {"objective": "pareto"},
+        {"objective": "cost", "weights": {"core_s": 1.0, "record": 100.0}},
+    ],
+)  # fmt: skip
+async def test_each_objective_is_watched_by_what_allocate_answers(tmp_path: Path, asked: dict[str, Any]) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        ask = {"network": TEXT, "cores": 24, **asked}
+        plan, watch = [await peer.call(verb, ask) for verb in ("allocate", "watch")]
+        assert watch["objective"] == asked["objective"]
+        assert {**watch["allocation"], "id": plan["id"]} == plan
+
+
 async def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer, _ = await taught(live)

@@ -32,6 +32,7 @@ COMMANDS = {
     "network": ("advisor.cli.structure", "Check a network in S-Net or JSON and show its structure."),
     "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
+    "shards": ("advisor.cli.sharding", "Show the shards of a service on Ray, or have another number of them."),
     "report": (
         "advisor.cli.reporting",
         "Write what was learned as one HTML file: curves, residuals, coverage, advice.",

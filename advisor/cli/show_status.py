@@ -31,6 +31,9 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
         for key, value in found.items()
         if not isinstance(value, (Mapping, list, tuple)) and key not in TOLD
     ]
+    service: Mapping[str, Any] = found.get("service") or {}
+    if "shards" in service:
+        shards_told(service["shards"], service["moves"])
     for key, value in (*facts, *sorted(found.get("totals", {}).items())):
         say(f"  {key} {_cell(key, value)}", style="dim")
     page: Sequence[Mapping[str, Any]] = found.get("components") or ()
@@ -47,6 +50,26 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
             ratio = 2.0 ** entry["changed_by"]
             at = f"{entry['component']} changed at its row {entry['changed_at']:,}"
             say(f"  {at}: runs take {ratio:.3g} times as long", style="dim")
+
+
+def shards_told(shards: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> None:
+    """Show how the shards of a service stand, and what moves between them."""
+    told = table(
+        "shard", "components", "buckets", "rows", "bytes", "waiting", "lag", "recoveries", "failure",
+        least=("buckets", "bytes"), words=("failure",),
+    )  # fmt: skip
+    for each in shards:
+        told.add_row(
+            str(each["shard"]), f"{each['components']:,}", str(each["buckets"]), f"{each['rows']:,}",
+            show.size(each["bytes"]), f"{each['rows_waiting']:,}", seconds(each["lag_s"]), str(each["recoveries"]),
+            escape(each["failure"] or ""),
+        )  # fmt: skip
+    put(told)
+    moved = f"{show.several(moves['done'], 'move')} done, {moves['left']} left, {show.size(moves['bytes'])}"
+    behind = f"{moves['copies_behind_rows']:,} rows, {seconds(moves['copies_behind_s'])}"
+    say(f"{moved}; answers lack {behind} at most", style="dim")
+    if moves["waiting_for"]:
+        say(f"moves wait until these send again what was cut off: {', '.join(moves['waiting_for'])}")
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:

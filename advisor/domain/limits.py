@@ -34,6 +34,7 @@ COMPONENTS_MAX = 100_000  # by default; at 1300 bytes each
 PRODUCERS_MAX = 10_000  # (name, incarnation) pairs remembered for exactly-once
 CONNECTIONS_MAX = 1_000  # open at a time; each may hold one message of MESSAGE_BYTES_MAX
 PROFILES_MAX = 32  # runs whose profile is kept; the one that was silent longest gives way to a new one
+SHARDS_MAX = 256  # of a service on Ray: each takes every producer's numbers, and has 16 buckets of names or more
 NAME_IDS_MAX = 200_000  # names one connection may number: twice the components
 UNANSWERED_MAX = 1_024  # requests of one connection whose answer is not yet sent; then its reading stops
 STATUS_PAGE_MAX = 1_000  # components of one status answer, each solved for it: its text stays below half a megabyte

@@ -571,6 +571,20 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         return state_bytes.dump(self.components.part(names), self.parts(frozenset(names), parts))
 
     @alone
+    def put(self, other: Advisor) -> None:
+        """Let another's components and task types stand in the place of ours of the same names; the rest as `merge`."""
+        here = self.components.slot_of
+        theirs = other.components.slot_of
+        self.components.drop([name for name in other.task_types.numbers if name in here and name not in theirs])
+        for name in (*theirs, *other.task_types.numbers):
+            self.task_types.forget(name, 0.0)
+        self.components.put(other.components)
+        self.components.flows.merge(other.components.flows)
+        self.programs.merge(other.programs)
+        self.task_types.merge(other.task_types)
+        self._drop()
+
+    @alone
     def drop(self, names: Iterable[str]) -> int:
         """Take components away, with all that was learned of them; return how many there were. Totals never go back."""
         names = list(names)

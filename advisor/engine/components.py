@@ -613,6 +613,31 @@ class Components:
         self.totals.update(other.totals)
         self.learners.drop()
 
+    def put(self, other: Components) -> None:
+        """Let another's components stand in the place of ours of the same names, in our slots; flows and totals stay ours.
+
+        Raises
+        ------
+        TooLarge
+            When there is no room for the new ones.
+        """
+        other = other.compact()
+        known = set(other.names)
+        self.drop([
+            name for name in other.names if (slot := self.slot_of.get(name)) is not None
+            and not known.issuperset(self.names[each] for each in self._with_measures(slot))
+        ])  # fmt: skip
+        slots = self.add_names(other.names)
+        for slot in slots.tolist():
+            self.learners.free(slot)
+            self.contentions.free(slot)
+        self.table.records[slots] = other.table.records[: len(slots)]
+        self.table.changed[slots] = True
+        self.copy_records(other, np.arange(len(slots)), slots)
+        self.vectors = self.vectors or other.vectors
+        self.forgotten = self.forgotten or other.forgotten
+        self.learners.drop()
+
     def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:
         """Add what another has learned of its components `places` (n,) to ours."""
         dimensions = self.table.integers("dimensions")

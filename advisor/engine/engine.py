@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.observations import Columns
+from advisor.domain.observations import Columns, bad_rows
 from advisor.domain.runs import ProgramRun, checked_run
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import advisor as whole
@@ -148,7 +148,7 @@ class Engine:
         if self.ledger.replays(producer, sequence):
             return KINDS[type(event)].again(event) | {"sequence": sequence, "replayed": True}
         answer = self._happen(producer, event)
-        self._advance(producer, sequence)
+        self.advance(producer, sequence)
         return answer | {"sequence": sequence}
 
     def begin(self, producer: Producer | None, sequence: int | None, columns: Columns) -> pieces.Batch | Answer:
@@ -169,7 +169,7 @@ class Engine:
         def done() -> None:
             self.underway = None
             if producer is not None and sequence is not None:
-                self._advance(producer, sequence)
+                self.advance(producer, sequence)
 
         self.underway = pieces.Batch(lambda part: self._happen(None, part), columns, done, sequence)
         return self.underway
@@ -191,7 +191,7 @@ class Engine:
             plain = self.plain = PlainRows(self.advisor.components)
         if not plain.take(rows):
             return False
-        self._advance(key, sequence)
+        self.advance(key, sequence)
         if len(plain.rows) >= PLAIN_ROWS_MAX:
             self.flush()
         return True
@@ -257,7 +257,8 @@ class Engine:
         if self._journal is not None:
             self._journal.count(name, n)
 
-    def _advance(self, key: Producer, sequence: int) -> None:
+    def advance(self, key: Producer, sequence: int) -> None:
+        """Take a number as applied: a producer's, or one by which whoever drives this engine counts."""
         self.ledger.advance(key, sequence)
         if self._journal is not None:
             self._journal.advance(key, sequence)
@@ -309,10 +310,7 @@ class Engine:
         self._beyond_journal()
         self.advisor.merge(other.advisor)
         self.ledger.put({key: number for key, number in other.producers.items() if number > self.applied(*key)})
-        for key, run in other.profiles.runs.items():
-            mine = self.profiles.runs.get(key)
-            if mine is None or mine.profiler.accepted < run.profiler.accepted:
-                self.profiles.put(*other.profiles.records((key,)))
+        self.profiles.take(other.profiles)
 
     def changes(self, since: int | None = None) -> bytes:
         """Return what changed after a version, for `apply_changes` of another engine; all, where it is none of ours.
@@ -373,8 +371,23 @@ class Engine:
         for payload in found:
             if payload[:1] == b"{":
                 return version_of(payload)
-            self._put(Engine.from_bytes(payload))
+            self.put(Engine.from_bytes(payload))
         return None
+
+    def part(self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()) -> bytes:
+        """Return components with their task types, networks and programs, those that are known, for `put` of another engine."""
+        self._settle()
+        components = self.advisor.components
+        return state_bytes.dump(components.part(names), replace(
+            self.advisor.parts(names, ()), producers={}, documents=components.flows.documents(networks),
+            programs=self.advisor.programs.records(set(programs)),
+        ))  # fmt: skip
+
+    def leave(self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()) -> None:
+        """Let what `part` told go: another engine has it now. Totals stay."""
+        self._settle()
+        self._beyond_journal()
+        self._forget_gone(Head(False, tuple(names), tuple(networks), tuple(programs), tuple(names)))
 
     def _forget_gone(self, head: Head) -> None:
         advisor, flows = self.advisor, self.advisor.components.flows
@@ -393,17 +406,22 @@ class Engine:
         for key in head.profiles:
             self.profiles.drop(key)
 
-    def _put(self, part: Engine) -> None:
-        """Let a part stand in the place of what is here of the same names."""
+    def put(self, part: Engine) -> None:
+        """Let a part stand in the place of what is here of the same names; raises as `merge`."""
+        self._settle()
+        self._beyond_journal()
         theirs, totals = part.advisor, self.advisor.components.totals
-        head = Head(
-            False, theirs.components.components, list(theirs.components.flows.kept), list(theirs.programs.programs),
-            list(theirs.task_types.numbers), (), list(part.profiles.runs),
-        )  # fmt: skip
-        self._forget_gone(head)
+        kept = {
+            name: own for name in theirs.components.flows.kept if (own := self.advisor.components.flows.kept.get(name))
+        }
+        self._forget_gone(Head(
+            False, (), list(theirs.components.flows.kept), list(theirs.programs.programs), (), (), list(part.profiles.runs)
+        ))  # fmt: skip
         before = dict(theirs.components.totals or totals)
         self.ledger.put(part.producers)
-        self.merge(part)
+        self.advisor.put(theirs)
+        self.advisor.components.flows.read_as(kept)
+        self.profiles.take(part.profiles)
         totals.clear()
         totals.update(before)
 
@@ -545,19 +563,25 @@ class Engine:
             restoring.limit(self.advisor, entry.limits)
             for event in entry.events:  # it happened before: nothing is refused that was not then
                 try:
-                    self._happen(None, event.columns if isinstance(event, RowsEvent) else event)
+                    self._happen(None, event.event if isinstance(event, RowsEvent) else event)
                 except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
                     raise StateDamaged(f"what the journal tells cannot have happened: {error!r}") from error
             components.totals.update(entry.counts)
             self.evict_producers(entry.producers_gone)
             for key, number in entry.producers.items():
-                self._advance(key, number)
+                self.advance(key, number)
         restoring.limit(self.advisor, now)
         components.events.clear()  # they were told when they happened
 
 
 def _fold_rows(engine: Engine, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
     return engine.advisor.fold(columns).as_dict(), columns
+
+
+def _fold_travels(engine: Engine, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
+    rows = event.rows
+    engine.advisor.components.flows.fold(rows, bad_rows(rows))
+    return NOTHING, event
 
 
 def _fold_events(engine: Engine, key: Producer | None, events: TaskEvents) -> tuple[Answer, None]:
@@ -645,8 +669,8 @@ def _forget_profile(engine: Engine, _: Producer | None, event: e.ForgetProfile) 
 NOTHING = {"accepted": 0, "refused": refusals(None)}
 
 
-def _nothing(event: Columns | TaskEvents) -> Answer:
-    return NOTHING if isinstance(event, Columns) else NOTHING | {"late": 0}
+def _nothing(event: Columns | e.Travels | TaskEvents) -> Answer:
+    return NOTHING | {"late": 0} if isinstance(event, TaskEvents) else NOTHING
 
 
 def _named(*names: str) -> Callable[[Any], Answer]:
@@ -655,6 +679,7 @@ def _named(*names: str) -> Callable[[Any], Answer]:
 
 KINDS: Mapping[type, Kind] = {
     Columns: Kind(_fold_rows, _nothing),
+    e.Travels: Kind(_fold_travels, _nothing),
     TaskEvents: Kind(_fold_events, _nothing),
     ProgramRun: Kind(_learn_run, _named("program")),
     e.ObserveRun: Kind(_observe_run, _named("program")),

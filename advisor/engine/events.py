@@ -28,6 +28,16 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Travels:
+    """Rows that say where records were, and are learned as runs elsewhere: of them only the flow of networks is learned."""
+
+    rows: Columns
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """Hold a component to a model; None: let the evidence choose."""
 
@@ -85,5 +95,15 @@ class DefineNetwork:
 
 
 Event = (
-    Columns | TaskEvents | ProgramRun | Forget | Drop | Pin | ForgetProgram | ForgetProfile | ObserveRun | DefineNetwork
+    Columns
+    | Travels
+    | TaskEvents
+    | ProgramRun
+    | Forget
+    | Drop
+    | Pin
+    | ForgetProgram
+    | ForgetProfile
+    | ObserveRun
+    | DefineNetwork
 )

@@ -254,6 +254,13 @@ class Flows:
             mine.counts.merge(theirs.counts)
             mine.changed, mine.answer = True, None
 
+    def read_as(self, former: Mapping[str, Kept]) -> None:
+        """Take definitions that have not changed for read: they were, as these."""
+        for name, own in former.items():
+            found = self.kept.get(name)
+            if found is not None and found.definition == own.definition:
+                found.read, found.structure = own.read, own.structure
+
     def documents(self, names: Container[str] | None = None) -> dict[str, bytes]:
         """Return all networks, or those named, as documents by name, in the order of their names."""
         known = sorted(self.kept.items())

@@ -23,7 +23,7 @@ from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Mis
 from advisor.domain.runs import ProgramRun
 from advisor.domain.vectors import Bools, Ints
 from advisor.engine.components import Components
-from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProgram, Pin
+from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProgram, Pin, Travels
 from advisor.engine.exactly_once import Producer
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
@@ -55,12 +55,20 @@ class RowsEvent:
         What was given the next slots since the event before.
     renamed : tuple of (slot, name)
         Former slots that serve other names: all since the pages were written, where there are new ones.
+    travels : bool
+        Of these rows only the flow of networks was learned.
     """
 
     columns: Columns
     slots: Ints
     names: tuple[str, ...]
     renamed: tuple[tuple[int, str], ...] = ()
+    travels: bool = False
+
+    @property
+    def event(self) -> Columns | Travels:
+        """What happened."""
+        return Travels(self.columns) if self.travels else self.columns
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -68,7 +76,7 @@ class RowsEvent:
     def encode(self, parts: list[bytes]) -> dict[str, Any]:
         """Append the columns to `parts`; return what the head says of them."""
         columns, slots = self.columns, self.slots
-        told: dict[str, Any] = {"rows": len(slots)}
+        told: dict[str, Any] = {"travels" if self.travels else "rows": len(slots)}
         if self.names:
             told["names"] = self.names
         if self.renamed:
@@ -282,7 +290,8 @@ def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent
     kind = next((kind for name, kind in BY_HAND.items() if name in told), None)
     if kind is not None:
         return kind(*told.values())  # in the order of the fields, as they were written
-    n = told["rows"]
+    travels = "travels" in told
+    n = told["travels" if travels else "rows"]
     names = told.get("names", ())
     if names:
         book.learn(names)
@@ -302,7 +311,8 @@ def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent
         machines=tuple(told.get("machines", ())), networks=tuple(told.get("networks", ())),
         carried=told.get("carried", {}),
     )  # fmt: skip
-    return RowsEvent(read, slots, tuple(names), tuple((slot, name) for slot, name in told.get("renamed", ())))
+    renamed = tuple((slot, name) for slot, name in told.get("renamed", ()))
+    return RowsEvent(read, slots, tuple(names), renamed, travels)
 
 
 class Journal:
@@ -335,13 +345,15 @@ class Journal:
 
     def note(self, event: Event, components: Components) -> None:
         """Note an event that was folded into `components`. Cost O(new names)."""
-        if isinstance(event, Columns):
-            slots = event.components.slots_of(components.era)[event.index]
+        if isinstance(event, (Columns, Travels)):
+            columns = event.rows if isinstance(event, Travels) else event
+            slots = columns.components.slots_of(components.era)[columns.index]
             new = tuple(components.names[self._names_noted :])
             self._names_noted += len(new)
             renamed = components.renamed if self._renames != components.renames else ()
             self._renames = components.renames
-            self._events.append(RowsEvent(event, slots, new, tuple((slot, components.names[slot]) for slot in renamed)))
+            told = tuple((slot, components.names[slot]) for slot in renamed)
+            self._events.append(RowsEvent(columns, slots, new, told, isinstance(event, Travels)))
         else:
             self._events.append(cast("ByHand", event))
 

@@ -214,6 +214,13 @@ class Profiles:
             self.touched[key] = None
             self.paged.drop(run.number)
 
+    def take(self, other: Profiles) -> None:
+        """Take another's runs that are new here, or have more events there."""
+        for key, run in other.runs.items():
+            mine = self.runs.get(key)
+            if mine is None or mine.profiler.accepted < run.profiler.accepted:
+                self.put(*other.records((key,)))
+
     def records(self, keys: Container[Key] | None = None) -> list[bytes]:
         """Return the runs, or those named, as bytes, in the order of their keys."""
         return [_bytes_of(key, run) for key, run in sorted(self.runs.items()) if keys is None or key in keys]

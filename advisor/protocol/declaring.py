@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, data
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
 from advisor.protocol.fields import Check, closest
 
+OF_SERVICE = ("fresh",)  # how it answers: no question to the engine
 RESERVED = frozenset(("merge", "export"))
 # Who may call a verb. "write" is as the producer that it names, or as anybody where it names none; "teach" is to write as
 # somebody.
@@ -61,8 +62,12 @@ class Params:
     verb: ClassVar[Verb]
 
     def given(self, **instead: Any) -> dict[str, Any]:
-        """Return the wire's keys with their values, or with others `instead`."""
-        return {key: instead[key] if key in instead else getattr(self, key) for key in self.verb.keys}
+        """Return the wire's keys with their values, or with others `instead`, but for what is the service's own."""
+        return {
+            key: instead[key] if key in instead else getattr(self, key)
+            for key in self.verb.keys
+            if key not in OF_SERVICE
+        }
 
     def wire(self) -> Self:
         """Return what a caller asked in the form whose keys are sent."""

@@ -27,6 +27,7 @@ LOOPBACK = "127.0.0.1"
 SNET_WORTH = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE]-?[0-9]{1,2})?")
 SNET_WORTH_MIN, SNET_WORTH_MAX = 1e-9, 1e9  # as the weights of networks that share a machine
 EVERY_NETWORK = "*"
+RAY = "ray"
 TARGETS = ("throughput_per_s", "latency_s")
 # What may be asked of a network's advice, and what reads it.
 ADVISED: Mapping[str, Callable[[str], Any]] = {
@@ -248,6 +249,14 @@ def _one_of(*words: str) -> Kind:
     return Kind(check, "|".join(words))
 
 
+def _engine(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not (value in ("here", RAY) or value.startswith(f"{RAY}://")):
+        raise InvalidValue(key, value, "here, ray, or ray://HOST:PORT", "HOST:PORT is where the head of a Ray listens")
+    if "://" in value:
+        parse_address(key, value.removeprefix(f"{RAY}://"))
+    return value
+
+
 PATH, ADDRESS, FLAG = Kind(_path, "PATH"), Kind(parse_address, "HOST:PORT"), Kind(_flag, "", bool)
 
 
@@ -266,6 +275,16 @@ class Config:
         (), Kind(_hosts, "NAME", many=True), "names that a Host header may have, beside loopback and addresses"
     )
     state: Path | None = _key(None, PATH, "state file; without one nothing survives the service")
+    engine: str = _key(
+        "here",
+        Kind(_engine, "here|ray[://HOST:PORT]"),
+        "where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node",
+    )
+    shards: int = _key(2, _integer(1, limits.SHARDS_MAX), "shards of a new state on Ray; later see `advisor shards`")
+    copy: Path | None = _key(None, PATH, "folder where shards on Ray keep a second copy of their states")
+    spares: int = _key(1, _integer(0, 64), "processes on Ray kept ready to take over from one that is lost")
+    stale_rows: int = _key(64, _integer(0, 10**9), "on Ray: rows of a component that an answer may lack")
+    stale_s: float = _key(0.5, _number(0.01, 3600, "SECONDS"), "on Ray: seconds that an answer may lack rows")
     accept_damage: bool = _key(False, FLAG, "start without what is damaged in the state file")
     token_file: Path | None = _key(None, PATH, "file with a secret that allows TCP clients everything")
     access_file: Path | None = _key(
@@ -361,6 +380,18 @@ class Config:
                     "snet_resources", str(port.address), "a loopback address: its protocol has no token",
                     "or say snet_beyond_loopback = true",
                 )  # fmt: skip
+
+        if self.sharded and self.state is None:
+            raise InvalidValue("state", None, "given: the folder where shards keep their states")
+        if not self.sharded and self.copy is not None:
+            raise InvalidValue(
+                "copy", str(self.copy), "absent: only shards on Ray keep one", "copy a state file by `advisor export`"
+            )
+
+    @property
+    def sharded(self) -> bool:
+        """True where the state is in shards on Ray."""
+        return self.engine != "here"
 
     @property
     def http_guarded(self) -> bool:

@@ -176,8 +176,7 @@ class Folding:
                 if self._engine.underway is None:
                     self._turns.give()
         finally:
-            self._rows -= len(columns)
-            self._release(connection, key)
+            self.ended(connection, key, len(columns))
 
     async def _fold(
         self, connection: Connection, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None
@@ -199,7 +198,9 @@ class Folding:
             raise
         return batch.answer()
 
-    def _release(self, connection: Connection, key: Key | None) -> None:
+    def ended(self, connection: Connection, key: Key | None, rows: int) -> None:
+        """Let those go on who waited for a batch that was taken: it has been folded, or failed."""
+        self._rows -= rows
         if key is not None:
             self._keys[key] -= 1
             if not self._keys[key]:

@@ -65,7 +65,14 @@ class Hub:
     producers : Producers
     heavy : Heavy
     measures : Measures
+
+    Attributes
+    ----------
+    learns : type of Learning
+        How rows are taken.
     """
+
+    learns: type[Learning] = Learning
 
     def __init__(
         self,
@@ -92,7 +99,7 @@ class Hub:
         self.planner = Planner(engine.advisor, heavy, Answers())
         self.advising = Advising(engine, self.planner, config.advise)
         self.watching = Watching(engine, self.planner, self.subscriptions, measures, self.background.start)
-        self.learning = Learning(
+        self.learning = self.learns(
             engine, committer, producers, heavy, measures, self.peers, self.rota, self.watching, self.background,
             self._happened,
         )  # fmt: skip
@@ -104,6 +111,7 @@ class Hub:
         self._many_producers = False
         self._verbs: dict[str, Handler] = {
             **self.learning.verbs, **answering.verbs, "hello": self._hello, "names": self._names, "status": self._status,
+            "shards": self._shards,
         }  # fmt: skip
 
     def _happened(self) -> None:
@@ -328,6 +336,11 @@ class Hub:
         except AdvisorError:
             self.peers.add(connection, "names", -size)
             raise
+
+    def _shards(self, connection: Connection, params: m.Shards, msgid: int | None) -> dict[str, Any] | None:
+        raise Unsupported(
+            "this service is one process", field="method", value="shards", hint="advisor serve --engine ray has shards"
+        )
 
     def _status(self, connection: Connection, params: m.Status, msgid: int | None) -> dict[str, Any] | None:
         if params.components is False or params.limit <= questions.STATUS_SLICE:

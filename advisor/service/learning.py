@@ -148,7 +148,7 @@ class Learning:
         self.watching.observed(columns)
         self.happened()
 
-    def _observe(self, connection: Connection, params: m.Observe, __: int | None) -> dict[str, Any]:
+    def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)
         self.sampled.columns(columns)
         connection.spend(1)

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer", bound=Callable[..., Any])
 # A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
-ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s"))
+ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "fresh"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
 STATUS_SLICE = 16  # components told at a time, within 5 ms where all of them are solved first
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")

@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,13 @@ async def serve(
     config: Config,
     *,
     stop: anyio.Event | None = None,
+    hub_of: Callable[[Config], Hub] | None = None,
     task_status: TaskStatus[Bound] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a service until `stop` is set, then stop it in order; cancelling it stops it the same way.
 
-    `task_status` is told, with a `Bound`, once clients are served: ``await task_group.start(serve, config)``.
+    `hub_of` makes the hub where the state is not in this process. `task_status` is told, with a `Bound`, once clients are
+    served: ``await task_group.start(serve, config)``.
 
     Raises
     ------
@@ -76,10 +79,10 @@ async def serve(
         config = replace(config, connections_max=room)
     if config.compiled:  # half a second before anybody is served, rather than beside those who are
         await to_thread.run_sync(kernels.load_filled)
-    store = await to_thread.run_sync(_open, config) if config.state is not None else None
+    store = await to_thread.run_sync(_open, config) if config.state is not None and hub_of is None else None
     hub: Hub | None = None
     try:
-        hub = await to_thread.run_sync(_hub, config, store)
+        hub = await to_thread.run_sync(_hub, config, store) if hub_of is None else hub_of(config)
         await _Service(config, hub).run(stop, task_status)
     finally:
         with anyio.CancelScope(shield=True):
@@ -87,7 +90,7 @@ async def serve(
     event(logging.INFO, "stopped")
 
 
-def run(config: Config) -> None:
+def run(config: Config, serve: Callable[..., Awaitable[None]] = serve) -> None:
     """Run a service in this process until SIGTERM or SIGINT; logs go to standard error. Raises as `serve`."""
     to_stderr(config.log_level)
     if not config.compiled:
@@ -161,13 +164,14 @@ def _hub(config: Config, store: Store | None) -> Hub:
         share=config.commit_share,
         durable=dict(engine.producers),
     )
-    heavy = Heavy(
-        measures,
-        jobs=config.heavy_jobs,
-        waiting_max=config.heavy_jobs_waiting,
-        deadline_s=config.heavy_deadline_s,
-    )
-    return Hub(config, engine, committer, Producers(engine.producers), heavy, measures)
+    return Hub(config, engine, committer, Producers(engine.producers), heavy_of(config, measures), measures)
+
+
+def heavy_of(config: Config, measures: Measures) -> Heavy:
+    """Return the worker processes that a configuration asks for."""
+    return Heavy(
+        measures, jobs=config.heavy_jobs, waiting_max=config.heavy_jobs_waiting, deadline_s=config.heavy_deadline_s
+    )  # fmt: skip
 
 
 def _told(source: kernels.Source) -> None:

@@ -107,6 +107,7 @@ def sent_by_our_client() -> set[bytes]:
         (15, v.Watch("matmul .. sort", 8, change_cost_s=2.0)),
         (16, v.Unwatch(1)),
         (17, v.Explain("3f0a-12", replay=True)),
+        (18, v.Shards(3)),
     ):
         session._last_id = msgid - 2
         session.call(asked.verb.name, [sent(asked)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,17 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Advisor, Engine
 from advisor.engine.engine import PARTS
-from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
+from advisor.engine.events import (
+    DefineNetwork,
+    Drop,
+    Event,
+    Forget,
+    ForgetProfile,
+    ForgetProgram,
+    ObserveRun,
+    Pin,
+    Travels,
+)
 from advisor.errors import InvalidValue, StateDamaged, UnknownComponent, UnknownProgram
 from advisor.profile.view import profile_of
 
@@ -54,6 +65,7 @@ def event(number: int, kind: int) -> Event:
         ObserveRun({"program": f"p{number % 3}", "size": 1 + number} | RUN), ForgetProgram(f"p{number % 3}"),
         DefineNetwork("c0 .. (c1 | c2)", f"n{number % 3}"),
         TaskEvents(TASKS[number % 2].records, tuple(TASKS[number % 2].strings), ended=True), ForgetProfile(f"run-{number % 4}"),
+        Travels(rows_of(number)),
     ]  # fmt: skip
     return made[kind % len(made)]
 
@@ -86,7 +98,7 @@ def canonical(engine: Engine) -> tuple[bytes, dict[Any, Any]]:
 
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a state is as small as it can be told apart
-KINDS = st.lists(st.integers(0, 10), max_size=8)
+KINDS = st.lists(st.integers(0, 11), max_size=8)
 
 
 @settings(max_examples=8, deadline=None, phases=NO_SHRINKING)
@@ -145,7 +157,7 @@ def test_who_follows_the_changes_has_the_state_however_they_are_cut(
 
 
 @settings(max_examples=8, deadline=None, phases=NO_SHRINKING)
-@given(st.lists(st.lists(st.integers(0, 8), max_size=4), min_size=1, max_size=5), st.data())
+@given(st.lists(st.lists(st.sampled_from([*range(9), 11]), max_size=4), min_size=1, max_size=5), st.data())
 def test_what_is_dropped_is_gone_from_pages_and_journal_too(kinds: list[list[int]], data: st.DataObject) -> None:
     engine, storage = Engine(model_memory_bytes=MEMORY), Stored()
     engine.keep_journal()
@@ -224,3 +236,36 @@ def test_a_bucket_is_the_same_everywhere() -> None:
     assert len(counts) == BUCKETS
     chi: Any = ((counts - 40.0) ** 2 / 40.0).sum()
     assert abs(chi - BUCKETS) < 5 * (2 * BUCKETS) ** 0.5
+
+
+def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole_ones() -> None:
+    engine, split, home = (Engine(model_memory_bytes=MEMORY) for _ in range(3))
+    for number in range(4):
+        rows = rows_of(3 * number)
+        engine.apply(KEY, number + 1, rows)
+        bare = replace(rows, network=None, networks=(), record=None, entered=None)
+        split.apply(KEY, number + 1, bare)
+        home.apply(KEY, number + 1, Travels(rows))
+    assert canonical_parts(split, ()) == canonical_parts(engine, ())
+    assert home.advisor.components.components == []
+    assert [home.advisor.components.flows.documents(), "n0" in home.advisor.components.flows.kept] == [
+        engine.advisor.components.flows.documents(), True,
+    ]  # fmt: skip
+    before = split.extract(NAMES, ())
+    moved = split.part(NAMES[:4])
+    home.put(Engine.from_bytes(moved))
+    home.put(Engine.from_bytes(moved))  # twice is once
+    split.leave(NAMES[:4])
+    assert home.advisor.components.components == sorted(home.advisor.components.components)
+    assert home.extract(NAMES[:4], ()) == moved_part(before, NAMES[:4])
+    assert split.extract(NAMES, ()) == moved_part(before, NAMES[4:])
+    home.put(Engine.from_bytes(split.part(NAMES[4:])))
+    assert home.extract(NAMES, ()) == before
+
+
+def canonical_parts(engine: Engine, parts: Collection[str]) -> bytes:
+    return engine.extract(NAMES, parts)
+
+
+def moved_part(state: bytes, names: Collection[str]) -> bytes:
+    return Engine.from_bytes(state).extract(names, ())

@@ -82,6 +82,7 @@ class Predict(Question):
     measure: Annotated[MeasureWord, Key(f.one_of(TIME, *MEASURES))] = "elapsed_s"
     active_cores: Annotated[Number, Key(f.number)] | None = None
     prior: Prior = False
+    fresh: Fresh = False
 
     def wire(self) -> Self:
         """Return it with points laid flat."""
@@ -136,6 +137,7 @@ class ChooseCores(Question):
     free_now: Annotated[int, Key(f.integer(0, limits.ALLOCATE_CORES_MAX))] | None = None
     wait_s: Annotated[Number, Key(SECONDS)] | None = None
     prior: Prior = True
+    fresh: Fresh = False
 
 
 @verb("suggest", "read", rule=_for_a_point)
@@ -157,6 +159,7 @@ class Suggest(Question):
     cores_max: Annotated[int, Key(CORES)] = 64
     candidates: Annotated[Sequence[tuple[Any, float]], Key(f.list_of(f.setting, limits.CANDIDATES_MAX))] | None = None
     limit: Annotated[int, Key(f.integer(1, limits.CANDIDATES_MAX))] = 3
+    fresh: Fresh = False
 
 
 @verb("curves", "read")
@@ -199,3 +202,13 @@ class Status(Question):
     _: KW_ONLY
     offset: Annotated[int, Key(f.integer(0, 2**63 - 1))] = 0
     limit: Annotated[int, Key(f.integer(0, limits.STATUS_PAGE_MAX))] = 100
+
+
+@verb("shards", "admin")
+class Shards(Question):
+    """Return how the shards of a service on Ray stand, and let it have another number of them, rows coming meanwhile.
+
+    shards: have so many; nil: only tell
+    """
+
+    shards: Annotated[int, Key(f.integer(1, limits.SHARDS_MAX))] | None = None

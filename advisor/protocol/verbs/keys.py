@@ -131,4 +131,8 @@ WatchNumber = Annotated[int, Key(f.integer(1, 2**53), "the watch's number")]
 Bin8 = Annotated[bytes, Key(U8)]
 Bin32 = Annotated[bytes, Key(U32)]
 Bin64 = Annotated[bytes, Key(F64)]
+Fresh = Annotated[
+    bool,
+    Key(f.boolean, "of a service on Ray: answer with all that is acknowledged, not from copies some rows behind"),
+]
 Switch = Annotated[bool, Key(f.boolean)]

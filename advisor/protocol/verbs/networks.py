@@ -120,6 +120,7 @@ class Allocate(Question):
     work_max: WorkMax | None = None
     turns: Annotated[TurnsWord, Key(f.one_of(*TURNS))] | None = None
     deadline_s: Deadline | None = None
+    fresh: Fresh = False
 
 
 _OF_MACHINE = (
@@ -130,6 +131,7 @@ _OF_MACHINE = (
     "quantile",
     "work_max",
     "deadline_s",
+    "fresh",
 )  # of all networks together
 _OF_ONE: Mapping[str, f.Check] = {
     name: f.or_nil(key.check) for name, key in Allocate.verb.keys.items()
@@ -163,6 +165,7 @@ class AllocateTogether(Question):
     quantile: Quantile | None = None
     work_max: WorkMax | None = None
     deadline_s: Deadline | None = None
+    fresh: Fresh = False
 
 
 @verb("watch", "read", rule=_watchable, grows=True)

@@ -17,6 +17,7 @@ from advisor.service import Config, load_config
 # A value of each key, other than its default, as text; a list has two.
 TEXTS = {
     "socket": "/tmp/a", "tcp": "127.0.0.1:1", "http": "127.0.0.1:2", "http_hosts": "a b", "state": "/tmp/b",
+    "engine": "ray://127.0.0.1:3", "shards": "4", "copy": "/tmp/h", "spares": "0", "stale_rows": "5", "stale_s": "0.25",
     "accept_damage": "true", "token_file": "/tmp/c", "access_file": "/tmp/d", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
     "tls_clients": "/tmp/g", "allow_plaintext": "1", "allow_open_http": "yes", "components_max": "7",
     "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "peer_memory": "1GiB", "memory_max": "2GiB",
@@ -31,8 +32,8 @@ TEXTS = {
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """Run no service: keep what it would have been told."""
     told: list[Config] = []
-    monkeypatch.setattr("advisor.service.server.run", told.append)
-    monkeypatch.setattr("advisor.service.run", told.append, raising=False)
+    monkeypatch.setattr("advisor.service.server.run", lambda config, *_: told.append(config))
+    monkeypatch.setattr("advisor.service.run", lambda config, *_: told.append(config), raising=False)
     return told
 
 

@@ -40,6 +40,10 @@ def test_an_unknown_key_is_named() -> None:
         ("http", 80),
         ("access_file", ""),
         ("http_hosts", "name"),
+        ("engine", "spark"),
+        ("engine", "ray://head"),
+        ("copy", "/tmp/copy"),
+        ("shards", 257),
         ("accept_damage", 1),
         ("commit_share", float("nan")),
         ("components_max", 0),
@@ -121,3 +125,9 @@ def test_every_key_says_what_it_is_about() -> None:
 @pytest.mark.parametrize("text", ["[::1]:80", "127.0.0.1:0", "example.org:65535"])
 def test_addresses_round_trip(text: str) -> None:
     assert str(parse_address("tcp", text)) == text
+
+
+def test_shards_need_a_folder_for_their_states() -> None:
+    with pytest.raises(InvalidValue, match="state"):
+        load_config(socket="/s", engine="ray")
+    assert load_config(socket="/s", engine="ray", state="/f").sharded

@@ -1,0 +1,32 @@
+"""`advisor shards`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from advisor.cli import options
+from advisor.cli.source import connected
+
+MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the service goes on
+
+
+@click.command("shards", cls=options.Command)
+@click.argument("shards", type=click.IntRange(1), required=False)
+@options.service
+@options.as_json
+def shards_command(shards: int | None, as_json: bool, **source: Any) -> None:
+    """Show the shards of a service on Ray, or let it have SHARDS of them, while rows come and go."""
+    from advisor.cli.show_status import shards_told
+
+    with connected(source) as client:
+        found = client.shards(shards, timeout_s=MOVE_S)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    if "moved" in found:
+        moved = found["moved"]
+        click.echo(f"{moved['shards']} shards now: {moved['moves']} moves, {moved['bytes']:,} bytes")
+    shards_told(found["shards"], found["moves"])

@@ -1,0 +1,173 @@
+"""Shards as Ray actors. The only module of the service that imports Ray, when it begins to serve."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import uuid
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from advisor.cluster.lanes import Gone, Handle
+from advisor.cluster.shard import Shard
+from advisor.errors import AdvisorError, Unavailable, from_dict
+from advisor.service.config import LOOPBACK
+from advisor.service.logs import event
+
+SCHEME: Final = "ray://"
+CORES_A_SHARD: Final = 1.0  # of a node, where nodes are others' too; a Ray of our own shares out what there is
+LOCAL_STORE_BYTES: Final = 2**27  # of a Ray that we start ourselves: batches and moved buckets pass through it
+PREFIX: Final = "advisor-"
+
+
+class Process:
+    """What an actor runs: nothing, until it opens a shard."""
+
+    def __init__(self, compiled: bool) -> None:
+        self._shard: Shard | None = None
+        from advisor import kernels  # noqa: PLC0415
+
+        if compiled:
+            kernels.load_filled()
+        else:
+            kernels.stay_interpreted()
+
+    def number(self) -> int | None:
+        """Return which shard it is."""
+        return None if self._shard is None else self._shard.number
+
+    def pid(self) -> int:
+        """Return the process's number."""
+        return os.getpid()
+
+    def call(self, method: str, *args: Any) -> tuple[bool, Any]:
+        """Open a shard, or call a method of it; an error of the package comes back as a value."""
+        try:
+            if method == "open":
+                self._shard = Shard(*args)
+                return True, None
+            if self._shard is None:
+                return False, Unavailable("this process is no shard").as_dict()
+            return True, getattr(self._shard, method)(*args)
+        except AdvisorError as error:
+            return False, error.as_dict()
+
+
+class Actor:
+    """An actor, called from an event loop."""
+
+    def __init__(self, ray: Any, actor: Any, name: str) -> None:
+        self._ray = ray
+        self.actor = actor
+        self.name = name
+
+    async def get(self, method: str, *args: Any) -> Any:
+        """Return what a method of the process itself returns; raises Gone."""
+        try:
+            return await getattr(self.actor, method).remote(*args)
+        except (self._ray.exceptions.RayActorError, self._ray.exceptions.RayTaskError) as error:
+            text = str(error).strip()
+            raise Gone(text.splitlines()[-1] if text else type(error).__name__) from None
+
+    async def call(self, method: str, *args: Any) -> Any:
+        """As `Handle`."""
+        good, found = await self.get("call", method, *args)
+        if not good:
+            raise from_dict(found)
+        return found
+
+    def kill(self) -> None:
+        """As `Handle`."""
+        self._ray.kill(self.actor, no_restart=True)
+
+
+class Actors:
+    """Starts, finds and ends actors.
+
+    Parameters
+    ----------
+    engine : str
+        ``ray``: a Ray of our own, on this machine; ``ray://HOST:PORT``: the one whose head listens there, of which this
+        machine is a node.
+    folder : Path
+        Of the state: actors of one are not found by the front of another.
+    compiled : bool
+        Whether kernels are compiled.
+    """
+
+    def __init__(self, engine: str, folder: Path, *, compiled: bool, told: Mapping[str, Any] | None = None) -> None:
+        self._address = engine.removeprefix("ray").removeprefix("://") or None
+        self._namespace = PREFIX + hashlib.blake2b(str(folder.absolute()).encode(), digest_size=8).hexdigest()
+        self._compiled = compiled
+        self._told = dict(told or {})
+        self._ray: Any = None
+        self._class: Any = None
+
+    async def start(self) -> None:
+        """Join Ray, or start one.
+
+        Raises
+        ------
+        Unavailable
+            When there is no Ray, here or there.
+        """
+        await asyncio.to_thread(self._start)
+
+    def _start(self) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would be told to strangers
+        try:
+            ray: Any = import_module("ray")
+        except ImportError as error:
+            raise Unavailable(
+                "Ray is not installed", field="engine", value="ray", hint="pip install core-advisor[ray]"
+            ) from error
+        own = {"include_dashboard": False, "object_store_memory": LOCAL_STORE_BYTES, "_node_ip_address": LOOPBACK}
+        where: dict[str, Any] = {"address": self._address} if self._address else {"address": "local", **own}
+        try:
+            ray.init(
+                namespace=self._namespace, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False,
+                **where | self._told,
+            )  # fmt: skip
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            raise Unavailable(
+                f"Ray cannot be reached: {error}", field="engine", value=self._address or "ray",
+                hint="ray start --address=HOST:PORT on this machine first; --engine ray starts one of its own",
+            ) from error  # fmt: skip
+        self._ray = ray
+        self._class = ray.remote(Process)
+
+    async def spawn(self) -> Actor:
+        """As `Runtime`."""
+        name = PREFIX + uuid.uuid4().hex
+        actor = Actor(self._ray, await asyncio.to_thread(self._make, name), name)
+        await actor.get("number")
+        return actor
+
+    def _make(self, name: str) -> Any:
+        return self._class.options(
+            name=name, lifetime="detached", num_cpus=CORES_A_SHARD if self._address else 0.0, max_restarts=0,
+            max_task_retries=0, scheduling_strategy="SPREAD",
+        ).remote(self._compiled)  # fmt: skip
+
+    async def found(self) -> list[tuple[Handle, int | None]]:
+        """As `Runtime`."""
+        there: list[tuple[Handle, int | None]] = []
+        for name in await asyncio.to_thread(self._ray.util.list_named_actors):
+            try:
+                actor = Actor(self._ray, await asyncio.to_thread(self._ray.get_actor, name), name)
+                there.append((actor, await actor.get("number")))
+            except (Gone, ValueError):  # it is ending
+                continue
+        if there:
+            event(logging.INFO, "shards that a former front has left", processes=len(there))
+        return there
+
+    async def stop(self) -> None:
+        """As `Runtime`."""
+        for actor, _ in await self.found():
+            actor.kill()
+        await asyncio.to_thread(self._ray.shutdown)

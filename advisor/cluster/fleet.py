@@ -1,0 +1,422 @@
+"""All shards of a state: who serves which, what they have acknowledged, and how buckets move between them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from advisor.cluster.lanes import Answer, Gone, Handle, Item, Lane
+from advisor.cluster.layout import Layout, Move, moves
+from advisor.cluster.routing import Piece, Router, joined
+from advisor.domain.limits import SHARDS_MAX
+from advisor.engine.exactly_once import Producer
+from advisor.errors import AdvisorError, InvalidValue
+from advisor.service.logs import event
+
+
+class Runtime(Protocol):
+    """What runs the processes of shards."""
+
+    async def start(self) -> None:
+        """Be ready to start them."""
+        ...
+
+    async def spawn(self) -> Handle:
+        """Start a process that may become a shard; return when it is ready to."""
+        ...
+
+    async def found(self) -> list[tuple[Handle, int | None]]:
+        """Return the processes that an earlier front has left, and which shard each is."""
+        ...
+
+    async def stop(self) -> None:
+        """End all processes."""
+        ...
+
+
+class Fleet:
+    """The shards.
+
+    Parameters
+    ----------
+    runtime : Runtime
+    folders : sequence of Path
+        Where shards are kept, each in a folder of its own in each of these.
+    shards : int
+        How many a new state has.
+    limits : mapping
+        As `Engine` takes them, of each shard.
+    spares : int
+        Processes that are kept ready.
+
+    Attributes
+    ----------
+    durable : dict of producer to int
+        The number that every shard has committed.
+    uneven : set of producers
+        Whose last batch some shards have, and others lack: until it comes again, buckets do not move.
+    """
+
+    def __init__(
+        self, runtime: Runtime, folders: Sequence[Path], shards: int, limits: Mapping[str, Any], spares: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._runtime = runtime
+        self._folders = list(folders)
+        self._limits = dict(limits)
+        self._spares_wanted = spares
+        self._spares: deque[asyncio.Task[Handle]] = deque()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._session = uuid.uuid4().hex
+        self._clock = clock
+        self._held: deque[Callable[[], None]] | None = None  # while buckets move: what is to be sent then
+        self._moving = asyncio.Lock()
+        self.layout = Layout.load(self._folders) or Layout.even(shards)
+        self.router = Router(self.layout)
+        self.lanes: list[Lane] = []
+        self.durable: dict[Producer, int] = {}
+        self.uneven: set[Producer] = set()
+        self.moves_done, self.moves_left = 0, 0
+        self.moved_bytes = 0
+        self.pauses: deque[float] = deque(maxlen=1024)  # seconds that rows have waited for each move
+        self.rejoins: Callable[[], object] = lambda: None  # called before lanes count anew
+
+    # -- start and stop ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open all shards, finish what a front was killed in, and learn what was acknowledged.
+
+        Raises
+        ------
+        AdvisorError
+            When a shard cannot be opened.
+        """
+        left = dict[int, Handle]()
+        for handle, number in await self._runtime.found():
+            if number is not None and number < self.layout.shards and number not in left:
+                left[number] = handle
+            else:
+                handle.kill()
+        for _ in range(self.layout.shards - len(left) + self._spares_wanted):
+            self._spawn_spare()
+        self.lanes = [Lane(number, self, self._clock) for number in range(self.layout.shards)]
+        joined_now = await asyncio.gather(*(self._begin(lane, left.get(lane.number)) for lane in self.lanes))
+        await self._settle_moves()
+        if not self.layout.begun:
+            self._save(self.layout.after(begun=True))
+            await self._rejoin()
+        numbers = [told["producers"] for told in joined_now]
+        for key in dict.fromkeys(key for each in numbers for key in each):
+            known = [each.get(key, 0) for each in numbers]
+            self.durable[key] = min(known)
+            if min(known) != max(known):
+                self.uneven.add(key)
+
+    async def _begin(self, lane: Lane, left: Handle | None) -> Answer:
+        lane.handle = left or await self.open(lane.number, 0)
+        told = await lane.join(self.layout.version, self._session, self.router.numbered[lane.number])
+        lane.told, lane.level = told, told["level"]
+        for what in told["mended"]:
+            event(logging.WARNING, "a shard's folder was mended", shard=lane.number, mended=what)
+        self._run(lane.run())
+        return told
+
+    def _run(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def stop(self) -> None:
+        """End all processes; what was acknowledged is kept."""
+        for task in [*self._tasks, *self._spares]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._spares, return_exceptions=True)
+        for lane in self.lanes:
+            if lane.handle is not None:
+                try:
+                    await lane.handle.call("close")
+                except (Gone, AdvisorError):
+                    continue
+        await self._runtime.stop()
+
+    # -- processes --------------------------------------------------------------------------------------------------------
+
+    def _spawn_spare(self) -> None:
+        self._spares.append(asyncio.get_running_loop().create_task(self._runtime.spawn()))
+
+    async def _ready(self) -> Handle:
+        """Take the first spare that is ready."""
+        while True:
+            done, _ = await asyncio.wait(self._spares, return_when=asyncio.FIRST_COMPLETED)
+            task = done.pop()
+            if task in self._spares:  # nobody else has taken it meanwhile
+                self._spares.remove(task)
+                return task.result()
+            if not self._spares:
+                self._spawn_spare()
+
+    async def open(self, number: int, least: int, *, anew: bool = False) -> Handle:
+        """Return a process that has opened the state of a shard: a spare, in whose place another one is started.
+
+        `anew`: what stands in its folders is of a shard that is no more.
+        """
+        if not self._spares:
+            self._spawn_spare()
+        handle = await self._ready()
+        while len(self._spares) < self._spares_wanted:
+            self._spawn_spare()
+        folders = [folder / f"shard-{number}" for folder in self._folders]
+        least = max(least, 1) if self.layout.begun and number < self.layout.shards else least
+        try:
+            await handle.call("open", number, [str(folder) for folder in folders], self._limits, least, anew)
+        except BaseException:
+            handle.kill()
+            raise
+        return handle
+
+    # -- rows -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def rows_waiting(self) -> int:
+        """Rows that are not acknowledged."""
+        return sum(lane.rows for lane in self.lanes)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds that the oldest item has waited."""
+        return max((lane.age_s for lane in self.lanes), default=0.0)
+
+    def _whenever(self, work: Callable[[], None]) -> None:
+        """Do it now, or when the buckets that move have moved."""
+        if self._held is None:
+            work()
+        else:
+            self._held.append(work)
+
+    def send(self, key: Producer | None, sequence: int | None, columns: Any, done: Callable[[Answer], object]) -> None:
+        """Have a batch applied by the shards of its rows, and its number taken by all; `done` has the answer once all have."""
+        self._whenever(lambda: self._send(key, sequence, columns, done))
+
+    def _send(self, key: Producer | None, sequence: int | None, columns: Any, done: Callable[[Answer], object]) -> None:
+        pieces = self.router.split(columns)
+        there = range(len(self.lanes)) if key is not None else sorted(pieces)
+        answers: list[tuple[Answer, Any]] = []
+        left = len(there)
+
+        def one(piece: Piece, answer: Answer) -> None:
+            nonlocal left
+            left -= 1
+            answers.append((answer, piece.rows))
+            if not left:
+                self._acknowledge(key, sequence)
+                wrong = [each["error"] for each, _ in answers if "error" in each]
+                done({"error": wrong[0]} if wrong else joined(answers, sequence))
+
+        if not left:
+            done(joined([], sequence))
+        for number in there:
+            piece = pieces.get(number, Piece(()))
+            rows = max((len(each) for each in piece.events), default=0)
+            self.lanes[number].put(
+                Item(key, sequence, piece.events, rows, lambda answer, piece=piece: one(piece, answer))
+            )
+
+    def apply(
+        self, name: str, key: Producer | None, sequence: int | None, what: Any, done: Callable[[Answer], object]
+    ) -> None:  # fmt: skip
+        """Have an event happen at the shard of a name, and then its number taken by the others; as `send`.
+
+        An error takes no number anywhere. Nothing else of the producer may be sent until `done`.
+        """
+
+        def begin() -> None:
+            home = self.layout.shard_of(name)
+
+            def at_home(answer: Answer) -> None:
+                others = [lane for lane in self.lanes if lane.number != home]
+                if "error" in answer or key is None or not others:
+                    if "error" not in answer:
+                        self._acknowledge(key, sequence)
+                    done(answer)
+                    return
+                left = len(others)
+
+                def one(_: Answer) -> None:
+                    nonlocal left
+                    left -= 1
+                    if not left:
+                        self._acknowledge(key, sequence)
+                        done(answer)
+
+                for lane in others:
+                    lane.put(Item(key, sequence, (), 0, one))
+
+            self.lanes[home].put(Item(key, sequence, (what,), 1, at_home))
+
+        self._whenever(begin)
+
+    def tell(self, what: str, key: Producer, number: int | None = None) -> None:
+        """Have every shard forget a producer (``evict``), or go on from a number (``resume``)."""
+        if what == "evict":
+            self.durable.pop(key, None)
+            self.uneven.discard(key)
+
+        def begin() -> None:
+            for lane in self.lanes:
+                lane.put(Item(key, number, (what,), 0, lambda _: None))
+            if number is not None:
+                self.durable[key] = max(number, self.durable.get(key, 0))
+
+        self._whenever(begin)
+
+    def _acknowledge(self, key: Producer | None, sequence: int | None) -> None:
+        if key is not None and sequence is not None:
+            self.durable[key] = max(sequence, self.durable.get(key, 0))
+            self.uneven.discard(key)
+
+    # -- questions --------------------------------------------------------------------------------------------------------
+
+    async def part(
+        self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()
+    ) -> list[bytes]:
+        """Return what the shards know of them, see `Engine.part`."""
+        wanted: dict[int, tuple[list[str], list[str], list[str]]] = {}
+        for kind, some in enumerate((names, networks, programs)):
+            for name in some:
+                wanted.setdefault(self.layout.shard_of(name), ([], [], []))[kind].append(name)
+
+        async def one(number: int) -> bytes:
+            lane = self.lanes[number]
+            found, lane.told = await lane.ask("part", *wanted[number])
+            return found
+
+        return list(await asyncio.gather(*map(one, sorted(wanted))))
+
+    async def each(self, method: str, *args: Any) -> list[Any]:
+        """Return the answers of all shards, in their order."""
+        return list(await asyncio.gather(*(lane.ask(method, *args) for lane in self.lanes)))
+
+    def lane_of(self, name: str) -> Lane:
+        """Return the lane to the shard of a name; raises InvalidValue."""
+        return self.lanes[self.layout.shard_of(name)]
+
+    def totals(self) -> Counter[str]:
+        """Return the exact counters of all shards together, those that are no more among them, as they last told them."""
+        found = Counter(self.layout.retired)
+        for lane in self.lanes:
+            found.update(lane.told.get("totals", {}))
+        return found
+
+    def of_all(self, key: str) -> int:
+        """Return the sum of what the shards have told of themselves."""
+        return sum(lane.told.get(key, 0) for lane in self.lanes)
+
+    # -- moves ------------------------------------------------------------------------------------------------------------
+
+    async def scale(self, shards: int) -> Answer:
+        """Have so many shards, rows coming and going meanwhile; return what has moved.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        if not 1 <= shards <= SHARDS_MAX:
+            raise InvalidValue("shards", shards, f"from 1 to {SHARDS_MAX}")
+        async with self._moving:
+            before = self.moved_bytes
+            if shards > len(self.lanes):
+                await self._quietly(lambda: self._grow(shards))
+            due = moves(self.layout.owner, shards)
+            self.moves_left = len(due)
+            for move in due:
+                await self._quietly(lambda move=move: self._move(move))
+                self.moves_left -= 1
+                self.moves_done += 1
+            if shards < len(self.lanes):
+                await self._quietly(lambda: self._shrink(shards))
+            return {"shards": shards, "moves": len(due), "bytes": self.moved_bytes - before}
+
+    async def _quietly(self, work: Callable[[], Any]) -> None:
+        """Do work when all shards have all that was sent, and the same numbers; what comes meanwhile waits."""
+        while True:
+            self._held = deque()
+            began = self._clock()
+            while busy := [lane for lane in self.lanes if not lane.idle.is_set()]:
+                await busy[0].idle.wait()
+            try:
+                if not self.uneven:
+                    await work()
+                    return
+            finally:
+                self.pauses.append(self._clock() - began)
+                held, self._held = self._held, None
+                for each in held:
+                    each()
+            await asyncio.sleep(0.05)  # until whose batch was cut off has sent it again
+
+    async def _rejoin(self) -> None:
+        """Begin the layout that was saved, at every shard."""
+        self.rejoins()
+        self.router = Router(self.layout)
+        await asyncio.gather(*(
+            lane.join(self.layout.version, self._session, self.router.numbered[lane.number]) for lane in self.lanes
+        ))  # fmt: skip
+
+    def _save(self, layout: Layout) -> None:
+        layout.save(self._folders)
+        self.layout = layout
+
+    async def _grow(self, shards: int) -> None:
+        new = [Lane(number, self, self._clock) for number in range(len(self.lanes), shards)]
+        for lane in new:
+            lane.handle = await self.open(lane.number, 0, anew=True)
+            empty = await lane.ask("receive", None, self.durable)
+            lane.told, lane.level = empty, empty["level"]
+            self._run(lane.run())
+        self._save(self.layout.after(shards=shards))
+        self.lanes += new
+        await self._rejoin()
+
+    async def _shrink(self, shards: int) -> None:
+        gone, self.lanes = self.lanes[shards:], self.lanes[:shards]
+        counted = Counter(self.layout.retired)
+        for lane in gone:
+            counted.update((await lane.ask("told"))["totals"])
+        self._save(self.layout.after(shards=shards, retired=dict(counted)))
+        await self._rejoin()
+        for lane in gone:
+            if lane.handle is not None:
+                lane.handle.kill()
+
+    async def _move(self, move: Move) -> None:
+        source, target = self.lanes[move.source], self.lanes[move.target]
+        self._save(self.layout.after(moving=move))
+        part: bytes = await source.ask("give", move.buckets)
+        self.moved_bytes += len(part)
+        target.told = await target.ask("receive", part, {})
+        target.level = target.told["level"]
+        self._save(self.layout.moved(move))
+        source.told = await source.ask("let_go", move.buckets)
+        source.level = source.told["level"]
+        self._save(replace(self.layout.after(), leaving=None))
+        await self._rejoin()
+
+    async def _settle_moves(self) -> None:
+        """Finish, or undo, the move that a front was killed in."""
+        move, left = self.layout.moving, self.layout.leaving
+        if move is not None:
+            await self.lanes[move.target].ask("let_go", move.buckets)
+            self._save(self.layout.after(moving=None))
+        if left is not None:
+            await self.lanes[left.source].ask("let_go", left.buckets)
+            self._save(self.layout.after(leaving=None))
+        if move or left:
+            await self._rejoin()

@@ -1,0 +1,290 @@
+"""The front of a fleet: the service as it is, whose rows go to shards and whose questions are answered from copies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+import anyio
+
+from advisor.cluster.copies import Copies
+from advisor.cluster.fleet import Fleet
+from advisor.cluster.learning import ClusterLearning
+from advisor.engine import Engine
+from advisor.engine.exactly_once import Producer, ProducerLedger
+from advisor.errors import AdvisorError, Unsupported
+from advisor.protocol import verbs as m
+from advisor.protocol.connection import Request
+from advisor.service import questions
+from advisor.service.background import LATER, Handler
+from advisor.service.config import Config
+from advisor.service.connection import Connection
+from advisor.service.heavy import Heavy
+from advisor.service.hub import Hub
+from advisor.service.measures import Measures
+from advisor.service.producers import Producers
+
+
+class Acknowledging:
+    """What the service asks its committer: here shards commit, and answers come when they have."""
+
+    durable_storage = True
+
+    def __init__(self, fleet: Fleet, every_s: float) -> None:
+        self._fleet = fleet
+        self._every_s = every_s
+        self.work: Callable[[], Any] | None = None  # what is due every so often, besides
+
+    @property
+    def failure(self) -> AdvisorError | None:
+        """Why some shard cannot be opened, or written."""
+        return next((lane.failure for lane in self._fleet.lanes if lane.failure is not None), None)
+
+    @property
+    def unsaved(self) -> bool:
+        """True while something is not acknowledged."""
+        return any(not lane.idle.is_set() for lane in self._fleet.lanes)
+
+    @property
+    def answers_waiting(self) -> int:
+        """Answers wait with their rows."""
+        return 0
+
+    @property
+    def rows_waiting(self) -> int:
+        """Rows that are not acknowledged."""
+        return self._fleet.rows_waiting
+
+    @property
+    def age_s(self) -> float:
+        """Seconds that the oldest of them has waited."""
+        return self._fleet.age_s
+
+    def sequence(self, key: Producer) -> int:
+        """Return the number that all shards have committed."""
+        return self._fleet.durable.get(key, 0)
+
+    def look(self) -> AdvisorError | None:
+        """As `failure`."""
+        return self.failure
+
+    async def run(self) -> None:
+        """Do what is due every so often, as long as the service lives."""
+        while True:
+            await anyio.sleep(self._every_s)
+            if self.work is not None:
+                await self.work()
+
+    def changed(self, rows: int = 0) -> None:
+        """Do nothing: shards commit by themselves."""
+
+    commits_when = drop = forget = changed  # type: ignore[assignment]
+
+    def want_pages(self) -> None:
+        """Do nothing: shards keep their journals."""
+
+    def close(self) -> None:
+        """Do nothing: the fleet is stopped by whoever started it."""
+
+
+class ClusterHub(Hub):
+    """The verbs of a service, done by shards.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        Started.
+    """
+
+    learns = ClusterLearning
+    learning: ClusterLearning
+
+    def __init__(
+        self, config: Config, engine: Engine, producers: Producers, heavy: Heavy, measures: Measures, fleet: Fleet
+    ) -> None:
+        committer = Acknowledging(fleet, config.stale_s / 2)
+        engine.ledger = ProducerLedger(config.producers_max, lambda name: self.learning.counted.update((name,)))
+        engine.ledger.put(fleet.durable)
+        engine.producers = engine.ledger.applied
+        super().__init__(config, engine, cast("Any", committer), producers, heavy, measures)
+        self.fleet = fleet
+        self.copies = Copies(
+            engine, fleet, rows_max=config.stale_rows, age_s=config.stale_s, copies_max=config.components_max
+        )  # fmt: skip
+        self.learning.begin(fleet, self.copies)
+        committer.work = self._refresh
+        self._verbs |= {"profile": self.learning.no_profile, "curves": self._curves_of(self._verbs["curves"])}
+
+    async def begin(self) -> None:
+        """Learn the networks, before anybody is served."""
+        for part in await self.fleet.each("networks"):
+            self.engine.put(Engine.from_bytes(part))
+        self.learning.follow()
+        self.learning.count()
+
+    def _resume(self, key: Producer, at: int) -> None:
+        before = self.engine.applied(*key)
+        super()._resume(key, at)
+        if at > before:
+            self.fleet.tell("resume", key, at)
+
+    # -- questions --------------------------------------------------------------------------------------------------------
+
+    def handle(self, connection: Connection, request: Request) -> bytes | None:
+        """As `Hub.handle`; a question waits until what it is about is there, and fresh enough."""
+        msgid, method, given = request
+        if msgid is None or connection.grant is None or method not in ASKED_ABOUT:
+            return super().handle(connection, request)
+        try:
+            params = m.check_params(method, given)
+            wait = ASKED_ABOUT[method](self, params)
+        except AdvisorError:
+            return super().handle(connection, request)  # which says it
+        if wait is None:
+            return super().handle(connection, request)
+        self.background.start(self._ask, connection, request, wait)
+        return LATER
+
+    async def _ask(self, connection: Connection, request: Request, wait: Callable[[], Any]) -> None:
+        try:
+            await wait()
+        except AdvisorError:
+            pass  # the question itself says what is missing
+        except Exception as error:
+            connection.answer(request.msgid, self.background.defect(request.method, connection, error))
+            return
+        if connection.number in self.connections:
+            answer = super().handle(connection, request)
+            if answer is not None:
+                connection.release([answer])
+
+    def about_components(self, params: Any) -> Callable[[], Any] | None:
+        """Return what a question about components waits for; None: nothing."""
+        given = getattr(params, "component", None) or getattr(params, "components", None)
+        if given is None:
+            raise Unsupported("all curves at once are told by no front", field="components", hint="name the components")
+        names = self.copies.due([given] if isinstance(given, str) else given, fresh=getattr(params, "fresh", False))
+        return partial(self.copies.gather, names) if names else None
+
+    def about_program(self, params: Any) -> Callable[[], Any] | None:
+        """As `about_components`, of a program."""
+        return partial(self.copies.gather, (), (params.program,))
+
+    def about_networks(self, params: Any) -> Callable[[], Any] | None:
+        """As `about_components`, of plans: of all components of their networks."""
+        return partial(self._gather_networks, params)
+
+    async def _gather_networks(self, params: Any) -> None:
+        await self.copies.gather(())
+        advisor = self.engine.advisor
+        if isinstance(params, m.AllocateTogether):
+            asked = [(one.network, one.components) for one in questions.together_asked(advisor, params)]
+        elif isinstance(params, m.FlowAsked):
+            return
+        else:
+            if getattr(params, "network", None) is None:
+                return
+            network, request = questions.allocation_asked(advisor, params)
+            asked = [(network, request.get("components", {}))]
+        names: list[str] = []
+        for network, called in asked:
+            boxes = (await self.planner.read(network)).components
+            names += [(called or {}).get(box, box) for box in boxes]
+        if isinstance(params, m.Watch):
+            self.copies.followed |= set(names)
+        due = self.copies.due(names, fresh=getattr(params, "fresh", False))
+        if due:
+            await self.copies.gather(due)
+
+    @staticmethod
+    def _curves_of(answer: Handler) -> Handler:
+        def curves(connection: Connection, params: m.Curves, msgid: int | None) -> Any:
+            if params.components is None:
+                raise Unsupported(
+                    "the curves of all components are in no one place", field="components", hint="name them"
+                )
+            return answer(connection, params, msgid)
+
+        return curves
+
+    async def _refresh(self) -> None:
+        """Bring copies up to date, and those who follow them."""
+        if await self.copies.refresh():
+            self.subscriptions.stir()
+        self.learning.count()
+
+    # -- status -----------------------------------------------------------------------------------------------------------
+
+    def _status(self, connection: Connection, params: m.Status, msgid: int | None) -> dict[str, Any] | None:
+        return self.background.later("status", connection, msgid, self._status_of_all, params)
+
+    async def _status_of_all(self, params: m.Status) -> dict[str, Any]:
+        """Return the status of all shards together; components in the order of their shards, and there as `status` has them."""
+        offset, limit = params.offset, params.limit
+        told: list[Any] = []
+        answer: dict[str, Any] = {}
+        known = 0
+        named = None if isinstance(params.components, bool) else list(params.components)
+        for lane in list(self.fleet.lanes):
+            if named is not None:
+                own = [name for name in named if self.fleet.lane_of(name) is lane]
+                answer = await lane.ask("status", own, 0, limit)
+                told += answer["components"]
+                known += answer["components_known"]
+                continue
+            answer = await lane.ask("status", bool(params.components), max(offset - known, 0), limit - len(told))
+            known += answer["components_known"]
+            told += answer["components"]
+        if named is not None:
+            told = told[offset : offset + limit]
+        self.learning.count()
+        totals = dict(self.engine.totals)
+        return answer | {
+            "components_known": known, "components": told, "offset": offset, "totals": totals, "service": self.health(),
+        }  # fmt: skip
+
+    def health(self) -> dict[str, Any]:
+        """As `Hub.health`, with the shards."""
+        return super().health() | {"shards": self._shards_told(), "moves": self._moves_told()}
+
+    def _shards_told(self) -> list[dict[str, Any]]:
+        owned = Counter(self.fleet.layout.owner)
+        return [
+            {
+                "shard": lane.number, "components": lane.told.get("components", 0), "buckets": owned[lane.number],
+                "rows": lane.told.get("totals", {}).get("rows_accepted", 0), "bytes": lane.told.get("bytes", 0),
+                "commits": lane.level, "rows_waiting": lane.rows, "lag_s": lane.age_s,
+                "recoveries": max(len(lane.recoveries), 0),
+                "failure": None if lane.failure is None else str(lane.failure),
+            }
+            for lane in self.fleet.lanes
+        ]  # fmt: skip
+
+    def _moves_told(self) -> dict[str, Any]:
+        fleet, worst = self.fleet, self.copies.worst()
+        return {
+            "version": fleet.layout.version, "done": fleet.moves_done, "left": fleet.moves_left, "bytes": fleet.moved_bytes,
+            "waiting_for": sorted({name for name, _ in fleet.uneven}), "copies": len(self.copies),
+            "copies_behind_rows": worst.rows, "copies_behind_s": worst.seconds,
+        }  # fmt: skip
+
+    def _shards(self, connection: Connection, params: m.Shards, msgid: int | None) -> dict[str, Any] | None:
+        if params.shards is None:
+            return {"shards": self._shards_told(), "moves": self._moves_told()}
+        self.background.later("shards", connection, msgid, self._scale, params.shards)
+        return LATER
+
+    async def _scale(self, shards: int) -> dict[str, Any]:
+        moved = await self.fleet.scale(shards)
+        self.learning.count()
+        return {"shards": self._shards_told(), "moves": self._moves_told(), "moved": moved}
+
+
+ASKED_ABOUT: Mapping[str, Callable[[ClusterHub, Any], Callable[[], Any] | None]] = {
+    "predict": ClusterHub.about_components, "choose_cores": ClusterHub.about_components,
+    "suggest": ClusterHub.about_components, "curves": ClusterHub.about_components,
+    "allocate": ClusterHub.about_networks, "allocate_together": ClusterHub.about_networks,
+    "watch": ClusterHub.about_networks, "flow": ClusterHub.about_networks, "predict_run": ClusterHub.about_program,
+}  # fmt: skip

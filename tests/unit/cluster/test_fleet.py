@@ -1,0 +1,244 @@
+"""Shards through kills at any point, moves of buckets, and fronts that begin anew: rows exact, states equal to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shards_here import Processes
+
+from advisor.cluster.fleet import Fleet
+from advisor.cluster.layout import Layout, moves
+from advisor.domain.buckets import BUCKETS
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.engine import Engine
+from advisor.engine.events import Forget
+from advisor.errors import StateDamaged
+
+LIMITS = {"components_max": 1000, "model_memory_bytes": 2**22, "producers_max": 100}
+PRODUCERS = [(f"p{i}", bytes([i]) * 16) for i in range(3)]
+
+
+def batch(producer: int, number: int) -> Columns:
+    """Return a batch of components that this producer alone has, and of a network whose boxes they are."""
+    rng = np.random.default_rng([producer, number])
+    n = int(rng.integers(1, 12))
+    names = [f"p{producer}-c{i}" for i in range(7)]
+    return columns_of(
+        ComponentNames(names), rng.integers(0, 7, n), rng.uniform(1, 100, n), rng.choice([1.0, 2.0, 4.0], n),
+        rng.uniform(0.1, 1.0, n), network=[f"n{producer}"] * n, record=np.arange(n) // 3, entered=np.arange(n) % 3 == 0,
+    )  # fmt: skip
+
+
+def alone(upto: Sequence[int]) -> Engine:
+    """Return an engine that was told the same and never killed."""
+    engine = Engine(**LIMITS)
+    for producer, last in enumerate(upto):
+        for number in range(1, last + 1):
+            engine.apply(PRODUCERS[producer], number, batch(producer, number))
+    return engine
+
+
+async def together(fleet: Fleet) -> Engine:
+    """Return all that the shards have, in one engine."""
+    found = Engine(**LIMITS)
+    for part in await fleet.each("give", range(BUCKETS)):
+        found.merge(Engine.from_bytes(part))
+    return found
+
+
+def same(found: Engine, wanted: Engine) -> None:
+    names = wanted.advisor.components.components
+    assert sorted(found.advisor.components.components) == sorted(names)
+    assert found.extract(names, ("flows",)) == wanted.extract(names, ("flows",))
+
+
+class Front:
+    """A fleet, and clients that send again what was not acknowledged when it began anew."""
+
+    def __init__(self, folders: list[Path], processes: Processes, shards: int = 2) -> None:
+        self.folders, self.processes, self.shards = folders, processes, shards
+        self.acknowledged = [0, 0, 0]
+        self.fleet = self._fleet()
+
+    def _fleet(self) -> Fleet:
+        return Fleet(self.processes, self.folders, self.shards, LIMITS)
+
+    async def start(self) -> None:
+        self.processes.spared = True
+        await self.fleet.start()
+        self.processes.spared = False
+        for producer, key in enumerate(PRODUCERS):
+            assert self.fleet.durable.get(key, 0) >= self.acknowledged[producer]
+
+    async def restart(self) -> None:
+        """The front is killed, its shards are left; another one begins."""
+        for task in [*self.fleet._tasks, *self.fleet._spares]:
+            task.cancel()
+        self.fleet = self._fleet()
+        await self.start()
+
+    def sends(self, producer: int, number: int) -> asyncio.Future[dict[str, Any]]:
+        done = asyncio.get_running_loop().create_future()
+
+        def told(answer: dict[str, Any]) -> None:
+            if not done.done():
+                done.set_result(answer)
+
+        self.fleet.send(PRODUCERS[producer], number, batch(producer, number), told)
+        return done
+
+    async def send_to(self, producer: int, last: int) -> None:
+        """Send what is not acknowledged up to a number, and wait until all is."""
+        first = self.fleet.durable.get(PRODUCERS[producer], 0) + 1
+        for number, sent in [(number, self.sends(producer, number)) for number in range(first, last + 1)]:
+            answer = await sent
+            assert "error" not in answer, answer
+            assert answer["sequence"] == number
+            assert answer["refused"]["count"] == 0
+            self.acknowledged[producer] = number
+
+
+async def through_kills(tmp_path: Path, seed: int, kills: int, fronts: int) -> Front:
+    processes = Processes(seed, kills)
+    front = Front([tmp_path / "near", tmp_path / "far"], processes)
+    rng = random.Random(seed)
+    await front.start()
+    last, sizes = 0, [3]
+    while processes.kills_left or fronts or last < 50:
+        last += rng.randint(1, 9)
+        work = [asyncio.create_task(front.send_to(producer, last)) for producer in range(3)]
+        if fronts and rng.random() < 0.3:
+            fronts -= 1
+            for _ in range(rng.randint(0, 60)):
+                await asyncio.sleep(0)
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+            await front.restart()
+            work = [asyncio.create_task(front.send_to(producer, last)) for producer in range(3)]
+        if sizes and last > 30:
+            size = sizes.pop()
+            work.append(asyncio.create_task(front.fleet.scale(size)))  # type: ignore[arg-type]
+        await asyncio.gather(*work)
+    assert processes.killed == kills
+    same(await together(front.fleet), alone(front.acknowledged))
+    totals = front.fleet.totals()
+    assert totals["rows_accepted"] == sum(
+        len(batch(producer, number)) for producer in range(3) for number in range(1, last + 1)
+    )
+    return front
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
+async def test_rows_are_exact_and_states_equal_to_the_byte_through_kills_of_shards_and_fronts(
+    tmp_path: Path, seed: int
+) -> None:
+    front = await through_kills(tmp_path, seed, kills=20 if seed > 1 else 10, fronts=2)
+    await front.fleet.scale(2)
+    same(await together(front.fleet), alone(front.acknowledged))
+    await front.fleet.stop()
+    # Each of both folders has all that was acknowledged: the other may be lost.
+    for lost in (0, 1):
+        other = Front([front.folders[1 - lost]], Processes(), shards=2)
+        await other.start()
+        same(await together(other.fleet), alone(front.acknowledged))
+        await other.fleet.stop()
+    both = Front(front.folders, Processes())
+    shutil.rmtree(tmp_path / "far" / "shard-1")
+    await both.start()
+    assert [each for told in [lane.told for lane in both.fleet.lanes] for each in told["mended"]] == [
+        f"{tmp_path / 'far' / 'shard-1'}: the whole state"
+    ]
+    both.acknowledged = [*front.acknowledged]
+    await both.send_to(0, front.acknowledged[0] + 3)
+    await both.fleet.stop()
+    again = Front([front.folders[1]], Processes())
+    await again.start()
+    same(await together(again.fleet), alone(both.acknowledged))
+    await again.fleet.stop()
+
+
+async def test_without_numbers_kills_lose_rows_or_count_them_twice(tmp_path: Path) -> None:
+    processes = Processes(1, 10, every=4)
+    front = Front([tmp_path], processes)
+    await front.start()
+    for number in range(1, 60):
+        answer: dict[str, Any] = {"error": None}
+        while "error" in answer:
+            done = asyncio.get_running_loop().create_future()
+            front.fleet.send(None, None, batch(0, number), done.set_result)
+            answer = await done
+    assert processes.killed == 10
+    assert front.fleet.totals()["rows_accepted"] != sum(len(batch(0, number)) for number in range(1, 60))
+    await front.fleet.stop()
+
+
+async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_nowhere(tmp_path: Path) -> None:
+    front = Front([tmp_path], Processes())
+    await front.start()
+    await front.send_to(0, 4)
+    key, fleet = PRODUCERS[0], front.fleet
+
+    async def forget(name: str, number: int) -> dict[str, Any]:
+        done = asyncio.get_running_loop().create_future()
+        fleet.apply(name, key, number, Forget(name), done.set_result)
+        return await done
+
+    assert (await forget("nobody", 5))["error"]["code"] == "unknown_component"
+    told = await fleet.each("join", fleet.layout.version, "x")
+    assert [each["producers"][key] for each in told] == [4, 4]
+    await fleet._rejoin()
+    assert (await forget("p0-c1", 5))["sequence"] == 5
+    assert (await forget("p0-c1", 5))["replayed"]
+    await fleet.scale(3)
+    await front.send_to(0, 9)  # 5 was the other event: 6 to 9
+    assert fleet.durable[key] == 9
+    await front.restart()
+    assert front.fleet.durable[key] == 9
+    await front.fleet.stop()
+
+
+async def test_a_state_that_is_older_than_what_was_acknowledged_is_refused(tmp_path: Path) -> None:
+    front = Front([tmp_path], Processes())
+    await front.start()
+    await front.send_to(0, 3)
+    await front.fleet.stop()
+    for file in (tmp_path / "shard-0").iterdir():
+        file.unlink()
+    with pytest.raises(StateDamaged, match="acknowledged"):
+        await Front([tmp_path], Processes()).start()
+
+
+def test_moves_are_the_fewest_and_leave_the_shards_even() -> None:
+    layout = Layout.even(2)
+    for shards in (3, 5, 1, 4, 2, 256, 7):
+        due = moves(layout.owner, shards)
+        before = Counter(layout.owner)
+        for move in due:
+            assert all(layout.owner[bucket] == move.source for bucket in move.buckets)
+            layout = layout.moved(move)
+        counts = Counter(layout.owner)
+        assert sorted(counts) == list(range(shards))
+        assert max(counts.values()) - min(counts.values()) <= 1
+        assert sum(len(move.buckets) for move in due) == sum(max(0, before[s] - counts[s]) for s in before)
+        layout = layout.after(shards=shards)
+
+
+def test_a_layout_is_read_back_and_the_later_one_of_two_folders_counts(tmp_path: Path) -> None:
+    layout = Layout.even(3)
+    assert Layout.load([tmp_path]) is None
+    layout.save([tmp_path / "a", tmp_path / "b"])
+    later = layout.moved(moves(layout.owner, 2)[0]).after(shards=3, retired={"rows_accepted": 4})
+    later.save([tmp_path / "b"])
+    assert Layout.load([tmp_path / "a", tmp_path / "b"]) == later
+    (tmp_path / "a" / "layout.json").write_text("{")
+    with pytest.raises(StateDamaged, match="layout"):
+        Layout.load([tmp_path / "a"])

@@ -1,0 +1,160 @@
+"""The front on a real socket: verbs, clients and errors as of one process, whatever shards do meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from shards_here import Processes
+
+from advisor import Advisor, AsyncClient
+from advisor.cluster.serving import serve
+from advisor.errors import InvalidValue, UnknownComponent, Unsupported
+from advisor.service.config import load_config
+
+PATIENCE_S = 300.0  # nothing here depends on how busy the machine is
+BOXES = [f"c{i}" for i in range(6)]
+NETWORK = "c0 .. (c3 | c1) .. c4 .. c2 .. c5 .. c0"
+OPTIONS: dict[str, Any] = {"cores": 16, "shares": [[0.25, 0.75]]}
+
+
+def rows(start: int, n: int) -> list[tuple[str, float, float, float]]:
+    return [
+        (BOXES[i % 6], 1.0 + i % 17, 1.0 + i % 4, 0.01 * (1 + i % 6) * (1 + i % 17) / (1 + i % 4) ** 0.7)
+        for i in range(start, start + n)
+    ]
+
+
+@asynccontextmanager
+async def front(place: Path, processes: Processes, **options: Any) -> AsyncIterator[str]:
+    config = load_config(
+        None, socket=place / "s", state=place / "state", copy=place / "copy", engine="ray", compiled=False, **options
+    )  # fmt: skip
+    stop = anyio.Event()
+    async with anyio.create_task_group() as group:
+
+        async def run(*, task_status: Any) -> None:
+            processes.spared = True
+            await serve(config, runtime_of=lambda _: processes, stop=stop, task_status=task_status)
+
+        await group.start(run)
+        processes.spared = False
+        try:
+            yield str(place / "s")
+        finally:
+            stop.set()
+
+
+async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
+    one = Advisor()
+    async with (
+        front(tmp_path, Processes()) as address,
+        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
+    ):
+        for name, x, p, t in rows(0, 240):
+            one.observe(name, predictor=x, cores=p, elapsed_s=t)
+            client.observe(name, predictor=x, cores=p, elapsed_s=t)
+        await client.flush()
+        shards = (await client.shards())["shards"]
+        assert sum(each["rows"] for each in shards) == 240
+        assert all(each["components"] for each in shards)
+        for name in BOXES:
+            assert await client.predict(name, 5.0, 2) == one.predict(name, predictor=5.0, cores=2)
+            assert await client.choose_cores(name, 5.0, cores_max=8) == one.choose_cores(
+                name, predictor=5.0, cores_max=8
+            )
+        assert (await client.predict(BOXES, 5.0, 2)).elapsed_s == list(
+            one.predict(BOXES, predictor=5.0, cores=2).elapsed_s
+        )
+        found, wanted = await client.allocate(NETWORK, **OPTIONS), one.allocate(NETWORK, **OPTIONS)
+        assert found.as_dict() | {"id": None} == wanted.as_dict() | {"id": None}
+        answer = await client.define_network(NETWORK, id="film")
+        assert answer["components"][0] == "c0"
+        assert (await client.allocate("film", **OPTIONS)).throughput_per_s == wanted.throughput_per_s
+        with pytest.raises(UnknownComponent):
+            await client.predict("nobody", 1.0, 1)
+        with pytest.raises(InvalidValue):
+            await client.predict("", 1.0, 1)
+        with pytest.raises(Unsupported, match="components"):
+            await client.curves()
+        status = await client.status(True)
+        assert status["totals"]["rows_accepted"] == 240
+        assert sorted((each["component"], each["rows"]) for each in status["components"]) == [
+            (name, 40) for name in BOXES
+        ]
+        assert [each["component"] for each in (await client.status(True, offset=2, limit=3))["components"]] == [
+            each["component"] for each in status["components"][2:5]
+        ]
+        assert {each["component"] for each in (await client.status(["c1", "c3"]))["components"]} == {"c1", "c3"}
+    async with (
+        front(tmp_path, Processes()) as address,
+        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
+    ):
+        assert (await client.status())["totals"]["rows_accepted"] == 240
+        assert (await client.allocate("film", **OPTIONS)).throughput_per_s == wanted.throughput_per_s
+        assert await client.predict("c1", 5.0, 2) == one.predict("c1", predictor=5.0, cores=2)
+
+
+async def test_staleness_is_bounded_in_rows_and_a_fresh_answer_has_all_that_is_acknowledged(tmp_path: Path) -> None:
+    one = Advisor()
+    async with (
+        front(tmp_path, Processes(), stale_rows=30, stale_s=3600.0) as address,
+        AsyncClient(address, timeout_s=PATIENCE_S) as client,
+    ):
+
+        async def teach(start: int, n: int) -> None:
+            for i in range(start, start + n):
+                x, t = 1.0 + i % 7, 0.1 * (1 + i % 7)
+                one.observe("a", predictor=x, cores=1, elapsed_s=t)
+                client.observe("a", predictor=x, cores=1, elapsed_s=t)
+            await client.flush()
+
+        async def lacks(*, fresh: bool = False) -> int:
+            answer = await client.predict("a", 3.0, 1, fresh=fresh)
+            return one.predict("a", predictor=3.0, cores=1).observations - answer.observations
+
+        await teach(0, 10)
+        assert await lacks() == 0
+        await teach(10, 30)
+        behind = (await client.shards())["moves"]
+        assert behind["copies_behind_rows"] == await lacks() == 30
+        assert await lacks(fresh=True) == 0
+        await teach(40, 30)
+        assert await lacks() == 30
+        await teach(70, 1)
+        assert await lacks() == 0
+        assert (await client.forget("a", keep=0.5))["component"] == "a"
+        one.forget("a", 0.5)
+        assert await client.predict("a", 3.0, 1) == one.predict("a", predictor=3.0, cores=1)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+async def test_clients_notice_neither_kills_nor_moves(tmp_path: Path, seed: int) -> None:
+    processes = Processes(seed, kills=6, every=8)
+    async with (
+        front(tmp_path, processes) as address,
+        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
+    ):
+        sizes, start = [3, 1, 2], 0
+        while processes.kills_left or sizes:
+            for name, x, p, t in rows(start, 40):
+                client.observe(name, predictor=x, cores=p, elapsed_s=t)
+            start += 40
+            moved = asyncio.create_task(client.shards(sizes.pop(0) if sizes else 2))
+            await client.flush()
+            await client.predict("c1", 4.0, 2)
+            await moved
+        status = await client.status(True)
+        assert status["totals"]["rows_accepted"] == start
+        assert sum(each["rows"] for each in status["components"]) == start
+        one = Advisor()
+        for name, x, p, t in rows(0, start):
+            one.observe(name, predictor=x, cores=p, elapsed_s=t)
+        for name in BOXES:
+            assert await client.predict(name, 5.0, 2, fresh=True) == one.predict(name, predictor=5.0, cores=2)
+        assert sum(each["recoveries"] for each in status["service"]["shards"]) >= 1  # type: ignore[typeddict-item]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.vectors import Floats, Ints
+from advisor.models.room import Room
 
 SLOTS_GROWN = 16  # records grow by whole steps of 16 and by 1/8
 Field = tuple[str, int, str, float]  # name, words, kind "f" float64 or "i" int64, empty value
@@ -17,7 +18,7 @@ Field = tuple[str, int, str, float]  # name, words, kind "f" float64 or "i" int6
 class RecordTable:
     """Records of `size` owners. Cost of one: `words_a_record` * 8 bytes."""
 
-    __slots__ = ("at", "changed", "fields", "layout", "size", "words", "words_a_record")
+    __slots__ = ("_room", "at", "changed", "fields", "layout", "size", "words", "words_a_record")
 
     def __init__(self, fields: Sequence[Field], layout: str, size: int = 0) -> None:
         self.fields = tuple(fields)
@@ -30,6 +31,7 @@ class RecordTable:
         self.at: Mapping[str, slice] = found
         self.words_a_record = start
         self.size = 0
+        self._room = Room()
         self.words: Floats = np.empty((0, start))
         self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
         self.grow(size)
@@ -87,8 +89,7 @@ class RecordTable:
     def grow_capacity(self, capacity: int) -> None:
         """Hold `capacity` records, those beyond `size` empty."""
         if capacity > len(self.words):
-            words = np.empty((capacity, self.words_a_record))
-            words[: self.size] = self.words[: self.size]
+            words = self._room.grown(self.words, self.size, capacity)
             words[self.size :] = self.empty_record()
             changed = np.zeros(capacity, np.bool_)
             changed[: self.size] = self.changed[: self.size]

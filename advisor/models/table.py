@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.layout import AT, INTEGERS, WORDS, empty_record
+from advisor.models.room import Room
 
 GROWTH_SLOTS = 64  # capacity grows by whole pages of 64 slots ...
 GROWTH_SHARE = 16  # ... and by 1/16 of itself, so that copies stay O(1) a slot and waste below 7 %
@@ -20,11 +21,12 @@ class Table:
     of a component: WORDS * 8 bytes.
     """
 
-    __slots__ = ("_integers", "changed", "records", "records_whole", "size", "words")
+    __slots__ = ("_integers", "_room", "changed", "records", "records_whole", "size", "words")
 
     def __init__(self, size: int = 0) -> None:
         self.size = 0
         self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
+        self._room = Room()
         self._hold(np.empty((0, WORDS)))
         self.grow(size)
 
@@ -52,8 +54,7 @@ class Table:
             if capacity_max is not None:
                 wanted = max(size, min(wanted, capacity_max))
             wanted = -(-wanted // GROWTH_SLOTS) * GROWTH_SLOTS
-            records = np.empty((wanted, WORDS))
-            records[: self.size] = self.records[: self.size]
+            records = self._room.grown(self.records, self.size, wanted)
             records[self.size :] = empty_record()
             changed = np.zeros(wanted, np.bool_)
             changed[: self.size] = self.changed[: self.size]
@@ -64,6 +65,7 @@ class Table:
     def gather(self, slots: Ints) -> Table:
         """Return a table of copies of the given slots, in order. Cost O(WORDS * n)."""
         part = Table.__new__(Table)
+        part._room = Room()
         part._hold(self.records.take(slots, axis=0))
         part.changed = np.zeros(len(slots), np.bool_)
         part.size = len(slots)

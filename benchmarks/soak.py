@@ -108,7 +108,6 @@ def main() -> None:
     ):
         samples: list[tuple[float, int, int]] = []
         rounds = answers = 0
-        wire = Wire(path)
         ends = time.monotonic() + given.seconds
         while time.monotonic() < ends and not 0 < given.rounds <= rounds:
             answers += events(path, rounds) + asked(path, QUESTIONS) + asked(path, WRONG)
@@ -118,17 +117,18 @@ def main() -> None:
                     read.read()
             rounds += 1
             samples.append(held(pid))
-        defects = wire.call("status", {})["service"]["errors"].get("defect", 0)
+        with contextlib.closing(urlopen(f"http://127.0.0.1:{port}/metrics")) as read:
+            defects = [line for line in read.read().decode().splitlines() if 'code="defect"' in line]
         parts = [samples[len(samples) * at // TENTHS : len(samples) * (at + 1) // TENTHS] for at in range(TENTHS)]
         medians = [tuple(statistics.median(column) for column in zip(*part, strict=True)) for part in parts if part]
-    print(f"{rounds} rounds, {answers} answers, {defects} defects, load average {os.getloadavg()[0]:.1f}")
+    print(f"{rounds} rounds, {answers} answers, defects: {defects or 'none'}, load average {os.getloadavg()[0]:.1f}")
     for name, column in zip(("memory, MiB", "descriptors", "threads"), zip(*medians, strict=True), strict=True):
         print(f"  {name:<12}", "  ".join(f"{value:7.1f}" for value in column))
-    before, last = ([statistics.mean(c) for c in zip(*medians[at : at + 3], strict=True)] for at in (-6, -3))
+    before, last = ([statistics.mean(c) for c in zip(*medians[at : at + 3], strict=True)] for at in (4, 7))
     grown = last[0] - before[0]
     flat = grown <= GROWTH_MIB_MAX and last[1] <= before[1] + 1 and last[2] <= before[2] + 1
     print(f"memory grew by {grown:.1f} MiB ({GROWTH_MIB_MAX:g} allowed): {'flat' if flat else 'NOT FLAT'}")
-    raise SystemExit(not flat or defects > 0)
+    raise SystemExit(not flat or bool(defects))
 
 
 if __name__ == "__main__":

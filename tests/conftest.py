@@ -23,7 +23,7 @@ from advisor.client import AsyncClient, SyncClient
 for client in (AsyncClient, SyncClient):
     defaults = client.__init__.__kwdefaults__
     assert defaults is not None
-    defaults |= {"timeout_s": 120.0, "close_s": 120.0}
+    defaults |= {"timeout_s": 120.0}
 
 # What a commit's tests say depends on the commit alone, not on how busy the machine is. `pytest --hypothesis-profile=search`
 # draws new examples at each run.

@@ -19,9 +19,9 @@ _TRACES = re.compile(rb"(?:\d+[rw][OCIR]\d+[?-][!-][*-]\|?)*((?:%b)*)" % _MESSAG
 _MESSAGES = re.compile(_MESSAGE)
 _WORKER = re.compile(rb"\d*([SE])|\d*W\d+|Log format version .*")
 _LOAD = re.compile(rb"WC\d+WT\d+\s*")  # stands behind the last entry, where the load is logged
-_STEP = re.compile(r":?([A-Z])(-?\d*)")
-_PLACED = re.compile(r"(\d+)((?::?[SPRIF]-?\d*)*) (\S*)(?: (-?\d+))?\s*")
-_OUTSIDE = re.compile(r"(\d+)(\S+)(?: (-?\d+))?\s*")
+_STEP = re.compile(r":?([A-Z])(-?\d{1,18})?")
+_PLACED = re.compile(r"(\d{1,18})((?::?[SPRIF](?:-?\d{1,18})?)*) (\S*)(?: (-?\d+))?\s*")
+_OUTSIDE = re.compile(r"(\d{1,18})(\S+)(?: (-?\d+))?\s*")
 
 
 class Message(NamedTuple):

@@ -86,7 +86,8 @@ def asked_by(question: type[Params], given: Mapping[str, Any], **instead: Any) -
     """Return the keys of a verb that a command was given, as clients and `Advisor` take them, or others `instead`."""
     found = {key: given[key] for key in question.verb.keys if key in given} | instead
     found = {key: by_name(key, value) if _by_name(value) else value for key, value in found.items()}
-    return {key: value for key, value in found.items() if value is not None}
+    # An advisor in process is fresh always, and takes no word for it: `fresh` is said where it is wanted.
+    return {key: value for key, value in found.items() if value is not None and not (key == "fresh" and value is False)}
 
 
 def _by_name(value: Any) -> bool:

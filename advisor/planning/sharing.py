@@ -72,8 +72,6 @@ class Turns:
             for some in _in_chunks(all_groupings(self.n, few)):
                 self.offer(some)
             if few >= search.cores:
-                # With contention a narrower shape than the fastest may be better for the others: not all was looked at.
-                search.exact = not search.model.contended
                 return
         search.exact = False
         for count in [at for at in self._counts() if at > few]:

@@ -6,7 +6,8 @@ No label a component but for the k worst: 100,000 series take half a second a sc
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -43,12 +44,6 @@ ENGINE_COUNTERS = (
     ("measures_dropped", "advisor_measures_dropped", "Measures not learned for want of room"),
     ("producers_resumed", "advisor_producers_resumed", "Producers that went on ahead of a state that was lost"),
 )
-# One line a sum over the answers that were scored: key of the ledger, metric, help.
-LEDGER_COUNTERS = (
-    ("scores", "advisor_scores", "Answers scored when their measurement came"),
-    ("covered", "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement"),
-    ("error", "advisor_score_error", "Sum of |t - predicted| / max(t, predicted) over the scored answers"),
-)
 # One line a labelled counter of the engine: prefix of its totals, metric, label, help.
 ENGINE_COUNTERS_BY = (
     ("refused.", "advisor_rows_refused", "reason", "Rows refused, by reason"),
@@ -60,14 +55,103 @@ ENGINE_COUNTERS_BY = (
     ),
     ("carried.", "advisor_fields_carried", "field", "Optional fields carried but not learned, by field"),
 )
+COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
+Value = Callable[[Hub], float | int | bool | None]
+Counts = Callable[[Hub], Mapping[str, float]]
 
-# One line a gauge of what the profiles hold together: key of `Profiles.held`, metric, help.
-PROFILE_GAUGES = (
-    ("nodes", "advisor_profile_nodes", "Call paths of all profiles"),
-    ("instances", "advisor_profile_instances", "Task instances made or begun, and not ended"),
-    ("events_waiting", "advisor_profile_events_waiting", "Task events that wait for other threads' streams"),
-    ("bytes", "advisor_profile_bytes", "Bytes of the profiles' tables and of the events that wait"),
-)
+
+def _components(hub: Hub) -> int:
+    components = hub.engine.advisor.components
+    return len(components) - components.measures
+
+
+def _regret(hub: Hub) -> float | None:
+    regrets = hub.watching.regrets()
+    return sum(regrets) / len(regrets) if regrets else None
+
+
+# One line a number: type, metric, help, what it is; None is not told.
+NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
+    (GAUGE, "advisor_components", "Components known", _components),
+    (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.engine.advisor.components.components_max),
+    (GAUGE, "advisor_state_bytes", "Bytes of learned state in memory", lambda hub: hub.engine.tables_bytes),
+    (GAUGE, "advisor_kernels_compiled", "1 where all kernels are compiled, 0 where some are interpreted",
+     lambda hub: all(word == "compiled" for word in kernels.states().values())),
+    (GAUGE, "advisor_producers", "Producers remembered for exactly-once", lambda hub: len(hub.engine.producers)),
+    (GAUGE, "advisor_producers_max", "Producers remembered at most", lambda hub: hub.engine.ledger.producers_max),
+    (COUNTER, "advisor_predictions_covered", "Of these rows, those within their interval at 0.9",
+     lambda hub: hub.learning.sampled.covered),
+    (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", lambda hub: len(hub.engine.profiles.runs)),
+    (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", lambda hub: hub.engine.profiles.gave_way),
+    (GAUGE, "advisor_model_memory_bytes", "Bytes that learners may take",
+     lambda hub: hub.engine.advisor.components.learners.memory_bytes),
+    (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
+     lambda hub: hub.engine.advisor.components.learners.used_bytes),
+    (GAUGE, "advisor_watches", "Networks watched", lambda hub: len(hub.watching)),
+    (COUNTER, "advisor_advice_applied", "Changes that runtimes made", lambda hub: hub.measures.applied),
+    (COUNTER, "advisor_watched_seconds", "Seconds over which regret was counted, of all watches",
+     lambda hub: hub.measures.watched_s),
+    (COUNTER, "advisor_regret_seconds", "Of these, the share lost by not doing what was best",
+     lambda hub: hub.measures.regret_s),
+    (GAUGE, "advisor_regret_ratio", "Share lost at the last looks, mean of the watches", _regret),
+    (GAUGE, "advisor_answers_kept", "Answers kept to be explained", lambda hub: len(hub.planner.answers)),
+    (GAUGE, "advisor_answers_bytes", "Bytes that they take, about", lambda hub: hub.planner.answers.bytes),
+    (GAUGE, "advisor_snet_clients", "Applications connected for cores",
+     lambda hub: None if hub.snet is None else len(hub.snet.clients)),
+    (GAUGE, "advisor_connections", "Connections open", lambda hub: len(hub.connections)),
+    (COUNTER, "advisor_connections_accepted", "Connections", lambda hub: hub.measures.connections_accepted),
+    (COUNTER, "advisor_connections_refused", "Connections turned away", lambda hub: hub.measures.connections_refused),
+    (GAUGE, "advisor_queue_depth", "Answers held back until a commit", lambda hub: hub.committer.answers_waiting),
+    (GAUGE, "advisor_memory_max", "Bytes that the service may take", lambda hub: hub.memory.bytes_max),
+    (GAUGE, "advisor_memory_short", "1 while nothing new is taken for want of it", lambda hub: hub.memory.short),
+    (GAUGE, "advisor_peer_bytes_max", "Bytes that may be kept for peers", lambda hub: hub.peers.bytes_max),
+    (GAUGE, "advisor_producers_live", "Producers with a connection", lambda hub: len(hub.producers)),
+    (COUNTER, "advisor_producers_evicted", "Idle producers forgotten", lambda hub: hub.measures.evicted),
+    (COUNTER, "advisor_batches_superseded", "Batches of an older connection", lambda hub: hub.measures.superseded),
+    (COUNTER, "advisor_wrong_tokens", "Wrong tokens given", lambda hub: hub.measures.guesses),
+    (COUNTER, "advisor_workers_killed", "Heavy requests killed", lambda hub: hub.measures.heavy_killed),
+)  # fmt: skip
+# Numbers that are worked out together: what they come from; of each its type, metric, help and key.
+TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...] = (
+    (lambda hub: hub.engine.profiles.held(), (
+        (GAUGE, "advisor_profile_nodes", "Call paths of all profiles", "nodes"),
+        (GAUGE, "advisor_profile_instances", "Task instances made or begun, and not ended", "instances"),
+        (GAUGE, "advisor_profile_events_waiting", "Task events that wait for other threads' streams", "events_waiting"),
+        (GAUGE, "advisor_profile_bytes", "Bytes of the profiles' tables and of the events that wait", "bytes"),
+    )),
+    # What became of the predictions that were scored: sums, so that any span of time can be asked for its rate.
+    (lambda hub: hub.engine.advisor.ledger(), (
+        (COUNTER, "advisor_scores", "Answers scored when their measurement came", "scores"),
+        (COUNTER, "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement", "covered"),
+        (COUNTER, "advisor_score_error", "Sum of |t - predicted| / max(t, predicted) over the scored answers", "error"),
+        # A sum of what may be negative is no counter; that of a Prometheus type would be called _sum.
+        (GAUGE, "advisor_score_bias", "Sum of (predicted - t) / max(t, predicted) over the scored answers", "bias"),
+    )),
+)  # fmt: skip
+# As NUMBERS, where there is a state file.
+STORED: tuple[tuple[type[Any], str, str, Value], ...] = (
+    (COUNTER, "advisor_commit_failures", "Commits that failed", lambda hub: hub.measures.commits_failed),
+    (GAUGE, "advisor_commit_age_seconds", "Seconds that the oldest change not yet durable has waited",
+     lambda hub: hub.committer.age_s),
+    (GAUGE, "advisor_storage_healthy", "1 while the last commit succeeded", lambda hub: hub.committer.failure is None),
+    (GAUGE, "advisor_rows_uncommitted", "Rows folded, not yet in a commit", lambda hub: hub.committer.rows_waiting),
+)  # fmt: skip
+# One line a family of numbers: type, metric, label, help, the numbers by the label's value.
+FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
+    (GAUGE, "advisor_worst_prediction_error_ratio", "component",
+     "The components with the largest mean of |t - predicted| / max(t, predicted)",
+     lambda hub: {name: mean for name, mean, _ in hub.engine.advisor.components.worst(hub.config.worst_components)}),
+    (COUNTER, "advisor_notifications", "kind", "What watches were told, by kind", lambda hub: hub.measures.notifications),
+    (COUNTER, "advisor_replans", "found", "Looks at watched networks, by what they found",
+     lambda hub: hub.measures.replans),
+    (COUNTER, "advisor_advice_outcomes", "outcome", "Applied advice that was judged, by whether it paid",
+     lambda hub: hub.measures.outcomes),
+    (GAUGE, "advisor_advised_networks", "state", "Networks planned for, by what came of it",
+     lambda hub: hub.advising.states()),
+    (COUNTER, "advisor_connections_ended", "how", "Connections ended, by how", lambda hub: hub.measures.ends),
+    (COUNTER, "advisor_errors", "code", "Requests answered with an error, by code", lambda hub: hub.measures.errors),
+    (GAUGE, "advisor_peer_bytes", "of", "Bytes kept for peers, by what for", lambda hub: hub.peers.kept),
+)  # fmt: skip
 
 
 class HubCollector(Collector):
@@ -82,215 +166,62 @@ class HubCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return all metrics."""
-        yield from self._engine()
-        yield from self._storage()
-        yield from self._service()
-        yield from self._watching()
+        hub = self._hub
+        for total, name, about in ENGINE_COUNTERS:
+            yield CounterMetricFamily(name, about, value=hub.engine.totals.get(total, 0))
+        for prefix, name, label, about in ENGINE_COUNTERS_BY:
+            counts = {key.removeprefix(prefix): n for key, n in hub.engine.totals.items() if key.startswith(prefix)}
+            yield _family(CounterMetricFamily, name, label, about, counts)
+        about = "|t - predicted| / t of a sample of rows, predicted before they were learned; 10 where it is more"
+        yield _histogram("advisor_prediction_error_ratio", about, {"": hub.learning.sampled.errors})
+        for kind, name, about, value in (*NUMBERS, *(STORED if hub.committer.durable_storage else ())):
+            found = value(hub)
+            if found is not None:
+                yield kind(name, about, value=found)
+        for of, numbers in TOGETHER:
+            held = of(hub)
+            for kind, name, about, key in numbers:
+                yield kind(name, about, value=held[key])
+        for kind, name, label, about, of in FAMILIES:
+            yield _family(kind, name, label, about, of(hub))
+        if hub.committer.durable_storage:
+            about = "Seconds of a commit to the state file"
+            yield _histogram("advisor_commit_seconds", about, {"": hub.measures.commit_s})
         yield from self._advising()
         yield from self._snet()
-        yield _histogram(
-            "advisor_request_seconds",
-            "Seconds to answer, or to fold what a commit answers",
-            self._hub.measures.requests,
-            label="verb",
-        )
-
-    def _engine(self) -> Iterator[Metric]:
-        engine = self._hub.engine
-        totals = engine.totals
-        for total, name, about in ENGINE_COUNTERS:
-            yield CounterMetricFamily(name, about, value=totals.get(total, 0))
-        for prefix, name, label, about in ENGINE_COUNTERS_BY:
-            family = CounterMetricFamily(name, about, labels=[label])
-            for total, count in totals.items():
-                if total.startswith(prefix):
-                    family.add_metric([total.removeprefix(prefix)], count)
-            yield family
-        components = engine.advisor.components
-        yield GaugeMetricFamily("advisor_components", "Components known", value=len(components) - components.measures)
-        yield GaugeMetricFamily("advisor_components_max", "Components at most", value=components.components_max)
-        yield GaugeMetricFamily("advisor_state_bytes", "Bytes of learned state in memory", value=engine.tables_bytes)
-        yield GaugeMetricFamily(
-            "advisor_kernels_compiled",
-            "1 where all kernels are compiled, 0 where some are interpreted",
-            value=all(word == "compiled" for word in kernels.states().values()),
-        )
-        yield GaugeMetricFamily(
-            "advisor_producers", "Producers remembered for exactly-once", value=len(engine.producers)
-        )
-        yield GaugeMetricFamily(
-            "advisor_producers_max", "Producers remembered at most", value=engine.ledger.producers_max
-        )
-        sampled = self._hub.learning.sampled
-        about = "|t - predicted| / t of a sample of rows, predicted before they were learned; 10 where it is more"
-        yield _histogram("advisor_prediction_error_ratio", about, {"": sampled.errors})
-        about = "Of these rows, those within their interval at 0.9"
-        yield CounterMetricFamily("advisor_predictions_covered", about, value=sampled.covered)
-        worst = GaugeMetricFamily(
-            "advisor_worst_prediction_error_ratio",
-            "The components with the largest mean of |t - predicted| / max(t, predicted)",
-            labels=["component"],
-        )
-        for name, mean, _ in components.worst(self._hub.config.worst_components):
-            worst.add_metric([name], mean)
-        yield worst
-        yield from self._profiles()
-        yield from self._model_memory()
-        yield from self._ledger()
-
-    def _profiles(self) -> Iterator[Metric]:
-        profiles = self._hub.engine.profiles
-        yield GaugeMetricFamily("advisor_profiles", "Runs of tasks whose profile is kept", value=len(profiles.runs))
-        yield CounterMetricFamily("advisor_profiles_dropped", "Profiles that gave way", value=profiles.gave_way)
-        held = profiles.held()
-        for key, name, about in PROFILE_GAUGES:
-            yield GaugeMetricFamily(name, about, value=held[key])
-
-    def _model_memory(self) -> Iterator[Metric]:
-        learners = self._hub.engine.advisor.components.learners
-        yield GaugeMetricFamily(
-            "advisor_model_memory_bytes", "Bytes that learners may take", value=learners.memory_bytes
-        )
-        yield GaugeMetricFamily(
-            "advisor_model_memory_used_bytes", "Bytes that learners take", value=learners.used_bytes
-        )
-
-    def _ledger(self) -> Iterator[Metric]:
-        """What became of the predictions that were scored: sums, so that any span of time can be asked for its rate."""
-        ledger = self._hub.engine.advisor.ledger()
-        for key, name, about in LEDGER_COUNTERS:
-            yield CounterMetricFamily(name, about, value=ledger[key])
-        # A sum of what may be negative is no counter; that of a Prometheus type would be called _sum.
-        about = "Sum of (predicted - t) / max(t, predicted) over the scored answers"
-        yield GaugeMetricFamily("advisor_score_bias", about, value=ledger["bias"])
-
-    def _storage(self) -> Iterator[Metric]:
-        committer, measures = self._hub.committer, self._hub.measures
-        if not committer.durable_storage:
-            return
-        yield _histogram("advisor_commit_seconds", "Seconds of a commit to the state file", {"": measures.commit_s})
-        yield CounterMetricFamily("advisor_commit_failures", "Commits that failed", value=measures.commits_failed)
-        yield GaugeMetricFamily(
-            "advisor_commit_age_seconds",
-            "Seconds that the oldest change not yet durable has waited",
-            value=committer.age_s,
-        )
-        yield GaugeMetricFamily(
-            "advisor_storage_healthy", "1 while the last commit succeeded", value=committer.failure is None
-        )
-        yield GaugeMetricFamily(
-            "advisor_rows_uncommitted", "Rows folded, not yet in a commit", value=committer.rows_waiting
-        )
-
-    def _watching(self) -> Iterator[Metric]:
-        """Watches: how many, what they were told, and what their runtimes lose by doing otherwise."""
-        hub, measures = self._hub, self._hub.measures
-        yield GaugeMetricFamily("advisor_watches", "Networks watched", value=len(hub.watching))
-        for name, label, about, counts in (
-            ("advisor_notifications", "kind", "What watches were told, by kind", measures.notifications),
-            ("advisor_replans", "found", "Looks at watched networks, by what they found", measures.replans),
-            (
-                "advisor_advice_outcomes",
-                "outcome",
-                "Applied advice that was judged, by whether it paid",
-                measures.outcomes,
-            ),
-        ):
-            family = CounterMetricFamily(name, about, labels=[label])
-            for value, count in counts.items():
-                family.add_metric([value], count)
-            yield family
-        yield CounterMetricFamily("advisor_advice_applied", "Changes that runtimes made", value=measures.applied)
-        yield CounterMetricFamily(
-            "advisor_watched_seconds", "Seconds over which regret was counted, of all watches", value=measures.watched_s
-        )
-        yield CounterMetricFamily(
-            "advisor_regret_seconds", "Of these, the share lost by not doing what was best", value=measures.regret_s
-        )
-        regrets = hub.watching.regrets()
-        if regrets:
-            yield GaugeMetricFamily(
-                "advisor_regret_ratio",
-                "Share lost at the last looks, mean of the watches",
-                value=sum(regrets) / len(regrets),
-            )
-        yield GaugeMetricFamily("advisor_answers_kept", "Answers kept to be explained", value=len(hub.planner.answers))
-        yield GaugeMetricFamily("advisor_answers_bytes", "Bytes that they take, about", value=hub.planner.answers.bytes)
+        about = "Seconds to answer, or to fold what a commit answers"
+        yield _histogram("advisor_request_seconds", about, hub.measures.requests, label="verb")
+        about = "The version that runs, as labels"
+        yield InfoMetricFamily("advisor_build", about, {"version": __version__, "python": platform.python_version()})
 
     def _advising(self) -> Iterator[Metric]:
         """What is advised of defined networks, as it was planned last."""
-        advising = self._hub.advising
-        cores = GaugeMetricFamily(
-            "advisor_recommended_cores", "Cores advised, of all instances", labels=["network", "component"]
-        )
-        instances = GaugeMetricFamily(
-            "advisor_recommended_instances", "Instances advised", labels=["network", "component"]
-        )
-        for network, component, on, of in advising.series():
+        labels = ["network", "component"]
+        cores = GaugeMetricFamily("advisor_recommended_cores", "Cores advised, of all instances", labels=labels)
+        instances = GaugeMetricFamily("advisor_recommended_instances", "Instances advised", labels=labels)
+        for network, component, on, of in self._hub.advising.series():
             cores.add_metric([network, component], on)
             instances.add_metric([network, component], of)
         yield cores
         yield instances
-        family = GaugeMetricFamily(
-            "advisor_advised_networks", "Networks planned for, by what came of it", labels=["state"]
-        )
-        for state, count in advising.states().items():
-            family.add_metric([state], count)
-        yield family
 
     def _snet(self) -> Iterator[Metric]:
         """Cores lent to applications of S-Net's runtime."""
         snet = self._hub.snet
         if snet is None:
             return
-        yield GaugeMetricFamily("advisor_snet_clients", "Applications connected for cores", value=len(snet.clients))
-        for metric, name, label, about, counts in (
-            (GaugeMetricFamily, "advisor_snet_cores", "state", "Cores to lend, by where they stand", snet.granting.lent()),
-            (CounterMetricFamily, "advisor_snet_events", "event", "Cores moved, and clients' faults", snet.granting.counts),
-            (CounterMetricFamily, "advisor_snet_clients_ended", "how", "Applications gone, by how", snet.ends),
-        ):  # fmt: skip
-            family = metric(name, about, labels=[label])
-            for value, count in counts.items():
-                family.add_metric([value], count)
-            yield family
+        lent = snet.granting.lent()
+        yield _family(GAUGE, "advisor_snet_cores", "state", "Cores to lend, by where they stand", lent)
+        moved = snet.granting.counts
+        yield _family(COUNTER, "advisor_snet_events", "event", "Cores moved, and clients' faults", moved)
+        yield _family(COUNTER, "advisor_snet_clients_ended", "how", "Applications gone, by how", snet.ends)
 
-    def _service(self) -> Iterator[Metric]:
-        hub, measures = self._hub, self._hub.measures
-        yield GaugeMetricFamily("advisor_connections", "Connections open", value=len(hub.connections))
-        yield CounterMetricFamily("advisor_connections_accepted", "Connections", value=measures.connections_accepted)
-        yield CounterMetricFamily(
-            "advisor_connections_refused", "Connections turned away", value=measures.connections_refused
-        )
-        ends = CounterMetricFamily("advisor_connections_ended", "Connections ended, by how", labels=["how"])
-        for how, count in measures.ends.items():
-            ends.add_metric([how], count)
-        yield ends
-        errors = CounterMetricFamily("advisor_errors", "Requests answered with an error, by code", labels=["code"])
-        for code, count in measures.errors.items():
-            errors.add_metric([code], count)
-        yield errors
-        yield GaugeMetricFamily(
-            "advisor_queue_depth", "Answers held back until a commit", value=hub.committer.answers_waiting
-        )
-        kept = GaugeMetricFamily("advisor_peer_bytes", "Bytes kept for peers, by what for", labels=["of"])
-        for what, size in hub.peers.kept.items():
-            kept.add_metric([what], size)
-        yield kept
-        if hub.memory.bytes_max is not None:
-            yield GaugeMetricFamily("advisor_memory_max", "Bytes that the service may take", value=hub.memory.bytes_max)
-        yield GaugeMetricFamily(
-            "advisor_memory_short", "1 while nothing new is taken for want of it", value=hub.memory.short
-        )
-        yield GaugeMetricFamily("advisor_peer_bytes_max", "Bytes that may be kept for peers", value=hub.peers.bytes_max)
-        yield GaugeMetricFamily("advisor_producers_live", "Producers with a connection", value=len(hub.producers))
-        yield CounterMetricFamily("advisor_producers_evicted", "Idle producers forgotten", value=measures.evicted)
-        yield CounterMetricFamily(
-            "advisor_batches_superseded", "Batches of an older connection", value=measures.superseded
-        )
-        yield CounterMetricFamily("advisor_wrong_tokens", "Wrong tokens given", value=measures.guesses)
-        yield CounterMetricFamily("advisor_workers_killed", "Heavy requests killed", value=measures.heavy_killed)
-        about = "The version that runs, as labels"
-        yield InfoMetricFamily("advisor_build", about, {"version": __version__, "python": platform.python_version()})
+
+def _family(kind: type[Any], name: str, label: str, about: str, counts: Mapping[str, float]) -> Metric:
+    family = kind(name, about, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
 
 
 def _histogram(name: str, about: str, histograms: Mapping[str, Histogram], label: str | None = None) -> Metric:

@@ -6,7 +6,7 @@
 `FOLDER` holds csv files with the columns component, x (predictor), p (cores) and t (seconds); others are skipped with a
 word, and so is a folder that is not there. Rules of the judgement: `accuracy_protocol.py`, of the core counts that predictions
 choose (`decisions`): `accuracy_decisions.py`; learners: `accuracy_peers.py`.
-Peers need `pip install core-advisor[bench]`; one whose package is missing is left out with a word. Extra-P declares an older
+Peers need `pip install '.[bench]'` in a clone; one whose package is missing is left out with a word. Extra-P declares an older
 numpy than ours but runs with it: `pip install --no-deps extrap "marshmallow<4" tqdm pycubexr`.
 
 A fit of Extra-P takes up to seconds, so it stands only in the splits that fit once; `--slow` takes it to the streams too.

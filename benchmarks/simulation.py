@@ -5,7 +5,7 @@ run.
 
 `FOLDER` is the folder of public measurements (`../shared/data` from the project's root), with `graphs/stg50` and
 `graphs/wfinstances`; without it those two sections are skipped with a word. SimPy is needed for the baseline
-(`pip install core-advisor[test]`), numba for the compiled rows.
+(`pip install '.[test]'` in a clone), numba for the compiled rows.
 
 Each figure is the best of `--repeats` runs, all of them in this process: on a machine with other load compare ratios. The
 analysis

@@ -36,7 +36,7 @@ class Pools:
         try:
             from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - of an extra
         except ImportError as error:
-            raise InvalidValue("threadpoolctl", "none", "installed", "pip install 'core-advisor[threads]'") from error
+            raise InvalidValue("threadpoolctl", "none", "installed", "pip install threadpoolctl") from error
         self.shared, self.of_threads = [], []
         found: list[Any] = ThreadpoolController().lib_controllers
         for pool in found:

@@ -80,6 +80,10 @@ def connected(options: Mapping[str, Any], at: Any = None) -> Generator[SyncClien
 def asked(options: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
     """Yield whom the options name: a service, or what --state or --table holds."""
     key, value = whom(options, "state", "table")
+    if key in ("state", "table") and options.get("fresh"):
+        raise InvalidValue(
+            "fresh", True, "of a service", f"a {key} is answered with all that it holds: leave --fresh out"
+        )
     if key == "state":
         yield stored(value)
     elif key == "table":

@@ -122,9 +122,7 @@ class Actors:
         try:
             ray: Any = import_module("ray")
         except ImportError as error:
-            raise Unavailable(
-                "Ray is not installed", field="engine", value="ray", hint="pip install core-advisor[ray]"
-            ) from error
+            raise Unavailable("Ray is not installed", field="engine", value="ray", hint="pip install ray") from error
         own = {"include_dashboard": False, "object_store_memory": LOCAL_STORE_BYTES, "_node_ip_address": LOOPBACK}
         where: dict[str, Any] = {"address": self._address} if self._address else {"address": "local", **own}
         try:

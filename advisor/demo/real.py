@@ -152,7 +152,7 @@ def run_real(
         raise Unsupported(
             "the demo needs threadpoolctl, which is not installed",
             field="plot",
-            hint="pip install 'core-advisor[plot]'",
+            hint="pip install threadpoolctl",
         ) from error
     load = os.getloadavg()[0]
     every = min(CORES_MAX, usable_cores()) if cores is None else cores

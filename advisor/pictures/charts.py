@@ -111,7 +111,7 @@ def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
         from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
     except ImportError as error:
         raise Unsupported(
-            "pictures need matplotlib, which is not installed", field="plot", hint="pip install 'core-advisor[plot]'"
+            "pictures need matplotlib, which is not installed", field="plot", hint="pip install matplotlib"
         ) from error
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)

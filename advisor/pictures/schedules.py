@@ -142,7 +142,7 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
         from matplotlib.patches import Patch  # noqa: PLC0415
     except ImportError as error:
         raise Unsupported(
-            "pictures need matplotlib, which is not installed", field="plot", hint="pip install 'core-advisor[plot]'"
+            "pictures need matplotlib, which is not installed", field="plot", hint="pip install matplotlib"
         ) from error
     trace, graph = traced(execution), execution.program.graph
     rows = min(ROWS_INCHES_MAX, max(2 * READY_INCHES, ROW_INCHES * execution.cores))

@@ -329,3 +329,11 @@ def test_status_of_a_table_counts_its_rows(table: Path) -> None:
     one = answer("status", "square", "--table", table)
     assert [entry["component"] for entry in one["components"]] == ["square"]
     assert "rows_accepted" in invoke("status", "--table", table).stdout
+
+
+@pytest.mark.parametrize("command", ["predict", "choose-cores"])
+def test_a_table_is_fresh_without_a_word_and_with_one_says_so(command: str, table: Path) -> None:
+    cores = ("--cores-max", "8") if command == "choose-cores" else ()
+    result = run(command, "square", "--predictor", "100", *cores, "--fresh", "--table", table)
+    assert result.returncode == 2
+    assert "leave --fresh out" in " ".join(result.stderr.split())

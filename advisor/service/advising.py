@@ -215,20 +215,22 @@ class Advising:
 
 
 def _told(allocation: Any, values: Any) -> dict[str, Any]:
-    """Return what is advised, what it promises and why."""
-    latency_s = allocation.latency_s if values is None else values["latency_s"]
+    """Return what is advised, what it promises, what is expected of it since it was last looked at, and why."""
+    promised = {"throughput_per_s": allocation.throughput_per_s, "latency_s": allocation.latency_s}
     return {
         "cores": dict(allocation.cores),
         "instances": dict(allocation.instances),
         "groups": [{"cores": cores, "components": list(keys)} for cores, keys in allocation.groups],
         "cores_used": allocation.cores_used,
-        "promised": {
-            "throughput_per_s": allocation.throughput_per_s if values is None else values["throughput_per_s"],
-            "latency_s": latency_s if math.isfinite(latency_s) else None,
-        },
+        "promised": _finite(promised),
+        "expected": None if values is None else _finite({key: values[key] for key in promised}),
         "bottleneck": list(allocation.bottleneck),
         "why": [reason.text for reason in allocation.why],
     }
+
+
+def _finite(values: dict[str, float]) -> dict[str, float | None]:
+    return {key: value if math.isfinite(value) else None for key, value in values.items()}
 
 
 def _json(value: Any) -> str:

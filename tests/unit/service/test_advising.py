@@ -101,10 +101,11 @@ async def test_what_is_told_is_what_allocate_answers() -> None:
     assert [reason.text for reason in plan.why] == told["why"][: len(plan.why)]
     other = it.engine.advisor.allocate("other", cores=8)
     (expected,) = (reason.value for reason in other.why if reason.code == "level")
-    promised = it.told("other")["promised"]
-    assert promised["throughput_per_s"] == pytest.approx(expected)
-    assert promised["throughput_per_s"] > other.throughput_per_s
-    assert promised["latency_s"] < other.latency_s
+    told = it.told("other")
+    assert told["promised"] == {"throughput_per_s": other.throughput_per_s, "latency_s": other.latency_s}
+    assert told["expected"]["throughput_per_s"] == pytest.approx(expected)
+    assert told["expected"]["throughput_per_s"] > other.throughput_per_s
+    assert told["expected"]["latency_s"] < other.latency_s
     it.now += 7.5
     it.learn(rows(3))
     fresh = it.told("film")["fresh"]

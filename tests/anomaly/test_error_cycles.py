@@ -66,6 +66,7 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("hello", {"protocol": 99}),
     ("flow", {"network": "never"}),
     ("unwatch", {"watch": 99}),
+    ("shards", {"shards": 2}),
 )
 
 

@@ -1,16 +1,25 @@
-"""Structured logs on standard error: text on a terminal, else one JSON object a line. Names from peers are escaped by JSON."""
+"""Structured logs on standard error: text on a terminal, else one JSON object a line. Names from peers are escaped by JSON.
+
+Lines are written by a thread of their own: the service goes on where standard error is a pipe that nobody reads.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import select
 import sys
+import threading
+from collections import deque
 from datetime import UTC, datetime
 from typing import Any
 
 log = logging.getLogger("advisor.service")
 
 VALUE_CHARACTERS_MAX = 500  # of one field: a hostile name or path cannot fill a disk
+HELD_BYTES_MAX = 4 * 2**20  # of lines that wait to be written: some 20,000; what comes beyond is dropped and counted
+FLUSH_S = 1.0  # for lines that wait at the end: whoever reads them at all needs a millisecond
 
 
 def event(level: int, name: str, /, *, error: BaseException | None = None, **fields: Any) -> None:
@@ -60,8 +69,93 @@ class TextLines(logging.Formatter):
         return text if text.isprintable() and " " not in text and text else json.dumps(text)
 
 
-def to_stderr(level: str) -> None:
+class Behind(logging.Handler):
+    """Writes lines to a file descriptor from a thread, so that no logger waits for whoever reads them.
+
+    The descriptor is written past `sys.stderr`, whose lock a thread that hangs would keep from the interpreter's end.
+
+    Attributes
+    ----------
+    dropped : int
+        Lines that had no room, or could not be written.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor, self._lines, self._held = descriptor, deque[bytes](), 0
+        self.dropped, self._told, self._closed, self._moved = 0, 0, False, threading.Condition()
+        threading.Thread(target=self._write_on, name="logs", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hold a record's line until it is written; drop and count it where too much is held."""
+        line = self._line(record)
+        with self._moved:
+            if self._held + len(line) > HELD_BYTES_MAX:
+                self.dropped += 1
+            else:
+                self._hold(line)
+
+    def flush(self) -> None:
+        """Wait until all lines are written, `FLUSH_S` at most."""
+        with self._moved:
+            self._moved.wait_for(lambda: not self._held, FLUSH_S)
+
+    def close(self) -> None:
+        """End the thread when it has written what is held."""
+        with self._moved:
+            self._closed = True
+            self._moved.notify_all()
+        super().close()
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return (self.format(record) + "\n").encode(errors="backslashreplace")
+
+    def _hold(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._held += len(line)
+        self._moved.notify_all()
+
+    def _write_on(self) -> None:
+        while True:
+            with self._moved:
+                self._moved.wait_for(lambda: self._lines or self._closed)
+                if not self._lines:
+                    return
+                line = self._lines.popleft()
+            written = self._write(line)
+            with self._moved:
+                self._held -= len(line)
+                self.dropped += not written
+                if written and not self._held and self.dropped > self._told:
+                    self._tell_dropped()
+                self._moved.notify_all()
+
+    def _tell_dropped(self) -> None:
+        fields = {"fields": {"lines": self.dropped - self._told}}
+        name = "log lines dropped: nobody read them"
+        self._hold(self._line(log.makeRecord(log.name, logging.WARNING, __file__, 0, name, (), None, extra=fields)))
+        self._told = self.dropped
+
+    def _write(self, line: bytes) -> bool:
+        try:
+            while line:
+                try:
+                    line = line[os.write(self._descriptor, line) :]
+                except BlockingIOError:  # somebody else has made what both of them write to non-blocking
+                    select.select([], [self._descriptor], [])
+        except OSError:  # whoever read has gone
+            return False
+        return True
+
+
+def lines_dropped() -> int:
+    """Return how many lines of this process nobody read in time."""
+    return sum(each.dropped for each in logging.getLogger().handlers if isinstance(each, Behind))
+
+
+def to_stderr(level: str) -> logging.Handler:
     """Send all logs of this process to standard error: for people where that is a terminal, else as lines of JSON."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Behind(sys.stderr.fileno())
     handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    return handler

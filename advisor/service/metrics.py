@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from advisor import __version__, kernels
 from advisor.service.hub import Hub
+from advisor.service.logs import lines_dropped
 from advisor.service.measures import Histogram
 
 # One line a counter of the engine: total, metric, help.
@@ -110,6 +111,7 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (COUNTER, "advisor_batches_superseded", "Batches of an older connection", lambda hub: hub.measures.superseded),
     (COUNTER, "advisor_wrong_tokens", "Wrong tokens given", lambda hub: hub.measures.guesses),
     (COUNTER, "advisor_workers_killed", "Heavy requests killed", lambda hub: hub.measures.heavy_killed),
+    (COUNTER, "advisor_log_lines_dropped", "Lines of the log that nobody read in time", lambda _: lines_dropped()),
 )  # fmt: skip
 # Numbers that are worked out together: what they come from; of each its type, metric, help and key.
 TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...] = (

@@ -92,7 +92,7 @@ async def serve(
 
 def run(config: Config, serve: Callable[..., Awaitable[None]] = serve) -> None:
     """Run a service in this process until SIGTERM or SIGINT; logs go to standard error. Raises as `serve`."""
-    to_stderr(config.log_level)
+    logs = to_stderr(config.log_level)
     if not config.compiled:
         kernels.stay_interpreted()
     listeners.raise_descriptors(config.connections_max)
@@ -120,7 +120,10 @@ def run(config: Config, serve: Callable[..., Awaitable[None]] = serve) -> None:
         if failures:
             raise failures[0]
 
-    anyio.run(main)
+    try:
+        anyio.run(main)
+    finally:
+        logs.flush()  # before a command says what went wrong
 
 
 def _open(config: Config) -> Store:

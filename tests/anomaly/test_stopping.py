@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import select
 import signal
 import socket
 import subprocess
@@ -98,3 +100,23 @@ def test_a_service_that_cannot_start_says_why_and_fails(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "something else stands there" in done.stderr
     assert (tmp_path / "s").read_text() == "something else"
+
+
+def test_a_service_whose_log_nobody_reads_answers_and_stops(tmp_path: Path) -> None:
+    with process(tmp_path) as service:
+        assert service.stderr is not None
+        pipe = service.stderr.fileno()
+        room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+        told = msgpack.packb([0, 1, "hello", [{"protocol": 1, "wrong": "x" * 400}]])
+        for _ in range(room // 100):  # a line of the log each, and more: each begins with a time of 29 characters
+            with connect(tmp_path) as peer:
+                peer.sendall(b"\xc1")  # no message: the connection is given up on
+                messages(peer)
+        with connect(tmp_path) as peer:
+            peer.sendall(told)
+            peer.shutdown(socket.SHUT_WR)
+            assert messages(peer)[0][2]["code"] == "unknown_key"
+        assert select.select([pipe], [], [], 0)[0]
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(PATIENCE_S) == 0  # though what it had to say is still not read
+        assert len(service.stderr.read()) >= room // 2  # it was full: a page of a pipe takes whole lines

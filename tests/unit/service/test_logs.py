@@ -1,0 +1,56 @@
+"""Lines of the log are written behind: whoever logs never waits, and what nobody reads is counted."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from advisor.service import logs
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    os.close(ends[0])
+
+
+def told(number: int) -> logging.LogRecord:
+    return logging.makeLogRecord({"name": logs.log.name, "msg": f"line {number}", "levelno": logging.INFO})
+
+
+def test_a_full_pipe_holds_nobody_up_and_what_is_dropped_is_told(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "HELD_BYTES_MAX", 2**16)
+    behind = logs.Behind(pipe[1])
+    behind.setFormatter(logs.JsonLines())
+    for number in range(10_000):
+        behind.handle(told(number))
+    dropped = behind.dropped
+    assert dropped > 0
+    with os.fdopen(os.dup(pipe[0])) as reader:
+        said: list[str] = []
+        while not said or "dropped" not in said[-1]:
+            said.append(reader.readline())
+    numbers = [int(json.loads(line)["event"].removeprefix("line ")) for line in said[:-1]]
+    assert numbers == sorted(numbers)
+    assert json.loads(said[-1])["lines"] == dropped == 10_000 - len(numbers)
+    behind.flush()
+    behind.close()
+    os.close(pipe[1])
+
+
+def test_lines_to_a_reader_that_has_gone_are_dropped() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    behind = logs.Behind(writer)
+    behind.handle(told(1))
+    behind.flush()
+    assert behind.dropped == 1
+    behind.close()
+    os.close(writer)

@@ -135,15 +135,18 @@ class AdvisorPlugin(SchedulerPlugin):
     async def _ask_again(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_S)
-            due = [each for each in self._prefixes.values() if each.due]
             try:
-                for known in due:
-                    sizes = known.question()
-                    known.learn(sizes, await asyncio.to_thread(self._ask, known.name, sizes))
+                await self.ask_now()
             except (AdvisorError, OSError) as error:  # what is known stays: it is asked again with later rows
                 log.info("the service does not answer: %s", error)
             except Exception:
                 log.exception("no more predictions until tasks of this kind have run again")
+
+    async def ask_now(self) -> None:
+        """Ask the service, beside the loop, about each prefix of which enough has run since it was last asked."""
+        for known in [each for each in self._prefixes.values() if each.due]:
+            sizes = known.question()
+            known.learn(sizes, await asyncio.to_thread(self._ask, known.name, sizes))
 
     def _ask(self, name: str, sizes: list[float] | None) -> list[float]:
         assert self._client is not None

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from live import running
 
 from advisor import Advisor
 from advisor.adapters.dask.needed import Backlog, fewest, makespan
@@ -26,7 +27,7 @@ from advisor.domain.names import normalised_name
 
 distributed = pytest.importorskip("distributed", reason="NO DASK HERE: install the extra `dask` to run this")
 
-from distributed import Client, LocalCluster, SchedulerPlugin  # noqa: E402
+from distributed import Client, LocalCluster, Scheduler, SchedulerPlugin, Worker  # noqa: E402
 
 from advisor.adapters.dask import AdvisedAdaptive, AdvisorPlugin  # noqa: E402
 
@@ -274,6 +275,47 @@ class Counted(SchedulerPlugin):
 
     def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
         self.successes += (start, finish) == ("processing", "memory")
+
+
+async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told_what_they_take(tmp_path: Path) -> None:
+    """Everything in one loop: no process but this one, no port, no dashboard."""
+
+    def fails(i: int) -> int:
+        raise ValueError(i)
+
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        running(tmp_path) as live,
+        Scheduler(protocol="inproc", dashboard=False) as scheduler,
+        Worker(scheduler.address, nthreads=2, dashboard=False, local_directory=str(tmp_path)),
+        Client(scheduler.address, asynchronous=True) as client,
+    ):
+        plugin, counted = AdvisorPlugin(str(tmp_path / "s")), Counted()
+        scheduler.add_plugin(counted)
+        await plugin.start(scheduler)
+        assert plugin._asking is not None
+        plugin._asking.cancel()  # it is asked below, when all has run
+        scheduler.add_plugin(plugin)
+        squares = client.map(pow, range(30), [2] * 30)
+        total = client.submit(sum, squares)
+        assert await client.gather(total) == 8555
+        await distributed.wait(client.map(fails, range(4)))
+        assert plugin._client is not None
+        held = await asyncio.to_thread(plugin._client.flush, PATIENCE_S)
+        assert (held.rows_held, plugin.told, counted.successes) == (0, 31, 31)
+        known = plugin._prefixes["pow"]
+        assert known.due
+        assert known.mean_s is None
+        await plugin.ask_now()
+        assert known.mean_s is not None
+        assert 0.0 < known.mean_s < PATIENCE_S
+        assert await client.submit(pow, 3, 5) == 243
+        assert scheduler.task_prefixes["pow"].duration_average == pytest.approx(known.mean_s)
+        await asyncio.to_thread(plugin._client.flush, PATIENCE_S)
+        status = await (await live.peer()).call("status", {"components": ["pow", "sum"]})
+        assert {each["component"] for each in status["components"]} == {"pow", "sum"}
+        assert status["totals"]["rows_failed"] == 4
+        assert status["totals"]["rows_accepted"] == 36
 
 
 class Service:

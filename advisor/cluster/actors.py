@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import logging
 import os
+import signal
+import threading
 import uuid
 from collections.abc import Mapping
 from importlib import import_module
@@ -22,6 +24,7 @@ SCHEME: Final = "ray://"
 CORES_A_SHARD: Final = 1.0  # of a node, where nodes are others' too; a Ray of our own shares out what there is
 LOCAL_STORE_BYTES: Final = 2**27  # of a Ray that we start ourselves: batches and moved buckets pass through it
 PREFIX: Final = "advisor-"
+OWN: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # its word for: listen on loopback only, also on Linux
 
 
 class Process:
@@ -116,13 +119,20 @@ class Actors:
             When there is no Ray, here or there.
         """
         await asyncio.to_thread(self._start)
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):  # before them Ray would write a stack to standard error
+                signal.signal(number, signal.getsignal(number) or signal.SIG_DFL)
+                signal.siginterrupt(number, False)
 
     def _start(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would be told to strangers
+        for name, value in ({} if self._address else OWN).items():
+            os.environ.setdefault(name, value)
         try:
             ray: Any = import_module("ray")
         except ImportError as error:
             raise Unavailable("Ray is not installed", field="engine", value="ray", hint="pip install ray") from error
+        logging.getLogger("ray").setLevel(logging.ERROR)
         own = {"include_dashboard": False, "object_store_memory": LOCAL_STORE_BYTES, "_node_ip_address": LOOPBACK}
         where: dict[str, Any] = {"address": self._address} if self._address else {"address": "local", **own}
         try:
@@ -133,7 +143,8 @@ class Actors:
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise Unavailable(
                 f"Ray cannot be reached: {error}", field="engine", value=self._address or "ray",
-                hint="ray start --address=HOST:PORT on this machine first; --engine ray starts one of its own",
+                hint="ray start --address=HOST:PORT on this machine first; RAY_AUTH_MODE=token where its head wants tokens; "
+                "--engine ray starts one of its own",
             ) from error  # fmt: skip
         self._ray = ray
         self._class = ray.remote(Process)
@@ -153,19 +164,24 @@ class Actors:
 
     async def found(self) -> list[tuple[Handle, int | None]]:
         """As `Runtime`."""
-        there: list[tuple[Handle, int | None]] = []
+        there = await self._there()
+        if there:
+            event(logging.INFO, "shards that a former front has left", processes=len(there))
+        return [(actor, number) for actor, number in there]
+
+    async def _there(self) -> list[tuple[Actor, int | None]]:
+        there: list[tuple[Actor, int | None]] = []
         for name in await asyncio.to_thread(self._ray.util.list_named_actors):
             try:
                 actor = Actor(self._ray, await asyncio.to_thread(self._ray.get_actor, name), name)
                 there.append((actor, await actor.get("number")))
             except (Gone, ValueError):  # it is ending
                 continue
-        if there:
-            event(logging.INFO, "shards that a former front has left", processes=len(there))
         return there
 
     async def stop(self) -> None:
         """As `Runtime`."""
-        for actor, _ in await self.found():
-            actor.kill()
+        if self._address:  # one of our own ends with all that it runs, also when a signal to all has ended half
+            for actor, _ in await self._there():
+                actor.kill()
         await asyncio.to_thread(self._ray.shutdown)

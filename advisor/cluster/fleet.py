@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
@@ -12,13 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.cluster.lanes import Answer, Gone, Handle, Item, Lane
+from advisor.cluster.lanes import Answer, Handle, Item, Lane
 from advisor.cluster.layout import Layout, Move, moves
 from advisor.cluster.routing import Piece, Router, joined
 from advisor.domain.limits import SHARDS_MAX
 from advisor.engine.exactly_once import Producer
-from advisor.errors import AdvisorError, InvalidValue
+from advisor.errors import InvalidValue
 from advisor.service.logs import event
+
+CLOSE_S = 5.0  # that shards are waited for at the end: a process that is gone half may never answer
 
 
 class Runtime(Protocol):
@@ -139,12 +142,10 @@ class Fleet:
         for task in [*self._tasks, *self._spares]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._spares, return_exceptions=True)
-        for lane in self.lanes:
-            if lane.handle is not None:
-                try:
-                    await lane.handle.call("close")
-                except (Gone, AdvisorError):
-                    continue
+        handles = [lane.handle for lane in self.lanes if lane.handle is not None]
+        closing = asyncio.gather(*(handle.call("close") for handle in handles), return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(closing, CLOSE_S)
         await self._runtime.stop()
 
     # -- processes --------------------------------------------------------------------------------------------------------

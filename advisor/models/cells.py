@@ -14,6 +14,7 @@ from math import floor, sqrt
 
 import numpy as np
 
+from advisor.domain.vectors import Floats
 from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 
@@ -25,7 +26,7 @@ KEY, RUNS, MEAN, SCATTER, WILD, MODEL, CENTRE = (
     AT[name] for name in ("key", "runs", "mean", "scatter", "wild", "model", "centre")
 )
 # Places a unit of z, by coarseness.
-PITCHES = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(STEPS * (FINEST + 8) + 1)])
+PITCHES: Floats = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(STEPS * (FINEST + 8) + 1)])
 COARSEST = len(PITCHES) - 1
 NOWHERE = -1
 NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged

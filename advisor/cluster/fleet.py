@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.cluster.lanes import Answer, Handle, Item, Lane
+from advisor.cluster.lanes import Answer, Gone, Handle, Item, Lane
 from advisor.cluster.layout import Layout, Move, moves
 from advisor.cluster.routing import Piece, Router, joined
 from advisor.domain.limits import SHARDS_MAX
@@ -378,7 +378,9 @@ class Fleet:
     async def _grow(self, shards: int) -> None:
         new = [Lane(number, self, self._clock) for number in range(len(self.lanes), shards)]
         for lane in new:
-            lane.handle = await self.open(lane.number, 0, anew=True)
+            while lane.handle is None:
+                with contextlib.suppress(Gone):  # while it opened: what it left is put away by the next one
+                    lane.handle = await self.open(lane.number, 0, anew=True)
             empty = await lane.ask("receive", None, self.durable)
             lane.told, lane.level = empty, empty["level"]
             self._run(lane.run())

@@ -1,0 +1,202 @@
+"""A service on a real Ray: shards, the front and a node are killed while rows come; all rows are there after, once.
+
+Slow: Ray takes ten seconds to start. The rest of what shards promise is shown without Ray in `tests/unit/cluster`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor import Advisor, SyncClient
+
+pytest.importorskip("ray", reason="NO RAY HERE: install the extra `ray` to run this")
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 300.0  # nothing here depends on how busy the machine is
+BOXES = [f"c{i}" for i in range(6)]
+SERVE = """
+import json, sys
+from pathlib import Path
+from advisor.cluster.serving import serve
+from advisor.service import load_config, run
+run(load_config(**json.loads(sys.argv[1])), serve)
+"""
+RAY = "from ray.scripts.scripts import main; main()"
+
+
+@pytest.fixture
+def place() -> Generator[Path]:
+    place = Path(tempfile.mkdtemp(prefix="r"))  # short: paths of sockets are 107 bytes at most
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def environment(place: Path) -> dict[str, str]:
+    ours = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(place)}
+    return {**os.environ, **ours, "PYTHONPATH": str(Path(advisor.__file__).parents[1])}
+
+
+@contextmanager
+def program(place: Path, *argv: str, until: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """Run a program in a session of its own, from when it has said a word; all of the session is killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", *argv], env=environment(place), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line)
+            if until in line:
+                break
+        else:
+            pytest.fail("it ended: " + "".join(said[-50:]))
+        yield process, said[-1]
+    finally:
+        for pid in session(process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def session(leader: int) -> list[int]:
+    """Return the processes of a session that have not ended."""
+    found: list[int] = []
+    for each in Path("/proc").iterdir():
+        try:
+            state, _, _, own = (each / "stat").read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):  # it has ended meanwhile, or it is no process
+            continue
+        if int(own) == leader and state != "Z":
+            found.append(int(each.name))
+    return found
+
+
+def process_of(shard: Path) -> int:
+    """Return which process has the state of a shard open."""
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if os.readlink(link) == str(shard / "state"):
+                return int(link.parts[2])
+        except OSError:
+            continue
+    raise AssertionError(f"nobody has {shard} open")
+
+
+def front(place: Path, engine: str) -> AbstractContextManager[tuple[subprocess.Popen[str], str]]:
+    config = {"socket": "s", "state": "state", "copy": "copy"}
+    told = {key: str(place / name) for key, name in config.items()} | {"engine": engine, "compiled": False}
+    return program(place, SERVE, json.dumps(told), until='"serving"')
+
+
+class Stream:
+    """Rows to a service and to one advisor, which knows what the service must answer."""
+
+    def __init__(self, client: SyncClient) -> None:
+        self.client, self.one, self.sent = client, Advisor(), 0
+
+    def send(self, n: int = 60) -> None:
+        for i in range(self.sent, self.sent + n):
+            name, x, p = BOXES[i % 6], 1.0 + i % 17, 1.0 + i % 4
+            t = 0.01 * (1 + i % 6) * x / p**0.7
+            self.one.observe(name, predictor=x, cores=p, elapsed_s=t)
+            self.client.observe(name, predictor=x, cores=p, elapsed_s=t)
+        self.sent += n
+
+    def check(self) -> Counter[str]:
+        """See that all that was sent is there once, to the bit; return how often the shards were opened anew."""
+        self.client.flush()
+        status: Any = self.client.status(True)
+        assert status["totals"]["rows_accepted"] == self.sent
+        assert {each["component"]: each["rows"] for each in status["components"]} == dict.fromkeys(
+            BOXES, self.sent // 6
+        )
+        for name in BOXES:
+            assert self.client.predict(name, 5.0, 2, fresh=True) == self.one.predict(name, predictor=5.0, cores=2)
+        return Counter({str(each["shard"]): each["recoveries"] for each in status["service"]["shards"]})
+
+
+@contextmanager
+def stream(place: Path) -> Generator[Stream]:
+    with SyncClient(str(place / "s"), producer="p", timeout_s=PATIENCE_S, close_s=PATIENCE_S) as client:
+        yield Stream(client)
+
+
+def test_kills_of_shards_and_of_the_front_lose_and_double_nothing(place: Path) -> None:
+    with ExitStack() as fronts, stream(place) as rows:
+        for _ in range(2):
+            service, _ = fronts.enter_context(front(place, "ray"))
+            rows.send()
+            rows.check()
+            for number in (0, 1, 0):
+                rows.send()
+                os.kill(process_of(place / "state" / f"shard-{number}"), signal.SIGKILL)
+                rows.send()
+                rows.client.flush()
+            assert rows.check() == {"0": 2, "1": 1}  # the kills were of shards, and each was noticed
+            rows.send()
+            service.kill()
+            service.wait()
+            rows.send()
+        service, _ = fronts.enter_context(front(place, "ray"))
+        rows.check()
+        service.terminate()
+        service.wait()
+        assert not session(service.pid), "nothing of Ray is left over"
+
+
+def test_shards_of_a_ray_of_two_nodes_outlive_the_front_and_a_node(place: Path) -> None:
+    node = ["--block", "--num-cpus=4", "--object-store-memory=80000000", "--disable-usage-stats"]
+    with ExitStack() as nodes, stream(place) as rows:
+        head = ["--head", "--port=0", "--include-dashboard=false"]
+        _, said = nodes.enter_context(program(place, RAY, "start", *head, *node, until="ray start --address"))
+        address = said.split("'")[1]
+        other, _ = nodes.enter_context(
+            program(place, RAY, "start", f"--address={address}", *node, until="Ray runtime started")
+        )
+        service, _ = nodes.enter_context(front(place, f"ray://{address}"))
+        rows.send()
+        rows.check()
+        shards = {number: process_of(place / "state" / f"shard-{number}") for number in (0, 1)}
+        rows.send()
+        service.kill()
+        service.wait()
+        rows.send()
+        service, _ = nodes.enter_context(front(place, f"ray://{address}"))
+        assert rows.check() == {"0": 0, "1": 0}
+        assert shards == {number: process_of(place / "state" / f"shard-{number}") for number in (0, 1)}, (
+            "the same processes"
+        )
+        rows.client.shards(3)
+        rows.send()
+        there = session(other.pid)
+        lost = [number for number, pid in shards.items() if pid in there]
+        rows.send()
+        for pid in there:
+            os.kill(pid, signal.SIGKILL)
+        rows.send()
+        found = rows.check()
+        assert all(found[str(number)] for number in lost)
+        rows.client.shards(2)
+        rows.send()
+        rows.check()
+        service.terminate()
+        service.wait()
+        with pytest.raises(AssertionError, match="nobody"):
+            process_of(place / "state" / "shard-0")

@@ -245,6 +245,11 @@ class ClusterHub(Hub):
             "components_known": known, "components": told, "offset": offset, "totals": totals, "service": self.health(),
         }  # fmt: skip
 
+    def held(self) -> tuple[int, int, int]:
+        """As `Hub.held`, of all shards together: what the front has are copies."""
+        fleet = self.fleet
+        return fleet.of_all("components"), self.config.components_max * len(fleet.lanes), fleet.of_all("bytes")
+
     def health(self) -> dict[str, Any]:
         """As `Hub.health`, with the shards."""
         return super().health() | {"shards": self._shards_told(), "moves": self._moves_told()}

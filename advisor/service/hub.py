@@ -355,6 +355,11 @@ class Hub:
         """Return rows and requests so far."""
         return self.engine.totals.get("rows_accepted", 0), self.measures.answered
 
+    def held(self) -> tuple[int, int, int]:
+        """Return the components known, those there may be, and the bytes of learned state."""
+        components = self.engine.advisor.components
+        return len(components) - components.measures, components.components_max, self.engine.tables_bytes
+
     def health(self) -> dict[str, Any]:
         """Return what an operator asks first."""
         failure, now = self.committer.failure, time.monotonic()

@@ -61,11 +61,6 @@ Value = Callable[[Hub], float | int | bool | None]
 Counts = Callable[[Hub], Mapping[str, float]]
 
 
-def _components(hub: Hub) -> int:
-    components = hub.engine.advisor.components
-    return len(components) - components.measures
-
-
 def _regret(hub: Hub) -> float | None:
     regrets = hub.watching.regrets()
     return sum(regrets) / len(regrets) if regrets else None
@@ -73,9 +68,9 @@ def _regret(hub: Hub) -> float | None:
 
 # One line a number: type, metric, help, what it is; None is not told.
 NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
-    (GAUGE, "advisor_components", "Components known", _components),
-    (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.engine.advisor.components.components_max),
-    (GAUGE, "advisor_state_bytes", "Bytes of learned state in memory", lambda hub: hub.engine.tables_bytes),
+    (GAUGE, "advisor_components", "Components known", lambda hub: hub.held()[0]),
+    (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.held()[1]),
+    (GAUGE, "advisor_state_bytes", "Bytes of learned state in memory", lambda hub: hub.held()[2]),
     (GAUGE, "advisor_kernels_compiled", "1 where all kernels are compiled, 0 where some are interpreted",
      lambda hub: all(word == "compiled" for word in kernels.states().values())),
     (GAUGE, "advisor_producers", "Producers remembered for exactly-once", lambda hub: len(hub.engine.producers)),

@@ -76,15 +76,15 @@ class Told:
         health = hub.health()
         questions = sum(sum(histogram.counts) for histogram in hub.measures.requests.values())
         learners = advisor.components.learners
+        known, most, state_bytes = hub.held()
         return {
             "version": __version__, "at": time.time(), "uptime_s": round(self.uptime_s, 1),
             "counts": {name: int(totals[name]) for name in COUNTED},
             **self._rates(int(totals["rows_accepted"]), questions),
-            "components": len(advisor.components) - advisor.components.measures,
-            "components_max": advisor.components.components_max,
+            "components": known, "components_max": most,
             "scores": self.trend.scores,
             "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
-            "state_bytes": hub.engine.tables_bytes,
+            "state_bytes": state_bytes,
             "model_memory": [learners.used_bytes, learners.memory_bytes],
             "health": {key: health[key] for key in (
                 "connections", "producers", "producers_live", "storage", "storage_failure", "stopping", "commits",

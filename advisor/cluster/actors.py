@@ -7,9 +7,9 @@ import hashlib
 import logging
 import os
 import signal
+import socket
 import threading
 import uuid
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ SCHEME: Final = "ray://"
 CORES_A_SHARD: Final = 1.0  # of a node, where nodes are others' too; a Ray of our own shares out what there is
 LOCAL_STORE_BYTES: Final = 2**27  # of a Ray that we start ourselves: batches and moved buckets pass through it
 PREFIX: Final = "advisor-"
+KNOCK_S: Final = 5.0  # for a head of Ray to take a connection: another machine's, busy
 OWN: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # its word for: listen on loopback only, also on Linux
 
 
@@ -102,11 +103,10 @@ class Actors:
         Whether kernels are compiled.
     """
 
-    def __init__(self, engine: str, folder: Path, *, compiled: bool, told: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, engine: str, folder: Path, *, compiled: bool) -> None:
         self._address = engine.removeprefix("ray").removeprefix("://") or None
         self._namespace = PREFIX + hashlib.blake2b(str(folder.absolute()).encode(), digest_size=8).hexdigest()
         self._compiled = compiled
-        self._told = dict(told or {})
         self._ray: Any = None
         self._class: Any = None
 
@@ -125,6 +125,8 @@ class Actors:
                 signal.siginterrupt(number, False)
 
     def _start(self) -> None:
+        if self._address:
+            _knock(self._address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would be told to strangers
         for name, value in ({} if self._address else OWN).items():
             os.environ.setdefault(name, value)
@@ -138,14 +140,10 @@ class Actors:
         try:
             ray.init(
                 namespace=self._namespace, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False,
-                **where | self._told,
+                **where,
             )  # fmt: skip
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise Unavailable(
-                f"Ray cannot be reached: {error}", field="engine", value=self._address or "ray",
-                hint="ray start --address=HOST:PORT on this machine first; RAY_AUTH_MODE=token where its head wants tokens; "
-                "--engine ray starts one of its own",
-            ) from error  # fmt: skip
+            raise _unreachable(error, self._address or "ray") from error
         self._ray = ray
         self._class = ray.remote(Process)
 
@@ -185,3 +183,20 @@ class Actors:
             for actor, _ in await self._there():
                 actor.kill()
         await asyncio.to_thread(self._ray.shutdown)
+
+
+def _knock(address: str) -> None:
+    """See that somebody listens there: Ray itself tries for minutes, in a thread that nobody can end."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+    except OSError as error:
+        raise _unreachable(error, address) from error
+
+
+def _unreachable(error: Exception, address: str) -> Unavailable:
+    return Unavailable(
+        f"Ray cannot be reached: {error}", field="engine", value=address,
+        hint="ray start --address=HOST:PORT on this machine first; RAY_AUTH_MODE=token where its head wants tokens; "
+        "--engine ray starts one of its own",
+    )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from shards_here import Processes
 
 from advisor import Advisor, AsyncClient
+from advisor.cluster.actors import Actors
 from advisor.cluster.serving import serve
-from advisor.errors import InvalidValue, UnknownComponent, Unsupported
+from advisor.errors import InvalidValue, Unavailable, UnknownComponent, Unsupported
 from advisor.service.config import load_config
 
 PATIENCE_S = 300.0  # nothing here depends on how busy the machine is
@@ -158,3 +160,13 @@ async def test_clients_notice_neither_kills_nor_moves(tmp_path: Path, seed: int)
         for name in BOXES:
             assert await client.predict(name, 5.0, 2, fresh=True) == one.predict(name, predictor=5.0, cores=2)
         assert processes.killed == 6
+
+
+async def test_a_ray_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(Unavailable) as caught:
+            await Actors(f"ray://{address}", tmp_path, compiled=False).start()
+    assert (caught.value.field, caught.value.value) == ("engine", address)
+    assert "ray start --address" in str(caught.value)

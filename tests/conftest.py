@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 # Tests answer by compiled kernels and refuse a call with types that no example has; the processes that they start do the same.
 # Said before a source is made.
@@ -30,6 +31,18 @@ for client in (AsyncClient, SyncClient):
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", print_blob=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+# Tests with real processes, sockets, terminals and browsers. What the machine does to those is not the commit's: one that fails is
+# run again, at most twice, and the summary names it as RERUN: a test to mend. All others say the same each time.
+REAL = ("adapters", "anomaly", "browser", "integration", "unit/cli", "unit/client", "unit/cluster", "unit/service")
+REAL_ROOMS = tuple(Path(__file__).parent / room for room in REAL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.path.is_relative_to(room) for room in REAL_ROOMS):
+            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

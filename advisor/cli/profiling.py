@@ -93,7 +93,7 @@ def profile_command(
         raise InvalidValue(
             "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
         )
-    status, cpu_s = 0, 0.0
+    status = 0
     if producer is not None:
         found = [(producer, live_profile.profile_now(socket, producer))]
     elif program and not record:
@@ -101,9 +101,9 @@ def profile_command(
         found = [(Path(program[0]).name, profile)]
     else:
         if record:
-            status, cpu_s = running.recorded(program, record, mode, quiet=as_json)
+            status = running.recorded(program, record, mode, quiet=as_json)
             files = (record,)
-        found = [(path.name, running.timed(_read(path, window_s, trace), cpu_s)) for path in files]
+        found = [(path.name, _read(path, window_s, trace)) for path in files]
     if picture:
         from advisor.pictures.icicle import draw_profile
 

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,16 +87,11 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
         status, cpu_s = _run(program, environment, quiet=quiet)
         said = _report(folder)
         run = bytes.fromhex(said["incarnation"]) if said else incarnation  # another one if a service lost its state
-        return timed(_fetched(client, environment["ADVISOR_PRODUCER"], run, status), cpu_s), status
+        return _fetched(client, environment["ADVISOR_PRODUCER"], run, status).timed(cpu_s), status
 
 
-def timed(profile: Profile, cpu_s: float) -> Profile:
-    """Return a profile that tells the processor time of its program: what others had meanwhile spoils no promise."""
-    return replace(profile, measures=replace(profile.measures, cpu_s=cpu_s))
-
-
-def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> tuple[int, float]:
-    """Run a program under the tool, its events into a file, without any service; return its exit status and processor time.
+def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> int:
+    """Run a program under the tool, its events into a file, without any service; return its exit status.
 
     Raises
     ------
@@ -109,10 +103,10 @@ def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: boo
         if "ADVISOR_OPENMP_BUFFER" not in os.environ:
             environment["ADVISOR_OPENMP_BUFFER"] = str(RECORDED_BUFFER)
         path.unlink(missing_ok=True)  # a file of an earlier run is not taken for this one's
-        status, cpu_s = _run(program, environment, quiet=quiet)
+        status, _ = _run(program, environment, quiet=quiet)
     if not path.exists():
         raise _nothing_came(Path(program[0]).name, status)
-    return status, cpu_s
+    return status
 
 
 def _tool(mode: str, folder: Path) -> dict[str, str]:

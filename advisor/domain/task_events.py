@@ -198,6 +198,8 @@ class TaskEvents:
         Of `SUM`: instances whose events are not sent.
     ended : bool
         The run is over as far as the producer knows: what waits for other threads' events waits no longer.
+    cpu_s : float
+        Processor time of the whole program, told with its end; 0: not told.
     """
 
     records: NDArray[np.void]
@@ -207,6 +209,7 @@ class TaskEvents:
     dropped: int = 0
     sums: NDArray[np.void] = field(default_factory=lambda: NO_SUMS)
     ended: bool = False
+    cpu_s: float = 0.0
 
     def __len__(self) -> int:
         """Return how many events there are."""
@@ -249,6 +252,7 @@ def decode(
     dropped: int = 0,
     sums: bytes | memoryview = b"",
     ended: bool = False,
+    cpu_s: float = 0.0,
 ) -> TaskEvents:
     """Return a batch whose records are `data`, and whose sums are `sums`, in place. Cost O(strings): no record is touched.
 
@@ -269,8 +273,10 @@ def decode(
         raise TooLarge("sums", len(sums) // SUM.itemsize, SUMS_BATCH_MAX, "cut the batch")
     if not 0 <= dropped < 2**63:
         raise InvalidValue("dropped", dropped, "from 0 below 2**63")
+    if not 0.0 <= cpu_s < np.inf:
+        raise InvalidValue("cpu_s", cpu_s, "finite seconds, not negative")
     texts = tuple(checked_name("strings", text) for text in strings)
-    return TaskEvents(np.frombuffer(data, dtype), texts, clock, names, dropped, np.frombuffer(sums, SUM), ended)
+    return TaskEvents(np.frombuffer(data, dtype), texts, clock, names, dropped, np.frombuffer(sums, SUM), ended, cpu_s)
 
 
 def events_of(columns: Mapping[str, ArrayLike], *, further: Sequence[str] = ()) -> NDArray[np.void]:

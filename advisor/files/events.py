@@ -3,7 +3,7 @@
 The file begins with 8 bytes, ``ADVTASK1``. A block is: bytes of the header (u32), CRC-32 of header and records (u32), bytes of
 the records (u64), all little-endian; the header, JSON in UTF-8, padded with spaces to a multiple of 8; the records. The header
 holds `strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`; where there are any, `sums`, a list of the
-fields of each, and `ended`.
+fields of each, and, with the last, `ended` and `cpu_s`, the processor time of the program.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class EventFileWriter:
             header["sums"] = np.ascontiguousarray(events.sums).tolist()
         if events.ended:
             header["ended"] = True
+        if events.cpu_s:
+            header["cpu_s"] = events.cpu_s
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
         records = np.ascontiguousarray(events.records).tobytes()
@@ -143,7 +145,7 @@ def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
         sums = np.array([tuple(each) for each in header.get("sums", ())], SUM)
         return decode(
             records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"]),
-            sums=sums.tobytes(), ended=bool(header.get("ended", False)),
+            sums=sums.tobytes(), ended=bool(header.get("ended", False)), cpu_s=float(header.get("cpu_s", 0.0)),
         )  # fmt: skip
     except AdvisorError:
         raise

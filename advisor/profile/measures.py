@@ -78,7 +78,7 @@ class Measures:
         Tasks told as sums. No path through them is known: with any, the spans are at least what they say, the parallelism is
         at most.
     cpu_s : float
-        Processor time that the program took, where whoever started it tells; 0 else.
+        Processor time that the program took, where its tool or whoever started it tells; 0 else.
     """
 
     elapsed_s: float = 0.0

@@ -183,7 +183,7 @@ def test_the_command_records_a_run_and_reads_it(built: Path, tmp_path: Path) -> 
     assert "solve+0x" in done.stdout
     assert "ran within their creation, as OpenMP runs those of a team of one thread" in done.stdout
     again = advise(file)
-    assert again.stdout == done.stdout.partition("\n")[2]  # after the line that the program prints
+    assert again.stdout == done.stdout.partition("\n")[2]  # after the line that the program prints; the file tells all
     assert "nothing came of it" in advise("--record", file, "--", "true").stderr
     assert not file.exists() or advise(file).returncode == 0
     assert advise("--record", file, "--socket", tmp_path, "--", built, "7").returncode == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -41,6 +42,16 @@ def test_what_is_written_is_read(tmp_path: Path, run: TaskEvents) -> None:
         assert (before.strings, before.clock, before.further, before.dropped) == (
             after.strings, after.clock, after.further, after.dropped,
         )  # fmt: skip
+
+
+def test_the_processor_time_of_a_run_is_part_of_its_file(tmp_path: Path, run: TaskEvents) -> None:
+    path = tmp_path / "run.events"
+    write_events(path, [run, replace(run, strings=(), records=run.records[:0], ended=True, cpu_s=0.25)])
+    assert read_profile(path).measures.cpu_s == 0.25
+    for strange in (-1.0, np.inf, np.nan):
+        write_events(path, [replace(run, cpu_s=strange)])
+        with pytest.raises(InvalidValue, match="cpu_s"):
+            read_profile(path)
 
 
 def test_damage_is_told(tmp_path: Path, run: TaskEvents) -> None:

@@ -33,8 +33,8 @@ settings.register_profile("search", print_blob=True, deadline=None)
 settings.load_profile("repeatable")
 
 
-# Tests with real processes, sockets, terminals and browsers. What the machine does to those is not the commit's: one that fails is
-# run again, at most twice, and the summary names it as RERUN: a test to mend. All others say the same each time.
+# Tests with real processes, sockets, terminals and browsers. What the machine does to those is not the commit's: one that fails
+# is run again, at most twice, and the summary names it as RERUN: a test to mend. All others say the same each time.
 REAL = ("adapters", "anomaly", "browser", "integration", "unit/cli", "unit/client", "unit/cluster", "unit/service")
 REAL_ROOMS = tuple(Path(__file__).parent / room for room in REAL)
 

@@ -60,6 +60,12 @@ def network(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("module", ["advisor", "advisor.cli"])
+def test_the_package_is_the_command(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "-V"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["advisor", advisor.__version__]
+
+
 def test_help_and_version_load_nothing_heavy() -> None:
     script = (
         "import sys\nfrom advisor.cli import main\n"

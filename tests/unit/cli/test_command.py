@@ -63,7 +63,7 @@ def network(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("module", ["advisor", "advisor.cli"])
 def test_the_package_is_the_command(module: str) -> None:
     done = subprocess.run([sys.executable, "-m", module, "-V"], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["advisor", advisor.__version__]
+    assert done.stdout.split() == ["advisor", __version__]
 
 
 def test_help_and_version_load_nothing_heavy() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import connected, learned_from, stored, whom
+from advisor.cli.source import learned, stored
 from advisor.errors import InvalidValue
 
 
@@ -19,29 +19,15 @@ from advisor.errors import InvalidValue
 def export_command(out: Path, as_json: bool, **source: Any) -> None:
     """Write what was learned to OUT, as `Advisor.from_bytes` and `advisor import` read it.
 
-    Of a service it is what its state file holds, which is read beside it: no request waits for that.
+    A service tells it page by page and goes on meanwhile: each component is exported as it stood when its page was made.
     """
-    key, value = whom(source, "state", "table")
-    advisor = (
-        learned_from(value, columns=source["columns"]) if key == "table" else stored(state_file(key, value, source))
-    )
+    advisor = learned(source)
     data = advisor.to_bytes()
     try:
         out.write_bytes(data)
     except OSError as error:
         raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
     show.moved(str(out), advisor.status(components=[]), len(data), as_json=as_json)
-
-
-def state_file(key: str, value: Any, source: dict[str, Any]) -> Path:
-    """Return the state file that is meant: the one given, or that of a service."""
-    if key == "state":
-        return value
-    with connected(source, value) as client:
-        path = client.status()["service"]["state"]
-    if path is None:
-        raise InvalidValue(key, str(value), "a service with a state file", "this one runs without --state")
-    return Path(path)
 
 
 @click.command("import", cls=options.Command)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.moving import state_file
-from advisor.cli.source import learned_from, stored, whom
+from advisor.cli.source import learned, learned_from, whom
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ def report_command(out: Path, cores: int | None, as_json: bool, **source: Any) -
     if key == "table":
         advisor, trend = _watched(value, source["columns"])
     else:
-        value = state_file(key, value, source)
-        advisor = stored(value)
+        advisor = learned(source)
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     foot = f"Advisor {__version__} · made of {Path(value).name} · {made}"
     html = report(advisor, Path(value).name, foot, trend=trend, cores=cores)

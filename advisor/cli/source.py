@@ -93,6 +93,21 @@ def asked(options: Mapping[str, Any]) -> Generator[Advisor | SyncClient]:
             yield client
 
 
+def learned(options: Mapping[str, Any]) -> Advisor:
+    """Return what whom the options name has learned: a service tells it page by page."""
+    from advisor import Advisor
+
+    with asked(options) as found:
+        if isinstance(found, Advisor):
+            return found
+        page = found.export()
+        advisor = Advisor.from_bytes(page["state"])
+        while page["next"] is not None:
+            page = found.export(page["next"])
+            advisor.merge(Advisor.from_bytes(page["state"]))
+        return advisor
+
+
 def stored(path: Path, field: str = "state") -> Advisor:
     """Return what a state file or an exported file holds; the file is only read, a service may be using it."""
     from advisor import Advisor

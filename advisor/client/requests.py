@@ -24,7 +24,7 @@ from advisor.domain.answers import (
 from advisor.domain.flows import Flow
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Part, Together
-from advisor.domain.told import Explanation, ProfileTold, Simulated, Status
+from advisor.domain.told import Explanation, Exported, ProfileTold, Simulated, Status
 from advisor.errors import MalformedMessage
 from advisor.protocol.declaring import plain
 
@@ -43,6 +43,7 @@ def read_map(result: Any) -> dict[str, Any]:
 
 
 read_status = cast("Callable[[Any], Status]", read_map)
+read_exported = cast("Callable[[Any], Exported]", read_map)
 read_explanation = cast("Callable[[Any], Explanation]", read_map)
 read_simulated = cast("Callable[[Any], Simulated]", read_map)
 read_profile = cast("Callable[[Any], ProfileTold]", read_map)

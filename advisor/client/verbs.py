@@ -131,6 +131,7 @@ class Verbs:
     flow = asks(v.FlowAsked, requests.read_flow)
     simulate = asks(v.Simulate, requests.read_simulated)
     status = asks(v.Status, requests.read_status)
+    export = asks(v.Export, requests.read_exported)
     shards = asks(v.Shards, requests.read_map)
     profile = asks(v.Profile, requests.read_profile)
     predict_run = asks(v.PredictRun, requests.read_run_prediction)

@@ -14,7 +14,7 @@ from advisor.cluster.fleet import Fleet
 from advisor.cluster.learning import ClusterLearning
 from advisor.engine import Engine
 from advisor.engine.exactly_once import Producer, ProducerLedger
-from advisor.errors import AdvisorError, Unsupported
+from advisor.errors import AdvisorError, InvalidValue, Unavailable, Unsupported
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import Request
 from advisor.service import questions
@@ -115,7 +115,11 @@ class ClusterHub(Hub):
         )  # fmt: skip
         self.learning.begin(fleet, self.copies)
         committer.work = self._refresh
-        self._verbs |= {"profile": self.learning.no_profile, "curves": self._curves_of(self._verbs["curves"])}
+        self._verbs |= {
+            "profile": self.learning.no_profile,
+            "curves": self._curves_of(self._verbs["curves"]),
+            "export": self._export,
+        }
 
     async def begin(self) -> None:
         """Learn the networks, before anybody is served."""
@@ -214,6 +218,23 @@ class ClusterHub(Hub):
         if await self.copies.refresh():
             self.subscriptions.stir()
         self.learning.count()
+
+    def _export(self, connection: Connection, params: m.Export, msgid: int | None) -> dict[str, Any] | None:
+        return self.background.later("export", connection, msgid, self._page, params.after)
+
+    async def _page(self, after: str | None) -> dict[str, Any]:
+        """Return the next page, shard by shard; `next` has the layout and the shard before what the shard says."""
+        version = f"{self.fleet.layout.version}"
+        of, lane, at = (*(after or f"{version}/0/").split("/", 2), "", "")[:3]
+        lanes = dict(enumerate(self.fleet.lanes))
+        if not lane.isdigit() or int(lane) not in lanes:
+            raise InvalidValue("after", after, "what `next` of an answer said", "leave it out to begin")
+        if of != version:
+            raise Unavailable("the shards were changed meanwhile", field="after", value=after, hint="export anew")
+        state, following = await lanes[int(lane)].ask("exported", at or None)
+        if following is None and int(lane) + 1 in lanes:
+            lane, following = f"{int(lane) + 1}", ""
+        return {"state": state, "next": None if following is None else f"{version}/{lane}/{following}"}
 
     # -- status -----------------------------------------------------------------------------------------------------------
 

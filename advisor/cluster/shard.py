@@ -16,6 +16,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
+from advisor.engine.exporting import page
 from advisor.errors import AdvisorError, StateDamaged, StorageFailed, Unavailable
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
@@ -157,6 +158,10 @@ class Shard:
     ) -> tuple[bytes, Answer]:
         """Return what is known of them, see `Engine.part`, and how the shard stands."""
         return self._engine.part(names, networks, programs), self.told()
+
+    def exported(self, after: str | None) -> tuple[bytes, str | None]:
+        """Return a page of what was learned, see `exporting.page`."""
+        return page(self._engine, after)
 
     def networks(self) -> bytes:
         """Return all networks of this shard."""

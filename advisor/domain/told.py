@@ -113,6 +113,13 @@ class Status(TypedDict):
     service: dict[str, Any]
 
 
+class Exported(TypedDict):
+    """The answer to `export`: a part of the state, as `Advisor.from_bytes` opens and `Advisor.merge` adds it."""
+
+    state: bytes
+    next: str | None
+
+
 class Explanation(TypedDict):
     """The answer to `explain`."""
 

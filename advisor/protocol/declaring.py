@@ -17,7 +17,7 @@ from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
 from advisor.protocol.fields import Check, closest
 
 OF_SERVICE = ("fresh",)  # how it answers: no question to the engine
-RESERVED = frozenset(("merge", "export"))
+RESERVED = frozenset(("merge",))
 # Who may call a verb. "write" is as the producer that it names, or as anybody where it names none; "teach" is to write as
 # somebody.
 Scope = Literal["open", "read", "write", "teach", "admin"]

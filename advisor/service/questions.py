@@ -13,6 +13,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.engine import Advisor, Engine
 from advisor.engine.components import TIME
+from advisor.engine.exporting import page
 from advisor.engine.flows import filled
 from advisor.engine.sharing import Asked, asked_of, of_machine
 from advisor.errors import InvalidValue, UnknownNetwork
@@ -124,6 +125,13 @@ def suggest(engine: Engine, params: m.Suggest) -> list[dict[str, Any]]:
 def flow(engine: Engine, params: m.FlowAsked) -> dict[str, Any]:
     """Raises as `Advisor.flow`."""
     return engine.advisor.flow(params.network).as_dict()
+
+
+@answers
+def export(engine: Engine, params: m.Export) -> dict[str, Any]:
+    """Raises as `exporting.page`."""
+    state, following = page(engine, params.after)
+    return {"state": state, "next": following}
 
 
 @answers

@@ -37,7 +37,7 @@ VIOLATIONS = {
 # Name -> a request that is refused by itself: its connection lives on.
 REFUSALS = {
     "an unknown method": (["no_such_method"], "unknown_method"),
-    "a reserved method": (["export", {}], "unsupported"),
+    "a reserved method": (["merge", {}], "unsupported"),
     "an unknown key": (["predict", {"component": "c0", "core": 2}], "unknown_key"),
     "a missing key": (["predict", {}], "invalid"),
     "too many values": (["predict", "c0", 1, 1, 1, 1], "invalid"),

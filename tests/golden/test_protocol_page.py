@@ -108,6 +108,7 @@ def sent_by_our_client() -> set[bytes]:
         (16, v.Unwatch(1)),
         (17, v.Explain("3f0a-12", replay=True)),
         (18, v.Shards(3)),
+        (19, v.Export("components:256")),
     ):
         session._last_id = msgid - 2
         session.call(asked.verb.name, [sent(asked)])

@@ -14,6 +14,7 @@ import pytest
 from snet_runs import write_run
 from terminal import in_terminal
 
+from advisor import Advisor
 from advisor.client import SyncClient
 from advisor.demo.service_process import served, serving
 from advisor.errors import ConnectionFailed
@@ -71,7 +72,8 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         exported = tmp_path / "while-running"
         assert answer("export", exported, "--state", state)["components"] == 1
         assert answer("export", tmp_path / "of-service", "--socket", socket)["components"] == 1
-        assert (tmp_path / "of-service").read_bytes() == exported.read_bytes()
+        told = [Advisor.from_bytes(file.read_bytes()) for file in (tmp_path / "of-service", exported)]
+        assert told[0].extract() == told[1].extract()
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
     before = answer("predict", "work", "--predictor", "300", "--cores", "2", "--state", state)

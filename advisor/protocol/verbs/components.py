@@ -204,6 +204,16 @@ class Status(Question):
     limit: Annotated[int, Key(f.integer(0, limits.STATUS_PAGE_MAX))] = 100
 
 
+@verb("export", "read")
+class Export(Question):
+    """Return what was learned, a page at a time: ask again `after` the `next` of each answer, until it is None.
+
+    after: `next` of the answer before; nil: begin
+    """
+
+    after: Annotated[str, Key(f.text(EXPORT_AFTER_BYTES_MAX))] | None = None
+
+
 @verb("shards", "admin")
 class Shards(Question):
     """Return how the shards of a service on Ray stand, and let it have another number of them, rows coming meanwhile.

@@ -14,7 +14,7 @@ from advisor.protocol.verbs import METHODS
 
 NOBODY = "/nowhere/advisor.sock"  # no service is there: what is refused here never left the client
 DECLARED = ("predict", "choose_cores", "suggest", "allocate", "allocate_together", "watch", "explain", "curves", "flow",
-            "simulate", "status", "profile", "predict_run", "shards")  # fmt: skip
+            "simulate", "status", "profile", "predict_run", "export", "shards")  # fmt: skip
 
 
 @pytest.mark.parametrize("client", [AsyncClient, SyncClient])

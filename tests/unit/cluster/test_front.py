@@ -75,6 +75,14 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
         )
         found, wanted = await client.allocate(NETWORK, **OPTIONS), one.allocate(NETWORK, **OPTIONS)
         assert found.as_dict() | {"id": None} == wanted.as_dict() | {"id": None}
+        page = await client.export()
+        exported = Advisor.from_bytes(page["state"])
+        while page["next"] is not None:
+            page = await client.export(page["next"])
+            exported.merge(Advisor.from_bytes(page["state"]))
+        assert exported.extract(parts=()) == one.extract(parts=())
+        with pytest.raises(InvalidValue, match="after"):
+            await client.export("0/99/")
         answer = await client.define_network(NETWORK, id="film")
         assert answer["components"][0] == "c0"
         assert (await client.allocate("film", **OPTIONS)).throughput_per_s == wanted.throughput_per_s

@@ -1,0 +1,56 @@
+"""What an engine has learned, page by page: for a reader on a wire, while the engine goes on learning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.engine.changes import NAMES_A_FRAME
+from advisor.engine.components import SEPARATOR
+from advisor.engine.engine import Engine
+from advisor.errors import InvalidValue
+
+# Of each kind so many a page, in this order: a page is made within a few ms, and is far smaller than a message.
+A_PAGE: Final = {"components": NAMES_A_FRAME, "task_types": 64, "networks": 4, "programs": 32, "totals": 1}
+KINDS: Final = tuple(A_PAGE)
+
+
+def page(engine: Engine, after: str | None) -> tuple[bytes, str | None]:
+    """Return a part of the state, and the `after` of the next one; None behind the last.
+
+    The parts merge to what was learned: all that was there throughout, each component as it stood when its page was made. What
+    comes meanwhile may be in it or not. Cost O(page).
+
+    Raises
+    ------
+    InvalidValue
+        When no page ends with `after`.
+    """
+    kind, sign, at = (after or f"{KINDS[0]}:").partition(":")
+    if kind not in KINDS or not sign:
+        raise InvalidValue("after", after, "what `next` of an answer said", "leave it out to begin")
+    if kind == "totals":
+        return engine.advisor.extract((), (kind,)), None
+    found, last = _components(engine, at) if kind == "components" else _named(engine, kind, at)
+    of_names = found if kind in ("components", "task_types") else ()
+    state = engine.part(of_names, found if kind == "networks" else (), found if kind == "programs" else ())
+    return state, f"{KINDS[KINDS.index(kind) + 1]}:" if last is None else f"{kind}:{last}"
+
+
+def _components(engine: Engine, at: str) -> tuple[list[str], str | None]:
+    """Return the components of the next slots: a slot stays its component's."""
+    names, start = engine.advisor.components.names, int(at) if at.isascii() and at.isdigit() else 0
+    end = start + A_PAGE["components"]
+    found = [name for name in names[start:end] if name and SEPARATOR not in name]
+    return found, str(end) if end < len(names) else None
+
+
+def _named(engine: Engine, kind: str, at: str) -> tuple[list[str], str | None]:
+    """Return the next few of what there is little of, in the order of the names."""
+    advisor = engine.advisor
+    names = {
+        "task_types": advisor.task_types.numbers.keys() - advisor.components.slot_of.keys(),
+        "networks": advisor.components.flows.kept, "programs": advisor.programs.programs,
+    }[kind]  # fmt: skip
+    due = sorted(name for name in names if name > at)
+    found = due[: A_PAGE[kind]]
+    return found, found[-1] if len(found) < len(due) else None

@@ -19,6 +19,7 @@ from advisor.domain.observations import (
     UNRESOLVED,
     Bools,
     Columns,
+    ComponentNames,
     Floats,
     Ints,
     bad_rows,
@@ -34,6 +35,7 @@ from advisor.models import contention, counts
 from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
 from advisor.models.layout import empty_record
+from advisor.models.learner_layout import SETTLED_EVERY
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
@@ -42,7 +44,6 @@ from advisor.models.table import Table
 SEPARATOR = "\x1f"
 MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**-20}
 TIME = "elapsed_s"
-LOOKED_UP = 64  # rows of a list of names not seen before: known names are looked up, which is quicker than to sort them
 EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
 NAMES_SCANNED, NAMES_COMPARED = 10_000, 200  # for one that is not known: some milliseconds
 NAMES_TOLD = 3
@@ -421,34 +422,45 @@ class Components:
 
     def _resolve(self, columns: Columns, good: Bools | None) -> tuple[Ints, Bools | None]:
         """Return the slot of each row, and the mask of rows whose component finds no room (None when all do)."""
-        known = columns.components
-        cache = known.slots_of(self.era)
-        slots = cache[columns.index]
+        slots = self._looked_up(columns.components, columns.index)
         missing = slots == UNRESOLVED
-        unresolved = int(np.count_nonzero(missing))
-        if 0 < unresolved <= LOOKED_UP:
-            numbers: list[int] = columns.index[missing].tolist()
-            for number in set(numbers):
-                if known.valid[number]:
-                    cache[number] = self.slot_of.get(known.names[number], UNRESOLVED)
-            slots = cache[columns.index]
-            missing = slots == UNRESOLVED
-            unresolved = int(np.count_nonzero(missing))
-        if not unresolved and not columns.measures:
+        if not columns.measures and not missing.any():
             return slots, None
         if good is not None:
             missing &= good
         if missing.any() or columns.measures:
-            self._give_slots(columns, cache, missing, good)
-            slots = cache[columns.index]
+            self._give_slots(columns, missing, good)
+            slots = columns.components.slots_of(self.era)[columns.index]
         full = slots == UNRESOLVED
         if good is not None:
             full &= good
         return slots, full if full.any() else None
 
-    def _give_slots(self, columns: Columns, cache: Ints, missing: Bools, good: Bools | None) -> None:
+    def _looked_up(self, known: ComponentNames, index: Ints) -> Ints:
+        """Return the slots of names by number (n,), UNRESOLVED of those that have none. A look-up is quicker than a sort."""
+        cache = known.slots_of(self.era)
+        slots = cache[index]
+        if (missing := slots == UNRESOLVED).any():
+            numbers: list[int] = list(set(index[missing].tolist()))
+            valid: list[bool] = known.valid[numbers].tolist()
+            cache[numbers] = [
+                self.slot_of.get(known.names[number], UNRESOLVED) if ok else UNRESOLVED
+                for number, ok in zip(numbers, valid, strict=True)
+            ]
+            slots = cache[index]
+        return slots
+
+    def young(self, columns: Columns, rows: slice) -> Bools:
+        """Return which of the rows are of components that have learned few: they cost several times as much."""
+        slots = self._looked_up(columns.components, columns.index[rows])
+        if not self.names:
+            return np.ones(len(slots), np.bool_)
+        return (slots == UNRESOLVED) | (self.table.integers("rows")[slots] < SETTLED_EVERY)
+
+    def _give_slots(self, columns: Columns, missing: Bools, good: Bools | None) -> None:
         """Give slots in the order of first rows, a component before its measures, so that a cut batch gives the same slots."""
         known = columns.components
+        cache = known.slots_of(self.era)
         wanted: list[tuple[int, int, int, str]] = []
         numbers, first = np.unique(columns.index[missing], return_index=True)
         rows = np.flatnonzero(missing)[first]

@@ -171,7 +171,8 @@ class Engine:
             if producer is not None and sequence is not None:
                 self.advance(producer, sequence)
 
-        self.underway = pieces.Batch(lambda part: self._happen(None, part), columns, done, sequence)
+        young = self.advisor.components.young
+        self.underway = pieces.Batch(lambda part: self._happen(None, part), young, columns, done, sequence)
         return self.underway
 
     def give_up(self) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.engine.pieces import Batch
+from advisor.engine.pieces import KNOWN_FOR_YOUNG, Batch
 from advisor.errors import SequenceGap
 
 KEY = ("producer", bytes(16))
@@ -57,14 +57,28 @@ def test_pieces_leave_the_state_and_the_answer_of_the_whole(seed: int, rows: int
         engine.apply(None, None, first)
     answer = whole.apply(KEY, 1, batch)
     underway = begun(cut, KEY, 1, batch)
-    slices = 1
-    while underway.fold_next():
-        slices += 1
-    assert slices == max(1, -(-rows // SLICE_ROWS))
+    more = True
+    while more:
+        left, more = underway.left, underway.fold_next()
+        assert left - underway.left <= SLICE_ROWS * KNOWN_FOR_YOUNG
+        assert left - underway.left >= SLICE_ROWS or not more
     told = [json.dumps(each, sort_keys=True) for each in (underway.answer(), answer)]  # a NaN equals itself
     assert told[0] == told[1]
     assert cut.advisor.to_bytes() == whole.advisor.to_bytes()
     assert dict(cut.totals) == dict(whole.totals)
+
+
+def test_a_slice_has_more_rows_the_better_their_components_are_known() -> None:
+    engine, most = Engine(), SLICE_ROWS * KNOWN_FOR_YOUNG
+    engine.apply(None, None, columns(1, 300, 2))  # c0 and c1 are known well then, the others not at all
+    well, young = columns(2, 300, 2), columns(3, 300, 40)
+    for batch, rows in ((well, most), (young, SLICE_ROWS)):
+        underway = begun(engine, None, None, batch)
+        underway.fold_next()
+        first = 300 - underway.left
+        assert rows <= first < rows + (KNOWN_FOR_YOUNG if batch is young else 1)
+        while underway.fold_next():
+            pass
 
 
 def test_a_number_is_applied_with_the_last_piece_and_there_is_no_snapshot_before() -> None:

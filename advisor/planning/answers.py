@@ -5,67 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from advisor.domain.answers import Allocation, Details, Evidence, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import PROMISED, TIE
-from advisor.planning.estimates import Estimate, errors_of, reaches
-from advisor.planning.judge import Judged, Model, Placed
-from advisor.planning.questions import Question
+from advisor.planning.estimates import reaches
 from advisor.planning.reasons import amount, beyond, first, plural, reason
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, SCARCE, Ints
+from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, SCARCE
 from advisor.planning.scores import cost_of, latency_of
-from advisor.planning.search import Search, nodes_of
+from advisor.planning.search import Solution, nodes_of
 from advisor.planning.tables import KNEE_SHARE, front_of, knee_of, marginals_of, runners_up_of
 
 EVIDENCE_MAX = 64  # components of which is told what their curves rest on
 WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
-
-
-class Solution(NamedTuple):
-    """What was found for a question, as its answer needs it."""
-
-    question: Question
-    model: Model
-    # one row each
-    placed: Placed
-    judged: Judged
-    gap: float | None  # how far from the best it can be: 0 where it is proved best, None where nothing near is proved
-    own_value: float | None  # what cores of one's own reach, in the measure of the objective
-    search: Search | None  # what was judged on the way; None where closed forms answer
-    capped: bool = False  # memory has kept instances from being considered
-
-    @property
-    def shared(self) -> bool:
-        """Whether components take turns."""
-        placed = self.placed
-        return placed.group is not None and int(placed.group.max()) + 1 < placed.group.shape[1]
-
-    @property
-    def used(self) -> int:
-        """Cores taken."""
-        return int(self.placed.used[0])
-
-    @property
-    def spare(self) -> int:
-        """Cores left free; 0 where no number was given."""
-        given = self.question.request.cores
-        return 0 if given is None else given - self.used
-
-    def estimate(self, placed: Placed | None = None) -> Estimate:
-        """Return the answer, or another allocation, at expected times and with what is not known of them."""
-        placed, demand = placed or self.placed, self.question.demand
-        expected = placed.seconds_s * demand.expected_share(placed.cores[0])
-        errors = errors_of(demand.curves, self.question.request.level, placed.cores[0])
-        return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
-
-    @property
-    def slowest(self) -> Ints:
-        """The components that bound the throughput, or are in a group that does."""
-        return np.flatnonzero(self.judged.cycle_s[0] >= self.judged.period_s[0] * (1 - 1e-9))
 
 
 def answer(found: Solution, *, brief: bool = False) -> Allocation:
@@ -76,7 +30,7 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
     slowest: list[int] = found.slowest.tolist()
     cores = dict(zip(keys, placed.cores[0].tolist(), strict=True))
-    groups, in_turn = groups_of(keys, placed) if found.shared else (), dict[str, int]()
+    groups, in_turn = placed.groups(keys) if found.shared else (), dict[str, int]()
     for _, members in groups:
         if len(members) > 1:
             in_turn |= {key: cores.pop(key) for key in members}
@@ -128,18 +82,6 @@ def _evidence(found: Solution) -> dict[str, Evidence]:
         keys[row]: Evidence(str(models[row]), int(runs[row]), float(beyond[row]), (float(least[row]), float(most[row])))
         for row in list(rows)[:EVIDENCE_MAX]
     }
-
-
-def groups_of(keys: tuple[str, ...], placed: Placed, row: int = 0) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """Return the cores of each group and who is in it; empty where each has its own."""
-    if placed.group is None or placed.widths is None:
-        return ()
-    members: dict[int, list[str]] = {}
-    sizes: dict[int, int] = {}
-    for key, number, size in zip(keys, placed.group[row].tolist(), placed.widths[row].tolist(), strict=True):
-        members.setdefault(number, []).append(key)
-        sizes[number] = size
-    return tuple((sizes[number], tuple(some)) for number, some in members.items())
 
 
 # --- reasons ---------------------------------------------------------------------------------------------------------------

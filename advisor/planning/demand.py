@@ -203,12 +203,6 @@ class Demand:
             best, cores = np.where(better, seconds, best), np.where(better, edge, cores)
         return cores
 
-    def fewest_within(self, seconds: Floats) -> Ints:
-        """Return the fewest cores in [low_c, high_c] with T_c <= seconds_c, exact but for rounding; else high_c."""
-        cores = np.empty(len(self), np.int64)
-        KERNELS.fewest_within(self.level, self.fall, self.knots, self.low, self.high, seconds, cores)
-        return cores
-
     @cached_property
     def limits(self) -> tuple[Ints | Floats, ...]:
         """Which shapes each component may have, as kernels take it: see `advisor.planning.pieces`."""

@@ -7,7 +7,6 @@ from math import comb
 
 import numpy as np
 
-from advisor.planning.answers import Solution
 from advisor.planning.demand import TIE, Places, Shapes
 from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered
 from advisor.planning.judge import Placed, own_placed
@@ -15,7 +14,7 @@ from advisor.planning.partitions import Partitions, exact_sizes, shortest_partit
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, Question
 from advisor.planning.requests import CORES, LATE, RATE, Ints
-from advisor.planning.search import OWN_MAX
+from advisor.planning.search import OWN_MAX, Solution
 from advisor.planning.sharing import best_grouping, in_turns
 
 PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second

@@ -49,6 +49,15 @@ class Placed(NamedTuple):
         """Return some of the allocations."""
         return Placed(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
 
+    def groups(self, keys: tuple[str, ...], row: int = 0) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """Return the cores of each group and who is in it; empty where each has its own."""
+        if self.group is None or self.widths is None:
+            return ()
+        members: dict[int, tuple[int, list[str]]] = {}
+        for key, number, size in zip(keys, self.group[row].tolist(), self.widths[row].tolist(), strict=True):
+            members.setdefault(number, (size, []))[1].append(key)
+        return tuple((size, tuple(some)) for size, some in members.values())
+
 
 def own_placed(demand: Demand, shapes: Shapes) -> Placed:
     """Return an allocation with cores of one's own."""

@@ -72,13 +72,6 @@ def fewest_of(level, fall, knots, row, low, high, seconds):
     return found
 
 
-def fewest_within(level, fall, knots, low, high, seconds, taken):
-    """Fill `taken` (n,) with the fewest cores in [low_c, high_c] with T_c <= seconds_c; high_c where none."""
-    for row in range(len(low)):
-        found = fewest_of(level, fall, knots, row, low[row], high[row], seconds[row])
-        taken[row] = found if found else high[row]
-
-
 def allowed_from(rules, lists, row, count, high):
     """Return the fewest allowed cores from `count` on; more than `high` where there are none."""
     rule = rules[row, 0]
@@ -312,12 +305,11 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     table, some, whole = np.ones((1, 1)), np.ones(1), np.ones(1, np.int64)
     curves, taken = (table, table, some), np.ones((2, 1), np.int64)
     limits = (whole, whole, whole, whole, np.ones((1, 3), np.int64), whole, -whole, some)
-    yield "fewest_within", (*curves, whole, whole, some, whole)
     yield "least_work", (*curves, whole, whole, some, whole, 1.0)
     yield "best_places", (curves, limits, some, whole, whole, True, table, table, taken, taken)
     yield "shapes_within", (curves, limits, some, 1.0, taken, some)
     yield "shortest_period", (curves, limits, some, 1, taken, taken, some)
 
 
-ENTRIES = (fewest_within, shapes_within, shortest_period, best_places, least_work)
+ENTRIES = (shapes_within, shortest_period, best_places, least_work)
 KERNELS = kernels.Source(__name__, ENTRIES, _examples, inline=True, patience=PATIENCE)

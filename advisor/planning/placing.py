@@ -38,10 +38,10 @@ def machine_of(cores: int, nodes: int | None, memory_bytes: float | None) -> Mac
 
 
 def place(machine: Machine, cores: Ints, instances: Ints, peak_bytes: Floats) -> list[list[int]] | None:
-    """Return for each component the node of each of its instances, or None where none was found.
+    """Return the node of each instance of each component; None where no placement is possible, empty where none was found.
 
-    First-fit with the largest first, then, where that fails, a bounded search over all placements. None is a proof
-    while the search stays within SEARCH_MAX. Cost O(instances nodes).
+    First-fit with the largest first, then, where that fails, a search over all placements, of SEARCH_MAX steps. Cost
+    O(instances nodes).
     """
     if (peak_bytes > machine.memory_bytes * (1 + SLACK)).any() or int((cores * instances).sum()) > machine.sizes.sum():
         return None
@@ -62,8 +62,8 @@ def place(machine: Machine, cores: Ints, instances: Ints, peak_bytes: Floats) ->
     found = _first_fit(order, cores, peak_bytes, free.copy(), memory.copy())
     if found is None:
         found = _searched(order, cores, peak_bytes, free, memory)
-    if found is None:
-        return None
+    if not found:
+        return found  # type: ignore[return-value]
     placed: list[list[int]] = [[] for _ in cores]
     for row, node in zip(order.tolist(), found, strict=True):
         placed[row].append(node)
@@ -97,7 +97,7 @@ def _searched(order: Ints, cores: Ints, peak_bytes: Floats, free: Ints, memory: 
             continue
         steps += 1
         if steps > SEARCH_MAX:
-            return None
+            return []
         node, row = tried[-1].pop(), rows[len(found)]
         free[node] -= cores[row]
         memory[node] -= peak_bytes[row]

@@ -10,7 +10,7 @@ from advisor.domain.answers import Allocation
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
-from advisor.planning.answers import Solution, answer
+from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, Demand, price_of
 from advisor.planning.exact import by_sums, by_thresholds, near
 from advisor.planning.judge import Model
@@ -19,7 +19,7 @@ from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, Question, asked_of, question_of
 from advisor.planning.refusals import refused, unsure
 from advisor.planning.requests import COST, OBJECTIVES, PERIOD, RATE, Request
-from advisor.planning.search import WORK_MAX, Search, joined, search_own
+from advisor.planning.search import WORK_MAX, Search, Solution, joined, search_own
 from advisor.planning.sharing import Turns
 
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes
@@ -135,6 +135,8 @@ def _searched_on(question: Question, *, shared: bool) -> Solution | None:
                 Model(question.structure, demand, request), question.machine, question.cores, work, front=front
             )
             Turns(turns, _most_shared(question)).run()
+            # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
+            turns.exact = turns.exact and demand.single and not question.model.contended
             found = joined(own, turns)
     if found.best is None:
         return None

@@ -58,7 +58,6 @@ ARRIVAL_VARIATION_MAX = 1e4  # squared coefficient of variation between arrivals
 QUANTILE_MAX = 0.9999  # of the latency: beyond, the tail of a fit by two moments tells nothing
 ALLOWED_MAX = 4096  # counts listed for one component
 WORK_MAX = 10**9  # steps of a search: hours
-RULES = ("powers_of_two", "multiples_of")
 # Whether components may take turns on shared cores: not at all, where there are fewer cores than components, or wherever
 # that does better than a core of one's own for each.
 NEVER, SCARCE, BETTER = "never", "scarce", "better"

@@ -32,14 +32,6 @@ class Felt:
     again: Floats  # the share of its visits after which a record comes again before it meets a busier queue
     common: Floats  # the share of a wait's variance that a join's other branches have in common with it
 
-    def first(self) -> Felt:
-        """Return that of the first allocation, (n,) each."""
-        return Felt(self.streams[0], self.again[0], self.common[0])
-
-    def near(self, other: Felt) -> bool:
-        """Return whether nothing differs but by rounding."""
-        return np.allclose(self.streams, other.streams, rtol=1e-6) and np.allclose(self.again, other.again, rtol=1e-6)
-
 
 def windows_of(rates_per_s: Floats, shortest_s: Floats, longest_s: Floats) -> Floats:
     """Return windows of time for queues whose services take from `shortest_s` to `longest_s`, (n,) each; the last never ends.

@@ -12,13 +12,13 @@ from advisor.domain.answers import Allocation
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue, TooLarge
-from advisor.planning.answers import Solution, answer
+from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, price_of
 from advisor.planning.judge import Placed
 from advisor.planning.plans import plan
 from advisor.planning.questions import asked_of, question_of
 from advisor.planning.requests import BARE, NEVER, RATE, Request, by_key, whole
-from advisor.planning.search import nodes_of
+from advisor.planning.search import Solution, nodes_of
 
 SWEEP_MAX = 4096  # numbers of cores of one sweep
 EVALUATED = BARE[RATE]  # the objective of an allocation that is only judged: nothing is left to choose
@@ -81,7 +81,7 @@ def evaluate(
     placed = Placed(
         shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used])
     )
-    if nodes_of(question.model, question.machine, placed, 0) is None:
+    if not nodes_of(question.model, question.machine, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
     return answer(
         Solution(question, question.model, placed, question.model.judge(placed), None, None, None), brief=True

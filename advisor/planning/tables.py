@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from advisor.domain.answers import FrontPoint, Knee, Marginal, RunnerUp
@@ -13,9 +11,7 @@ from advisor.planning.judge import Placed, own_placed
 from advisor.planning.prices import lowest_sum
 from advisor.planning.requests import CORES, COST, RATE, Floats, Ints, is_allowed
 from advisor.planning.scores import latency_of
-
-if TYPE_CHECKING:
-    from advisor.planning.answers import Solution
+from advisor.planning.search import Solution
 
 KNEE_SHARE = 0.99
 RUNNERS_UP = 3  # that are told
@@ -187,10 +183,8 @@ def front_of(found: Solution) -> tuple[FrontPoint, ...]:
 
 
 def _point(found: Solution, placed: Placed, row: int, figures: Floats) -> FrontPoint:
-    from advisor.planning.answers import groups_of  # noqa: PLC0415 - the answer holds the front
-
     keys = found.question.keys
-    groups = groups_of(keys, placed, row)
+    groups = placed.groups(keys, row)
     groups = groups if len(groups) < len(keys) else ()
     shared = {key for _, some in groups if len(some) > 1 for key in some}
     cores = dict(zip(keys, placed.cores[row].tolist(), strict=True))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
 
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, Reason
@@ -44,24 +46,13 @@ TOLD = (
 STEP = 1e-9  # of a rate: a smaller gain is none
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """What networks of one priority get: by their keys together, ``name:key``."""
+class _Group(NamedTuple):
+    """What networks that are planned at once get."""
 
-    shares: Sequence[Share]
-    cores: Mapping[str, int]
-    instances: Mapping[str, int]
-    whole: Allocation
-
-    def used(self, share: Share) -> int:
-        """Return the cores that a network has."""
-        return sum(self.cores[name] * self.instances[name] for name in (key_of(share, k) for k in share.network.keys))
-
-    def taking(self, share: Share, found: Allocation) -> _Group:
-        """Return the same with another allocation of one network."""
-        cores = {key_of(share, key): n for key, n in found.cores.items()}
-        instances = {key_of(share, key): n for key, n in found.instances.items()}
-        return replace(self, cores={**self.cores, **cores}, instances={**self.instances, **instances})
+    parts: tuple[Part, ...]
+    bottleneck: tuple[tuple[str, str], ...]
+    gap: float | None
+    why: tuple[Reason, ...]
 
 
 def plan_together(shares: Sequence[Share], cores: int, objective: str = "throughput") -> Together:
@@ -102,34 +93,38 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
     if objective not in SHARED:
         raise InvalidValue("objective", objective, " or ".join(SHARED), "of several networks")
-    shares, least = _checked(shares)
-    _check_targets(shares, objective)
+    shares, least = _checked(shares, objective)
     if sum(least) > total:
         raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
-    if OBJECTIVES[objective].measure == CORES:
-        return _fewest(shares, least, total)
-    found: dict[str, Part] = {}
-    left, gaps, groups = total, list[float | None](), list[_Group]()
-    for priority in sorted({share.priority for share in shares}, reverse=True):
-        kept = sum(least[order] for order, share in enumerate(shares) if share.priority < priority)
-        mine = [share for share in shares if share.priority == priority]
-        if len(shares) == 1:
-            return _only(mine[0], total, objective)
-        group = _planned(mine, left - kept, objective)
-        groups.append(group)
-        gaps.append(group.whole.gap)
-        for share, weight in zip(group.shares, weights_of(group.shares), strict=True):
-            left -= group.used(share)
-            found[share.name] = Part(
-                share.name, share.request.arrival_per_s or share.weight, priority, group.whole.throughput_per_s * weight,
-                _alone(share, group),
-            )  # fmt: skip
+    # Networks of one priority are planned as one; for targets of their own each is.
+    ranked, apart = sorted(range(len(shares)), key=lambda place: -shares[place].priority), _apart(objective)
+    units = groupby(ranked, key=lambda place: place if apart else shares[place].priority)
+    left, kept, found = total, sum(least), list[_Group]()
+    for places in (list(some) for _, some in units):
+        kept -= sum(least[place] for place in places)
+        mine = [shares[place] for place in places]
+        if apart or len(shares) == 1:
+            with about(places[0], mine[0].name) if apart else nullcontext():
+                group = _alone_planned(mine[0], left - kept, objective, only=not apart)
+        else:
+            group = _planned(mine, left - kept, objective)
+        found.append(group)
+        left -= sum(part.used for part in group.parts)
+    parts = {part.name: part for group in found for part in group.parts}
+    gaps = [group.gap for group in found]
     known = [gap for gap in gaps if gap is not None]
+    bounds = {name: key for group in found for name, key in group.bottleneck[:1]}
     return Together(
-        tuple(found[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
-        tuple(_split(group, key) for group in groups for key in group.whole.bottleneck),
-        tuple(_reasons(groups, found, left, total)),
+        tuple(parts[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
+        tuple((share.name, bounds[share.name]) for share in shares) if apart
+        else tuple(pair for group in found for pair in group.bottleneck),
+        tuple(_reasons(found, shares, objective, left, total)),
     )  # fmt: skip
+
+
+def _apart(objective: str) -> bool:
+    """Return whether each network is planned by itself, for a target of its own."""
+    return OBJECTIVES[objective].measure == CORES
 
 
 def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: Question) -> Look:
@@ -140,76 +135,20 @@ def reconsider_together(shares: Sequence[Share], cores: int, objective: str, que
     InvalidValue, TooLarge, MissingShares, ImpossibleTarget
         As `plan_together`.
     Unsupported
-        For several priorities.
+        For several priorities, and for the fewest cores of several networks.
     """
-    shares, _ = _checked(shares)
-    _check_targets(shares, objective)
+    shares, _ = _checked(shares, objective)
+    if _apart(objective):
+        raise Unsupported(
+            "several networks are not watched for the fewest cores: each has a target of its own, and its plan does not"
+            " depend on the others", field="objective", value=objective, hint="watch each network by itself",
+        )  # fmt: skip
     if len({share.priority for share in shares}) > 1:
         raise Unsupported(
-            "networks of several priorities are not watched together", field="priority", hint="use weights"
-        )
+            "networks of several priorities are not watched together: what one gains and another loses has no common"
+            " measure", field="priority", hint="use weights, or watch each priority by itself",
+        )  # fmt: skip
     return reconsider(*combined(shares, whole("cores", cores, limits.ALLOCATE_CORES_MAX), objective), question)
-
-
-def _only(share: Share, cores: int, objective: str) -> Together:
-    """Return the allocation of the machine to one network alone: its components may take turns."""
-    found = plan(share.network, share.curves, replace(share.request, cores=cores, objective=objective), share.flow)
-    weight = share.request.arrival_per_s or share.weight
-    part = Part(share.name, weight, share.priority, found.throughput_per_s, replace(found, spare=0, gap=None))
-    told = tuple(some for some in found.why if some.code in ("bottleneck", "spare"))
-    return Together((part,), found.spare, found.gap, tuple((share.name, key) for key in found.bottleneck), told)
-
-
-def _check_targets(shares: Sequence[Share], objective: str) -> None:
-    """Raise InvalidValue unless all networks have targets, or none, as the objective wants it."""
-    for place, share in enumerate(shares):
-        with about(place, share.name):
-            if OBJECTIVES[objective].measure == CORES:
-                if share.request.objective != objective:
-                    raise InvalidValue("target", None, "given for each network: throughput_per_s or latency_s")
-                if share.request.nodes is not None or share.request.memory_bytes is not None:
-                    raise Unsupported(
-                        "nodes and memory are planned for the objectives throughput and latency", field="nodes",
-                        value=share.request.nodes, hint="ask for the highest throughput",
-                    )  # fmt: skip
-            elif share.request.target is not None:
-                raise InvalidValue(
-                    "target", share.request.target, f"absent for {objective}", "ask for the fewest cores"
-                )
-
-
-def _fewest(shares: Sequence[Share], least: Sequence[int], total: int) -> Together:
-    """Return the fewest cores for each network's own target: one plan a network, of what those before it leave."""
-    left, kept = total, sum(least)
-    parts: dict[str, Part] = {}
-    gaps: list[float | None] = []
-    for place in sorted(range(len(shares)), key=lambda place: -shares[place].priority):
-        share = shares[place]
-        kept -= least[place]
-        with about(place, share.name):
-            asked = replace(share.request, cores=left - kept, turns=NEVER)
-            found = plan(share.network, share.curves, asked, share.flow)
-        left -= found.cores_used
-        gaps.append(found.gap)
-        alone = replace(found, spare=0)
-        weight = share.request.arrival_per_s or share.weight
-        parts[share.name] = Part(share.name, weight, share.priority, found.throughput_per_s, alone)
-    known = [gap for gap in gaps if gap is not None]
-    takes = {share.name: parts[share.name].used for share in shares[:NAMES_TOLD]}
-    why = [reason("network_takes", name, float(n), cores=plural(n, "core")) for name, n in takes.items()]
-    if len(shares) > 1 and any(_contended(share) for share in shares):
-        why.append(reason("network_alone"))
-    if left > 0:
-        because = "the targets are reached without them"
-        why.append(reason("spare", None, float(left), spare=left, cores=plural(total, "core"), because=because))
-    return Together(
-        tuple(parts[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
-        tuple((share.name, key) for share in shares for key in parts[share.name].allocation.bottleneck[:1]), tuple(why),
-    )  # fmt: skip
-
-
-def _contended(share: Share) -> bool:
-    return isinstance(share.curves, TabulatedCurves) and bool(share.curves.contention.any())
 
 
 @contextmanager
@@ -223,7 +162,7 @@ def about(place: int, name: str) -> Generator[None]:
         raise
 
 
-def _checked(shares: Sequence[Share]) -> tuple[list[Share], list[int]]:
+def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list[int]]:
     """Return the networks with a name each, and the fewest cores of each, after what can be wrong with one alone."""
     if not shares:
         raise InvalidValue("networks", 0, "at least one network")
@@ -242,12 +181,28 @@ def _checked(shares: Sequence[Share]) -> tuple[list[Share], list[int]]:
                 raise InvalidValue("priority", priority, f"a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
+            _check_target(share, objective)
             visits_of(share.network, share.request, share.flow)
             scales_of(share.network, share.request)
             least.append(_least(share))
         found.append(replace(share, name=name))
     _check_machine(found)
     return found, least
+
+
+def _check_target(share: Share, objective: str) -> None:
+    """Raise InvalidValue unless a network has a target where, and only where, the objective wants one of each."""
+    request = share.request
+    if not _apart(objective):
+        if request.target is not None:
+            raise InvalidValue("target", request.target, f"absent for {objective}", "ask for the fewest cores")
+    elif request.objective != objective:
+        raise InvalidValue("target", None, "given for each network: throughput_per_s or latency_s")
+    elif request.nodes is not None or request.memory_bytes is not None:
+        raise Unsupported(
+            "nodes and memory are planned for the objectives throughput and latency", field="nodes",
+            value=request.nodes, hint="ask for the highest throughput",
+        )  # fmt: skip
 
 
 def _check_machine(shares: Sequence[Share]) -> None:
@@ -276,96 +231,110 @@ def _least(share: Share) -> int:
     return int(least.sum())
 
 
+def _alone_planned(share: Share, cores: int, objective: str, *, only: bool) -> _Group:
+    """Return what one network gets by itself; the only one of a machine may take turns."""
+    turns = share.request.turns if only else NEVER
+    asked = replace(share.request, cores=cores, objective=objective, turns=turns)
+    found = plan(share.network, share.curves, asked, share.flow)
+    part = Part(share.name, _weight(share), share.priority, found.throughput_per_s, replace(found, spare=0, gap=None))
+    return _Group((part,), tuple((share.name, key) for key in found.bottleneck), found.gap, found.why)
+
+
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
-    found = plan(*combined(shares, cores, objective))
-    group = _Group(shares, found.cores, found.instances, found)
+    """Return what networks of one priority get, planned as one."""
+    found = judged = plan(*combined(shares, cores, objective))
+    shapes = found.cores, found.instances
     request = shares[0].request
     if OBJECTIVES[objective].measure == PERIOD and len(shares) > 1 and not (request.nodes or request.memory_bytes):
-        return _filled(group, cores)
-    return group
+        each = _filled(shares, cores, found)
+        of_all = [(key_of(share, key), each[share.name], key) for share in shares for key in share.network.keys]
+        shapes = (
+            {name: one.cores[key] for name, one, key in of_all},
+            {name: one.instances[key] for name, one, key in of_all},
+        )
+        if shapes != (found.cores, found.instances):
+            judged = evaluate(*combined(shares, cores, EVALUATED), *shapes)
+    parts = [
+        Part(share.name, _weight(share), share.priority, judged.throughput_per_s * weight, _told(share, *shapes, found))
+        for share, weight in zip(shares, weights_of(shares), strict=True)
+    ]
+    whose = {key_of(share, key): (share.name, key) for share in shares for key in share.network.keys}
+    return _Group(tuple(parts), tuple(whose[key] for key in judged.bottleneck), found.gap, found.why)
 
 
-def _filled(group: _Group, cores: int) -> _Group:
-    """Hand out what is left of the cores to networks that gain from it; X stays as it is."""
-    got = _risen(group, cores)
-    for share in sorted(group.shares, key=lambda share: _alone(share, got).throughput_per_s / share.weight):
+def _weight(share: Share) -> float:
+    return share.request.arrival_per_s or share.weight
+
+
+def _filled(shares: Sequence[Share], cores: int, found: Allocation) -> dict[str, Allocation]:
+    """Hand out what is left of the cores: all rise together as far as they can, then who can least stays and the others go on.
+
+    `found` is the plan of all together; what all reach in it stays. Cost: that of a plan of each, and of the rest together,
+    for each network.
+    """
+    weights = dict(zip((share.name for share in shares), weights_of(shares), strict=True))
+    got, rising = dict[str, Allocation](), list(shares)
+
+    def better(share: Share, mine: Allocation, count: int) -> Allocation:
+        asked = replace(share.request, cores=count, objective=EVALUATED, arrival_per_s=None, quantile=None, turns=NEVER)
+        other = plan(share.network, share.curves, asked, share.flow)
+        return other if other.throughput_per_s > mine.throughput_per_s * (1 + STEP) else mine
+
+    def left() -> int:
+        return cores - sum(one.cores_used for one in got.values())
+
+    while rising:
+        mine = {share.name: _judged(share, found.cores, found.instances, EVALUATED) for share in rising}
+        spare = left() - sum(one.cores_used for one in mine.values())
+        further = {share.name: better(share, mine[share.name], mine[share.name].cores_used + spare) for share in rising}
+        if spare <= 0 or len(rising) == 1 or sum(one.cores_used for one in further.values()) <= left():
+            got |= further
+            break
+        stays = min(reversed(rising), key=lambda share: further[share.name].throughput_per_s / weights[share.name])
+        got[stays.name] = mine[stays.name]
+        rising.remove(stays)
+        found = plan(*combined(rising, left(), EVALUATED))
+    for share in sorted(shares, key=lambda share: got[share.name].throughput_per_s / weights[share.name]):
         # Without more cores, too: other shapes of the same may do more than the shared throughput asked for.
-        spare = cores - sum(got.used(each) for each in group.shares)
-        found, _ = _alone_on(share, got.used(share) + spare)
-        if found.throughput_per_s > _alone(share, got).throughput_per_s * (1 + STEP):
-            got = got.taking(share, found)
-    if got is group:
-        return group
-    judged = evaluate(*combined(group.shares, cores, EVALUATED), got.cores, got.instances)
-    return replace(got, whole=replace(judged, gap=group.whole.gap, details=judged.told._replace(why=group.whole.why)))
-
-
-def _risen(group: _Group, cores: int) -> _Group:
-    """Let networks rise together above X by what is left, as long as some can; those that cannot stay behind."""
-    weights = dict(zip((share.name for share in group.shares), weights_of(group.shares), strict=True))
-    got, sharing, level = group, list(group.shares), group.whole.throughput_per_s
-    while sharing:
-        spare = cores - sum(got.used(share) for share in group.shares)
-        if spare <= 0:
-            break
-        alone = {share.name: _alone_on(share, got.used(share) + spare) for share in sharing}
-        room = sum(got.used(share) for share in sharing) + spare
-        if sum(used for _, used in alone.values()) <= room:  # enough for whatever each can use
-            for share in sharing:
-                got = got.taking(share, alone[share.name][0])
-            break
-        further = {name: found.throughput_per_s / weights[name] for name, (found, _) in alone.items()}
-        stays = [share for share in sharing if further[share.name] > level * (1 + STEP)]
-        if len(stays) == len(sharing):  # each could come further, not all: the one that would come least far does not
-            stays.remove(min(reversed(stays), key=lambda share: further[share.name]))
-        sharing = stays
-        if not sharing:
-            break
-        found = plan(*combined(sharing, sum(got.used(share) for share in sharing) + spare, EVALUATED))
-        reached = found.throughput_per_s / sum(weights[share.name] for share in sharing)
-        if reached > level * (1 + STEP):
-            level = reached
-            got = replace(got, cores={**got.cores, **found.cores}, instances={**got.instances, **found.instances})
+        got[share.name] = better(share, got[share.name], got[share.name].cores_used + left())
     return got
 
 
-def _alone_on(share: Share, cores: int) -> tuple[Allocation, int]:
-    """Return the allocation of a network that had so many cores for itself, and how many of them it takes."""
-    asked = replace(share.request, cores=cores, objective=EVALUATED, arrival_per_s=None, quantile=None, turns=NEVER)
-    found = plan(share.network, share.curves, asked, share.flow)
-    return found, cores - found.spare
+def _judged(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], objective: str) -> Allocation:
+    """Return what a network does alone on its own of the shapes of all, ``name:key``."""
+    asked = replace(share.request, objective=objective, nodes=None, memory_bytes=None)
+    return evaluate(share.network, share.curves, asked, own(share, cores), own(share, instances), share.flow)
 
 
-def _alone(share: Share, group: _Group) -> Allocation:
-    """Return what a network does alone on its cores; where its instances lie is as it is with the others."""
-    asked = replace(
-        share.request, cores=group.used(share), objective=group.whole.objective, nodes=None, memory_bytes=None
-    )
-    given = own(share, group.cores), own(share, group.instances)
-    judged = evaluate(share.network, share.curves, asked, *given, share.flow)
-    placement = None if group.whole.placement is None else own(share, group.whole.placement)
+def _told(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], found: Allocation) -> Allocation:
+    """Return the answer about one network of a plan of all; where its instances lie is as it is with the others."""
+    judged = _judged(share, cores, instances, found.objective)
+    placement = None if found.placement is None else own(share, found.placement)
     told = judged.told._replace(why=tuple(some for some in judged.why if some.code != "gap"))
-    return replace(judged, objective=group.whole.objective, placement=placement, details=told, gap=None, steps=0)
+    return replace(judged, objective=found.objective, placement=placement, details=told, gap=None, steps=0, spare=0)
 
 
-def _split(group: _Group, key: str) -> tuple[str, str]:
-    """Return the network and its own key of one of ``name:key``."""
-    return next(
-        (share.name, key.removeprefix(f"{share.name}:"))
-        for share in group.shares
-        if key in (key_of(share, each) for each in share.network.keys)
-    )
-
-
-def _reasons(groups: Sequence[_Group], parts: Mapping[str, Part], spare: int, cores: int) -> Iterator[Reason]:
-    for group in groups:
-        of_all = "" if len(groups) == 1 else f" of priority {group.shares[0].priority}"
-        rates = [f"{share.name} {amount(parts[share.name].guaranteed_per_s)}" for share in group.shares[:NAMES_TOLD]]
-        more = ", …" if len(group.shares) > NAMES_TOLD else ""
-        for key in group.whole.bottleneck[:1]:
-            value = parts[_split(group, key)[0]].guaranteed_per_s
-            yield reason("networks_bound", key, value, of_all=of_all, rates=f"{', '.join(rates)}{more}")
-        yield from (some for some in group.whole.why if some.code in TOLD)
+def _reasons(
+    groups: Sequence[_Group], shares: Sequence[Share], objective: str, spare: int, cores: int
+) -> Iterator[Reason]:
+    if len(shares) == 1 and not _apart(objective):
+        yield from (some for some in groups[0].why if some.code in ("bottleneck", "spare"))
+        return
+    if _apart(objective):
+        used = {part.name: part.used for group in groups for part in group.parts}
+        for share in shares[:NAMES_TOLD]:
+            yield reason("network_takes", share.name, float(used[share.name]), cores=plural(used[share.name], "core"))
+        tables = [share.curves for share in shares if isinstance(share.curves, TabulatedCurves)]
+        if len(shares) > 1 and any(curves.contention.any() for curves in tables):
+            yield reason("network_alone")
+    for group in () if _apart(objective) else groups:
+        of_all = "" if len(groups) == 1 else f" of priority {group.parts[0].priority}"
+        rates = [f"{part.name} {amount(part.guaranteed_per_s)}" for part in group.parts[:NAMES_TOLD]]
+        more = ", …" if len(group.parts) > NAMES_TOLD else ""
+        for name, key in group.bottleneck[:1]:
+            value = next(part.guaranteed_per_s for part in group.parts if part.name == name)
+            yield reason("networks_bound", f"{name}:{key}", value, of_all=of_all, rates=f"{', '.join(rates)}{more}")
+        yield from (some for some in group.why if some.code in TOLD)
     if spare > 0:
-        because = "no network gains from them"
+        because = "the targets are reached without them" if _apart(objective) else "no network gains from them"
         yield reason("spare", None, float(spare), spare=spare, cores=plural(cores, "core"), because=because)

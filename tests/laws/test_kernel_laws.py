@@ -149,8 +149,7 @@ def searched() -> list[Any]:
     """Fewest cores for some seconds, shapes and shortest periods, on curves that rise and fall, under rules, with instances."""
     found: list[Any] = []
     for n, m, instances in ((1, 1, 1), (3, 6, 3), (200, 9, 1), (50, 9, 4)):
-        drawn, visits, whole = drawn_pieces(n, m), np.linspace(0, 1, n), np.zeros(n, np.int64)
-        pieces.KERNELS.fewest_within(*drawn, np.linspace(0.2, 2, n), whole)
+        drawn, visits = drawn_pieces(n, m), np.linspace(0, 1, n)
         rules = np.tile([1, 0, 2], (n, 1))
         rules[::3, 0], rules[1::5, 0], rules[2::7, 0] = 2, 0, -1
         low, high = 2 * np.ones(n, np.int64), drawn[4] + 8
@@ -158,7 +157,6 @@ def searched() -> list[Any]:
         shares = np.array([1.0, 0.6, 0.4, 0.3])
         limits = low, high, np.ones(n, np.int64), np.full(n, instances), rules, np.array([2, 5]), firsts, shares
         (taken, other), turns = np.zeros((2, 2, n), np.int64), np.zeros(n)
-        found.append(whole.copy())
         sizes, numbers = np.array([1, 2, 3, 5, 8, 12, 40]), np.arange(1, instances + 1)
         for by_stay in (False, True):
             (a, b), (c, d) = np.zeros((2, n, 7)), np.zeros((2, n, 7), np.int64)

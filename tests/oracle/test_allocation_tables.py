@@ -46,12 +46,12 @@ def test_closed_forms_find_the_fewest_and_the_fastest_of_all_counts(seed: int) -
     _, demand, table = draw_table(rng, 4, 16)
     counts = np.arange(1, 17)
     for seconds in rng.lognormal(0, 1, 12):
-        with np.errstate(divide="ignore"):
-            found = demand.fewest_within(np.where(demand.visits > 0, seconds / demand.visits, np.inf))
-        for row in range(4):
-            legal = (counts >= demand.low[row]) & (counts <= demand.high[row])
-            fits = counts[legal & (table[row] <= seconds * (1 + 1e-12))]
-            assert found[row] == (fits[0] if len(fits) else demand.high[row])
+        found = demand.shapes_within(seconds)
+        legal = (counts >= demand.low[:, None]) & (counts <= demand.high[:, None])
+        fits = legal & (table <= seconds * (1 + 1e-12))
+        assert (found is None) == (not fits.any(axis=1).all())
+        if found is not None:
+            assert found.cores.tolist() == counts[fits.argmax(axis=1)].tolist()
     for size in counts:
         found = demand.fastest(np.full(4, size))
         for row in range(4):

@@ -101,6 +101,9 @@ class AdvisorError(Exception):
         """Return the error's shape on the wire, `{code, message, field, value, bound, retry, hint}`."""
         return {key: getattr(self, key) for key in WIRE_KEYS}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return from_dict, (self.as_dict(),)  # from one process to another it is what it is on the wire
+
 
 class CallerError(AdvisorError):
     """The request is at fault; sending it again fails again."""

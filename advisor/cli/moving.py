@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import learned, stored
+from advisor.cli.source import learned, stored, written
 from advisor.errors import InvalidValue
 
 
@@ -23,10 +23,7 @@ def export_command(out: Path, as_json: bool, **source: Any) -> None:
     """
     advisor = learned(source)
     data = advisor.to_bytes()
-    try:
-        out.write_bytes(data)
-    except OSError as error:
-        raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
+    written(out, data)
     show.moved(str(out), advisor.status(components=[]), len(data), as_json=as_json)
 
 

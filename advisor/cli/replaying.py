@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import moves, progress, tell_refused, tell_separator
+from advisor.cli.source import moves, progress, tell_refused, tell_separator, written
 from advisor.domain.limits import STATUS_PAGE_MAX
+from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor import Advisor
@@ -17,51 +19,110 @@ if TYPE_CHECKING:
 
 
 @click.command("replay", cls=options.Command)
-@click.argument("table")
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
+@click.option(
+    "--engine", default="here", metavar="here|ray[://HOST:PORT]", show_default=True,
+    help="Learn here, or in tasks of Ray: one of its own, or that of which this machine is a node.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write what was learned there, as `advisor import` reads it."
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw errors and curves into this PNG or SVG.")
 @click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all.")
 @options.columns
 @options.as_json
-def replay_command(table: str, plot: Path | None, limit: int, columns: dict[str, str] | None, as_json: bool) -> None:
-    """Stream TABLE (CSV: component,x,p,t, or --columns; - is standard input) through a fresh advisor, row by row.
+def replay_command(
+    tables: tuple[str, ...], engine: str, out: Path | None, plot: Path | None, limit: int, columns: dict[str, str] | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Stream each TABLE (CSV: component,x,p,t, or --columns; or Parquet; - is standard input) through a fresh advisor.
 
     Each row is predicted before it is learned; a component's errors are |predicted - t| / t over its rows, the first five
     not counted: half of them are below the median, nine of ten below the next. Beside them stands the model that the
-    table led to.
+    tables led to. With --engine ray the files must be there on every node; all figures, and --out, are the same.
     """
-    from advisor import Advisor
-    from advisor.files import Prequential, Sample, TableReader, replay
-
     if plot:
         from advisor.pictures import form_of
 
         form_of(plot)  # what could not be drawn is refused before anything is replayed
-    advisor = Advisor()
-    sample = Sample()
-    with TableReader(table, columns) as reader, progress() as bar:
-        tell_separator(reader)
-        prequential = Prequential(advisor, told=moves(bar, "replaying", reader))
-        for _ in replay(reader.chunks(), prequential, sample if plot else None):
-            pass
-    tell_refused(reader)
-    scores = prequential.scores[None]
-    result: dict[str, Any] = {"table": reader.name, "rows": reader.rows, "refused": reader.refused}
-    result["components"] = _components(advisor, scores)
+    replayed = (_here if engine == "here" else _on_ray)(tables, columns, engine, out, plot)
+    result: dict[str, Any] = {
+        "table": ", ".join(each.name for each in replayed.files), "rows": sum(each.rows for each in replayed.files),
+        "refused": sum(each.refused for each in replayed.files), "components": _components(replayed.components),
+    }  # fmt: skip
     if plot:
-        result["plot"] = str(_draw(plot, f"{Path(reader.name).name}: {reader.rows} rows", advisor, scores, sample.rows))
+        result["plot"] = str(plot)
+    if out:
+        result["out"] = str(out)
     show.replayed(result, limit, as_json=as_json)
 
 
-def _components(advisor: Advisor, scores: dict[str, ComponentScore]) -> list[dict[str, Any]]:
-    names = sorted(scores, key=lambda name: (-scores[name].rows, name))
+class Replayed(NamedTuple):
+    """What was read, and of each component the entry of its status and its score."""
+
+    files: Sequence[Any]
+    components: Sequence[tuple[Mapping[str, Any], ComponentScore]]
+
+
+def _here(
+    tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None, plot: Path | None
+) -> Replayed:
+    from advisor import Advisor
+    from advisor.files import Prequential, Sample, TableReader, replay
+    from advisor.files.spans import reader_of
+
+    advisor, sample = Advisor(), Sample()
+    prequential = Prequential(advisor)
+    readers: list[TableReader] = []
+    for table in tables:
+        with reader_of(table, columns) as reader, progress() as bar:
+            tell_separator(reader)
+            prequential.tell(moves(bar, "replaying", reader))
+            for _ in replay(reader.chunks(), prequential, sample if plot else None):
+                pass
+        tell_refused(reader)
+        readers.append(reader)
+    scores = prequential.scores[None]
+    names = sorted(scores)
+    pages = [names[start : start + STATUS_PAGE_MAX] for start in range(0, len(names), STATUS_PAGE_MAX)]
+    entries = [each for page in pages for each in advisor.status(components=page, limit=STATUS_PAGE_MAX)["components"]]
+    if out:
+        written(out, advisor.extract())
+    if plot:
+        rows = sum(reader.rows for reader in readers)
+        _draw(plot, f"{Path(readers[0].name).name}: {rows} rows", advisor, scores, sample.rows)
+    return Replayed(readers, [(entry, scores[entry["component"]]) for entry in entries])
+
+
+def _on_ray(
+    tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None, plot: Path | None
+) -> Replayed:
+    from advisor.cluster import offline
+    from advisor.cluster.actors import RayTasks
+    from advisor.service.config import checked_engine
+
+    if plot or "-" in tables:
+        said = "is drawn from rows in their order" if plot else "cannot be read by several processes"
+        raise InvalidValue("plot" if plot else "table", str(plot or "-"), "left out with --engine ray", f"it {said}")
+    tasks = RayTasks(checked_engine("engine", engine))
+    try:
+        found = offline.replay([str(Path(table).absolute()) for table in tables], columns, tasks, 2 * tasks.cores())
+        if out:
+            written(out, found.state())
+    finally:
+        tasks.close()
+    for each in found.files:
+        tell_separator(each)
+        tell_refused(each)
+    return Replayed(found.files, found.components)
+
+
+def _components(components: Sequence[tuple[Mapping[str, Any], ComponentScore]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for start in range(0, len(names), STATUS_PAGE_MAX):
-        page = names[start : start + STATUS_PAGE_MAX]
-        for entry in advisor.status(components=page, limit=STATUS_PAGE_MAX)["components"]:
-            score = scores[entry["component"]]
-            errors = {"online_error": score.error, "online_bias": score.bias}
-            errors |= {"online_error_median": score.quantile(0.5), "online_error_9_of_10": score.quantile(0.9)}
-            found.append(entry | {"scored": score.scored} | errors)
+    for entry, score in sorted(components, key=lambda each: (-each[1].rows, each[0]["component"])):
+        errors = {"online_error": score.error, "online_bias": score.bias}
+        errors |= {"online_error_median": score.quantile(0.5), "online_error_9_of_10": score.quantile(0.9)}
+        found.append({**entry, "scored": score.scored, **errors})
     return found
 
 

@@ -284,6 +284,8 @@ def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:
         )
     if "plot" in result:
         say(f"picture: {result['plot']}")
+    if "out" in result:
+        say(f"what was learned: {result['out']}")
 
 
 def differences(found: Sequence[Any], *, level: float, as_json: bool) -> None:

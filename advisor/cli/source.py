@@ -24,6 +24,7 @@ from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
+    from advisor.cluster.offline import Read
     from advisor.domain.observations import Columns
     from advisor.files import TableReader
     from advisor.files.run_files import RunFile
@@ -132,6 +133,14 @@ def stored(path: Path, field: str = "state") -> Advisor:
     return Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names))).advisor
 
 
+def written(out: Path, data: bytes) -> None:
+    """Write an exported state; raises InvalidValue."""
+    try:
+        out.write_bytes(data)
+    except OSError as error:
+        raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
+
+
 def learned_from(
     table: str,
     fold: Callable[[Advisor, Columns], object] | None = None,
@@ -139,10 +148,10 @@ def learned_from(
 ) -> Advisor:
     """Return an advisor that has learned a table, by `fold` where it is given, with a progress bar on standard error."""
     from advisor import Advisor
-    from advisor.files import TableReader
+    from advisor.files.spans import reader_of
 
     advisor = Advisor()
-    with TableReader(table, columns) as reader, progress() as bar:
+    with reader_of(table, columns) as reader, progress() as bar:
         tell_separator(reader)
         moved = moves(bar, "learning", reader)
         for chunk in reader.chunks():
@@ -154,7 +163,7 @@ def learned_from(
     return advisor
 
 
-def tell_separator(reader: TableReader) -> None:
+def tell_separator(reader: TableReader | Read) -> None:
     """Say what stands between the fields of a table, where it is no comma."""
     from advisor.files.tables import SEPARATORS
 
@@ -194,7 +203,7 @@ def steps() -> Progress:
     )  # fmt: skip
 
 
-def tell_refused(reader: TableReader | RunFile) -> None:
+def tell_refused(reader: TableReader | RunFile | Read) -> None:
     """Say on standard error which rows of a file were refused."""
     if not reader.refused:
         return

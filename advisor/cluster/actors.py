@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 import uuid
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -104,7 +105,7 @@ class Actors:
     """
 
     def __init__(self, engine: str, folder: Path, *, compiled: bool) -> None:
-        self._address = engine.removeprefix("ray").removeprefix("://") or None
+        self._address = address_of(engine)
         self._namespace = PREFIX + hashlib.blake2b(str(folder.absolute()).encode(), digest_size=8).hexdigest()
         self._compiled = compiled
         self._ray: Any = None
@@ -118,34 +119,12 @@ class Actors:
         Unavailable
             When there is no Ray, here or there.
         """
-        await asyncio.to_thread(self._start)
+        self._ray = await asyncio.to_thread(begun, self._address, self._namespace)
+        self._class = self._ray.remote(Process)
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):  # before them Ray would write a stack to standard error
                 signal.signal(number, signal.getsignal(number) or signal.SIG_DFL)
                 signal.siginterrupt(number, False)
-
-    def _start(self) -> None:
-        if self._address:
-            _knock(self._address)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would be told to strangers
-        for name, value in ({} if self._address else OWN).items():
-            os.environ.setdefault(name, value)
-        try:
-            ray: Any = import_module("ray")
-        except ImportError as error:
-            raise Unavailable("Ray is not installed", field="engine", value="ray", hint="pip install ray") from error
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        own = {"include_dashboard": False, "object_store_memory": LOCAL_STORE_BYTES, "_node_ip_address": LOOPBACK}
-        where: dict[str, Any] = {"address": self._address} if self._address else {"address": "local", **own}
-        try:
-            ray.init(
-                namespace=self._namespace, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False,
-                **where,
-            )  # fmt: skip
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise _unreachable(error, self._address or "ray") from error
-        self._ray = ray
-        self._class = ray.remote(Process)
 
     async def spawn(self) -> Actor:
         """As `Runtime`."""
@@ -183,6 +162,77 @@ class Actors:
             for actor, _ in await self._there():
                 actor.kill()
         await asyncio.to_thread(self._ray.shutdown)
+
+
+class RayTasks:
+    """Functions that Ray runs; as `offline.Tasks`.
+
+    Parameters
+    ----------
+    engine : str
+        As of `Actors`.
+
+    Raises
+    ------
+    Unavailable
+        When there is no Ray, here or there.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self._ray = begun(address_of(engine), PREFIX + "offline")
+
+    def cores(self) -> int:
+        """Return how many tasks Ray runs at a time."""
+        return int(self._ray.cluster_resources().get("CPU", 1))
+
+    def run(self, work: Callable[..., Any], *args: Any, parts: int = 1) -> Any:
+        """As `Tasks`."""
+        return self._ray.remote(work).options(num_returns=parts).remote(*args)
+
+    def values(self, results: Sequence[Any]) -> list[Any]:
+        """As `Tasks`; raises Unavailable, too, where a task's process was killed again and again."""
+        try:
+            return self._ray.get(list(results))
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, AdvisorError):
+                raise error.cause from None
+            raise
+        except self._ray.exceptions.RayError as error:
+            raise Unavailable(
+                f"a task on Ray failed: {error}", field="engine", hint="more memory a node, or fewer tasks"
+            ) from error
+
+    def close(self) -> None:
+        """Leave Ray; one of our own ends."""
+        self._ray.shutdown()
+
+
+def address_of(engine: str) -> str | None:
+    """Return where the head of Ray listens; None: it is to be one of our own."""
+    return engine.removeprefix("ray").removeprefix("://") or None
+
+
+def begun(address: str | None, namespace: str) -> Any:
+    """Return Ray, after joining or starting one; raises Unavailable."""
+    if address:
+        _knock(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would be told to strangers
+    for name, value in ({} if address else OWN).items():
+        os.environ.setdefault(name, value)
+    try:
+        ray: Any = import_module("ray")
+    except ImportError as error:
+        raise Unavailable("Ray is not installed", field="engine", value="ray", hint="pip install ray") from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    own = {"include_dashboard": False, "object_store_memory": LOCAL_STORE_BYTES, "_node_ip_address": LOOPBACK}
+    where: dict[str, Any] = {"address": address} if address else {"address": "local", **own}
+    try:
+        ray.init(
+            namespace=namespace, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **where
+        )
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        raise _unreachable(error, address or "ray") from error
+    return ray
 
 
 def _knock(address: str) -> None:

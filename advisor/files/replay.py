@@ -116,18 +116,18 @@ class Prequential:
         Who predicts and learns.
     models : sequence of str or None
         The models to score side by side; None is the default one.
-    told : callable
-        Called with the rows of the batch that are done and the rows it has, again and again: for a progress bar.
     """
 
-    def __init__(
-        self, learner: Learner, models: Sequence[str | None] = (None,), told: Callable[[int, int], None] | None = None
-    ) -> None:
+    def __init__(self, learner: Learner, models: Sequence[str | None] = (None,)) -> None:
         self.learner = learner
-        self._told = told
+        self._told: Callable[[int, int], None] | None = None
         self._done = 0
         self.models = tuple(models)
         self.scores: dict[str | None, dict[str, ComponentScore]] = {model: {} for model in self.models}
+
+    def tell(self, told: Callable[[int, int], None]) -> None:
+        """Call this with the rows of the batch that are done and the rows it has, again and again: for a progress bar."""
+        self._told = told
 
     def take(self, columns: Columns) -> dict[str | None, Floats]:
         """Predict and learn a batch of n rows, in row order within each component.
@@ -183,14 +183,17 @@ class Prequential:
         """Predict rows of one machine and width; False where nobody could."""
         machine = -1 if columns.machine is None else int(columns.machine[part[0]])
         where = {} if machine < 0 else {"machine": columns.machines[machine]}
-        unknown = (NotEnoughData, UnknownComponent)
-        if where or columns.further is not None:
-            unknown = (*unknown, InvalidValue)  # a machine not met, or a point of another width than the component's
         try:
             answer = self.learner.predict(
                 name, predictor=points(columns, part), cores=columns.cores[part], model=model, **where
             )
-        except unknown:
+        except (
+            NotEnoughData,
+            UnknownComponent,
+            InvalidValue,
+        ):  # the last: a machine not met, or a point of another width
+            return False
+        if np.shape(answer.elapsed_s) != part.shape:  # points of two values, to a component whose points have one
             return False
         predicted[model][part] = answer.elapsed_s
         return True

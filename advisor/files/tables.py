@@ -15,9 +15,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TextIO
+from typing import Any, BinaryIO, NamedTuple, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,25 @@ class BadCell:
         return f"line {self.line}, column {self.column}: {self.value!r} is not {self.bound}"
 
 
+class Span(NamedTuple):
+    """A part of a table: whole rows.
+
+    Attributes
+    ----------
+    start : int
+        Where it begins, as a place of its file: a byte, or a row of Parquet.
+    lines, rows : int
+        Lines of the file before it, the header among them; and those of them that are rows, good or bad.
+    own : int
+        Its rows.
+    """
+
+    start: int
+    lines: int
+    rows: int
+    own: int
+
+
 class TableReader:
     """Reads a table in chunks of bounded size; bad rows are refused and counted, with the first of them kept.
 
@@ -95,7 +115,7 @@ class TableReader:
         self._headings = checked_headings(headings or {})
         self.separator = ","
         self.name = "standard input" if str(path) == "-" else str(path)
-        self._file, self.bytes_total = _open(path)
+        self._file, self.bytes_total = self._open(path)
         self.bytes_read = 0
         self.rows = 0
         self.refused = 0
@@ -122,19 +142,33 @@ class TableReader:
         if self._file is not sys.stdin.buffer:
             self._file.close()
 
-    def chunks(self, rows: int = ROWS_CHUNK) -> Iterator[Columns]:
-        """Yield the table's good rows in order, at most `rows` at a time.
+    def chunks(self, rows: int = ROWS_CHUNK, within: Span | None = None) -> Iterator[Columns]:
+        """Yield the table's good rows in order, at most `rows` at a time; or only the chunks that begin in a span.
+
+        Chunks are cut at every so many rows of the file, good and bad, so those of all spans are those of the whole.
 
         Raises
         ------
         TooLarge
             When a line is longer than LINE_BYTES_MAX: such a file is no table.
         """
-        while lines := self._read_lines(rows):
-            chunk = self._parse(lines)
+        left: float = inf
+        if within is not None:
+            self._file.seek(within.start)
+            self._line = within.lines
+            first, left = -(-within.rows // rows), -(-(within.rows + within.own) // rows)
+            left -= first
+            self._read_lines(first * rows - within.rows)
+        while left > 0 and (lines := self._read_lines(rows)):
+            left -= 1
+            numbers, cells, refused = self._cells(lines)
+            chunk = self._parse(numbers, cells, refused)
             if len(chunk):
                 self.rows += len(chunk)
                 yield chunk
+
+    def _open(self, path: str | Path) -> tuple[Any, int | None]:
+        return opened(path)
 
     def _read_lines(self, rows: int) -> list[tuple[int, str]]:
         lines: list[tuple[int, str]] = []
@@ -158,7 +192,10 @@ class TableReader:
     def _read_header(self) -> dict[str, int]:
         header = self._read_line() or ""
         self.separator = separator_of(header)
-        told = [name.strip() for name in (_split(header, self.separator) or [])]
+        return self._places([name.strip() for name in (_split(header, self.separator) or [])], header)
+
+    def _places(self, told: Sequence[str], header: str) -> dict[str, int]:
+        """Return where the fields stand among the columns of these names."""
         for heading in self._headings.values():
             if told.count(heading) != 1:
                 raise InvalidValue(
@@ -194,7 +231,8 @@ class TableReader:
                 )
         return found
 
-    def _parse(self, lines: Sequence[tuple[int, str]]) -> Columns:
+    def _cells(self, lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[list[str]], list[BadCell]]:
+        """Return the numbers and the cells of lines, and those that are no rows."""
         last = max(self._columns.values())
         numbers: list[int] = []
         cells: list[list[str]] = []
@@ -207,40 +245,45 @@ class TableReader:
                 continue
             numbers.append(number)
             cells.append(row)
-        names, index = self._index([row[self._columns["component"]] for row in cells])
-        values = {field: self._floats(cells, field) for field in NUMBERS}
+        return numbers, cells, refused
+
+    def _parse(self, numbers: Sequence[int], cells: Any, refused: Sequence[BadCell]) -> Columns:
+        names, index = self._index(self._texts(cells, "component"))
+        values = {
+            field: self._numbers(cells, field) if field in self._columns else np.ones(len(numbers)) for field in NUMBERS
+        }
         columns = columns_of(
             names, index, values["predictor"], values["cores"], values["elapsed_s"], **self._optional(cells)
         )
         if "x2" in self._columns:
-            columns = replace(columns, further=self._further(cells))
+            columns = replace(columns, further=self._further(cells, len(numbers)))
         bad = self._bad_cells(columns, numbers, cells)
         self._refuse([*refused, *bad.values()])
         return (
             columns if not bad else replace(columns.take(np.delete(np.arange(len(columns)), list(bad))), misread=None)
         )
 
-    def _optional(self, cells: Sequence[Sequence[str]]) -> dict[str, Any]:
+    def _optional(self, cells: Any) -> dict[str, Any]:
         """Return the machines and measures of the rows, for the columns that the table has."""
         found: dict[str, Any] = {}
-        place = self._columns.get(MACHINE)
-        if place is not None:
-            found[MACHINE] = [row[place].strip() or None for row in cells]
+        if MACHINE in self._columns:
+            found[MACHINE] = [text.strip() or None for text in self._texts(cells, MACHINE)]
         measures = {field: self._maybe(cells, field) for field in MEASURES if field in self._columns}
         return found | {"measures": measures} if measures else found
 
-    def _further(self, cells: Sequence[Sequence[str]]) -> NDArray[np.float64] | None:
-        further = np.full((len(cells), len(FURTHER)), np.nan)
+    def _further(self, cells: Any, rows: int) -> NDArray[np.float64] | None:
+        further = np.full((rows, len(FURTHER)), np.nan)
         for column, field in enumerate(FURTHER):
             if field in self._columns:
                 further[:, column] = self._maybe(cells, field)
         return None if np.isnan(further).all() else further
 
-    def _maybe(self, cells: Sequence[Sequence[str]], field: str) -> NDArray[np.float64]:
+    def _maybe(self, cells: Any, field: str) -> NDArray[np.float64]:
         """Return a column whose cells may be empty: NaN there, and infinity, which is refused, where there is no number."""
-        texts = [row[self._columns[field]] for row in cells]
-        values = self._numbers(texts)
-        for row in np.flatnonzero(np.isnan(values)).tolist():
+        values = self._numbers(cells, field)
+        empty: list[int] = np.flatnonzero(np.isnan(values)).tolist()
+        texts = self._texts(cells, field) if empty else ()
+        for row in empty:
             if texts[row].strip().lower() not in ("", "nan"):
                 values[row] = np.inf
         return values
@@ -253,25 +296,24 @@ class TableReader:
         self._names.extend(new)
         return self._names, np.fromiter((self._ids[name] for name in names), np.int64, len(names))
 
-    def _floats(self, cells: Sequence[Sequence[str]], field: str) -> NDArray[np.float64]:
-        place = self._columns.get(field)
-        if place is None:
-            return np.ones(len(cells))
-        return self._numbers([row[place] for row in cells])
+    def _texts(self, cells: Any, field: str) -> list[str]:
+        """Return a column as it was written."""
+        return [row[self._columns[field]] for row in cells]
 
-    def _numbers(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def _numbers(self, cells: Any, field: str) -> NDArray[np.float64]:
+        """Return a column as numbers, NaN where it has none. The array is the caller's."""
+        texts = self._texts(cells, field)
         return np.fromiter((number_of(text, self.separator) for text in texts), np.float64, len(texts))
 
-    def _bad_cells(
-        self, columns: Columns, numbers: Sequence[int], cells: Sequence[Sequence[str]]
-    ) -> dict[int, BadCell]:
+    def _bad_cells(self, columns: Columns, numbers: Sequence[int], cells: Any) -> dict[int, BadCell]:
         found: dict[int, BadCell] = {}
         for code, mask in bad_rows(columns).items():
             for row in np.flatnonzero(mask).tolist():
                 field = _culprit(columns, row, code)
                 heading = HEADINGS[field][0] if field in HEADINGS else field
                 bound = measure_bound(field) if field in MEASURES else bound_text(code)
-                found[row] = BadCell(numbers[row], heading, cells[row][self._columns[field]][:80], bound)
+                text = self._texts(cells[row : row + 1], field)[0]
+                found[row] = BadCell(numbers[row], heading, text[:80], bound)
         return found
 
     def _refuse(self, cells: Sequence[BadCell]) -> None:
@@ -349,7 +391,7 @@ def write_table(target: str | Path | TextIO, batches: Iterable[Columns]) -> int:
     return written
 
 
-def _open(path: str | Path) -> tuple[BinaryIO, int | None]:
+def opened(path: str | Path) -> tuple[BinaryIO, int | None]:
     if str(path) == "-":
         return sys.stdin.buffer, None
     try:

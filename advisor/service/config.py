@@ -249,7 +249,8 @@ def _one_of(*words: str) -> Kind:
     return Kind(check, "|".join(words))
 
 
-def _engine(key: str, value: Any) -> str:
+def checked_engine(key: str, value: Any) -> str:
+    """Return where something runs, a key of this name; raises InvalidValue."""
     if not isinstance(value, str) or not (value in ("here", RAY) or value.startswith(f"{RAY}://")):
         raise InvalidValue(key, value, "here, ray, or ray://HOST:PORT", "HOST:PORT is where the head of a Ray listens")
     if "://" in value:
@@ -277,7 +278,7 @@ class Config:
     state: Path | None = _key(None, PATH, "state file; without one nothing survives the service")
     engine: str = _key(
         "here",
-        Kind(_engine, "here|ray[://HOST:PORT]"),
+        Kind(checked_engine, "here|ray[://HOST:PORT]"),
         "where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node",
     )
     shards: int = _key(2, _integer(1, limits.SHARDS_MAX), "shards of a new state on Ray; later see `advisor shards`")

@@ -322,7 +322,7 @@ class Committer:
         if write is None:
             ended(None)
         else:
-            self._writer.begin(write, told)
+            self._writer.begin(write, told, store.copy_log)
 
     def _next(self, store: Store) -> None:
         """Schedule the next commit, where there is something to write."""

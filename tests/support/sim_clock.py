@@ -136,10 +136,10 @@ class VirtualWriter:
     def __init__(self, loop: VirtualLoop, rng: random.Random, over: Callable[[], bool], mean_s: float) -> None:
         self._loop, self._rng, self._over, self._mean_s = loop, rng, over, mean_s
 
-    def begin(self, work: Callable[[], object], told: Told) -> None:
-        self._loop.call_later(self._rng.expovariate(1 / self._mean_s), self._work, work, told)
+    def begin(self, work: Callable[[], object], told: Told, behind: Callable[[], object]) -> None:
+        self._loop.call_later(self._rng.expovariate(1 / self._mean_s), self._work, work, told, behind)
 
-    def _work(self, work: Callable[[], object], told: Told) -> None:
+    def _work(self, work: Callable[[], object], told: Told, behind: Callable[[], object]) -> None:
         if self._over():
             return
         error: BaseException | None = None
@@ -149,6 +149,7 @@ class VirtualWriter:
             error = raised
         if not self._over():
             self._loop.call_later(self._rng.expovariate(1 / self._mean_s), self._tell, told, error)
+            behind()
 
     def _tell(self, told: Told, error: BaseException | None) -> None:
         if not self._over():

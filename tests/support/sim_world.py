@@ -18,6 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgpack
 import numpy as np
@@ -33,6 +34,7 @@ from advisor.errors import AdvisorError, StateDamaged, StorageFailed
 from advisor.protocol.rows import columns_of_rows
 from advisor.service import load_config, server
 from advisor.service.connection import Connection
+from advisor.storage import store
 
 TOKENS = {"owner": "o" * 32, "foreign": "f" * 32}
 ACCESS = f"""
@@ -50,6 +52,7 @@ SHARED = ("shared-0", "shared-1")
 CLIENTS = 3
 WORK_S = 30.0  # that a client's rows are spread over
 CALM_S = 7200.0  # after the last trouble: whatever is not acknowledged then never is
+LOG_BYTES = 2**16  # of the disk's log, which is copied after a few commits then
 TRACE_TOLD = 40  # last steps of a world that fails
 Key = tuple[str, bytes]
 
@@ -502,7 +505,8 @@ def _apply(engine: Engine, key: Key, number: int, verb: str, given: dict[str, An
 
 def played(seed: int, **options: Any) -> World:
     """Return a world that has ended; what is broken in it names its seed."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder, patch.object(store, "LOG_BYTES", LOG_BYTES):
         world = World(seed, Path(folder), **options)
         try:
             world.play()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from advisor.service.committer import Committer
 from advisor.service.folding import Folding
 from advisor.service.measures import Measures
 from advisor.service.rota import Rota
+from advisor.service.writer import Writer
 from advisor.storage import Store
 
 
@@ -59,6 +61,22 @@ async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path)
             assert broken.dropped
         runs.cancel()
         committer.close()
+
+
+async def test_who_waits_for_work_is_told_before_what_comes_behind_it_ends() -> None:
+    writer, told, done = Writer(), threading.Event(), list[str]()
+
+    def behind() -> None:
+        assert told.wait(PATIENCE_S)
+        done.append("behind")
+
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    writer.begin(lambda: done.append("first"), lambda *_: told.set(), behind)
+    writer.begin(lambda: done.append("second"), lambda *_: ended.set_result(None), lambda: None)
+    async with asyncio.timeout(2 * PATIENCE_S):
+        await ended
+    writer.close()
+    assert done == ["first", "behind", "second"]
 
 
 def defect(*_: Any) -> Any:

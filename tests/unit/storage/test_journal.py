@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.errors import StateDamaged, StateTooNew, StorageFailed
-from advisor.storage import Store, store
+from advisor.storage import Store, schema, store
 
 KEY = ("producer", bytes(16))
 
@@ -156,3 +156,29 @@ def test_a_journal_is_full_by_its_bytes_or_its_entries(path: Path, monkeypatch: 
             with monkeypatch.context() as small:
                 small.setattr(store, name, value)
                 assert file.journal_full
+
+
+class Ill:
+    """A connection on an ill disk."""
+
+    def execute(self, *_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+
+def test_the_log_is_copied_when_it_has_grown_and_begins_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine()
+    engine.keep_journal()
+    with Store.open(path) as file:
+        file.commit(engine.snapshot())
+        file.copy_log()  # the tables, made in it, are many pages: they are no part of what follows
+        for number in range(1, 60):
+            engine.apply(KEY, number, batch(number))
+            entry = engine.take_entry()
+            assert entry is not None
+            file.append(entry)
+            monkeypatch.setattr(store, "LOG_BYTES", 4 * store.COMMIT_BYTES)
+            well, file._connection = file._connection, cast("Any", Ill() if number == 30 else file._connection)
+            file.copy_log()
+            file._connection = well
+        assert path.with_name("s-wal").stat().st_size < 2 * store.LOG_BYTES + 40 * schema.PAGE_BYTES
+        assert state_of(path, read_only=True) == (engine.advisor.to_bytes(), 59)

@@ -49,9 +49,9 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 class Range(click.ParamType[list[int]]):
-    """cores=LOW..HIGH, or cores=N,N…"""
+    """cores=LOW..HIGH, in steps with :STEP, and cores=N,N…"""
 
-    name = "cores=low..high"
+    name = "cores=low..high[:step]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
         """Return the counts, thinned out where there are many."""
@@ -59,27 +59,25 @@ class Range(click.ParamType[list[int]]):
             return value  # pyright: ignore[reportUnknownVariableType] - converted already
         what, _, numbers = str(value).partition("=")
         try:
-            if what != "cores":
-                counts = []
-            elif ".." in numbers:
-                low, high = (int(part) for part in numbers.split(".."))
-                counts = _thinned(low, high)
-            else:
-                counts = sorted({int(part) for part in numbers.split(",")})
+            parts = [options.range_of(part) for part in numbers.split(",")] if what == "cores" else []
+            counts = sorted({count for part in parts for count in _thinned(part)})
         except ValueError:
             counts = []
         if not counts or not 1 <= counts[0] <= counts[-1] <= ALLOCATE_CORES_MAX or len(counts) > SWEEP_POINTS:
             self.fail(
-                f"{value!r} is not cores=LOW..HIGH, or cores=N,N,… with at most {SWEEP_POINTS} counts", param, ctx
+                f"{value!r} is not cores=LOW..HIGH[:STEP], or cores=N,N,… with at most {SWEEP_POINTS} counts",
+                param,
+                ctx,
             )
         return counts
 
 
-def _thinned(low: int, high: int) -> list[int]:
-    if high - low < SWEEP_POINTS:
-        return list(range(low, high + 1))
-    factor = (high / low) ** (1.0 / (SWEEP_POINTS - 1))
-    return sorted({round(low * factor**step) for step in range(SWEEP_POINTS)})
+def _thinned(counts: range) -> Sequence[int]:
+    if len(counts) <= SWEEP_POINTS or counts[0] < 1:
+        return counts[:SWEEP_POINTS]
+    low, high = counts[0], counts[-1]
+    factor: float = (high / low) ** (1.0 / (SWEEP_POINTS - 1))
+    return [counts[round((low * factor**step - low) / counts.step)] for step in range(SWEEP_POINTS)]
 
 
 def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:

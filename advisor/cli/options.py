@@ -46,16 +46,21 @@ def numbers_of(text: str, kind: Callable[[Any], Any] = float) -> list[Any]:
     """
     found: list[Any] = []
     for part in text.split(","):
-        span, _, step = part.partition(":")
-        low, dots, high = span.partition("..")
-        if dots:
-            counts = range(int(low), int(high) + 1, int(step or 1))
+        if ".." in part:
+            counts = range_of(part)
             if not 0 < len(counts) <= RANGE_MAX:
                 raise ValueError(part)
             found += [kind(count) for count in counts]
         else:
             found.append(kind(part))
     return found
+
+
+def range_of(text: str) -> range:
+    """Return the whole numbers of ``4``, ``1..64`` or ``2..64:2``; raises ValueError."""
+    span, _, step = text.partition(":")
+    low, dots, high = span.partition("..")
+    return range(int(low), int(high if dots else low) + 1, int(step or 1))
 
 
 def columns(function: Function) -> Function:

@@ -55,9 +55,7 @@ class Counts(click.ParamType[list[int]]):
                 found.add(RECORDED)
                 continue
             try:
-                span, _, step = part.partition(":")
-                low, _, high = span.partition("..")
-                counts = range(int(low), int(high or low) + 1, int(step or 1))
+                counts = options.range_of(part)
             except ValueError:
                 self.fail(f"{part!r} is not a number of cores like 4, or a range like 1..64 or 2..64:2", param, ctx)
             if not counts:

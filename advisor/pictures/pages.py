@@ -48,7 +48,7 @@ def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data
     Parameters
     ----------
     frame : str
-        Which HTML and which style.
+        Which body and which style.
     programs : sequence of str
         In the order in which they run.
     texts : mapping
@@ -73,7 +73,9 @@ def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     }
     # In one pass: what a title or a name says is never taken for a place of the page.
-    text = re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: places[found.group(1)], _part(f"{frame}.html"))
+    text = re.sub(
+        r"\{\{([A-Z_]+)\}\}", lambda found: places[found.group(1)], _part("head.html") + _part(f"{frame}.html")
+    )
     return Document(text, policy)
 
 

@@ -34,7 +34,7 @@ def draw_sweep(path: Path, title: str, found: Sequence[tuple[int, Allocation]], 
 
 
 def draw_front(path: Path, title: str, points: Sequence[FrontPoint]) -> Path:
-    """Draw the points of a front against cores: of each number of cores the fastest plan and the one of least latency.
+    """Draw a front against cores: with at most so many, the fastest plan and the one of least latency.
 
     Raises
     ------
@@ -44,9 +44,9 @@ def draw_front(path: Path, title: str, points: Sequence[FrontPoint]) -> Path:
     if not points:
         raise InvalidValue("plot", str(path), "of a front that could be worked out", "ask for fewer --cores")
     used = sorted({point.used for point in points})
-    of = {count: [point for point in points if point.used == count] for count in used}
-    fast = [max(of[count], key=lambda point: point.throughput_per_s) for count in used]
-    short = [min(of[count], key=lambda point: point.latency_s) for count in used]
+    within = [[point for point in points if point.used <= count] for count in used]
+    fast = [max(found, key=lambda point: point.throughput_per_s) for found in within]
+    short = [min(found, key=lambda point: point.latency_s) for found in within]
     named = [("most throughput", fast), ("least latency", short)] if fast != short else [("both at best", fast)]
     lines = [
         (name, np.array(used, np.float64), np.array([each.throughput_per_s for each in found]),

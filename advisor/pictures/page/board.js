@@ -128,9 +128,9 @@ function trends() {
   const error = { title: "Prediction error", words: "half of the components that ran are off by less",
     lines: [{ colour: 0, x, y: trend.points.map(p => p[4]) }], x: axis, y: { label: "median relative error [%]", zero: true, text: axisPercent,
     least: 0.02 } };
-  const covered = { title: "Coverage", words: "share of runs inside their 90 % interval",
+  const covered = { title: "Coverage", words: "share of runs inside their 90 % interval; dashed: what is promised",
     lines: [{ colour: 2, x, y: trend.points.map(p => p[2] ? p[3] / p[2] : null) }], x: axis, y: { label: "runs inside their interval [%]",
-    text: axisPercent, marks: [[TARGET, "promised"]], least: 0.75, most: 1, top: 1.02, floor: 0 } };
+    text: axisPercent, marks: [TARGET], least: 0.75, most: 1, top: 1.02, floor: 0 } };
   const flow = { title: "Measurements", words: "rows learned a second",
     lines: [{ colour: 1, x, y: trend.points.map((p, i) => p[1] / Math.max(1e-9, p[0] - (i ? trend.points[i - 1][0] : 0))) }], x: axis,
     y: { label: "rows [1/s]", zero: true, text: number } };
@@ -383,8 +383,7 @@ function profileOf(told, run) {
       parts.map(([name, s, colour]) => tag("li", { class: "c" + colour + " box" }, name + " " + percent(Math.max(0, s) / all)))),
     told.diagnosis.length ? tag("div", { class: "stack" }, tag("h3", {}, "What would help"),
       told.diagnosis.map(found => tag("article", { class: "answer" }, tag("p", {},
-      tag("b", {}, isolated(found.subject || found.code.replaceAll("_", " ")))), tag("p", {}, isolated(found.text)), tag("p", { class: "soft" },
-      isolated(found.advice))))) : tag("p", { class: "soft" }, "Nothing stands out that costs much time."),
+      tag("b", {}, isolated(found.subject || found.code.replaceAll("_", " ")))), tag("p", {}, isolated(found.text))))) : tag("p", { class: "soft" }, "Nothing stands out that costs much time."),
     types.length ? [tag("h3", {}, "Task types"), table(["Type", "Instances", "Time each", "Time in all", "Verdict"],
       types.map(([name, type]) => [isolated(name), whole(type.count), seconds(type.mean_s), seconds(type.total_s), tag("span", { title: type.why },
       type.verdict)]), "Task types")] : [],
@@ -428,9 +427,9 @@ function fates() {
   return [{ title: "Error of each component", words: "mean |time − predicted| / time, each run predicted before it was learned", lines: [],
     points: dots(scored, card => Math.max(card.error, 1e-4), card => card.component + ": " + percent(card.error)), x: axis,
     y: { label: "relative error [%]", log: true, text: axisPercent } },
-    { title: "Coverage of each component", words: "share of its runs inside their 90 % interval", lines: [], points: dots(covered,
+    { title: "Coverage of each component", words: "share of its runs inside their 90 % interval; dashed: what is promised", lines: [], points: dots(covered,
       card => card.coverage, card => card.component + ": " + percent(card.coverage, 1)), x: axis, y: { label: "runs inside their interval [%]",
-      text: axisPercent, marks: [[TARGET, "promised"]], least: 0.75, most: 1, top: 1.02, floor: 0 } }].filter(spec => spec.points[0].x.length);
+      text: axisPercent, marks: [TARGET], least: 0.75, most: 1, top: 1.02, floor: 0 } }].filter(spec => spec.points[0].x.length);
 }
 function advised() {
   const rows = held.advice.map(each => [tag("a", { href: to("component", each.component) }, isolated(each.component)), coresText(each.cores),

@@ -64,7 +64,7 @@ function axisOf(given, values, from, to) {
 }
 
 // -- a chart
-// spec: {title, words, x, y: {label, text, log, two, whole, zero, air, marks: [[value, words]]}, lines: [{label, colour, x, y, low, high, dashed, thin}],
+// spec: {title, words, x, y: {label, text, log, two, whole, zero, air, marks: [value]}, lines: [{label, colour, x, y, low, high, dashed, thin}],
 //        points: [{label, colour, x, y, low, high, size, words}], shades: [[from, to, words]], tell: place on the x axis -> text}
 const COLOURS = 4;
 let clips = 0;
@@ -125,12 +125,12 @@ function paint(spec, width, height, small) {
   const reach = Math.max(...ys.filter(Number.isFinite)), least = Math.min(...ys.filter(Number.isFinite)); // bands count, but a wild one does not squeeze the rest
   for (const each of [...lines, ...points]) for (const bound of [each.low, each.high]) if (bound) for (const y of bound)
     if (Number.isFinite(y)) ys.push(spec.y.log ? Math.min(Math.max(y, least / 4), reach * 4) : Math.min(Math.max(y, least - (reach - least)), reach + 0.6 * Math.abs(reach - Math.min(0, least))));
-  for (const [value] of spec.y.marks || []) ys.push(value);
+  ys.push(...spec.y.marks || []);
   const top = small ? 6 : 24, bottom = height - (small ? 18 : 40);
   const y = axisOf({ air: true, ...spec.y }, ys, bottom, top), rows = ticks(y, y.low, y.high, bottom - top, false);
   const left = small ? 4 : Math.ceil(Math.max(28, ...rows.map(value => widthOf(y.text(value), 11)))) + 12, right = width - (small ? 4 : 14);
   const x = axisOf(spec.x, xs, left, right), columns = small ? [] : ticks(x, x.low, x.high, right - left, true);
-  const clip = "clip" + ++clips, over = svg("g", { class: "over" }), inside = svg("g", { "clip-path": "url(#" + clip + ")" }), made = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
+  const clip = "clip" + ++clips, inside = svg("g", { "clip-path": "url(#" + clip + ")" }), made = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
   made.append(svg("clipPath", { id: clip }, svg("rect", { x: left - 7, y: top - 4, width: Math.max(0, right - left + 14), height: bottom - top + 8 })));
   for (const [from, to, words] of spec.shades || []) {
     const a = Math.max(left, x.place(from == null ? x.low : from)), b = Math.min(right, x.place(to == null ? x.high : to));
@@ -149,13 +149,9 @@ function paint(spec, width, height, small) {
   }
   made.append(svg("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
   if (!small) made.append(svg("text", { class: "label", x: 0, y: 11 }, spec.y.label), svg("text", { class: "label", x: right, y: height - 3, "text-anchor": "end" }, spec.x.label));
-  else made.append(svg("text", { class: "soft", x: left, y: height - 4 }, spec.x.ends[0]), svg("text", { class: "soft", x: right, y: height - 4, "text-anchor": "end" }, spec.x.ends[1]));
-  for (const [value, words] of spec.y.marks || []) {
-    const at = y.place(value);
-    made.append(svg("line", { class: "mark", x1: left, x2: right, y1: at, y2: at }));
-    if (!small) over.append(svg("text", { class: "soft", x: right, y: at + 14, "text-anchor": "end", "font-size": 10.5 }, words));
-  }
-  made.append(inside, over);
+  else made.append(svg("text", { class: "soft", x: left, y: height - 4 }, spec.x.ends[0]), svg("text", { class: "soft", x: right, y: height - 4, "text-anchor": "end" }, spec.x.ends[1]), svg("text", { class: "soft", x: left, y: 11 }, spec.y.label));
+  for (const at of (spec.y.marks || []).map(y.place)) made.append(svg("line", { class: "mark", x1: left, x2: right, y1: at, y2: at }));
+  made.append(inside);
   const path = (xs, ys, of) => { // a gap where there is nothing
     let text = "", open = false;
     xs.forEach((value, i) => { if (ys[i] == null || !Number.isFinite(ys[i]) || (of.log && ys[i] <= 0)) { open = false; return; } text += (open ? "L" : "M") + x.place(value).toFixed(1) + " " + y.place(ys[i]).toFixed(1); open = true; });

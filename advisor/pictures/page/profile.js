@@ -12,6 +12,7 @@ for (let i = 0; i < many; i++) { // `after`: the first node behind all that is b
   open_.push(i); levels = Math.max(levels, depth[i] + 1);
 }
 while (open_.length) after[open_.pop()] = many;
+canvas.style.maxHeight = Math.max(200, levels * ROW + 8) + "px"; // no empty ground below the boxes
 const end = many && data.whole > 0 ? data.whole : 1, inks = data.palette.map(inkOn);
 
 function rowOf(i) { return data.flame ? levels - 1 - depth[i] : depth[i]; }

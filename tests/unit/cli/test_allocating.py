@@ -43,6 +43,10 @@ def test_a_sweep_has_a_knee_and_a_picture(learned: tuple[Path, str, Path], capsy
     reached = [point["cores"] for point in found["sweep"] if point["throughput_per_s"] >= 0.99 * rates[-1]]
     assert found["knee"] == reached[0]
     assert picture.read_bytes().startswith(b"\x89PNG")
+    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=4..12:4,5", "--json")
+    assert [point["cores"] for point in json.loads(out)["sweep"]] == [4, 5, 8, 12]
+    for wrong in ("cores=-9..900", "cores=0..900", "cores=9..4", "cores=1..9:0", "boxes=1..2"):
+        assert run(capsys, "allocate", network, table, "--sweep", wrong)[0] == 2
     status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=4,8")
     assert status == 0
     assert "knee" in out

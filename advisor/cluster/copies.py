@@ -69,31 +69,37 @@ class Copies:
         self._clock = clock
         self._of: dict[str, Copy] = {}
         self.networks_behind: set[str] = set()
-        self.followed: set[str] = set()  # of networks that somebody watches, or that are advised of
+        self.defined: set[str] = set()  # components of networks that are advised of
+        self.watched: Callable[[], set[str]] = set  # returns those that somebody watches
         self.asked = 0  # names that shards were asked for
         fleet.rejoins = self._rejoined
-        self._layouts = 0
+        self.era = 0  # counts what rows do not tell: layouts, and components that were changed by hand
 
     def __len__(self) -> int:
         return len(self._of)
 
-    def _acknowledged(self, name: str) -> int:
+    def acknowledged(self, name: str) -> int:
+        """Return how many rows of a component were acknowledged under this layout."""
         number, lane = self._fleet.router.number_of(name), self._fleet.lane_of(name)
         return int(lane.acknowledged[number]) if number is not None and number < len(lane.acknowledged) else 0
 
     def _rejoined(self) -> None:
         """Lanes are about to count anew: note what each copy lacks."""
-        self._layouts += 1
+        self.era += 1
         for name, copy in self._of.items():
-            copy.acknowledged -= self._acknowledged(name)
+            copy.acknowledged -= self.acknowledged(name)
 
     def behind(self, name: str) -> Behind | None:
         """Return how far a copy is behind; None where there is none."""
         copy = self._of.get(name)
         if copy is None:
             return None
-        rows = self._acknowledged(name) - copy.acknowledged
+        rows = self.acknowledged(name) - copy.acknowledged
         return Behind(rows, self._clock() - copy.taken if rows else 0.0)
+
+    def stale(self, rows: int, seconds: float) -> bool:
+        """Return whether what lacks so many rows, for so long, must be asked for again."""
+        return rows > self.rows_max or (rows > 0 and seconds > self.age_s)
 
     def due(self, names: Iterable[str], *, fresh: bool = False) -> list[str]:
         """Return the names that have to be asked for before a question about them is answered."""
@@ -106,16 +112,16 @@ class Copies:
             behind = self.behind(name)
             if behind is not None:
                 self._of[name].wanted = now
-            if behind is None or fresh or behind.rows > self.rows_max or (behind.rows and behind.seconds > self.age_s):
+            if behind is None or fresh or self.stale(*behind):
                 found.append(name)
         return found
 
     async def gather(self, names: Collection[str], programs: Collection[str] = ()) -> None:
         """Ask the shards for components and programs, and for the networks that rows have told of since."""
         networks, self.networks_behind = self.networks_behind, set()
-        layouts, now = self._layouts, self._clock()
+        era, now = self.era, self._clock()
         self._make_room(len(names))
-        acknowledged = {name: self._acknowledged(name) for name in names}
+        acknowledged = {name: self.acknowledged(name) for name in names}
         for part in await self._fleet.part(names, networks, programs):
             found = Engine.from_bytes(part)
             known = found.advisor.components.components
@@ -128,18 +134,18 @@ class Copies:
                 await anyio.lowlevel.checkpoint()
         self.asked += len(names)
         for name in names:
-            if layouts == self._layouts:
+            if era == self.era:
                 former = self._of.get(name)
                 self._of[name] = Copy(now, acknowledged[name], now if former is None else former.wanted)
 
     async def refresh(self) -> bool:
         """Ask again for what lacks rows and is wanted; return whether there was something."""
-        since = self._clock() - KEPT_S
+        since, followed = self._clock() - KEPT_S, self.defined | self.watched()
         names = [
             name for name, copy in self._of.items()
-            if (copy.wanted >= since or name in self.followed) and self._acknowledged(name) != copy.acknowledged
+            if (copy.wanted >= since or name in followed) and self.acknowledged(name) != copy.acknowledged
         ]  # fmt: skip
-        names += [name for name in self.followed if name not in self._of]
+        names += [name for name in followed if name not in self._of]
         if names or self.networks_behind:
             await self.gather(names)
         return bool(names)
@@ -147,6 +153,7 @@ class Copies:
     def forget(self, name: str) -> None:
         """Ask for a name again before it answers: it has changed otherwise than by rows."""
         self._of.pop(name, None)
+        self.era += 1
 
     def worst(self) -> Behind:
         """Return how far the copies are behind at most. Cost O(copies)."""
@@ -156,7 +163,9 @@ class Copies:
     def _make_room(self, more: int) -> None:
         if len(self._of) + more <= self._copies_max:
             return
-        gone = sorted(self._of, key=lambda name: self._of[name].wanted)[: more + self._copies_max // 8]
+        followed = self.defined | self.watched()  # who watches knows them by their places
+        free = [name for name in self._of if name not in followed]
+        gone = sorted(free, key=lambda name: self._of[name].wanted)[: more + self._copies_max // 8]
         for name in gone:
             del self._of[name]
         self._engine.leave(gone)

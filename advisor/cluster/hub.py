@@ -10,6 +10,7 @@ from typing import Any, cast
 import anyio
 
 from advisor.cluster.copies import Copies
+from advisor.cluster.demands import Gathered
 from advisor.cluster.fleet import Fleet
 from advisor.cluster.learning import ClusterLearning
 from advisor.engine import Engine
@@ -113,6 +114,9 @@ class ClusterHub(Hub):
         self.copies = Copies(
             engine, fleet, rows_max=config.stale_rows, age_s=config.stale_s, copies_max=config.components_max
         )  # fmt: skip
+        self.copies.watched = lambda: self.watching.components
+        self.gathered = Gathered(fleet, self.copies)
+        self.planner.tables_of = self.gathered.tables_of
         self.learning.begin(fleet, self.copies)
         committer.work = self._refresh
         self._verbs |= {
@@ -177,27 +181,25 @@ class ClusterHub(Hub):
         return partial(self.copies.gather, (), (params.program,))
 
     def about_networks(self, params: Any) -> Callable[[], Any] | None:
-        """As `about_components`, of plans: of all components of their networks."""
+        """As `about_components`, of plans: of their networks, and for a watch of all components of these."""
         return partial(self._gather_networks, params)
 
     async def _gather_networks(self, params: Any) -> None:
         await self.copies.gather(())
+        if getattr(params, "fresh", False):
+            self.gathered.drop()
+        if not isinstance(params, m.Watch) or params.watch is not None:
+            return  # curves are enough, and the planner asks for them
         advisor = self.engine.advisor
-        if isinstance(params, m.AllocateTogether):
-            asked = [(one.network, one.components) for one in questions.together_asked(advisor, params)]
-        elif isinstance(params, m.FlowAsked):
-            return
-        else:
-            if getattr(params, "network", None) is None:
-                return
+        if params.networks is None:
             network, request = questions.allocation_asked(advisor, params)
             asked = [(network, request.get("components", {}))]
+        else:
+            asked = [(one.network, one.components) for one in questions.together_asked(advisor, params)]
         names: list[str] = []
         for network, called in asked:
             boxes = (await self.planner.read(network)).components
             names += [(called or {}).get(box, box) for box in boxes]
-        if isinstance(params, m.Watch):
-            self.copies.followed |= set(names)
         due = self.copies.due(names, fresh=getattr(params, "fresh", False))
         if due:
             await self.copies.gather(due)

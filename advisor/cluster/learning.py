@@ -211,7 +211,7 @@ class ClusterLearning(Learning):
     def follow(self) -> None:
         """Keep the components of defined networks up to date: plans and advice ask for them."""
         flows = self.engine.advisor.components.flows
-        self.copies.followed = {
+        self.copies.defined = {
             name for each, kept in flows.kept.items() if kept.definition is not None for name in flows.defined(each).components
         }  # fmt: skip
 

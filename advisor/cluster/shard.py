@@ -12,6 +12,7 @@ import numpy as np
 
 from advisor.cluster.keeping import COMMITS, Keeping
 from advisor.domain.buckets import bucket_of
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine import events as e
@@ -172,9 +173,11 @@ class Shard:
         asked = {True: None, False: ()}[components] if isinstance(components, bool) else components
         return {**self._engine.advisor.status(components=asked, offset=offset, limit=limit)}
 
-    def demands(self, names: Sequence[str], cores_max: int, level: float) -> Any:
-        """Return what a plan must know of components, see `Advisor.demands`."""
-        return self._engine.advisor.demands(names, cores_max=cores_max, level=level)
+    def tables(
+        self, boxes: Sequence[str], names: Mapping[str, str], load: Mapping[str, float], cores_max: int, level: float
+    ) -> TabulatedCurves:
+        """Return what a plan must know of components, see `Advisor.tables_of`."""
+        return self._engine.advisor.tables_of(boxes, names, load, cores_max=cores_max, level=level)
 
     # -- moves ------------------------------------------------------------------------------------------------------------
 

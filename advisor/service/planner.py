@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from advisor.domain import limits
@@ -40,12 +41,18 @@ class Planner:
         The worker processes.
     answers : Answers
         Where answers are kept.
+
+    Attributes
+    ----------
+    tables_of : callable
+        Where curves come from, see `advisor.service.tables`.
     """
 
     def __init__(self, advisor: Advisor, heavy: Heavy, answers: Answers) -> None:
         self._advisor = advisor
         self._heavy = heavy
         self.answers = answers
+        self.tables_of: Callable[..., Awaitable[TabulatedCurves]] = partial(tables_of, advisor)
 
     async def read(self, network: Spec) -> Shape:
         """Return the keys and components of a network; raises as `Heavy.shape_of`."""
@@ -183,7 +190,7 @@ class Planner:
         names, load, rest = _split(request, shape.components)
         cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
         level = request.get("level") or LEVEL
-        return await tables_of(self._advisor, shape.components, names, load, cores_max, level), rest
+        return await self.tables_of(shape.components, names, load, cores_max, level), rest
 
 
 def _bare(answer: Mapping[str, Any]) -> dict[str, Any]:

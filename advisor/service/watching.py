@@ -83,6 +83,11 @@ class Watching:
     def __len__(self) -> int:
         return len(self._watches)
 
+    @property
+    def components(self) -> set[str]:
+        """The components of all watches."""
+        return {name for watch in self._watches.values() for name in watch.components}
+
     # -- verbs
 
     async def open(self, owner: Any, params: Any) -> dict[str, Any]:

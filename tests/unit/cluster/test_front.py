@@ -110,6 +110,78 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
         assert await client.predict("c1", 5.0, 2) == one.predict("c1", predictor=5.0, cores=2)
 
 
+async def test_a_plan_gathers_curves_of_its_components_and_no_states(tmp_path: Path) -> None:
+    one = Advisor()
+    async with (
+        front(tmp_path, Processes(), stale_rows=30, stale_s=3600.0) as address,
+        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
+    ):
+
+        async def teach(start: int, n: int, slow: float = 1.0) -> None:
+            for name, x, p, t_s in rows(start, n):
+                t = t_s * (slow if name == "c1" else 1.0)
+                one.observe(name, predictor=x, cores=p, elapsed_s=t)
+                client.observe(name, predictor=x, cores=p, elapsed_s=t)
+            await client.flush()
+
+        async def same(*, fresh: bool = False, **asked: Any) -> bool:
+            found = await client.allocate(NETWORK, **OPTIONS, **asked, fresh=fresh)
+            return found.as_dict() | {"id": None} == one.allocate(NETWORK, **OPTIONS, **asked).as_dict() | {"id": None}
+
+        await teach(0, 240)
+        assert await same()
+        assert await same(load={"c1": 9.0}, level=0.5, components={"c2": "c4"})
+        assert (await client.shards())["moves"]["copies"] == 0
+        await teach(240, 60, slow=4.0)
+        assert not await same()  # ten rows of each, of thirty that may be missing
+        assert await same(fresh=True)
+        await teach(300, 186, slow=4.0)
+        assert await same()  # 31 of each
+        assert (await client.forget("c1", keep=0.5))["component"] == "c1"
+        one.forget("c1", 0.5)
+        assert await same()
+        with pytest.raises(UnknownComponent):
+            await client.allocate("c0 .. nobody", cores=4)
+        both = [{"network": "c0 .. c1", "name": "a"}, {"network": "c2 .. c3", "weight": 2.0}]
+        found = await client.allocate_together(both, cores=12)
+        assert found.as_dict() | {"id": None} == one.allocate_together(both, cores=12).as_dict() | {"id": None}
+
+
+@pytest.mark.parametrize(
+    "asked", [{"network": "c0 .. c1 .. c5"}, {"networks": [{"network": "c0 .. c1", "name": "a"}, {"network": "c5"}]}]
+)
+async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str, Any]) -> None:
+    async with (
+        front(tmp_path, Processes(), stale_s=0.01) as address,
+        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
+    ):
+        for row in rows(0, 240):
+            client.observe(row[0], predictor=row[1], cores=row[2], elapsed_s=row[3])
+        await client.flush()
+        given = dict(asked)
+        watch = await client.watch(given.pop("network", None), 24, **given)
+        has = watch.allocation.cores
+        shown = {key.rpartition(":")[2]: cores for key, cores in has.items()}
+
+        async def slow() -> None:
+            """Rows on the cores that were advised, in which c1 takes eight times as long, until the watch has told of it."""
+            at = 0
+            while True:
+                for name, x, _, _ in rows(at, 60):
+                    p = float(shown.get(name, 1))
+                    t = 0.01 * (1 + BOXES.index(name)) * x / p**0.7 * (8.0 if name == "c1" else 1.0)
+                    client.observe(name, predictor=x, cores=p, elapsed_s=t)
+                await client.flush()
+                at += 60
+
+        teaching = asyncio.create_task(slow())
+        advice = await asyncio.wait_for(anext(aiter(watch)), PATIENCE_S)
+        teaching.cancel()
+        await asyncio.gather(teaching, return_exceptions=True)
+        slower = next(key for key in has if key.endswith("c1"))
+        assert advice.allocation.cores[slower] > has[slower]
+
+
 async def test_staleness_is_bounded_in_rows_and_a_fresh_answer_has_all_that_is_acknowledged(tmp_path: Path) -> None:
     one = Advisor()
     async with (

@@ -1,0 +1,223 @@
+"""What shards on Ray cost: rows a CPU second beside an advisor in the program, recoveries of killed shards, plans over shards.
+
+    python benchmarks/shards.py rows [--rows 2000000] [--batch 20000] [--components 10000] [--turns 5]
+    python benchmarks/shards.py recoveries [--kills 20] [--components 10000]
+    python benchmarks/shards.py plans [--turns 20]
+
+CPU time is of whole processes, threads of Ray among it, from /proc; so a busy machine disturbs the ratios little. Turns of
+all contestants are interleaved. Times of recoveries are of the clock: they want a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import pickle
+import platform
+import shutil
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor import Advisor, kernels
+from advisor.cluster.actors import Actors
+from advisor.cluster.copies import Copies
+from advisor.cluster.demands import Gathered
+from advisor.cluster.fleet import Fleet
+from advisor.domain.curves import Demands
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.engine import Engine
+
+LIMITS = {"components_max": 200_000, "model_memory_bytes": 2**30, "producers_max": 1000}
+KEY = ("benchmark", bytes(16))
+TICKS = os.sysconf("SC_CLK_TCK")
+AHEAD = 4  # batches that wait at a shard: a producer's window
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process and all its threads so far."""
+    told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / TICKS
+
+
+def batches(rows: int, batch: int, components: int, seed: int) -> Iterator[Columns]:
+    """Yield batches of rows of all components, as a client's columns are: each has a list of names of its own."""
+    rng = np.random.default_rng(seed)
+    names = ComponentNames([f"c{i}" for i in range(components)])
+    for _ in range(rows // batch):
+        x, p = rng.uniform(1.0, 1000.0, batch), 2.0 ** rng.integers(0, 6, batch)
+        t = 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0.0, 0.1, batch)
+        yield columns_of(names, rng.integers(0, components, batch), x, p, t)
+
+
+class OneForAll(Actors):
+    """A Ray for several fleets: none takes the shards of another over."""
+
+    async def found(self) -> list[Any]:
+        return []
+
+
+class Rows:
+    """A fleet that is sent rows under numbers."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet, self.number = fleet, 0
+
+    async def send(self, work: Iterator[Columns]) -> None:
+        """Send batches, a few at a time, until all are acknowledged."""
+        room = asyncio.Semaphore(AHEAD * len(self.fleet.lanes))
+        for columns in work:
+            await room.acquire()
+            self.number += 1
+
+            def done(answer: dict[str, Any]) -> None:
+                assert "error" not in answer, answer
+                room.release()
+
+            self.fleet.send(KEY, self.number, columns, done)
+        for lane in self.fleet.lanes:
+            await lane.idle.wait()
+
+    async def pids(self) -> list[int]:
+        """Return the process of each shard."""
+        return [await lane.handle.get("pid") for lane in self.fleet.lanes]  # type: ignore[union-attr]
+
+
+@asynccontextmanager
+async def fleet_of(shards: int, runtime: Actors, place: Path, *, spares: int = 0) -> Any:
+    """A fleet with two folders a shard, both on this machine."""
+    fleet = Fleet(runtime, [place / "near", place / "far"], shards, LIMITS, spares)
+    await fleet.start()
+    try:
+        yield Rows(fleet)
+    finally:
+        await fleet.stop()
+
+
+def told(name: str, values: list[float], form: str) -> str:
+    return f"{name:<34} {statistics.median(values):{form}}   [{min(values):{form}} – {max(values):{form}}]"
+
+
+async def rows(given: argparse.Namespace, place: Path) -> None:
+    """Feed an advisor here, one shard and two shards in turn; tell the CPU microseconds a row of each, and the ratios."""
+    runtime = OneForAll("ray", place, compiled=True)
+    await runtime.start()
+    advisor = Advisor(LIMITS["components_max"], LIMITS["model_memory_bytes"])
+    async with fleet_of(1, runtime, place / "1") as single, fleet_of(2, runtime, place / "2") as pair:
+        found: dict[str, list[float]] = {}
+        for turn in range(given.turns + 1):
+            cost: dict[str, float] = {}
+            n = given.rows // given.batch * given.batch
+            for columns in (work := list(batches(given.rows, given.batch, given.components, turn))):
+                columns.components.slots_of(None)
+            began = time.process_time()
+            for columns in work:
+                advisor.fold(columns)
+            cost["embedded"] = (time.process_time() - began) / n
+            for name, fleet in (("one shard", single), ("two shards", pair)):
+                work = list(batches(given.rows, given.batch, given.components, turn))
+                pids = await fleet.pids()
+                before, own = [cpu_s(pid) for pid in pids], time.process_time()
+                await fleet.send(iter(work))
+                cost[f"{name}, the front"] = (time.process_time() - own) / n
+                cost[name] = sum(cpu_s(pid) - was for pid, was in zip(pids, before, strict=True)) / n
+            if turn:  # the first one fills the tables
+                for name, each in cost.items():
+                    found.setdefault(name, []).append(each)
+        for name, each in found.items():
+            print(told(f"{name}, CPU µs a row", [1e6 * cost for cost in each], "6.3f"))
+        for name in ("one shard", "two shards"):
+            ratios = [ours / theirs for ours, theirs in zip(found["embedded"], found[name], strict=True)]
+            print(told(f"{name} / embedded, rows a CPU s", ratios, "6.3f"))
+        level = [lane.level for lane in single.fleet.lanes]
+        size = sum(each.stat().st_size for each in (place / "1").rglob("state*"))
+        print(f"{single.number} batches, {level} commits; files {size / 2e6:.0f} MB in each of two folders")
+        print(f"{single.fleet.of_all('bytes') / given.components:.0f} bytes a component of tables in memory")
+
+
+async def recoveries(given: argparse.Namespace, place: Path) -> None:
+    """Kill a shard while rows come, again and again; tell how long each took to be back."""
+    runtime = Actors("ray", place, compiled=True)
+    await runtime.start()
+    async with fleet_of(2, runtime, place, spares=1) as fleet:
+        await fleet.send(batches(200_000, 20_000, given.components, 0))
+        for kill in range(given.kills):
+            number = kill % 2
+            while not any(task.done() for task in fleet.fleet._spares):  # the one before has one
+                await asyncio.sleep(0.1)
+            pid = (await fleet.pids())[number]
+            sending = asyncio.create_task(fleet.send(batches(40_000, 1_000, given.components, kill + 1)))
+            await asyncio.sleep(0.05)
+            os.kill(pid, signal.SIGKILL)
+            await sending
+        took = [each for lane in fleet.fleet.lanes for each in lane.recoveries]
+        total = fleet.fleet.totals()["rows_accepted"]
+        print(told(f"{len(took)} recoveries, seconds", took, "5.2f"))
+        print(f"{total:,} rows, sent {200_000 + 40_000 * given.kills:,}; load {os.getloadavg()[0]:.1f}")
+
+
+async def plans(given: argparse.Namespace, place: Path) -> None:
+    """Plan over six components of two shards whose rows have come since; tell what the plan takes beside one advisor's."""
+    runtime = Actors("ray", place, compiled=True)
+    await runtime.start()
+    async with fleet_of(2, runtime, place) as fleet:
+        copies = Copies(Engine(), fleet.fleet, rows_max=0, age_s=0.0, copies_max=100)
+        gathered, advisor = Gathered(fleet.fleet, copies), Advisor()
+        boxes = [f"c{i}" for i in range(6)]
+        assert len({fleet.fleet.layout.shard_of(box) for box in boxes}) == 2
+        text = " .. ".join(boxes)
+        found: dict[str, list[float]] = {}
+        for turn in range(given.turns + 1):
+            work = list(batches(6_000, 6_000, 6, turn))
+            await fleet.send(iter(work))
+            for columns in work:
+                advisor.fold(columns)
+            began = time.perf_counter()
+            curves = await gathered.tables_of(boxes, {}, {}, 64, 0.9)
+            there = time.perf_counter()
+            own = advisor.tables_of(boxes, cores_max=64, level=0.9)
+            here = time.perf_counter()
+            ours = advisor.allocate(text, cores=64, demands=Demands(tuple(boxes), curves))
+            solved = time.perf_counter()
+            assert ours == advisor.allocate(text, cores=64)
+            assert np.array_equal(own.elapsed_s, curves.elapsed_s)
+            if turn:
+                for name, each in (
+                    ("gathered", there - began),
+                    ("one advisor's", here - there),
+                    ("solve", solved - here),
+                ):
+                    found.setdefault(name, []).append(1e3 * each)
+        for name, each in found.items():
+            print(told(f"{name}, ms", each, "7.2f"))
+        print(f"{len(pickle.dumps(curves)) / 6:.0f} bytes a component, load {os.getloadavg()[0]:.1f}")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("what", choices=["rows", "recoveries", "plans"])
+    arguments.add_argument("--rows", type=int, default=2_000_000)
+    arguments.add_argument("--batch", type=int, default=20_000)
+    arguments.add_argument("--components", type=int, default=10_000)
+    arguments.add_argument("--turns", type=int, default=5)
+    arguments.add_argument("--kills", type=int, default=20)
+    given = arguments.parse_args()
+    kernels.load_filled()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
+    place = Path(tempfile.mkdtemp(prefix="shards-"))
+    try:
+        asyncio.run({"rows": rows, "recoveries": recoveries, "plans": plans}[given.what](given, place))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

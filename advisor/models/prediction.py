@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from advisor.domain.answers import Prediction
+from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
 from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, TWO_STEPS, Fit, solve
@@ -251,6 +252,7 @@ def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Flo
         high = np.maximum(high, at_seen * np.maximum(1.0, seen / p) * ratio)
     p_low, p_high = model.p_range
     outside = np.abs(log_outside) / LN2 + np.maximum(np.log2(p / p_high), 0.0) + np.maximum(np.log2(p_low / p), 0.0)
+    value, low, high = np.clip((value, low, high), ELAPSED_MIN_S, ELAPSED_MAX_S)
     return (
         value,
         low,

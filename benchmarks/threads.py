@@ -29,8 +29,10 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from advisor.adapters.threads import Advised
+from advisor.adapters.threads.machine import Load
 
 Floats = NDArray[np.float64]
+OTHERS = "others"  # the column with the cores that other processes kept busy
 AFTER = 200  # calls, from which on the goals hold
 
 
@@ -79,13 +81,14 @@ def drawn(calls: int, seed: int) -> list[tuple[str, int]]:
 
 
 def record(path: Path, calls: int, seed: int) -> None:
-    """Run each call on each number of threads, one after another, and write their seconds."""
+    """Run each call on each number of threads, one after another; write their seconds, and the cores that others had."""
     counts = counts_to(len(os.sched_getaffinity(0)))
+    load = Load()
     rng = np.random.default_rng(seed)
     pools = ThreadpoolController()
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["kernel", "n", *counts])
+        writer.writerow(["kernel", "n", *counts, OTHERS])
         for name, n in drawn(calls, seed):
             matrix = _square(n, rng)
             times = np.empty(len(counts))
@@ -95,7 +98,7 @@ def record(path: Path, calls: int, seed: int) -> None:
                     begun = time.perf_counter()
                     KERNELS[name][1](matrix)
                     times[turn] = time.perf_counter() - begun
-            writer.writerow([name, n, *(f"{seconds:.3g}" for seconds in times)])
+            writer.writerow([name, n, *(f"{seconds:.3g}" for seconds in times), f"{load.cores():g}"])
 
 
 class Clock:
@@ -110,19 +113,25 @@ class Clock:
 
 
 def replayed(
-    calls: Sequence[tuple[str, float]], times: Callable[[int, int], float], cores_max: int, **options: Any
-) -> Floats:
+    calls: Sequence[tuple[str, float]], times: Callable[[int, int], float], cores_max: int,
+    others: Sequence[float] | None = None, **options: Any,
+) -> Floats:  # fmt: skip
     """Return the seconds that each call took on the cores that the adapter gave it.
 
     Parameters
     ----------
     times : callable
         (number of the call, cores) to seconds.
+    others : sequence of float, optional
+        Cores that other processes kept busy at each call; absent: none.
     """
-    clock = Clock()
+    clock, number = Clock(), 0
     took = np.empty(len(calls))
     with tempfile.TemporaryDirectory() as folder:
-        advised = Advised(path=Path(folder) / "threads.state", clock=clock, load=lambda: 0.0, **options)
+        advised = Advised(
+            path=Path(folder) / "threads.state", clock=clock, cores_max=cores_max,
+            load=lambda: others[number] if others is not None else 0.0, **options,
+        )  # fmt: skip
         for number, (name, predictor) in enumerate(calls):
             with advised.cores(name, predictor=predictor, cores_max=cores_max) as cores:
                 took[number] = times(number, cores)
@@ -131,13 +140,13 @@ def replayed(
     return took
 
 
-def read(path: Path) -> tuple[list[tuple[str, float]], list[int], Floats]:
-    """Return the calls of a recorded table, the counts, and the seconds (calls, counts)."""
+def read(path: Path) -> tuple[list[tuple[str, float]], list[int], Floats, list[float]]:
+    """Return the calls of a recorded table, the counts, the seconds (calls, counts), and the cores that others had."""
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
-    counts = [int(cell) for cell in header[2:]]
-    times = np.array([[float(cell) for cell in row[2:]] for row in rows])
-    return [(row[0], float(row[1]) ** 2) for row in rows], counts, times
+    counts = [int(cell) for cell in header[2:-1]]
+    times = np.array([[float(cell) for cell in row[2:-1]] for row in rows])
+    return [(row[0], float(row[1]) ** 2) for row in rows], counts, times, [float(row[-1]) for row in rows]
 
 
 def between(counts: Sequence[int], times: Floats) -> Callable[[int, int], float]:
@@ -169,8 +178,8 @@ def report(title: str, took: Floats, times: Floats, counts: Sequence[int]) -> di
 
 def replay(path: Path) -> dict[str, float]:
     """Replay a recorded table."""
-    calls, counts, times = read(path)
-    return report(path.name, replayed(calls, between(counts, times), counts[-1]), times, counts)
+    calls, counts, times, others = read(path)
+    return report(path.name, replayed(calls, between(counts, times), counts[-1], others), times, counts)
 
 
 # Machines of 16 cores: seconds of a run with w seconds of work on p cores. Threads cost; the best count grows with the work.

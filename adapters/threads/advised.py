@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from advisor.client import SyncClient
 
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
-RISK: Final = 1.0  # counts are compared at the upper ends of their intervals: more cores only where the gain is sure
+RISK: Final = 0.0  # counts are compared by what is expected of them: what single runs lose is booked apart, as stalls
 ASK_S: Final = 1.0  # that a call waits for a service, at most; its time is charged to questions
 
 log = logging.getLogger("advisor.threads")
@@ -185,6 +185,10 @@ class Advised:
         """Return the cores that others had while a call ran: in this process, and outside."""
         return grant.others + self._load()
 
+    def idle(self) -> float:
+        """Return the cores that other processes leave to this one."""
+        return self.cores_max - self._load()
+
     def learn(self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool) -> None:
         """Teach a run; what cannot be taught is logged once."""
         optional: dict[str, Any] = {"active_cores": cores + others}
@@ -224,7 +228,7 @@ class Advised:
         if self._memory is None:
             with self._lock:
                 if self._memory is None:
-                    self._memory = Memory(cache_file() if self._path is None else Path(self._path))
+                    self._memory = Memory(cache_file() if self._path is None else Path(self._path), self.clock)
         return self._memory
 
     def _tell(self, error: AdvisorError) -> None:
@@ -255,7 +259,7 @@ class _Run:
         deciding, clock = self._deciding, self._advised.clock
         self._size = deciding.size(self._predictor)
         available = GRANTS.available(deciding.cores_max)
-        cores = deciding.cores(self._size, self._predictor, available, clock)
+        cores = deciding.cores(self._size, self._predictor, available, clock, self._advised.idle())
         self._grant = GRANTS.enter(cores, deciding.cores_max, workers=self._workers)
         self._begun = clock()
         return self._grant.cores

@@ -1,15 +1,18 @@
 """How many cores a call is given: what is known, as far as a question is worth its time.
 
-The first calls of a component try the powers of two, from one core to all; a component that is known needs none of them. Then
-what is predicted of each count is compared, and again where half as many runs more were learned, or where a run took twice or
-half of what was predicted: between, the answer for a predictor of that size is kept. The calls number 8, 12, 16, 24, … try
-half or twice the cores of the answer, in turn, where what such calls have lost and what this one may is less than a hundredth
-of the time of all components. Questions take another hundredth.
+The first calls of a component try the powers of two, from one core to all; a component that is known needs none of them.
+Then what is predicted of each count is compared. The model is asked again where half as many runs more were learned, or where
+a run took twice or half of what was predicted: between, its answer for a predictor of that size is kept. Questions take a
+hundredth of the time of all components.
 
 A learner is not carried away by single wild runs. But where threads wait for one another on a busy machine one call in
-twenty takes a hundred times as long, and the mean is what a caller pays: so each count's prediction is multiplied by what
-the runs on so many cores took over what was predicted of them, in sums of seconds, begun with a mean run of the component that
-took so many seconds more as runs on so many cores did, of all components.
+twenty takes a hundred times as long, and the mean is what a caller pays. So stalls are booked apart: the seconds of runs
+that took more than twice what they should, for each octave of cores. A count costs what is predicted of it and the mean
+stall of runs on so many cores: of the component's own, and, as far as these are few beside the runs that one stall takes, of
+all that last about as long. Where others have cores that the threads would need, a stall is reckoned with before one was
+seen. All of it is forgotten when a hundredth of the calls' time would pay for the worst stall. Then each component looks,
+too, at half or twice the cores of its answers, in turn: where that is predicted to lose less than a hundredth of its time,
+and for as long as no such run takes longer.
 """
 
 from __future__ import annotations
@@ -22,49 +25,93 @@ from typing import Any, Final, cast
 FLOOR_S: Final = 2e-4  # ten times what a call through the adapter costs: below it nothing can be gained
 ASK_SHARE: Final = 0.01  # of the time of all calls, for questions
 SLOWER: Final = 8.0  # times a question, that one before it counts at most
-LOSS_SHARE: Final = 0.01  # of it, that calls with other cores than the answer's may lose
+LOSS_SHARE: Final = 0.01  # of it, that stalls may lose again in the long run
+# UNSEEN_S: of a stall that is reckoned with: a thread waits while others have its processor, some slices of milliseconds
+UNSEEN_S: Final = 0.03
 GROWN: Final = 1.5  # runs since an answer: the learner chooses its settings at such counts
-SURPRISE: Final = 2.0  # a run that is so far off its answer asks again
+SURPRISE: Final = 2.0  # a run that is so far off its answer asks again, and one that is so much slower has stalled
+DECADES: Final = 20  # of seconds that runs last, from a nanosecond on
+AGAIN: Final = 16  # runs, after which stalls are weighed again
 PER_DOUBLING: Final = 4  # sizes of predictors whose answers are kept: a fifth apart
 COUNTS_ALL: Final = 64  # cores compared one by one
 SIZES_MAX: Final = 1024  # answers kept of a component: 60 doublings of one predictor take 240
-FIRST_LOOK: Final = 8  # the number of the first call that looks beside the answer
 OCTAVES: Final = 22  # of the most cores that a run can have
+SEVERAL: Final = 2  # the octave from which on a run has several
 Key = tuple[int, ...]  # the octaves of a predictor's values
 
 
 class Size:
     """What is known of calls of one size."""
 
-    __slots__ = ("answered_at", "compared_s", "core_s", "cores", "expected_s", "key")
+    __slots__ = ("answered_at", "core_s", "cores", "expected_s", "idle", "key", "weighed_at")
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.cores = 0  # of the last answer; 0: none yet
         self.expected_s: Sequence[float] = ()  # predicted on each of the counts
-        self.compared_s: Sequence[float] = ()  # the same, as such runs kept their word
         self.answered_at = 0  # the component's runs then
+        self.weighed_at = -1  # the turn of stalls when cores were chosen
+        self.idle = math.inf  # cores that others left then
         self.core_s = math.inf  # cores times seconds of the last run: no less than it takes on one
 
 
-class Together:
-    """What calls of all components took: their seconds, those lost beside answers, and those beyond what was predicted.
+class Stalls:
+    """Runs on so many cores, and the seconds that they took beyond what they should."""
 
-    The budget for looks is one for all: on a machine where threads stall it is spent once, and not by each component.
-    """
+    __slots__ = ("beyond_s", "runs", "seen")
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.seen = 0  # that stalled
+        self.beyond_s = 0.0
+
+    def book(self, beyond_s: float) -> None:
+        """Add a run."""
+        self.runs += 1
+        self.seen += beyond_s > 0.0
+        self.beyond_s += beyond_s
+
+
+class Together:
+    """What calls of all components took, and which of them stalled, by the decade of seconds that they last."""
 
     def __init__(self) -> None:
         self.spent_s = 0.0
-        self.lost_s = 0.0
+        self.turn = 0  # moves where what is to be expected of stalls has changed
+        self.begun = 0  # the turn at which all was forgotten
+        self._runs = 0
         self._asked_s = 0.0
         self._questions = 0
-        self._excess_s = [0.0] * OCTAVES
-        self._runs = [0] * OCTAVES
+        self._unseen_s = self._worst_s = UNSEEN_S
+        self._forgotten_s = 0.0  # of the time spent, when all was forgotten
+        self._stalls = stalls_of_decades()
 
-    def ran(self, octave: int, elapsed_s: float, expected_s: float) -> None:
-        """Add a run on cores of an octave."""
-        self._excess_s[octave] += elapsed_s - expected_s
-        self._runs[octave] += 1
+    def ran(self, decade: int, octave: int, beyond_s: float) -> None:
+        """Add a run on cores of an octave, and what it stalled."""
+        self._runs += 1
+        self.turn += beyond_s > 0.0 or self._runs % AGAIN == 0
+        self._worst_s = max(self._worst_s, beyond_s)
+        self._stalls[decade][octave].book(beyond_s)
+        if LOSS_SHARE * (self.spent_s - self._forgotten_s) >= self._worst_s:
+            self._forgotten_s = self.spent_s
+            self._unseen_s, self._worst_s = 0.0, UNSEEN_S
+            self._stalls = stalls_of_decades()
+            self.turn = self.begun = self.turn + 1
+
+    def stalls(self, decade: int, octaves: int) -> list[tuple[float, float]]:
+        """Return for each octave the mean stall of a run that lasts about so long, and in how many runs there is one."""
+        near = self._stalls[max(0, decade - 1) : decade + 2]
+        found: list[tuple[float, float]] = []
+        for octave in range(octaves):
+            runs = 1 + sum(kind[octave].runs for kind in near)
+            mean_s = sum(kind[octave].beyond_s for kind in near) / runs
+            found.append((mean_s, runs / (1 + sum(kind[octave].seen for kind in near))))
+        return found
+
+    def unseen_s(self, decade: int) -> float:
+        """Return the mean stall that is to be reckoned with beside those seen, where threads may have to wait."""
+        near = self._stalls[max(0, decade - 1) : decade + 2]
+        return self._unseen_s / (1 + sum(each.runs for kind in near for each in kind[SEVERAL:]))
 
     @property
     def may_ask(self) -> bool:
@@ -75,10 +122,6 @@ class Together:
         """Add a question; a quick one bounds what the earlier ones count, which loaded and compiled what answers."""
         self._questions += 1
         self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
-
-    def excess_s(self, octave: int) -> float:
-        """Return the mean seconds of a run beyond what was predicted, 0 or more."""
-        return max(0.0, self._excess_s[octave] / max(1, self._runs[octave]))
 
 
 class Deciding:
@@ -105,13 +148,13 @@ class Deciding:
         self._tolerance = tolerance
         self._ask = ask
         self._together = together
-        self._spent_s = 0.0  # in runs
         self._trials: Iterator[int] | None = None
         self._sizes: dict[Key, Size] = {}
-        self._took_s = [0.0] * OCTAVES  # in runs, by octave of their cores
-        self._promised_s = [0.0] * OCTAVES  # what answers had said of them
-        self._look = FIRST_LOOK
-        self._looked = False
+        self._stalls = [Stalls() for _ in range(cores_max.bit_length() + 1)]
+        self._begun = 0
+        self._spent_s = 0.0  # since a look took longer
+        self._looks = False
+        self._down = False
 
     def size(self, predictor: Any) -> Size:
         """Return what is known of calls like this one."""
@@ -124,8 +167,10 @@ class Deciding:
             found = self._sizes[key] = Size(key)
         return found
 
-    def cores(self, size: Size, predictor: Any, available: int, clock: Callable[[], float]) -> int:
-        """Return the cores of the call that begins now, 1 to `available`."""
+    def cores(
+        self, size: Size, predictor: Any, available: int, clock: Callable[[], float], idle: float = math.inf
+    ) -> int:
+        """Return the cores of the call that begins now, 1 to `available`; others leave `idle` cores to it."""
         if size.core_s < FLOOR_S:
             return 1
         if self._trials is None:
@@ -136,28 +181,32 @@ class Deciding:
             stale = not size.cores or self.runs >= GROWN * size.answered_at
             if stale and self._together.may_ask:
                 self._answer(size, predictor, clock)
+            if size.expected_s and (size.weighed_at != self._together.turn or size.idle != idle):
+                self._weigh(size, idle)
             cores = size.cores or self._nearest(size)
-            if self.runs + 1 >= self._look and available == self.cores_max and size.cores:
+            if self._looks and size.cores and available == self.cores_max:
                 cores = self._beside(size)
         return min(cores, available)
 
     def ran(self, size: Size, cores: int, elapsed_s: float) -> None:
         """Note a run."""
         self.runs += 1
-        self._spent_s += elapsed_s
         self._together.spent_s += elapsed_s
         size.core_s = cores * elapsed_s
         if not size.cores:
             return
-        expected_s = size.expected_s[self._place(cores)]
-        octave = cores.bit_length()
-        self._took_s[octave] += elapsed_s
-        self._promised_s[octave] += expected_s
-        self._together.ran(octave, elapsed_s, expected_s)
+        expected_s = self._expected_s(size, cores)
         if not expected_s / SURPRISE <= elapsed_s <= expected_s * SURPRISE:
             size.answered_at = 0
-        if cores != size.cores:
-            self._together.lost_s += max(0.0, elapsed_s - size.expected_s[self._place(size.cores)])
+        # On one core it would have taken no longer: a prediction that stalls have raised is no excuse for the next one.
+        should_s = min(expected_s, size.expected_s[0])
+        beyond_s = elapsed_s - should_s if elapsed_s > SURPRISE * should_s else 0.0
+        self._spent_s += elapsed_s
+        if self._looks and cores != size.cores and elapsed_s > self._expected_s(size, size.cores):
+            self._looks, self._spent_s = False, 0.0
+        octave = cores.bit_length()
+        self._stalls[octave].book(beyond_s)
+        self._together.ran(_decade(size), octave, beyond_s)
 
     def _answer(self, size: Size, predictor: Any, clock: Callable[[], float]) -> bool:
         begun = clock()
@@ -165,41 +214,42 @@ class Deciding:
         self._together.asked(clock() - begun)
         if answer is None:
             return False
-        size.expected_s = answer
-        kept = self._kept()
-        compared = [expected * kept[count.bit_length()] for count, expected in zip(self._counts, answer, strict=True)]
-        size.compared_s = compared
-        least = min(compared) * (1.0 + self._tolerance)
-        size.cores = next(count for count, seconds in zip(self._counts, compared, strict=True) if seconds <= least)
-        size.answered_at = self.runs
+        size.expected_s, size.answered_at, size.weighed_at = answer, self.runs, -1
         return True
 
-    def _kept(self) -> list[float]:
-        """Return what runs took over what was predicted of them, by octave of their cores."""
-        mean_s = self._spent_s / self.runs if self.runs else 1.0
-        return [
-            (mean_s + self._together.excess_s(octave) + took) / (mean_s + promised)
-            for octave, (took, promised) in enumerate(zip(self._took_s, self._promised_s, strict=True))
+    def _weigh(self, size: Size, idle: float) -> None:
+        """Choose the fewest cores near the fastest, by what is predicted and what stalls add."""
+        together, decade = self._together, _decade(size)
+        if self._begun != together.begun:
+            self._begun, self._stalls = together.begun, [Stalls() for _ in self._stalls]
+            self._looks, self._down = True, not self._down
+        stalls = [
+            (every * mean_s + own.beyond_s) / (every + own.runs)
+            for own, (mean_s, every) in zip(self._stalls, together.stalls(decade, len(self._stalls)), strict=True)
         ]
+        unseen_s = together.unseen_s(decade)
+        cost = [
+            expected + stalls[count.bit_length()] + (unseen_s if 1 < count > idle else 0.0)
+            for count, expected in zip(self._counts, size.expected_s, strict=True)
+        ]
+        least = min(cost) * (1.0 + self._tolerance)
+        size.cores = next(count for count, seconds in zip(self._counts, cost, strict=True) if seconds <= least)
+        size.weighed_at, size.idle = together.turn, idle
+
+    def _beside(self, size: Size) -> int:
+        """Return half or twice the cores of an answer where what that may lose can be afforded; else the answer."""
+        twice, half = min(2 * size.cores, self.cores_max), max(1, size.cores // 2)
+        beside = half if (self._down and half != size.cores) or twice == size.cores else twice
+        at_risk_s = self._expected_s(size, beside) - self._expected_s(size, size.cores)
+        return beside if at_risk_s <= LOSS_SHARE * self._spent_s else size.cores
+
+    def _expected_s(self, size: Size, cores: int) -> float:
+        return size.expected_s[bisect_right(self._counts, cores) - 1]
 
     def _nearest(self, size: Size) -> int:
         """Return the answer for the size that is nearest, of those that have one; else 1."""
         answered = [other for other in list(self._sizes.values()) if other.cores]
         return min(answered, key=lambda other: _distance(other.key, size.key)).cores if answered else 1
-
-    def _beside(self, size: Size) -> int:
-        """Return half or twice the cores of an answer, in turn, where what that may lose can be afforded; else the answer."""
-        self._look = next_look(self._look)
-        self._looked = not self._looked
-        twice, half = min(2 * size.cores, self.cores_max), max(1, size.cores // 2)
-        first, second = (half, twice) if self._looked else (twice, half)
-        beside = first if first != size.cores else second
-        at_risk_s = size.compared_s[self._place(beside)] - size.compared_s[self._place(size.cores)]
-        afforded = self._together.lost_s + at_risk_s <= LOSS_SHARE * self._together.spent_s
-        return beside if afforded else size.cores
-
-    def _place(self, cores: int) -> int:
-        return bisect_right(self._counts, cores) - 1
 
 
 def counts_to(cores_max: int) -> list[int]:
@@ -215,10 +265,13 @@ def powers(cores_max: int) -> list[int]:
     return [*(1 << k for k in range((cores_max - 1).bit_length())), cores_max]
 
 
-def next_look(look: int) -> int:
-    """Return the number after `look` in 8, 12, 16, 24, 32, …"""
-    power = 1 << (look.bit_length() - 1)
-    return power + power // 2 if look == power else 2 * power
+def stalls_of_decades() -> list[list[Stalls]]:
+    """Return that no run was seen yet."""
+    return [[Stalls() for _ in range(OCTAVES)] for _ in range(DECADES)]
+
+
+def _decade(size: Size) -> int:
+    return min(max(0, int(math.log10(size.expected_s[0]) + 9.0)), DECADES - 1)
 
 
 def _octave(x: float) -> int:

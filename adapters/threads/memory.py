@@ -18,7 +18,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -49,10 +49,13 @@ class Memory:
     ----------
     path : Path or None
         The file; None keeps nothing.
+    clock : callable
+        Seconds, for who replays calls.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.perf_counter) -> None:
         self.path = path
+        self._clock = clock
         self._lock = threading.RLock()
         self._advisor: Advisor | None = None
         self._rows: list[Row] = []  # in no file yet
@@ -62,7 +65,7 @@ class Memory:
         self._held: int | None = None  # the lock's descriptor, where this process writes
         self._pid = os.getpid()
         self._files = 0
-        self._saved_at = time.monotonic()
+        self._saved_at = self._clock()
         os.register_at_fork(
             before=self._hold, after_in_parent=self._free,
             after_in_child=self._in_child,
@@ -91,7 +94,7 @@ class Memory:
             self._rows.append([component, predictor, cores, elapsed_s, active_cores, ok])
             if len(self._rows) - self._learned >= TOGETHER and TOGETHER * self._row_s <= PAUSE_S:
                 self._learn()
-            if self.path is not None and time.monotonic() - self._saved_at > SAVE_S:
+            if self.path is not None and self._clock() - self._saved_at > SAVE_S:
                 self._save()
 
     def predict(self, component: str, **asked: Any) -> Any:
@@ -105,9 +108,9 @@ class Memory:
         waiting = len(self._rows) - self._learned
         if waiting:
             several = min(waiting, max(1, int(PAUSE_S / self._row_s)) if self._row_s else TOGETHER)
-            begun = time.perf_counter()
+            begun = self._clock()
             learn(advisor, self._rows[self._learned : self._learned + several])
-            self._row_s = (time.perf_counter() - begun) / several
+            self._row_s = (self._clock() - begun) / several
             self._learned += several
         if self.path is None or len(self._rows) > ROWS_MAX:
             if self.path is not None:
@@ -135,7 +138,7 @@ class Memory:
 
             self._advisor = Advisor()
             if self.path is not None:
-                self._saved_at = time.monotonic()
+                self._saved_at = self._clock()
                 self._load(take=self._lock_file())
                 atexit.register(self.close)
                 util.register_after_fork(self, Memory._close_at_end)
@@ -222,7 +225,7 @@ class Memory:
 
     def _save(self) -> None:
         """Write the state, or leave the rows for who does."""
-        self._saved_at = time.monotonic()
+        self._saved_at = self._clock()
         if self.path is None or self._pid != os.getpid():  # a child that no hook knows of never writes its parent's
             return
         self._ready()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from live import running
 
 from advisor import Advisor, SyncClient
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.deciding import FLOOR_S, next_look, powers
+from advisor.adapters.threads.deciding import FLOOR_S, LOSS_SHARE, UNSEEN_S, powers
 from advisor.adapters.threads.grants import Grant, Grants
 from advisor.adapters.threads.memory import Memory
 from advisor.errors import InvalidValue
@@ -234,12 +236,36 @@ def test_calls_below_the_floor_ask_nothing(advised: Advised, tmp_path: Path, mon
     assert len(asked) == 1  # whether the component is known
 
 
-def test_looks_are_rarer_and_rarer() -> None:
-    look, looks = 8, [8]
-    for _ in range(7):
-        look = next_look(look)
-        looks.append(look)
-    assert looks == [8, 12, 16, 24, 32, 48, 64, 96]
+def played(tmp_path: Path, calls: int, seconds: Callable[[int], float], others: float = 0.0) -> list[int]:
+    """Return the cores of calls that take 0.1 s on one core, on two `seconds` of how many there were, by a planted clock."""
+    clock, chosen = Clock(), list[int]()
+    advised = Advised(path=tmp_path / "t.state", clock=clock, cores_max=2, load=lambda: others)
+    for _ in range(calls):
+        with advised.cores("fit", predictor=9.0) as cores:
+            chosen.append(cores)
+            clock.now += seconds(chosen.count(2)) if cores == 2 else 0.1
+    advised.close()
+    return chosen
+
+
+def test_threads_that_stall_are_left_until_a_hundredth_of_the_time_would_pay_for_it(tmp_path: Path) -> None:
+    """Two cores are faster but for each fifth run, which takes a second; after ten runs they never stall again."""
+    chosen = played(tmp_path, 2_000, lambda n: 1.0 if n in (5, 10) else 0.06)
+    at = [number for number, cores in enumerate(chosen) if cores == 2]
+    pauses = [
+        later - before for before, later in itertools.pairwise(at) if later > before + 2
+    ]  # else a look at one core
+    assert len(pauses) == 2
+    assert min(pauses) >= 0.9 / LOSS_SHARE / 0.1
+    assert chosen[-100:].count(2) >= 95
+
+
+def test_where_others_have_the_cores_a_stall_is_reckoned_with_until_it_can_be_afforded(tmp_path: Path) -> None:
+    alone, beside = (played(tmp_path / str(others), 100, lambda _: 0.095, others) for others in (0.0, 1.0))
+    assert alone[3:].count(2) >= 90  # the others look at one core
+    first = beside.index(2, 3)
+    assert UNSEEN_S / LOSS_SHARE <= 0.1 * first <= UNSEEN_S / LOSS_SHARE * 1.2
+    assert beside[first:].count(2) >= 0.9 * len(beside[first:])
 
 
 def test_what_was_learned_is_used_at_once_by_the_next_process(tmp_path: Path) -> None:
@@ -339,8 +365,7 @@ async def test_a_service_learns_and_answers(tmp_path: Path, monkeypatch: pytest.
                 with advised.cores("fit", predictor=1000.0, cores_max=4) as cores:
                     now[0] += seconds[cores]
                 chosen.append(cores)
-            advised.flush()
-            client.flush(60.0)
+                client.flush(60.0)  # what is asked next has seen it
             (status,) = client.status(components=["fit"])["components"]
         return chosen, status["rows"]
 
@@ -530,23 +555,33 @@ def test_an_executor_runs_what_it_is_given(advised: Advised) -> None:
         executor.submit(pow, 1, 2)
 
 
+class ByHand(Executor):
+    """Workers that begin when the test says so."""
+
+    def __init__(self, grants: Grants) -> None:
+        self.given: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self.more_than_granted: list[int] = []
+        self._grants = grants
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.given.append((Future(), lambda: fn(*args, **kwargs)))
+        self.more_than_granted.append(len(self.given) - sum(grant.cores for grant in self._grants._roots))
+        return self.given[-1][0]
+
+    def run(self) -> None:
+        future, call = self.given.popleft()
+        future.set_result(call())
+
+
 def test_an_executor_runs_no_more_at_once_than_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    grants = use(monkeypatch, Found(Pool("blas", 7)))
-    advised = Advised(path=tmp_path / "t.state", load=lambda: 0.0)
-    lock, running, most = threading.Lock(), 0, 0
-
-    def task() -> None:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running - sum(grant.cores for grant in grants._roots))
-        with lock:
-            running -= 1
-
-    with advised.executor("task", cores_max=4) as executor:
-        for future in [executor.submit(task) for _ in range(200)]:
-            future.result()
-    assert most <= 0
+    inner = ByHand(use(monkeypatch, Found(Pool("blas", 7))))
+    executor = Advised(path=tmp_path / "t.state", load=lambda: 0.0).executor("task", cores_max=4, executor=inner)
+    futures = [executor.submit(pow, n, 2) for n in range(200)]
+    while inner.given:
+        inner.run()
+    executor.shutdown()
+    assert [future.result() for future in futures] == [n * n for n in range(200)]
+    assert max(inner.more_than_granted) == 0
 
 
 def test_tasks_that_are_cancelled_do_not_run(advised: Advised) -> None:

@@ -16,13 +16,16 @@ from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.errors import InvalidValue
-from advisor.planning.demand import AnyCurves, sizes_of
-from advisor.planning.requests import NEVER, Request, allowed_of, by_key, limits_of
-from advisor.planning.visits import visits_of
+from advisor.planning.demand import AnyCurves, Terms, sizes_of, terms_of
+from advisor.planning.placing import machine_of
+from advisor.planning.questions import Asked
+from advisor.planning.requests import NEVER, Floats, Request
+from advisor.planning.routing import Routing
+from advisor.planning.structure import structure_of
+from advisor.planning.visits import Visits, visits_of
 
-AS_GIVEN = ("minimum", "maximum", "scale", "pinned")  # by key, handed on as they are
-# Options with an entry a node -> which nodes of a network these are.
-OF_NODES = {"shares": "choices", "depths": "replications", "fan_outs": "splits", "returns": "feedbacks"}
+BY_NODE, BY_ROW = ("shares", "depths", "fan_outs", "returns"), ("pins", "rules", "replicas")  # of `Routing` and `Terms`
+LIMITS = ("low", "high", "fewest", "most")
 OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "work_max")  # the same for all of a priority
 
 
@@ -82,40 +85,44 @@ def own(share: Share, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: values[key_of(share, key)] for key in share.network.keys}
 
 
-def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Network, TabulatedCurves, Request]:
-    """Return the choice between networks of different names, with curves and request; keys are ``name:key``.
+def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked, TabulatedCurves]:
+    """Return the choice between networks of different names, as it is asked, with its curves; keys are ``name:key``.
 
     Raises
     ------
     InvalidValue, TooLarge, MissingShares
         When a request does not fit its network, or all of them are too large together.
     """
-    nodes: list[Node] = []
-    roots: list[int] = []
-    for share in shares:
-        offset = len(nodes)
-        order = {index: row for row, index in enumerate(share.network.boxes)}
+    weights, first, nodes, roots = weights_of(shares), shares[0].request, list[Node](), list[int]()
+    parts = [terms_of(one.network, one.request, visits_of(one.network, one.request, one.flow)) for one in shares]
+    maps: dict[str, dict[int, Any]] = {name: {} for name in (*BY_NODE, *BY_ROW, "visits")}
+    rows = 0
+    for share, weight, terms in zip(shares, weights, parts, strict=True):
+        named, offset, routing = (
+            dict(zip(share.network.boxes, terms.keys, strict=True)),
+            len(nodes),
+            terms.visits.routing,
+        )
+        for name in BY_NODE:
+            maps[name] |= {index + offset: value for index, value in getattr(routing, name).items()}
+        for name in BY_ROW:
+            maps[name] |= {row + rows: value for row, value in getattr(terms, name).items()}
+        maps["visits"] |= {row + rows: weight * value for row, value in routing.visits.items()}
         for index, node in enumerate(share.network.nodes):
-            name = key_of(share, share.network.keys[order[index]]) if index in order else node.name
+            name = key_of(share, named[index]) if index in named else node.name
             nodes.append(replace(node, name=name, children=tuple(child + offset for child in node.children)))
         roots.append(len(nodes) - 1)
-    weights = weights_of(shares)
-    root = [Node(CHOICE, children=tuple(roots))] if len(roots) > 1 else []
-    network = Network((*nodes, *root))
-    given: dict[str, dict[str, Any]] = {name: {} for name in (*AS_GIVEN, "allowed", "instances_max", "visits")}
-    lists: dict[str, list[Any]] = {name: [] for name in OF_NODES}
-    lists["shares"] += [weights] if root else []
-    for share, weight in zip(shares, weights, strict=True):
-        known = visits_of(share.network, share.request, share.flow)
-        for name, kind in OF_NODES.items():
-            lists[name] += [getattr(known.routing, name).get(index) for index in getattr(share.network, kind)]
-        visited = {row: weight * float(known.per_record[row]) for row in known.routing.visits}
-        for name, values in {"visits": visited, **_by_row(share)}.items():
-            given[name] |= {key_of(share, share.network.keys[row]): value for row, value in values.items()}
-    if all(n == 1 for n in given["instances_max"].values()):
-        del given["instances_max"]
-    first = shares[0].request
-    rates = [share.request.arrival_per_s for share in shares]
+        rows += len(terms.keys)
+    entries = [weight * terms.visits.entries for weight, terms in zip(weights, parts, strict=True)]
+    if len(roots) > 1:
+        maps["shares"][len(nodes)] = weights
+        nodes.append(Node(CHOICE, children=tuple(roots)))
+        entries.append(np.ones(1))
+    network, rates = Network(tuple(nodes)), [share.request.arrival_per_s for share in shares]
+    per_record = np.concatenate([weight * one.visits.per_record for weight, one in zip(weights, parts, strict=True)])
+    visits = Visits(
+        per_record, np.concatenate(entries), Routing(**{name: maps[name] for name in (*BY_NODE, "visits")}), maps["replicas"]
+    )  # fmt: skip
     request = Request(
         cores=cores, objective=objective, turns=NEVER,
         arrival_per_s=None if rates[0] is None else sum(float(rate or 0.0) for rate in rates),
@@ -123,28 +130,17 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Netwo
         arrival_variation=sum(
             weight * share.request.arrival_variation for share, weight in zip(shares, weights, strict=True)
         ),
-        **{name: values for name, values in {**given, **lists}.items() if values},
         **{name: getattr(first, name) for name in OF_MACHINE},
     )  # fmt: skip
-    return network, _tables(shares, cores), request
-
-
-def _by_row(share: Share) -> dict[str, dict[int, Any]]:
-    """Return a network's options by key, each row -> value."""
-    request, network = share.request, share.network
-    found: dict[str, dict[int, Any]] = {
-        name: {row: value for row, (_, value) in by_key(name, getattr(request, name), network).items()}
-        for name in AS_GIVEN
-    }
-    _, _, most = limits_of(network, request)
-    found["instances_max"] = {row: int(n) for row, n in enumerate(most)}
-    found["allowed"] = {row: _written(rule) for row, rule in allowed_of(network, request).items()}
-    return found
-
-
-def _written(rule: tuple[str, Any]) -> Any:
-    name, argument = rule
-    return {"multiples_of": argument} if name == "multiples_of" else name if argument is None else argument.tolist()
+    ones = [np.ones((len(terms.keys), 1)) for terms in parts]
+    scales = [one if terms.scale is None else terms.scale for one, terms in zip(ones, parts, strict=True)]
+    scaled: Floats = np.concatenate(scales)
+    low, high, fewest, most = (np.concatenate([getattr(terms, name) for terms in parts]) for name in LIMITS)
+    found = Terms(
+        request, network.keys, visits, low, high, fewest, most, scaled, maps["pins"], maps["rules"], maps["replicas"]
+    )
+    asked = Asked(found, structure_of(network, visits), machine_of(cores, first.nodes, first.memory_bytes))
+    return asked, _tables(shares, cores)
 
 
 def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:

@@ -21,10 +21,10 @@ import numpy as np
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
-from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
-from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share, terms_of
+from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share
 from advisor.planning.judge import Judged, Model, Placed
+from advisor.planning.questions import Asked
 from advisor.planning.requests import (
     COST,
     LATENCY,
@@ -32,13 +32,10 @@ from advisor.planning.requests import (
     RATE,
     Floats,
     Ints,
-    Request,
     whole,
     within,
 )
 from advisor.planning.scores import cost_of, latency_of
-from advisor.planning.structure import structure_of
-from advisor.planning.visits import Visits
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02
@@ -169,24 +166,22 @@ class Estimate:
         return latency_of(self.model.request, judged) if measure == LATENCY else judged.period_s
 
 
-def estimate_of(
-    network: Network, curves: TabulatedCurves, request: Request, visits: Visits, setting: Setting
-) -> Estimate:
+def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:
     """Return what a setting gives on the curves' expectations, contention and queueing included as the planner has them."""
-    keys, request = network.keys, replace(request, level=None)
+    keys, request = asked.terms.keys, replace(asked.terms.request, level=None)
     cores = np.array([setting.cores[key] for key in keys], np.float64)
     instances = np.array([setting.instances[key] for key in keys], np.int64)
-    demand = demand_of(terms_of(network, request, visits), curves)
+    demand = demand_of(asked.terms._replace(request=request), curves)
     heaviest = 1.0 / instances
-    for row, replicas in visits.replicas.items():
+    for row, replicas in asked.terms.visits.replicas.items():
         heaviest[row] = heaviest_share(replicas, int(instances[row]))[0]
     group, used = setting.rows_of_groups(keys), cores * instances
     if group is not None:
         used = np.array([used[group == number].max() for number in range(int(group.max()) + 1)])
     placed = Placed(cores[None], instances[None], demand.seconds(cores)[None], heaviest[None],  # type: ignore[arg-type]
                     np.array([round(float(used.sum()))]), None if group is None else group[None])  # fmt: skip
-    level, shape = errors_of(curves, request.level, cores)
-    return Estimate(Model(structure_of(network, visits), demand, request), placed, level, np.maximum(shape, SPREAD_MIN))
+    level, shape = errors_of(curves, asked.terms.request.level, cores)
+    return Estimate(Model(asked.structure, demand, request), placed, level, np.maximum(shape, SPREAD_MIN))
 
 
 def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ from advisor.planning.judge import Placed, own_placed
 from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, Question
-from advisor.planning.requests import CORES, LATE, RATE, Ints
+from advisor.planning.requests import CORES, LATE, RATE
 from advisor.planning.search import OWN_MAX, Solution
 from advisor.planning.sharing import best_grouping, in_turns
 
@@ -32,12 +32,16 @@ def by_thresholds(question: Question) -> Solution | None:
     if own is not None and own[1].used > cores:
         own = None
     if not question.shares:
-        return None if own is None else _with_own(question, *own, 0.0, own[0])
+        return None if own is None else _solution(question, own_placed(question.demand, own[1]), 0.0, own[0])
     if request.measure == CORES:
         most = cores if own is None else own[1].used - 1
         shared, proved = _fewest_shared(question, target, most)
         if shared is None:
-            return None if own is None else _with_own(question, *own, 0.0 if proved else None, own[0])
+            return (
+                None
+                if own is None
+                else _solution(question, own_placed(question.demand, own[1]), 0.0 if proved else None, own[0])
+            )
         return _with_groups(question, *shared, 0.0 if proved else None, own and own[0])
     longest = np.inf if own is None else own[0]
     table, found, proved = _best_shared(question, longest * (1 - TIE))
@@ -46,7 +50,8 @@ def by_thresholds(question: Question) -> Solution | None:
         return _with_groups(question, table, found, gap, own and own[0])
     if own is None:
         return None
-    return _with_own(question, *own, 0.0 if proved else near(question, own[0]), own[0])
+    gap = 0.0 if proved else near(question, own[0])
+    return _solution(question, own_placed(question.demand, own[1]), gap, own[0])
 
 
 def near(question: Question, period_s: float) -> float | None:
@@ -112,21 +117,16 @@ def _fewest_shared(question: Question, target_s: float, most: int) -> tuple[tupl
     return None, False
 
 
-def _with_own(question: Question, _period: float, shapes: Shapes, bound: float | None, own_s: float | None) -> Solution:
-    """Return the solution with cores of one's own."""
-    return _solution(question, own_placed(question.demand, shapes), bound, own_s)
-
-
 def _with_groups(
-    question: Question, places: Places, found: Grouping, bound: float | None, own_s: float | None
+    question: Question, places: Places, found: Grouping, gap: float | None, own_s: float | None
 ) -> Solution:
     """Return the solution in turns."""
-    return _solution(question, in_turns(question.model, places, [found]), bound, own_s)
+    return _solution(question, in_turns(question.model, places, [found]), gap, own_s)
 
 
-def _solution(question: Question, placed: Placed, gap: float | None, own_s: float | None) -> Solution:
+def _solution(question: Question, placed: Placed, gap: float | None, own_value: float | None) -> Solution:
     model = question.model
-    return Solution(question, model, placed, model.judge(placed), gap, own_s, None)
+    return Solution(question, model, placed, model.judge(placed), gap, own_value, None)
 
 
 # --- the latency of a lone record: sums -----------------------------------------------------------------------------------
@@ -135,66 +135,55 @@ def _solution(question: Question, placed: Placed, gap: float | None, own_s: floa
 def by_sums(question: Question, searched: Callable[[Question], Solution | None]) -> Solution | None:
     """Return the lowest latency of what only adds up, or the fewest cores for one; None where none reaches it.
 
-    Taking turns on one group of all cores no record is slower than anywhere else: that is proved best. Cores of one's own
-    are preferred where they do as well.
+    Taking turns on one group of all cores no record is slower than anywhere else: that is proved best. With cores of one's
+    own it is one price for all cores.
     """
+    demand, cores, n = question.demand, question.cores, len(question.demand)
     target = (question.request.target or {}).get(LATE, 0.0)
-    own = _own_sum(question, target, searched) if question.least <= question.cores else None
-    if not question.shares:
-        return own
-    one = _one_group(question, target)
-    if one is None or own is None:
-        return own if one is None else one
-    mine, theirs = (float(some.placed.used[0]) if target else float(some.judged.latency_s[0]) for some in (own, one))
-    if mine <= theirs * (1 + TIE):
-        return own._replace(gap=0.0)
-    return one._replace(own_value=mine)
-
-
-def _own_sum(question: Question, target_s: float, searched: Callable[[Question], Solution | None]) -> Solution | None:
-    """Return the lowest sum with cores of one's own: near it where one group does at least as well anyway."""
-    demand, cores = question.demand, question.cores
-    free, n = cores - question.least, len(demand)
-    few = free < OWN_MAX and n < OWN_MAX // 100 and comb(free + n, n) <= OWN_MAX
-    if not demand.plain or (few and not question.shares):
+    if question.shares:
+        return _one_group(question, target)
+    free = cores - question.least
+    if not demand.plain or (free < OWN_MAX and n < OWN_MAX // 100 and comb(free + n, n) <= OWN_MAX):
         return searched(question)
-    taken, bound = lowest_sum(demand, cores, target_s)
-    found = _with_own(question, 0.0, Shapes(taken, np.ones_like(taken)), None, None)
+    taken, bound = lowest_sum(demand, cores, target)
+    found = _solution(question, own_placed(demand, Shapes(taken, np.ones_like(taken))), None, None)
     latency = float(found.judged.latency_s[0])
-    if target_s:
-        return found if latency <= target_s * (1 + TIE) and found.placed.used[0] <= cores else None
-    gap = latency / bound - 1 if bound > 0 else np.inf
-    return found._replace(gap=max(gap, 0.0) if gap <= GAP_MAX else None)
+    if target:
+        return found if latency <= target * (1 + TIE) and found.used <= cores else None
+    gap = max(latency / bound - 1, 0.0) if bound > 0 else np.inf
+    return found._replace(gap=gap if gap <= GAP_MAX else None)
 
 
 def _one_group(question: Question, target_s: float) -> Solution | None:
-    """Return one group of every core that gains something, or of the fewest for a latency; None where it is not reached."""
-    demand, cores, n = question.demand, question.cores, len(question.demand)
-    if question.tabled:
-        places = question.places(question.most, by_stay=True)
-        stays = places.stay_s.sum(axis=0)
-        limit = target_s if target_s else float(stays[-1])
-        fits = stays <= limit * (1 + TIE)
-        if not fits.any():
-            return None
-        size = int(places.sizes[int(fits.argmax())])
-        return _with_groups(question, places, Grouping(np.zeros(n, np.int64), np.array([size])), 0.0, None)
+    """Return one group of every core that gains something, or of the fewest for a latency; None where it is not reached.
 
-    def shapes(size: int) -> Ints:
-        return demand.fastest(np.full(n, size))
+    Where there are as many cores for each as it is fastest on, each has its own.
+    """
+    demand, n = question.demand, len(question.demand)
+    places = None if demand.plain else question.places(question.most, by_stay=True)
+
+    def shapes(size: int) -> Shapes:
+        if places is None:
+            return Shapes(demand.fastest(np.full(n, size)), np.ones(n, np.int64))
+        return Shapes(*places.at(np.full(n, size))[2:])
 
     def latency(size: int) -> float:
-        return float((demand.visits * demand.seconds(shapes(size))).sum())
+        stays = demand.visits * demand.seconds(shapes(size).cores) if places is None else places.at(np.full(n, size))[1]
+        return float(stays.sum())
 
-    low, high = int(demand.low.max()) - 1, int(shapes(cores).max())
-    if target_s and latency(high) > target_s * (1 + TIE):
+    widest = shapes(question.most)
+    low, high = int(demand.low.max()) - 1, int((widest.cores * widest.instances).max())
+    limit = (target_s or latency(high)) * (1 + TIE)
+    if latency(high) > limit:
         return None
-    while target_s and high - low > 1:
+    while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if latency(middle) <= target_s * (1 + TIE) else (middle, high)
+        low, high = (low, middle) if latency(middle) <= limit else (middle, high)
     taken = shapes(high)
-    zero, ones = np.zeros((1, n), np.int64), np.ones((1, n))
-    placed = Placed(
-        taken[None], ones.astype(np.int64), demand.seconds(taken)[None], ones, np.array([high]), zero, zero + high
-    )
-    return _solution(question, placed, 0.0, None)
+    placed = own_placed(demand, taken)
+    if n == 1 or (not target_s and taken.used <= question.cores):
+        return _solution(question, placed, 0.0, None)
+    group, own = np.zeros((1, n), np.int64), None
+    if demand.plain and not target_s and question.least <= question.cores:
+        own = float((demand.visits * demand.seconds(lowest_sum(demand, question.cores)[0])).sum())
+    return _solution(question, placed._replace(used=np.array([high]), group=group, widths=group + high), 0.0, own)

@@ -11,7 +11,6 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue
 from advisor.planning.demand import (
-    ALL_INSTANCES,
     AnyCurves,
     Demand,
     Places,
@@ -89,12 +88,6 @@ class Question:
     def least(self) -> int:
         """The fewest cores with which each component has its own, but for rules."""
         return int((self.demand.low * self.demand.fewest).sum())
-
-    @property
-    def tabled(self) -> bool:
-        """Whether plans are made on tables of sizes; else by closed forms."""
-        demand = self.demand
-        return not demand.plain or (len(demand) * self.most <= TABLES_MAX and int(demand.most.max()) <= ALL_INSTANCES)
 
     def places(self, most: int, *, by_stay: bool = False) -> Places:
         """Return the best shapes on up to `most` cores."""

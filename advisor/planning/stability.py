@@ -18,14 +18,12 @@ from typing import NamedTuple
 
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.flows import Flow
-from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
 from advisor.planning.demand import TIE
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
-from advisor.planning.plans import plan
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, Floats, Request
-from advisor.planning.visits import visits_of
+from advisor.planning.plans import planned
+from advisor.planning.questions import Asked
+from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, Floats
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred
@@ -268,15 +266,12 @@ class Look(NamedTuple):
     visits: Floats
 
 
-def reconsider(
-    network: Network, curves: TabulatedCurves, request: Request, question: Question, flow: Flow | None = None
-) -> Look:
+def reconsider(asked: Asked, curves: TabulatedCurves, question: Question) -> Look:
     """Return the best allocation of the moment, and whether it is worth telling. Raises and costs as `plan`."""
-    best = plan(network, curves, request, flow)
-    visits = visits_of(network, request, flow)
+    best, request, visits = planned(asked, curves), asked.terms.request, asked.terms.visits
 
     def estimate(setting: Setting) -> Estimate:
-        return estimate_of(network, curves, request, visits, setting)
+        return estimate_of(asked, curves, setting)
 
     then = estimate(Setting.of(best))
     values = {"best": _figures(then)}
@@ -289,17 +284,17 @@ def reconsider(
     now = estimate(question.standing)
     values["present"] = _figures(now)
     cautious = None
-    if request.measure == CORES and (sure := _sure(network, curves, request, flow)) is not None:
+    if request.measure == CORES and (sure := _sure(asked, curves)) is not None:
         cautious = sure.cores_used
 
     def judged(of: Estimate, against: Estimate, policy: Policy) -> Verdict:
         return judge(
-            request.objective, network.keys, against, of, question.cost, policy, question.look,
+            request.objective, asked.terms.keys, against, of, question.cost, policy, question.look,
             target=request.target, cautious_used=cautious,
         )  # fmt: skip
 
     verdict = judged(then, now, question.policy)
-    if verdict.code == "unsure" and (sure := _sure(network, curves, request, flow)) is not None:
+    if verdict.code == "unsure" and (sure := _sure(asked, curves)) is not None:
         # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
         other = estimate(Setting.of(sure))
         surer = judged(other, now, question.policy)
@@ -339,9 +334,9 @@ def _figures(of: Estimate) -> dict[str, float]:
     return found
 
 
-def _sure(network: Network, curves: TabulatedCurves, request: Request, flow: Flow | None) -> Allocation | None:
+def _sure(asked: Asked, curves: TabulatedCurves) -> Allocation | None:
     """Return what is best when every curve is at its upper bound; None where the target is then out of reach."""
     try:
-        return plan(network, replace(curves, elapsed_s=curves.upper_s), request, flow)
+        return planned(asked, replace(curves, elapsed_s=curves.upper_s))
     except (ImpossibleTarget, TargetNotReached, Unsupported):
         return None

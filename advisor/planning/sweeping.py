@@ -16,8 +16,8 @@ from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, price_of
 from advisor.planning.judge import Placed
 from advisor.planning.plans import plan
-from advisor.planning.questions import asked_of, question_of
-from advisor.planning.requests import BARE, NEVER, RATE, Request, by_key, whole
+from advisor.planning.questions import Asked, asked_of, question_of
+from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
 from advisor.planning.search import Solution, nodes_of
 
 SWEEP_MAX = 4096  # numbers of cores of one sweep
@@ -69,14 +69,21 @@ def evaluate(
         if row in many:
             shape[1, row] = whole(f"instances.{key}", many[row][1], limits.INSTANCES_MAX)
     used = int((shape[0] * shape[1]).sum())
-    asked = replace(
-        request, cores=request.cores or used, objective=EVALUATED, target=None, weights=None, pinned=None, turns=NEVER,
-        instances_max={key: int(n) for key, n in zip(network.keys, shape[1], strict=True)}, minimum=None, maximum=None,
-        allowed=None,
-    )  # fmt: skip
-    if used > (asked.cores or used):
-        raise InvalidValue("cores", used, f"at most the {asked.cores} cores given in sum")
-    question = question_of(asked_of(network, asked, flow), curves, price_of(request, curves))
+    base = replace(
+        request, cores=request.cores or used, turns=NEVER, pinned=None, minimum=None, maximum=None, allowed=None
+    )
+    if used > (base.cores or used):
+        raise InvalidValue("cores", used, f"at most the {base.cores} cores given in sum")
+    return evaluated(asked_of(network, base, flow), curves, shape)
+
+
+def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
+    """Return what cores and instances, (2, n), of components with cores of their own do."""
+    terms, used = asked.terms, int((shape[0] * shape[1]).sum())
+    request = replace(terms.request, objective=EVALUATED, target=None, weights=None, cores=terms.request.cores or used)
+    free = terms._replace(request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
+                          high=np.full(len(terms.keys), limits.ALLOCATE_CORES_MAX), replicas=terms.visits.replicas)  # fmt: skip
+    question = question_of(asked._replace(terms=free), curves, price_of(terms.request, curves))
     heaviest = [question.demand.heaviest(row, int(n)) for row, n in enumerate(shape[1])]
     placed = Placed(
         shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used])

@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
+
 from advisor.domain import limits
 from advisor.domain.answers import Allocation, Reason
 from advisor.domain.curves import TabulatedCurves
@@ -15,24 +17,12 @@ from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
-from advisor.planning.plans import plan
+from advisor.planning.demand import Terms, terms_of
+from advisor.planning.plans import plan, planned
 from advisor.planning.reasons import amount, plural, reason
-from advisor.planning.requests import (
-    CORES,
-    COST,
-    NEVER,
-    OBJECTIVES,
-    PERIOD,
-    allowed_of,
-    least_allowed,
-    limits_of,
-    number,
-    pins_of,
-    scales_of,
-    whole,
-)
+from advisor.planning.requests import CORES, COST, NEVER, OBJECTIVES, PERIOD, least_allowed, number, whole
 from advisor.planning.stability import Look, Question, reconsider
-from advisor.planning.sweeping import EVALUATED, evaluate
+from advisor.planning.sweeping import EVALUATED, evaluate, evaluated
 from advisor.planning.visits import visits_of
 
 SHARED = tuple(name for name, one in OBJECTIVES.items() if not one.front and one.measure != COST)  # of several networks
@@ -182,9 +172,8 @@ def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
             _check_target(share, objective)
-            visits_of(share.network, share.request, share.flow)
-            scales_of(share.network, share.request)
-            least.append(_least(share))
+            visits = visits_of(share.network, share.request, share.flow)
+            least.append(_least(terms_of(share.network, share.request, visits)))
         found.append(replace(share, name=name))
     _check_machine(found)
     return found, least
@@ -219,16 +208,15 @@ def _check_machine(shares: Sequence[Share]) -> None:
         raise TooLarge("network components", keys, limits.NETWORK_COMPONENTS_MAX)
 
 
-def _least(share: Share) -> int:
+def _least(terms: Terms) -> int:
     """Return the fewest cores that a network may have."""
-    network, request = share.network, share.request
-    low, _, _ = limits_of(network, request)
-    least = low.copy()
-    for row, rule in allowed_of(network, request).items():
-        least[row] = least_allowed(rule, int(low[row]))
-    for row, (cores, instances) in pins_of(network, request).items():
-        least[row] = (cores or least[row]) * (instances or 1)
-    return int(least.sum())
+    least = [
+        least_allowed(terms.rules[row], low) if row in terms.rules else low
+        for row, low in enumerate(terms.low.tolist())
+    ]
+    for row, (cores, _) in terms.pins.items():
+        least[row] = cores or least[row]
+    return int((np.array(least) * terms.fewest).sum())
 
 
 def _alone_planned(share: Share, cores: int, objective: str, *, only: bool) -> _Group:
@@ -242,7 +230,7 @@ def _alone_planned(share: Share, cores: int, objective: str, *, only: bool) -> _
 
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     """Return what networks of one priority get, planned as one."""
-    found = judged = plan(*combined(shares, cores, objective))
+    found = judged = planned(*combined(shares, cores, objective))
     shapes = found.cores, found.instances
     request = shares[0].request
     if OBJECTIVES[objective].measure == PERIOD and len(shares) > 1 and not (request.nodes or request.memory_bytes):
@@ -253,7 +241,8 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
             {name: one.instances[key] for name, one, key in of_all},
         )
         if shapes != (found.cores, found.instances):
-            judged = evaluate(*combined(shares, cores, EVALUATED), *shapes)
+            asked, curves = combined(shares, cores, EVALUATED)
+            judged = evaluated(asked, curves, np.array([[one[key] for key in asked.terms.keys] for one in shapes]))
     parts = [
         Part(share.name, _weight(share), share.priority, judged.throughput_per_s * weight, _told(share, *shapes, found))
         for share, weight in zip(shares, weights_of(shares), strict=True)
@@ -273,7 +262,8 @@ def _filled(shares: Sequence[Share], cores: int, found: Allocation) -> dict[str,
     for each network.
     """
     weights = dict(zip((share.name for share in shares), weights_of(shares), strict=True))
-    got, rising = dict[str, Allocation](), list(shares)
+    got = dict[str, Allocation]()
+    rising: list[Share] = list(shares)
 
     def better(share: Share, mine: Allocation, count: int) -> Allocation:
         asked = replace(share.request, cores=count, objective=EVALUATED, arrival_per_s=None, quantile=None, turns=NEVER)
@@ -290,10 +280,12 @@ def _filled(shares: Sequence[Share], cores: int, found: Allocation) -> dict[str,
         if spare <= 0 or len(rising) == 1 or sum(one.cores_used for one in further.values()) <= left():
             got |= further
             break
-        stays = min(reversed(rising), key=lambda share: further[share.name].throughput_per_s / weights[share.name])
+        stays: Share = min(
+            reversed(rising), key=lambda share: further[share.name].throughput_per_s / weights[share.name]
+        )
         got[stays.name] = mine[stays.name]
-        rising.remove(stays)
-        found = plan(*combined(rising, left(), EVALUATED))
+        rising = [share for share in rising if share is not stays]
+        found = planned(*combined(rising, left(), EVALUATED))
     for share in sorted(shares, key=lambda share: got[share.name].throughput_per_s / weights[share.name]):
         # Without more cores, too: other shapes of the same may do more than the shared throughput asked for.
         got[share.name] = better(share, got[share.name], got[share.name].cores_used + left())
@@ -302,8 +294,10 @@ def _filled(shares: Sequence[Share], cores: int, found: Allocation) -> dict[str,
 
 def _judged(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], objective: str) -> Allocation:
     """Return what a network does alone on its own of the shapes of all, ``name:key``."""
-    asked = replace(share.request, objective=objective, nodes=None, memory_bytes=None)
-    return evaluate(share.network, share.curves, asked, own(share, cores), own(share, instances), share.flow)
+    given = own(share, cores), own(share, instances)
+    used = sum(n * given[1][key] for key, n in given[0].items())
+    asked = replace(share.request, cores=used, objective=objective, nodes=None, memory_bytes=None)
+    return evaluate(share.network, share.curves, asked, *given, share.flow)
 
 
 def _told(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], found: Allocation) -> Allocation:

@@ -24,7 +24,7 @@ from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
-from advisor.planning import Request, Share, Together, plan, plan_together
+from advisor.planning import Request, Share, Together, asked_of, plan, plan_together
 from advisor.planning.search import WORK_MAX
 from advisor.planning.stability import Question, reconsider
 from advisor.planning.together import about, reconsider_together
@@ -142,7 +142,7 @@ def done(job: Job) -> Answer:
         if isinstance(job, Whole):
             return True, network
         if isinstance(job, Reconsider):
-            return True, reconsider(network, job.curves, Request(**job.request), job.question)
+            return True, reconsider(asked_of(network, Request(**job.request)), job.curves, job.question)
         found, steps = planned(network, job.curves, job.request, job.deadline_s)
         return True, (found.as_dict(), steps)
     except AdvisorError as error:

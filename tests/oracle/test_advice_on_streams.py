@@ -10,7 +10,7 @@ import pytest
 from advisor.domain.answers import Allocation
 from advisor.engine import Advisor
 from advisor.network import parse
-from advisor.planning import Request
+from advisor.planning import Request, asked_of
 from advisor.planning.estimates import Setting
 from advisor.planning.stability import CostOfChange, Look, Policy, Question, Schedule, reconsider
 
@@ -52,7 +52,7 @@ class Stream:
 
     def look(self, question: Question) -> Look:
         curves = self.advisor.tables_of(self.network.components, cores_max=CORES)
-        return reconsider(self.network, curves, self.request, question)
+        return reconsider(asked_of(self.network, self.request), curves, question)
 
     def until(self, told: Callable[[Look], bool], rows: int) -> Look | None:
         """Run the network as it was allocated until a look is as wanted."""

@@ -10,7 +10,7 @@ import pytest
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.network import parse
-from advisor.planning import Request, plan
+from advisor.planning import Request, asked_of, plan
 from advisor.planning.demand import demand_of, terms_of
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, normal_below, reaches
 from advisor.planning.judge import Model, Placed
@@ -87,7 +87,7 @@ def test_the_best_gives_what_its_plan_says(cores: int) -> None:
     curves = TabulatedCurves.of(counts, seconds[[0, 1, 2, 3, 0]])
     request = Request(cores=cores, shares=[[0.3, 0.7]])
     best = plan(network, curves, request)
-    found = estimate_of(network, curves, request, visits_of(network, request), Setting.of(best))
+    found = estimate_of(asked_of(network, request), curves, Setting.of(best))
     assert found.period_s == pytest.approx(1.0 / best.throughput_per_s, rel=1e-9)
     assert found.latency_s == pytest.approx(best.latency_s, rel=1e-9)
     assert found.used == cores - best.spare

@@ -12,7 +12,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import TargetNotReached
 from advisor.network import parse
-from advisor.planning import Request
+from advisor.planning import Request, asked_of
 from advisor.planning.demand import demand_of, terms_of
 from advisor.planning.estimates import Estimate, Setting
 from advisor.planning.judge import Model, Placed
@@ -120,13 +120,15 @@ def test_the_best_is_told_once_and_taken_back_when_it_is_wrong() -> None:
     network, request = parse("a .. b"), Request(cores=8)
     standing = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})
     question = Question(standing, None, CostOfChange(), Policy(), 1)
-    look = reconsider(network, curves(6.0, 2.0), request, question)
+    look = reconsider(asked_of(network, request), curves(6.0, 2.0), question)
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 6, "b": 2})
     told = replace(question, advised=Setting.of(look.allocation))
-    assert reconsider(network, curves(6.0, 2.0), request, told).kind == ""
-    assert reconsider(network, curves(5.8, 2.1), request, told).kind == ""
-    assert reconsider(network, curves(4.0, 4.0), request, told).kind == "withdrawn"
-    assert reconsider(network, curves(2.0, 6.0), request, told).kind == "advice"  # another one, better than both
+    assert reconsider(asked_of(network, request), curves(6.0, 2.0), told).kind == ""
+    assert reconsider(asked_of(network, request), curves(5.8, 2.1), told).kind == ""
+    assert reconsider(asked_of(network, request), curves(4.0, 4.0), told).kind == "withdrawn"
+    assert (
+        reconsider(asked_of(network, request), curves(2.0, 6.0), told).kind == "advice"
+    )  # another one, better than both
 
 
 def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
@@ -135,7 +137,7 @@ def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
     seconds = np.array([30.0, 2.0])[:, None] / COUNTS
     upper = seconds * np.where(COUNTS > 8, 8.0, 1.02)
     standing = Setting({"a": 4, "b": 12}, {"a": 1, "b": 1})
-    look = reconsider(network, TabulatedCurves.of(COUNTS, seconds, upper_s=upper), request,
+    look = reconsider(asked_of(network, request), TabulatedCurves.of(COUNTS, seconds, upper_s=upper),
                       Question(standing, None, CostOfChange(), Policy(), 6))  # fmt: skip
     assert look.kind == "advice"
     assert look.allocation.cores["a"] <= 9
@@ -146,13 +148,13 @@ def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
     request = Request(objective="fewest_cores", cores=32, target={"throughput_per_s": 1.0})
     roomy = Setting({"a": 16, "b": 8}, {"a": 1, "b": 1})
     question = Question(roomy, None, CostOfChange(), Policy(), 1)
-    assert reconsider(network, curves(8.0, 4.0), request, question).kind == "advice"
-    vague = reconsider(network, curves(8.0, 4.0, upper=1.5), request, question)
+    assert reconsider(asked_of(network, request), curves(8.0, 4.0), question).kind == "advice"
+    vague = reconsider(asked_of(network, request), curves(8.0, 4.0, upper=1.5), question)
     assert vague.kind == ""
     with pytest.raises(TargetNotReached, match="not promised"):
-        reconsider(network, curves(8.0, 4.0, upper=2.5), request, question)
+        reconsider(asked_of(network, request), curves(8.0, 4.0, upper=2.5), question)
     tight = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})  # 2 s a record: the target is missed
-    missed = reconsider(network, curves(8.0, 4.0), request, replace(question, standing=tight))
+    missed = reconsider(asked_of(network, request), curves(8.0, 4.0), replace(question, standing=tight))
     assert missed.kind == "advice"
     assert missed.verdict is not None
     assert missed.verdict.break_even_s == 0.0
@@ -174,7 +176,7 @@ def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
     request = Request(cores=40, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 7.0})
     roomy = Setting({"a": 24, "b": 16}, {"a": 1, "b": 1})  # 4 records a second: 40 - 28 = 12 per second
     question = Question(roomy, None, CostOfChange(flat_s=3.0), Policy(), 1)
-    look = reconsider(network, curves(6.0, 2.0), request, question)
+    look = reconsider(asked_of(network, request), curves(6.0, 2.0), question)
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 3, "b": 1})  # 4 - 3.5 = 0.5 per second
     assert look.values["present"]["cost_per_s"] == pytest.approx(12.0)
     assert look.values["best"]["cost_per_s"] == pytest.approx(look.allocation.cost_per_s)
@@ -184,8 +186,8 @@ def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
     # To stand still on 4 cores costs less than to go on: the change is repaid when it is done.
     assert verdict.break_even_s == pytest.approx(3.0)
     near = replace(question, standing=Setting({"a": 3, "b": 1}, {"a": 1, "b": 1}))
-    assert reconsider(network, curves(6.05, 1.99), request, near).kind == ""
-    vague = reconsider(network, curves(6.0, 2.0, upper=3.0), request, question)
+    assert reconsider(asked_of(network, request), curves(6.05, 1.99), near).kind == ""
+    vague = reconsider(asked_of(network, request), curves(6.0, 2.0, upper=3.0), question)
     assert vague.verdict is not None
     assert vague.verdict.probability < verdict.probability
 
@@ -196,7 +198,9 @@ def test_a_cost_that_needs_more_cores_is_repaid_by_what_they_earn() -> None:
         Request(cores=16, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 20.0}),
     )
     tight = Setting({"a": 3, "b": 1}, {"a": 1, "b": 1})
-    look = reconsider(network, curves(6.0, 2.0), request, Question(tight, None, CostOfChange(flat_s=6.0), Policy(), 1))
+    look = reconsider(
+        asked_of(network, request), curves(6.0, 2.0), Question(tight, None, CostOfChange(flat_s=6.0), Policy(), 1)
+    )
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 12, "b": 4})
     verdict = look.verdict
     assert verdict is not None
@@ -213,8 +217,7 @@ def kinds(seed: int, noise: float) -> list[str]:
     told: list[str] = []
     for look in range(60):
         a, b = np.array([2.0, 1.0]) * np.exp(noise * rng.standard_normal(2))
-        seen = reconsider(
-            network, curves(a, b, upper=float(np.exp(1.3 * noise))), request,
+        seen = reconsider(asked_of(network, request), curves(a, b, upper=float(np.exp(1.3 * noise))),
             Question(standing, None, CostOfChange(flat_s=1.0), Policy(), look + 1),
         )  # fmt: skip
         if standing is None or seen.kind == "advice":
@@ -233,7 +236,7 @@ def test_turns_are_told_once_they_are_surely_better() -> None:
     own = Setting({"a": 2, "b": 1}, {"a": 1, "b": 1})
     question = Question(own, None, CostOfChange(), Policy(), 1)
     look = reconsider(
-        network, curves(9.0, 1.0), request, question
+        asked_of(network, request), curves(9.0, 1.0), question
     )  # 4.5 s a record on cores of their own, 10/3 in turns
     assert look.kind == "advice"
     assert look.allocation.groups
@@ -241,11 +244,11 @@ def test_turns_are_told_once_they_are_surely_better() -> None:
     assert look.verdict.gain == pytest.approx(4.5 / (10 / 3) - 1)
     assert look.values["best"]["cores"] == 3.0
     again = replace(question, standing=Setting.of(look.allocation))
-    assert reconsider(network, curves(9.0, 1.0), request, again).kind == ""
+    assert reconsider(asked_of(network, request), curves(9.0, 1.0), again).kind == ""
     seen = replace(again, actual=Setting({"a": 3.0, "b": 3.0}, {"a": 1, "b": 1}))  # rows do not tell who takes turns
-    assert reconsider(network, curves(9.0, 1.0), request, seen).values["actual"]["throughput_per_s"] == pytest.approx(
-        0.3
-    )
+    assert reconsider(asked_of(network, request), curves(9.0, 1.0), seen).values["actual"][
+        "throughput_per_s"
+    ] == pytest.approx(0.3)
 
 
 def test_the_turns_of_a_group_are_judged_together() -> None:

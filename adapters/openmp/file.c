@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bytes.h"
@@ -81,13 +80,6 @@ static void put_sums(struct bytes *b) {
                         (wide)s->waits, (wide)s->least, (wide)s->most, s->squares);
     }
     put_text_format(b, "]");
-}
-
-/* Where others had the processors in between, times of tasks hold their turns: the reader compares. */
-static double cpu_s(void) {
-    struct rusage used;
-    if (getrusage(RUSAGE_SELF, &used)) return 0.0;
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
 static void write_head(void) {

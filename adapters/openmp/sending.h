@@ -26,6 +26,8 @@ extern struct batch {
 extern char producer[NAME_BYTES_MAX];
 extern unsigned char incarnation[16];
 
+/* Processor time of the program: where others had the processors in between, times of tasks hold their turns; the reader compares. */
+double cpu_s(void);
 /* Put the records of the batch behind the first part; return the number of parts. */
 int gather_records(struct iovec parts[PARTS_MAX]);
 /* The batch has arrived: its records' places are free. */

@@ -172,7 +172,7 @@ static void write_head(void) {
     char name[NAME_BYTES_MAX + 1];
     struct bytes *b = &head;
     begin_request(b, "task_events");
-    put_map(b, 7u + (batch.sums_count != 0) + batch.ended);
+    put_map(b, 7u + (batch.sums_count != 0) + 2u * batch.ended);
     put_who(b);
     put_text(b, "sequence");
     put_uint(b, sequence + 1);
@@ -202,6 +202,8 @@ static void write_head(void) {
     if (batch.ended) {
         put_text(b, "ended");
         put_bool(b, true);
+        put_text(b, "cpu_s");
+        put_double(b, cpu_s());
     }
     put_text(b, "records");
     put_head(b, 0xc6, batch.records * sizeof(struct record), 4);

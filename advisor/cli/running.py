@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import secrets
 import subprocess
 import sys
@@ -84,10 +83,10 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
             "ADVISOR_PRODUCER": Path(program[0]).name,
             "ADVISOR_INCARNATION": incarnation.hex(),
         }
-        status, cpu_s = _run(program, environment, quiet=quiet)
+        status = _run(program, environment, quiet=quiet)
         said = _report(folder)
         run = bytes.fromhex(said["incarnation"]) if said else incarnation  # another one if a service lost its state
-        return _fetched(client, environment["ADVISOR_PRODUCER"], run, status).timed(cpu_s), status
+        return _fetched(client, environment["ADVISOR_PRODUCER"], run, status), status
 
 
 def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> int:
@@ -103,7 +102,7 @@ def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: boo
         if "ADVISOR_OPENMP_BUFFER" not in os.environ:
             environment["ADVISOR_OPENMP_BUFFER"] = str(RECORDED_BUFFER)
         path.unlink(missing_ok=True)  # a file of an earlier run is not taken for this one's
-        status, _ = _run(program, environment, quiet=quiet)
+        status = _run(program, environment, quiet=quiet)
     if not path.exists():
         raise _nothing_came(Path(program[0]).name, status)
     return status
@@ -120,9 +119,8 @@ def _tool(mode: str, folder: Path) -> dict[str, str]:
     }
 
 
-def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool) -> tuple[int, float]:
+def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool) -> int:
     sys.stdout.flush()
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         process = subprocess.Popen(  # noqa: S603
             program, env={**os.environ, **environment}, stdout=sys.stderr.fileno() if quiet else None
@@ -134,9 +132,7 @@ def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool)
             status = process.wait()
         except KeyboardInterrupt:
             continue  # the program was interrupted as well; it says when it ends
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return (status if status >= 0 else 128 - status), cpu_s  # as a shell reports a signal
+        return status if status >= 0 else 128 - status  # as a shell reports a signal
 
 
 def _report(folder: Path) -> dict[str, Any] | None:

@@ -42,11 +42,10 @@ def read_profile(
     """
     if not is_event_file(path):
         return _from_json(path)
-    profiler, cpu_s = make(), 0.0
+    profiler = make()
     try:
         for events in read_events(path):
             profiler.fold(events)
-            cpu_s = max(cpu_s, events.cpu_s)
             if each is not None:
                 each(events)
     except CutShort as error:
@@ -54,7 +53,7 @@ def read_profile(
             raise
         cut(error)
     profiler.flush()
-    return profile_of(profiler).timed(cpu_s)
+    return profile_of(profiler)
 
 
 def write_profile(path: Path, profile: Profile) -> None:

@@ -46,6 +46,7 @@ def to_bytes(profiler: Profiler) -> bytes:
         "drift_ns": profiler.drift_ns,
         "spoken": profiler.spoken,
         "ended": profiler.ended,
+        "cpu_s": profiler.cpu_s,
         "task_types": kinds,
         "latest": [int(time) for time in copy.column("threads", at.THREADS)[:, at.LATEST]],
     }
@@ -93,6 +94,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
     profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
     profiler.spoken, profiler.ended = header.get("spoken", 0), header.get("ended", False)
+    profiler.cpu_s = header.get("cpu_s", 0.0)
     width = at.NODE + at.MOMENTS + at.METRICS
     kinds = header.get("task_types", {"types": [], "ended": [], "beyond": 0})
     words = len(tables) // 8 - len(kinds["types"]) * kinds.get("words", WORDS_BEFORE)

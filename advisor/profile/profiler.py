@@ -121,6 +121,7 @@ class Profiler:
         self.waiting_lost = 0  # events that waited in the window when a service ended without warning
         self.spoken = 0  # when its last batch came, counted in batches of all runs
         self.ended = False  # its producer has said so
+        self.cpu_s = 0.0  # processor time of its program, once that is told
 
     # -- events in --------------------------------------------------------------------------------------------------------
 
@@ -146,6 +147,7 @@ class Profiler:
             self.dropped = events.dropped
             self.tables.g[at.LENIENT] = 1
         given = self.window.put(self.clock.nanoseconds(events.records["time"]), events.records)
+        self.cpu_s = max(self.cpu_s, events.cpu_s)
         if events.ended:
             given = joined(given, self.window.flush())
         folded = replace(self._fold_records(*given), late=self.window.late - late, dropped=dropped)

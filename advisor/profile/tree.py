@@ -156,10 +156,6 @@ class Profile:
             chosen &= self.root == root
         return int(self.exclusive_ns[chosen].sum())
 
-    def timed(self, cpu_s: float) -> Profile:
-        """Return this profile with its program's processor time: what others had meanwhile spoils no promise."""
-        return replace(self, measures=replace(self.measures, cpu_s=cpu_s))
-
     def as_dict(self) -> dict[str, Any]:
         """Return the profile as plain values, for JSON and the wire."""
         columns: dict[str, Any] = {name: getattr(self, name).tolist() for name in (*COLUMNS, *MOMENTS)}

@@ -134,6 +134,7 @@ def _measures(profiler: Profiler, g: Ints, role: Ints, exclusive: Ints, paths: t
     by_role = [int(exclusive[role == each].sum()) for each in range(len(at.ROLE_NAMES))]
     work, creation, management = sum(by_role[: at.CREATION]), by_role[at.CREATION], by_role[at.MANAGEMENT]
     return Measures(
+        cpu_s=profiler.cpu_s,
         elapsed_s=(now - int(g[at.FIRST])) * NS if g[at.FIRST] != at.NONE else 0.0,
         workers_s=workers_ns * NS,
         workers=int(g[at.WORKERS]),

@@ -21,7 +21,7 @@ def events_of_params(params: verbs.TaskEvents) -> TaskEvents:
     clock = Clock(float(given.get("ticks_per_s", 1e9)), tuple(anchors))
     events = decode(
         params.records, params.strings or (), clock=clock, further=tuple(params.fields or ()), dropped=params.dropped,
-        sums=params.sums, ended=params.ended,
+        sums=params.sums, ended=params.ended, cpu_s=params.cpu_s or 0.0,
     )  # fmt: skip
     if len(events) > EVENTS_BATCH_MAX:
         raise TooLarge("events", len(events), EVENTS_BATCH_MAX, "cut the batch")

@@ -134,6 +134,7 @@ class TaskEvents(Params):
     dropped: Annotated[int, Key(f.integer(0, 2**63 - 1))] = 0
     sums: Bin8 = b""
     ended: Switch = False
+    cpu_s: Quantity | None = None
     producer: Producer | None = None
     incarnation: Incarnation = NO_INCARNATION
     sequence: Sequenced | None = None

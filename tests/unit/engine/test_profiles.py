@@ -39,6 +39,16 @@ def halves() -> tuple[TaskEvents, TaskEvents]:
     return first, TaskEvents(ordered[middle:], ended=True)
 
 
+def test_processor_time_comes_with_the_end_and_stays(halves: tuple[TaskEvents, TaskEvents]) -> None:
+    engine, stored = Engine(), Stored()
+    first, last = halves
+    for number, events in enumerate((first, replace(last, cpu_s=2.5)), 1):
+        engine.apply(("p", ONE), number, events)
+    stored.commit(engine.snapshot())
+    for each in (engine, Engine.restore(stored.snapshot())):
+        assert profile(each, "p")["measures"]["cpu_s"] == 2.5
+
+
 def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEvents, TaskEvents]) -> None:
     engine, stored = Engine(), Stored()
     for producer, incarnation in (("p", ONE), ("p", TWO), ("q", ONE)):

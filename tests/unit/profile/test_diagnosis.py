@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from task_program import Body, Program, recursive
 
+from advisor.files.profiles import read_profile
 from advisor.profile import layout
 from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
 from advisor.profile.view import profile_of
+
+QUEENS = Path(__file__).parents[2] / "golden" / "nqueens-9.events"
 
 
 def profile(threads: int, main: Body, **runtime: Any) -> Profile:
@@ -175,6 +179,17 @@ def test_a_machine_that_runs_others_promises_nothing() -> None:
     assert "not said" in busy.text
     assert "times faster" not in busy.text
     assert busy.advice == told(0.0).advice
+
+
+def test_a_recorded_run_of_queens_is_promised_what_its_creations_took() -> None:
+    """`nqueens 9` of tests/support/openmp, recorded on one thread as sums: what is said of it depends on no machine."""
+    of = read_profile(QUEENS)
+    finding = found(of)["tasks_too_small"]
+    assert (finding.evidence["parameter"], finding.evidence["cut_off"]) == ("depth", 3)
+    assert 1.1 < finding.gain_least < finding.gain < 1.2
+    assert 0.0 < of.measures.cpu_s < 1.0
+    busy = found(replace(of, measures=replace(of.measures, cpu_s=0.5 * of.measures.work_s)))["tasks_too_small"]
+    assert (busy.gain_least, busy.gain, busy.evidence["cut_off"]) == (1.0, 1.0, 3)
 
 
 def test_creations_that_took_unlike_times_promise_nothing() -> None:

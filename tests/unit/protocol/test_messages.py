@@ -34,6 +34,7 @@ GOOD = {
     "curves": ([{"watch": True}], m.Curves(watch=True)),
     "simulate": ([{"graph": {"times": bytes(8)}, "cores": [2]}], m.Simulate({"times": bytes(8)}, [2])),
     "status": ([], m.Status()),
+    "export": ([{"after": "components:256"}], m.Export("components:256")),
     "shards": ([{"shards": 3}], m.Shards(3)),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
     "task_events": ([{"records": b""}], m.TaskEvents(b"")),

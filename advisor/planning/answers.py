@@ -13,7 +13,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import PROMISED, TIE
 from advisor.planning.estimates import reaches
 from advisor.planning.reasons import amount, beyond, first, plural, reason
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, RATE, SCARCE
+from advisor.planning.requests import RATE, SCARCE
 from advisor.planning.scores import cost_of, latency_of
 from advisor.planning.search import Solution, nodes_of
 from advisor.planning.tables import KNEE_SHARE, front_of, knee_of, marginals_of, runners_up_of
@@ -55,8 +55,8 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
         gap=found.gap,
         steps=0 if found.search is None else found.search.steps,
         placement=placement,
-        front=front_of(found) if OBJECTIVES[request.objective].front else (),
-        cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.measure == COST else None,
+        front=front_of(found) if request.aim.front else (),
+        cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.weights else None,
         details=partial(_details, found, tables=not brief and not groups),
     )
 
@@ -126,7 +126,7 @@ def _bottleneck(found: Solution, whole: Allocation) -> Iterator[Reason]:
 def _remaining(found: Solution, whole: Allocation) -> Iterator[Reason]:
     """Say what throughput remains where the latency of a lone record is lowest."""
     request = found.question.request
-    if request.measure == LATENCY and request.arrival_per_s is None:
+    if request.aim.by_latency and request.arrival_per_s is None:
         how = f'; with target {{"{RATE}": x}} more remain' if found.shared and not request.target else ""
         yield reason("remaining", None, whole.throughput_per_s, rate=amount(whole.throughput_per_s), how=how)
 
@@ -222,7 +222,7 @@ def _spare(found: Solution, whole: Allocation) -> Iterator[Reason]:
         yield reason("unvisited", question.keys[row], 0.0, more=more)
     if found.spare > 0:
         because = "no component gains from them"
-        if question.request.target and question.request.measure == CORES:
+        if question.request.aim.fewest:
             because = "the target is reached without them"
         elif not found.shared and not question.request.for_latency:
             because = f"they cannot speed up {whole.bottleneck[0]}, or are too few for the next step"
@@ -240,15 +240,8 @@ def _others(found: Solution, whole: Allocation) -> Iterator[Reason]:
         )
         yield reason("runner_up", None, other.probability, cores=plural(other.used, "core"), figure=figure, sure=sure)
     if found.shared and found.own_value is not None:
-        value = found.own_value
-        if request.measure == CORES:
-            what = f"it would take {plural(round(value), 'core')}"
-        elif request.measure == COST:
-            what = f"it would cost {amount(value)} per second"
-        elif request.measure == LATENCY:
-            what = f"a record would take {amount(value)} s"
-        else:
-            value, what = 1 / value, f"it would reach {amount(1 / value)} records/s"
+        value = 1 / found.own_value if request.aim.by_rate else found.own_value
+        what = request.aim.figure.format(amount(value))
         yield reason("turns", None, value, what=what)
     if not found.shared and request.turns == SCARCE and found.search is None and not request.for_latency:
         demand = found.question.demand

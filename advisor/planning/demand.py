@@ -22,10 +22,6 @@ from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.pieces import KERNELS, TIE
 from advisor.planning.requests import (
-    CORES,
-    OBJECTIVES,
-    PERIOD,
-    RATE,
     Floats,
     Ints,
     Request,
@@ -51,9 +47,7 @@ def price_of(request: Request, curves: AnyCurves) -> float:
     One price for the highest throughput and for the fewest cores for one: the latter are the least on which the former
     reaches it.
     """
-    promised = request.measure == PERIOD and not OBJECTIVES[request.objective].front
-    promised = promised or (request.measure == CORES and RATE in (request.target or {}))
-    if not promised or request.level is not None or not isinstance(curves, TabulatedCurves):
+    if not request.promises or request.level is not None or not isinstance(curves, TabulatedCurves):
         return 0.0
     return PRICE
 

@@ -26,16 +26,14 @@ from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_s
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.questions import Asked
 from advisor.planning.requests import (
-    COST,
-    LATENCY,
-    PERIOD,
+    MEASURES,
     RATE,
     Floats,
     Ints,
     whole,
     within,
 )
-from advisor.planning.scores import cost_of, latency_of
+from advisor.planning.scores import cost_of, figure_of, latency_of
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02
@@ -123,7 +121,7 @@ class Estimate:
     @property
     def cost_per_s(self) -> float:
         """Cost per second, by the request's weights."""
-        return float(self._figure(COST, self.judged)[0])
+        return float(cost_of(self.model.request, self.judged, self.placed.used)[0])
 
     @property
     def turnover_per_s(self) -> float:
@@ -158,12 +156,8 @@ class Estimate:
         """Return period, latency or cost for log errors of the components' times, (K, n) -> (K,)."""
         wide = (None if part is None else np.broadcast_to(part, (len(errors), *part.shape[1:])) for part in self.placed)
         placed = Placed(*wide)._replace(seconds_s=self.placed.seconds_s * np.exp(errors))  # type: ignore[arg-type]
-        return self._figure(measure, self.model.judge(placed))
-
-    def _figure(self, measure: str, judged: Judged) -> Floats:
-        if measure == COST:
-            return cost_of(self.model.request, judged, np.broadcast_to(self.placed.used, judged.period_s.shape))
-        return latency_of(self.model.request, judged) if measure == LATENCY else judged.period_s
+        used = np.broadcast_to(self.placed.used, (len(errors),))
+        return figure_of(measure, self.model.request, self.model.judge(placed), used)
 
 
 def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:
@@ -209,7 +203,7 @@ def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0)
     """
     figures = [float(one.drawn(measure, np.zeros((1, len(one.level))))[0]) for one in (now, then)]
     if not math.isfinite(figures[0]) or not math.isfinite(figures[1]):
-        return chance_of(now, then, PERIOD, ties=ties) if math.isfinite(figures[1]) else 0.0
+        return chance_of(now, then, MEASURES[RATE], ties=ties) if math.isfinite(figures[1]) else 0.0
     common, here, there = np.split(normals(3 * len(now.level)), 3, axis=1)
     there = np.where(now.same(then), here, there)
     before = now.drawn(measure, common * now.level + here * now.shape)
@@ -220,7 +214,7 @@ def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0)
 def reaches(one: Estimate, name: str, bound: float) -> float:
     """Return the probability that an allocation reaches its target: a throughput or a latency."""
     level, shape, _ = np.split(normals(3 * len(one.level)), 3, axis=1)
-    drawn = one.drawn(PERIOD if name == RATE else LATENCY, level * one.level + shape * one.shape)
+    drawn = one.drawn(MEASURES[name], level * one.level + shape * one.shape)
     limit = 1 / bound if name == RATE else bound
     return _share(np.full(len(drawn), limit * (1 + TIE)), drawn, 1.0)
 

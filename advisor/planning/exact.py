@@ -13,7 +13,7 @@ from advisor.planning.judge import Placed, own_placed
 from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, Question
-from advisor.planning.requests import CORES, LATE, RATE
+from advisor.planning.requests import LATE, RATE
 from advisor.planning.search import OWN_MAX, Solution
 from advisor.planning.sharing import best_grouping, in_turns
 
@@ -26,32 +26,26 @@ GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to
 
 def by_thresholds(question: Question) -> Solution | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
-    request, cores = question.request, question.cores
+    request, cores, proved, shared = question.request, question.cores, True, None
     target = 1 / request.target[RATE] if request.target else 0.0
     own = None if question.least > cores else _own_shapes(question, target)
     if own is not None and own[1].used > cores:
         own = None
-    if not question.shares:
-        return None if own is None else _solution(question, own_placed(question.demand, own[1]), 0.0, own[0])
-    if request.measure == CORES:
-        most = cores if own is None else own[1].used - 1
-        shared, proved = _fewest_shared(question, target, most)
-        if shared is None:
-            return (
-                None
-                if own is None
-                else _solution(question, own_placed(question.demand, own[1]), 0.0 if proved else None, own[0])
-            )
-        return _with_groups(question, *shared, 0.0 if proved else None, own and own[0])
-    longest = np.inf if own is None else own[0]
-    table, found, proved = _best_shared(question, longest * (1 - TIE))
-    if found is not None and table is not None:
-        gap = 0.0 if proved else near(question, float(cycles(table, found).max()))
-        return _with_groups(question, table, found, gap, own and own[0])
-    if own is None:
+    if question.shares and request.aim.fewest:
+        shared, proved = _fewest_shared(question, target, cores if own is None else own[1].used - 1)
+    elif question.shares:
+        shared, proved = _best_shared(question, np.inf if own is None else own[0] * (1 - TIE))
+    if shared is not None:
+        placed = in_turns(question.model, shared[0], [shared[1]])
+    elif own is not None:
+        placed = own_placed(question.demand, own[1])
+    else:
         return None
-    gap = 0.0 if proved else near(question, own[0])
-    return _solution(question, own_placed(question.demand, own[1]), gap, own[0])
+    reached = None if own is None else float(own[1].used) if request.aim.fewest else own[0]
+    found = _solution(question, placed, 0.0 if proved else None, reached)
+    if proved or request.aim.fewest:
+        return found
+    return found._replace(gap=near(question, float(found.judged.period_s[0])))
 
 
 def near(question: Question, period_s: float) -> float | None:
@@ -70,20 +64,23 @@ def _own_shapes(question: Question, target_s: float) -> tuple[float, Shapes] | N
     return None if shapes is None else (target_s, shapes)
 
 
-def _best_shared(question: Question, longest_s: float) -> tuple[Places | None, Grouping | None, bool]:
+Shared = tuple[tuple[Places, Grouping] | None, bool]
+
+
+def _best_shared(question: Question, longest_s: float) -> Shared:
     """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
     n, exact = len(question.demand), exact_sizes(len(question.demand))
     if exact:
         table = question.places(min(question.most, exact))
-        found = shortest_partition(
-            table.turn_s, table.stay_s, min(question.cores, exact, int(table.sizes[-1])), longest_s
-        )
-        return table, None if found is None else numbered(*found), question.most <= exact
+        widest = min(question.cores, exact, int(table.sizes[-1]))
+        few = shortest_partition(table.turn_s, table.stay_s, widest, longest_s)
+        return None if few is None else (table, numbered(*few)), question.most <= exact
     cores = _most_shared(question)
     if np.isfinite(longest_s) and not question.demand.may_reach(longest_s, counts_up_to(cores)[-1]):
-        return None, None, not question.demand.may_reach(longest_s, question.cores)
+        return None, not question.demand.may_reach(longest_s, question.cores)
     table = question.places(max(64, TABLES_MAX * 32 // n))
-    return table, best_grouping(question.demand, table, cores, longest_s), False
+    found = best_grouping(question.demand, table, cores, longest_s)
+    return None if found is None else (table, found), False
 
 
 def _most_shared(question: Question) -> int:
@@ -92,7 +89,7 @@ def _most_shared(question: Question) -> int:
     return question.cores if n <= PACKED_ON_ALL else min(question.cores, n - 1)
 
 
-def _fewest_shared(question: Question, target_s: float, most: int) -> tuple[tuple[Places, Grouping] | None, bool]:
+def _fewest_shared(question: Question, target_s: float, most: int) -> Shared:
     """Return tables and the grouping of the fewest cores, at most so many, for a period; and whether fewer are impossible."""
     n, exact = len(question.demand), exact_sizes(len(question.demand))
     most = min(most, question.cores)
@@ -115,13 +112,6 @@ def _fewest_shared(question: Question, target_s: float, most: int) -> tuple[tupl
             if found is not None and float(cycles(table, found).max()) <= target_s * (1 + TIE):
                 return (table, found), False
     return None, False
-
-
-def _with_groups(
-    question: Question, places: Places, found: Grouping, gap: float | None, own_s: float | None
-) -> Solution:
-    """Return the solution in turns."""
-    return _solution(question, in_turns(question.model, places, [found]), gap, own_s)
 
 
 def _solution(question: Question, placed: Placed, gap: float | None, own_value: float | None) -> Solution:

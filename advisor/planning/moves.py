@@ -14,7 +14,7 @@ from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.queueing import FULL
-from advisor.planning.requests import PERIOD, Floats, Ints
+from advisor.planning.requests import Floats, Ints
 from advisor.planning.scores import quantile_of
 from advisor.planning.streams import Felt
 from advisor.planning.structure import through
@@ -28,12 +28,12 @@ NEARLY = 1e-3  # components whose cycle is this near the longest are all tried a
 FILLS_MAX = 32  # numbers of cores between two linearisations at which shortest periods are looked at
 
 
-def linearised(model: Model, options: Options, chosen: Ints, measure: str) -> tuple[Floats, Ints | None]:
+def linearised(model: Model, options: Options, chosen: Ints, *, by_latency: bool) -> tuple[Floats, Ints | None]:
     """Return what each shape contributes near an allocation, (n, shapes), and for a period who must be relieved."""
     placed = options.pick(chosen[None])
     judged = model.judge(placed)
     periods, stays = _still(model, options, placed, judged)
-    if measure == PERIOD:
+    if not by_latency:
         return periods, np.flatnonzero(judged.cycle_s[0] >= judged.period_s[0] * (1 - NEARLY))
     weights = _gradient(model, judged, placed.instances)[:, None]
     with np.errstate(invalid="ignore"):
@@ -99,10 +99,10 @@ def first_stable(model: Model, options: Options) -> Ints | None:
     return fits.argmax(axis=1) if fits.any(axis=1).all() else None
 
 
-def filled(model: Model, options: Options, chosen: Ints, cores: int, measure: str) -> Ints:
+def filled(model: Model, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return allocations of rising cores from one on, up to `cores`, by what is promised near it, (K, n)."""
-    values, _ = linearised(model, options, chosen, measure)
-    return _thresholds(options, values, chosen, cores) if measure == PERIOD else _greedy(options, values, chosen, cores)
+    values, _ = linearised(model, options, chosen, by_latency=by_latency)
+    return (_greedy if by_latency else _thresholds)(options, values, chosen, cores)
 
 
 def _thresholds(options: Options, periods: Floats, chosen: Ints, cores: int) -> Ints:

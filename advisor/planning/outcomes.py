@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.planning.estimates import normal_below
-from advisor.planning.requests import LATENCY, OBJECTIVES, Floats, Ints
+from advisor.planning.requests import OBJECTIVES, Floats, Ints
 
 RUNS_MIN = 16  # of each component whose time decides, before a change is judged by what it did
 OUTCOME_RISK = 0.05  # of saying wrongly that a change paid, or did not: said once, and nothing is moved for it
@@ -36,10 +36,11 @@ def outcome(
     below the middle, in log, between `before` and `promised`, and surely so; not paid: surely above it. Surely is 1 -
     OUTCOME_RISK.
     """
-    if group is not None and OBJECTIVES[objective].measure != LATENCY:
+    latency = OBJECTIVES[objective].by_latency
+    if group is not None and not latency:
         seconds, spread, runs = _together(seconds, spread, runs, group)
     log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
-    if OBJECTIVES[objective].measure == LATENCY:
+    if latency:
         deciding = seconds > 0
         measured = float(seconds.sum())
         error = math.sqrt(float(np.square(seconds * sd).sum())) / max(measured, 1e-300)
@@ -55,7 +56,7 @@ def outcome(
     if OUTCOME_RISK < chance < 1.0 - OUTCOME_RISK:
         return None
     paid = chance > 0.5
-    noun = "latency" if OBJECTIVES[objective].measure == LATENCY else "time a record"
+    noun = "latency" if latency else "time a record"
     text = (
         f"the change {'paid' if paid else 'did not pay'}: without it the {noun} would be {before:.4g} s; {promised:.4g} s were"
         f" promised, {measured:.4g} s were measured"

@@ -18,7 +18,7 @@ from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, Question, asked_of, question_of
 from advisor.planning.refusals import refused, unsure
-from advisor.planning.requests import COST, OBJECTIVES, PERIOD, RATE, Request
+from advisor.planning.requests import RATE, Request
 from advisor.planning.search import WORK_MAX, Search, Solution, joined, search_own
 from advisor.planning.sharing import Turns
 
@@ -91,7 +91,7 @@ def _found(question: Question) -> Solution | None:
     """Return the best allocation, None where none was found."""
     request = question.request
     coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
-    coupled = coupled or request.measure == COST or OBJECTIVES[request.objective].front
+    coupled = coupled or request.weights is not None or request.aim.front
     if not coupled and request.for_latency:
         coupled = bool(question.structure.joins) or request.quantile is not None or RATE in (request.target or {})
         return _searched(question) if coupled else by_sums(question, lambda own: _searched(own, shared=False))
@@ -117,7 +117,7 @@ def _searched(question: Question, *, shared: bool = True) -> Solution | None:
 
 def _searched_on(question: Question, *, shared: bool) -> Solution | None:
     """Return the better of what is found with cores of one's own and in turns, each looked for apart; of equals the former."""
-    request, front = question.request, OBJECTIVES[question.request.objective].front
+    request, front = question.request, question.request.aim.front
     work = request.work_max or WORK_MAX
     own = Search(question.model, question.machine, question.cores, work, front=front)
     shared, capped = shared and question.shares, False
@@ -194,6 +194,6 @@ def _one_at_a_time(question: Question) -> tuple[Demand | None, bool]:
 def _gap(question: Question, found: Solution) -> float | None:
     """Return how far from the best an answer may be, where a bound proves that it is little: of a throughput only."""
     request = question.request
-    if request.measure != PERIOD or len(question.demand) > SHARED_COMPONENTS_MAX:
+    if not request.aim.by_rate or len(question.demand) > SHARED_COMPONENTS_MAX:
         return None
     return near(question, float(found.judged.period_s[0]))

@@ -24,7 +24,7 @@ RATE, LATE = "throughput_per_s", "latency_s"  # what a target names
 
 
 class Objective(NamedTuple):
-    """What an objective minimises, the targets that it takes, whether it needs one, and its goal in words.
+    """What an objective minimises, the targets that it takes, whether it needs one, its goal, and a figure of it in words.
 
     With `front` the answer holds all allocations that are best in some respect.
     """
@@ -33,16 +33,34 @@ class Objective(NamedTuple):
     targets: tuple[str, ...]
     needs_target: bool
     goal: str
+    figure: str
     front: bool = False
 
+    @property
+    def fewest(self) -> bool:
+        """Whether cores are what is sought: the first allocation on a way of rising cores that reaches the target is best."""
+        return self.measure == CORES
 
+    @property
+    def by_rate(self) -> bool:
+        """Whether the throughput is what is sought."""
+        return self.measure == PERIOD
+
+    @property
+    def by_latency(self) -> bool:
+        """Whether the latency is what is sought."""
+        return self.measure == LATENCY
+
+
+REACH = "it would reach {} records/s"
 OBJECTIVES: Mapping[str, Objective] = {
-    "throughput": Objective(PERIOD, (), False, "the highest throughput"),
-    "latency": Objective(LATENCY, (RATE,), False, "the lowest latency"),
-    "fewest_cores": Objective(CORES, (RATE, LATE), True, "the fewest cores"),
-    "pareto": Objective(PERIOD, (), False, "cores, throughput and latency at once", front=True),
-    "cost": Objective(COST, (), False, "the lowest cost"),
+    "throughput": Objective(PERIOD, (), False, "the highest throughput", REACH),
+    "latency": Objective(LATENCY, (RATE,), False, "the lowest latency", "a record would take {} s"),
+    "fewest_cores": Objective(CORES, (RATE, LATE), True, "the fewest cores", "it would take {} cores"),
+    "pareto": Objective(PERIOD, (), False, "cores, throughput and latency at once", REACH, front=True),
+    "cost": Objective(COST, (), False, "the lowest cost", "it would cost {} per second"),
 }
+MEASURES: Mapping[str, str] = {RATE: PERIOD, LATE: LATENCY}  # what a target names -> the figure that reaches it
 # What a target names -> the objective without a target whose best says what is possible.
 BARE: Mapping[str, str] = {RATE: "throughput", LATE: "latency"}
 # Of the objective `cost`, per unit: of a core for a second, of a record's second in the network; a record's worth.
@@ -164,7 +182,7 @@ class Request:
             raise InvalidValue("turns", self.turns, f"one of {', '.join(TURNS)}")
         if self.cores is not None:
             object.__setattr__(self, "cores", whole("cores", self.cores, limits.ALLOCATE_CORES_MAX))
-        elif self.measure != CORES:
+        elif not self.aim.fewest:
             raise InvalidValue("cores", None, f"given: {self.objective} is planned for a number of cores")
         self._check_target()
         if self.level is not None:
@@ -184,7 +202,7 @@ class Request:
 
     def _check_weights(self) -> None:
         given: object = self.weights
-        if self.measure != COST:
+        if self.aim.measure != COST:
             if given is not None:
                 raise InvalidValue("weights", given, f"absent for {self.objective}", "weights go with a cost")
             return
@@ -196,14 +214,19 @@ class Request:
             within(f"weights.{name}", value, 0.0, WEIGHT_MAX)
 
     @property
-    def measure(self) -> str:
-        """What the objective minimises: `PERIOD`, `LATENCY`, `CORES` or `COST`."""
-        return OBJECTIVES[self.objective].measure
+    def aim(self) -> Objective:
+        """What is sought."""
+        return OBJECTIVES[self.objective]
 
     @property
     def for_latency(self) -> bool:
         """Whether latency is what is planned for."""
-        return self.measure == LATENCY or LATE in (self.target or {})
+        return self.aim.by_latency or LATE in (self.target or {})
+
+    @property
+    def promises(self) -> bool:
+        """Whether the answer promises a throughput."""
+        return RATE in (self.target or {}) if self.aim.fewest else self.aim.by_rate and not self.aim.front
 
     def may_have_instances(self, key: str) -> bool:
         """Return whether a key may have a second instance."""
@@ -214,7 +237,7 @@ class Request:
         return most.get(key, 1) != 1 if isinstance(most, Mapping) else most != 1
 
     def _check_target(self) -> None:
-        _, targets, needed, _, _ = OBJECTIVES[self.objective]
+        targets, needed = self.aim.targets, self.aim.needs_target
         given: object = self.target
         if given is None and not needed:
             return

@@ -10,31 +10,32 @@ import numpy as np
 
 from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged
-from advisor.planning.requests import CORES, COST, LATENCY, RATE, Floats, Ints, Request
+from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE, Floats, Ints, Request
 
 SHAPE_SMOOTH = 30.0  # gamma shapes from here on: Wilson and Hilferty's cube root is within 1e-4
 SHAPES: Floats = np.geomspace(1e-2, SHAPE_SMOOTH, 200)  # where the quantile is tabulated between
 
 
+def figure_of(measure: str, request: Request, judged: Judged, used: Ints) -> Floats:
+    """Return the period, the latency that the request is about, the cores or the cost, (K,)."""
+    if measure == CORES:
+        return used.astype(np.float64)
+    if measure == COST:
+        return cost_of(request, judged, used)
+    return latency_of(request, judged) if measure == LATENCY else judged.period_s
+
+
 def score(request: Request, judged: Judged, used: Ints) -> Floats:
     """Return what the objective minimises, (K,); infinite where a target is not met."""
-    measure = request.measure
-    if measure == CORES:
-        found = used.astype(np.float64)
-    elif measure == COST:
-        found = cost_of(request, judged, used)
-    else:
-        found = latency_of(request, judged) if measure == LATENCY else judged.period_s
+    found = figure_of(request.aim.measure, request, judged, used)
     return np.where(meets(request, judged), found, np.inf) if request.target else found
 
 
-def driven(request: Request, judged: Judged, used: Ints, measure: str) -> Floats:
-    """Return what a search lowers on its way, (K,): period, latency or cost; far off, by the period, while that is infinite."""
-    if request.measure == COST:
-        found = cost_of(request, judged, used)
-    else:
-        found = latency_of(request, judged) if measure == LATENCY else judged.period_s
-    if request.measure == LATENCY and request.target:
+def driven(request: Request, judged: Judged, used: Ints, *, by_latency: bool) -> Floats:
+    """Return what a search lowers on its way, (K,): latency, period or cost; far off, by the period, while that is infinite."""
+    measure = COST if request.weights else LATENCY if by_latency else PERIOD
+    found = figure_of(measure, request, judged, used)
+    if request.aim.by_latency and request.target:
         found = np.where(meets(request, judged), found, np.inf)
     return np.where(np.isfinite(found), found, FAR * (1 + judged.period_s))
 

@@ -21,7 +21,7 @@ from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
 from advisor.planning.placing import Machine, place
 from advisor.planning.questions import Question
-from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, Floats, Ints
+from advisor.planning.requests import Floats, Ints
 from advisor.planning.scores import driven, score
 
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
@@ -77,11 +77,6 @@ class Search:
     lead_key: Key = WORST
 
     @property
-    def measure(self) -> str:
-        """What leads the way: towards a target the figure that it names."""
-        return LATENCY if self.model.request.for_latency else PERIOD
-
-    @property
     def out_of_work(self) -> bool:
         """True when the steps allowed are taken."""
         return self.steps >= self.work_max
@@ -101,7 +96,7 @@ class Search:
         latency = judged.latency_s if self.model.request.for_latency else judged.unloaded_s
         request, better = self.model.request, False
         if request.target:
-            self._lead(driven(request, judged, placed.used, self.measure), placed, latency)
+            self._lead(driven(request, judged, placed.used, by_latency=request.for_latency), placed, latency)
         for row in _ranking(values, placed, latency):
             key = Key(float(values[row]), float(placed.used[row]), float(latency[row]))
             ahead = key.before(self.key)
@@ -282,16 +277,10 @@ def search_own(search: Search, options: Options) -> None:
         if search.lead is not None:
             start = _indices(options, search.lead)
     search.exact = False
-    for measure in _measures(search):
-        _own_way(search, options, start, measure)
-
-
-def _measures(search: Search) -> list[str]:
-    """Return what ways are led by: a front is looked for from both ends."""
     request = search.model.request
-    if search.front or request.measure == COST:
-        return [PERIOD, LATENCY]
-    return [LATENCY if request.for_latency else PERIOD]
+    both = search.front or request.weights is not None  # a front is looked for from both ends
+    for by_latency in (False, True) if both else (request.for_latency,):
+        _own_way(search, options, start, by_latency=by_latency)
 
 
 def _widest(options: Options) -> int:
@@ -340,7 +329,7 @@ def _indices(options: Options, placed: Placed) -> Ints:
     return same.argmax(axis=1)
 
 
-def _own_way(search: Search, options: Options, start: Ints | None, measure: str) -> None:
+def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency: bool) -> None:
     """Follow the way of rising cores from an allocation, or from the least that keeps up with the arrivals."""
     model = search.model
     chosen = first_stable(model, options) if start is None else start
@@ -350,33 +339,33 @@ def _own_way(search: Search, options: Options, start: Ints | None, measure: str)
     if here > search.cores:
         return
     search.offer(options.pick(chosen[None]))
-    chosen = _exchanged(search, options, chosen, here, measure)
+    chosen = _exchanged(search, options, chosen, here, by_latency=by_latency)
     limit = min(search.cores, _widest(options))
     for count in [*way_counts(here + 1, limit), limit + 1]:
-        if search.out_of_work or (model.request.measure == CORES and search.best is not None):
+        if search.out_of_work or (model.request.aim.fewest and search.best is not None):
             return
-        some = filled(model, options, chosen, min(count, limit), measure)
+        some = filled(model, options, chosen, min(count, limit), by_latency=by_latency)
         if len(some):
             size = max(1, min(CHUNK, CELLS_MAX // len(chosen)))
             for first in range(0, len(some), size):
                 search.offer(options.pick(some[first : first + size]))
             chosen = some[-1]
         if count <= limit:
-            chosen = _exchanged(search, options, chosen, count, measure)
+            chosen = _exchanged(search, options, chosen, count, by_latency=by_latency)
 
 
-def _exchanged(search: Search, options: Options, chosen: Ints, cores: int, measure: str) -> Ints:
+def _exchanged(search: Search, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return an allocation improved by exchanges on at most `cores` cores: those first that promise most."""
     model, request = search.model, search.model.request
     placed = options.pick(chosen[None])
-    now = float(driven(request, model.judge(placed), placed.used, measure)[0])
+    now = float(driven(request, model.judge(placed), placed.used, by_latency=by_latency)[0])
     for _ in range(ROUNDS_MAX):
-        values, takers = linearised(model, options, chosen, measure)
+        values, takers = linearised(model, options, chosen, by_latency=by_latency)
         moves = best_moves(options, values, chosen, cores, takers)
         if not len(moves) or search.out_of_work:
             break
         placed = options.pick(moves)
-        figures = driven(request, model.judge(placed), placed.used, measure)
+        figures = driven(request, model.judge(placed), placed.used, by_latency=by_latency)
         search.offer(placed)
         best = int(figures.argmin())
         if not figures[best] < now - TIE * abs(now) or not search.placeable(placed, best):

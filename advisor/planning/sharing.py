@@ -25,7 +25,6 @@ from advisor.planning.groupings import (
 )
 from advisor.planning.judge import Model, Placed
 from advisor.planning.partitions import exact_sizes, shortest_partition
-from advisor.planning.requests import CORES
 from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
 
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
@@ -80,7 +79,7 @@ class Turns:
             for seeds in self._seeds(count):
                 self.offer(seeds)
             self._descend(count)
-            if search.model.request.measure == CORES and search.best is not None:
+            if search.model.request.aim.fewest and search.best is not None:
                 return
 
     def offer(self, some: list[Grouping]) -> bool:

@@ -284,7 +284,7 @@ def reconsider(asked: Asked, curves: TabulatedCurves, question: Question) -> Loo
     now = estimate(question.standing)
     values["present"] = _figures(now)
     cautious = None
-    if request.measure == CORES and (sure := _sure(asked, curves)) is not None:
+    if request.aim.fewest and (sure := _sure(asked, curves)) is not None:
         cautious = sure.cores_used
 
     def judged(of: Estimate, against: Estimate, policy: Policy) -> Verdict:
@@ -329,7 +329,7 @@ def _figures(of: Estimate) -> dict[str, float]:
         "cores": float(of.used),
         "work_s": of.work_s,
     }
-    if of.model.request.measure == COST:
+    if of.model.request.weights:
         found |= {"cost_per_s": of.cost_per_s, "turnover_per_s": of.turnover_per_s}
     return found
 

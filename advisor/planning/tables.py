@@ -9,7 +9,7 @@ from advisor.planning.demand import TIE, Demand
 from advisor.planning.estimates import chance_of
 from advisor.planning.judge import Placed, own_placed
 from advisor.planning.prices import lowest_sum
-from advisor.planning.requests import CORES, COST, RATE, Floats, Ints, is_allowed
+from advisor.planning.requests import RATE, Floats, Ints, is_allowed
 from advisor.planning.scores import latency_of
 from advisor.planning.search import Solution
 
@@ -77,7 +77,7 @@ def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
 def knee_of(found: Solution) -> Knee | None:
     """Return the fewest cores that reach KNEE_SHARE of the throughput, or 1/KNEE_SHARE of the latency, as far as known."""
     question, request = found.question, found.question.request
-    if request.target or request.measure in (CORES, COST) or len(question.demand) > TOLD_MAX:
+    if request.target or request.weights or len(question.demand) > TOLD_MAX:
         return None
     if found.search is not None:
         limit = float(found.search.key.score) / KNEE_SHARE * (1 + TIE)
@@ -111,7 +111,7 @@ def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
         some = [one for _, one in found.search.kept if one.group is None and not _equal(one, found.placed)]
     else:
         some = _neighbours(found)
-    keys, told, measure = question.keys, list[RunnerUp](), question.request.measure
+    keys, told, measure = question.keys, list[RunnerUp](), question.request.aim.measure
     known, mine = question.demand.spread.any() and not question.request.target, found.estimate()
     for one in some[:RUNNERS_UP]:
         chance = chance_of(found.estimate(one), mine, measure, ties=0.5) if known else None

@@ -20,12 +20,14 @@ from advisor.planning.combining import Share, combined, key_of, own, weights_of
 from advisor.planning.demand import Terms, terms_of
 from advisor.planning.plans import plan, planned
 from advisor.planning.reasons import amount, plural, reason
-from advisor.planning.requests import CORES, COST, NEVER, OBJECTIVES, PERIOD, least_allowed, number, whole
+from advisor.planning.requests import NEVER, OBJECTIVES, least_allowed, number, whole
 from advisor.planning.stability import Look, Question, reconsider
 from advisor.planning.sweeping import EVALUATED, evaluate, evaluated
 from advisor.planning.visits import visits_of
 
-SHARED = tuple(name for name, one in OBJECTIVES.items() if not one.front and one.measure != COST)  # of several networks
+SHARED = tuple(
+    name for name, one in OBJECTIVES.items() if one.by_latency or one.fewest or (one.by_rate and not one.front)
+)  # of several networks
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
 NAMES_TOLD = 8  # networks named in one reason
@@ -114,7 +116,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
 
 def _apart(objective: str) -> bool:
     """Return whether each network is planned by itself, for a target of its own."""
-    return OBJECTIVES[objective].measure == CORES
+    return OBJECTIVES[objective].fewest
 
 
 def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: Question) -> Look:
@@ -233,7 +235,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     found = judged = planned(*combined(shares, cores, objective))
     shapes = found.cores, found.instances
     request = shares[0].request
-    if OBJECTIVES[objective].measure == PERIOD and len(shares) > 1 and not (request.nodes or request.memory_bytes):
+    if OBJECTIVES[objective].by_rate and len(shares) > 1 and not (request.nodes or request.memory_bytes):
         each = _filled(shares, cores, found)
         of_all = [(key_of(share, key), each[share.name], key) for share in shares for key in share.network.keys]
         shapes = (

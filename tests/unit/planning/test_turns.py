@@ -173,3 +173,14 @@ def test_one_component_is_a_queue_of_its_own() -> None:
     two = Succession(np.zeros((2, 2)), np.ones(2))
     full, _ = waits(np.zeros(2, np.int64), (0.5, 1.0), np.ones(2), np.ones(2), np.ones(2), two)
     assert np.isinf(full).all()
+
+
+def test_the_fewest_in_turns_tell_what_cores_of_ones_own_would_take() -> None:
+    counts = np.arange(1, 9)
+    network, curves = series("a", "b"), TabulatedCurves.of(counts, np.array([[4.0], [1.0]]) / counts)
+    asked = {"cores": 8, "objective": "fewest_cores", "target": {"throughput_per_s": 0.4}}
+    own, shared = (plan(network, curves, Request(**asked, turns=turns)) for turns in ("never", "better"))
+    assert (own.cores_used, shared.cores_used) == (3, 2)
+    (told,) = (reason for reason in shared.why if reason.code == "turns")
+    assert told.value == own.cores_used
+    assert "3 cores" in told.text

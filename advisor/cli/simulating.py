@@ -178,7 +178,7 @@ def _predicted(source: GraphFile, request: Request, given: dict[str, Any]) -> tu
     kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
     with asked(given) as advisor:
         for _ in predicting(
-            advisor, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes,
+            advisor.predict, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes,
             components=dict(given["components"]), level=given["level"], machine=given["machine"],
             parts=graph.columns.get("part"),
         ):  # fmt: skip

@@ -18,7 +18,7 @@ from advisor.protocol import verbs as v
 @click.command("watch", cls=options.Command)
 @click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
 @planned(
-    v.Watch, "deadline_s", "watch", "applied", "took_s", change_cost_s={"type": float},
+    v.Watch, "deadline_s", "watch", "networks", "applied", "took_s", change_cost_s={"type": float},
     current=BY_BOX | {"help": "Cores that a box has now; every box, or none."},
 )  # fmt: skip
 @click.option("--count", type=int, help="End after so many advices.")

@@ -7,6 +7,7 @@ that a lock would have to protect longer. A call that comes while another thread
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack, cast
 
 import numpy as np
@@ -375,24 +376,24 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
         if predict_times:
             level = checked_level(level)
-            found = TaskTimes(graph.times, graph.times, graph.times)
-            kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
-            for _ in predicting(
-                self,
-                found,
-                unit=graph.unit,
-                types=graph.types,
-                kinds=kinds,
-                sizes=sizes,
-                components=components or {},
-                level=level,
-                machine=machine,
-                parts=graph.columns.get("part"),
-            ):
-                pass
+            found = self._task_times(graph, components or {}, level, machine)
             graph = graph.timed(found.times)
             request["uncertain"] = uncertain(found.times, found.low, found.high, level)
         return cast("Simulated", answer(graph, request_of(request)))
+
+    @alone
+    def _task_times(
+        self, graph: TaskGraph, components: Mapping[str, str], level: float, machine: str | None
+    ) -> TaskTimes:
+        found = TaskTimes(graph.times, graph.times, graph.times)
+        kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
+        inside = partial(cast("Any", Advisor.predict).__wrapped__, self)  # the turn is ours
+        for _ in predicting(
+            inside, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes, components=components, level=level,
+            machine=machine, parts=graph.columns.get("part"),
+        ):  # fmt: skip
+            pass
+        return found
 
     @alone
     def choose_cores(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,6 @@ from advisor.domain.vectors import Floats
 from advisor.errors import InvalidValue
 
 SLICE = 128  # predictions made at a time, within 2 ms, before others may have their turn
-
-
-class Predicts(Protocol):
-    """What predicts: an `Advisor`."""
-
-    @property
-    def predict(self) -> Callable[..., Any]:
-        """Predict a component for an array of predictors."""
-        ...
 
 
 @dataclass(slots=True)
@@ -36,7 +27,7 @@ class TaskTimes:
 
 
 def predicting(
-    advisor: Predicts,
+    predict: Callable[..., Any],
     found: TaskTimes,
     *,
     unit: str,
@@ -52,6 +43,8 @@ def predicting(
 
     Parameters
     ----------
+    predict : callable
+        Of an `Advisor`: predicts a component for an array of predictors.
     components : mapping
         The component that stands for a type, where it is not of the same name.
     parts : (n,), optional
@@ -81,7 +74,7 @@ def predicting(
         for start in range(0, len(different), SLICE):
             part = different[start : start + SLICE]
             predictions.append(
-                advisor.predict(components.get(name, name), predictor=part, cores=1, level=level, machine=machine)
+                predict(components.get(name, name), predictor=part, cores=1, level=level, machine=machine)
             )
             yield
         for values, field in ((found.times, "elapsed_s"), (found.low, "low_s"), (found.high, "high_s")):

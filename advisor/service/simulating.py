@@ -56,7 +56,7 @@ async def _predicted(advisor: Advisor, params: m.Simulate, graph: dict[str, Any]
         raise InvalidValue("graph.columns.part", "outside", "finite and not negative, one a task")
     found = TaskTimes(given.copy(), given.copy(), given.copy())
     for _ in predicting(
-        advisor, found, unit=graph.get("unit", "s"), types=types, kinds=kinds, sizes=sizes,
+        advisor.predict, found, unit=graph.get("unit", "s"), types=types, kinds=kinds, sizes=sizes,
         components=params.components or {}, level=params.level, machine=params.machine,
         parts=parts,
     ):  # fmt: skip

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from advisor import Advisor
+from advisor.domain.task_graphs import task_graph
 from advisor.errors import ConcurrentUse
 
 RUN = dict.fromkeys(("size", "workers", "elapsed_s", "work_s"), 1.0) | dict.fromkeys(("delay_s", "no_work_s"), 0.0)
@@ -32,6 +33,7 @@ CALLS = (
     lambda adv: adv.forget_program("kept"),
     lambda adv: adv.observe_instances(types=["t"], index=[0], size=[1.0], elapsed_s=[1.0]),
     lambda adv: adv.task_type("kept"),
+    lambda adv: adv.simulate(task_graph([1.0], types=["m"], columns={"type": [0]}), cores=[2], predict_times=True),
 )
 
 

@@ -23,7 +23,7 @@ from advisor.service.background import LATER, Handler
 from advisor.service.config import Config
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
-from advisor.service.hub import Hub
+from advisor.service.hub import Held, Hub
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
 
@@ -268,16 +268,22 @@ class ClusterHub(Hub):
             "components_known": known, "components": told, "offset": offset, "totals": totals, "service": self.health(),
         }  # fmt: skip
 
-    def held(self) -> tuple[int, int, int]:
+    def held(self) -> Held:
         """As `Hub.held`, of all shards together: what the front has are copies."""
         fleet = self.fleet
-        return fleet.of_all("components"), self.config.components_max * len(fleet.lanes), fleet.of_all("bytes")
+        ledger = Counter[str]()
+        for lane in fleet.lanes:
+            ledger.update(lane.told.get("ledger", {}))
+        return Held(
+            fleet.of_all("components"), self.config.components_max * len(fleet.lanes), fleet.of_all("bytes"),
+            fleet.of_all("model_bytes"), fleet.of_all("model_bytes_max"), super().held().ledger | ledger,
+        )  # fmt: skip
 
     def health(self) -> dict[str, Any]:
         """As `Hub.health`, with the shards."""
-        return super().health() | {"shards": self._shards_told(), "moves": self._moves_told()}
+        return super().health() | {"shards": self.shards(), "moves": self._moves_told()}
 
-    def _shards_told(self) -> list[dict[str, Any]]:
+    def shards(self) -> list[dict[str, Any]]:
         owned = Counter(self.fleet.layout.owner)
         return [
             {
@@ -300,14 +306,14 @@ class ClusterHub(Hub):
 
     def _shards(self, connection: Connection, params: m.Shards, msgid: int | None) -> dict[str, Any] | None:
         if params.shards is None:
-            return {"shards": self._shards_told(), "moves": self._moves_told()}
+            return {"shards": self.shards(), "moves": self._moves_told()}
         self.background.later("shards", connection, msgid, self._scale, params.shards)
         return LATER
 
     async def _scale(self, shards: int) -> dict[str, Any]:
         moved = await self.fleet.scale(shards)
         self.learning.count()
-        return {"shards": self._shards_told(), "moves": self._moves_told(), "moved": moved}
+        return {"shards": self.shards(), "moves": self._moves_told(), "moved": moved}
 
 
 ASKED_ABOUT: Mapping[str, Callable[[ClusterHub, Any], Callable[[], Any] | None]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -52,6 +52,17 @@ FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried
 
 def _refuse_stranger() -> None:
     raise Unauthorized("say hello with the token first", field="token")
+
+
+class Held(NamedTuple):
+    """What a service knows: components, those there may be, bytes of tables and of learners, and how predictions did."""
+
+    components: int
+    components_max: int
+    state_bytes: int
+    model_bytes: int
+    model_bytes_max: int
+    ledger: Mapping[str, float]
 
 
 class Hub:
@@ -355,10 +366,18 @@ class Hub:
         """Return rows and requests so far."""
         return self.engine.totals.get("rows_accepted", 0), self.measures.answered
 
-    def held(self) -> tuple[int, int, int]:
-        """Return the components known, those there may be, and the bytes of learned state."""
-        components = self.engine.advisor.components
-        return len(components) - components.measures, components.components_max, self.engine.tables_bytes
+    def held(self) -> Held:
+        """Return what is known, and how much room it takes."""
+        advisor, components = self.engine.advisor, self.engine.advisor.components
+        learners = components.learners
+        return Held(
+            len(components) - components.measures, components.components_max, self.engine.tables_bytes,
+            learners.used_bytes, learners.memory_bytes, advisor.ledger(),
+        )  # fmt: skip
+
+    def shards(self) -> list[dict[str, Any]]:
+        """Return how the shards of the state stand; a service of one process has none."""
+        return []
 
     def health(self) -> dict[str, Any]:
         """Return what an operator asks first."""

@@ -68,9 +68,9 @@ def _regret(hub: Hub) -> float | None:
 
 # One line a number: type, metric, help, what it is; None is not told.
 NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
-    (GAUGE, "advisor_components", "Components known", lambda hub: hub.held()[0]),
-    (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.held()[1]),
-    (GAUGE, "advisor_state_bytes", "Bytes of learned state in memory", lambda hub: hub.held()[2]),
+    (GAUGE, "advisor_components", "Components known", lambda hub: hub.held().components),
+    (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.held().components_max),
+    (GAUGE, "advisor_state_bytes", "Bytes of learned state in memory", lambda hub: hub.held().state_bytes),
     (GAUGE, "advisor_kernels_compiled", "1 where all kernels are compiled, 0 where some are interpreted",
      lambda hub: all(word == "compiled" for word in kernels.states().values())),
     (GAUGE, "advisor_producers", "Producers remembered for exactly-once", lambda hub: len(hub.engine.producers)),
@@ -80,9 +80,9 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", lambda hub: len(hub.engine.profiles.runs)),
     (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", lambda hub: hub.engine.profiles.gave_way),
     (GAUGE, "advisor_model_memory_bytes", "Bytes that learners may take",
-     lambda hub: hub.engine.advisor.components.learners.memory_bytes),
+     lambda hub: hub.held().model_bytes_max),
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
-     lambda hub: hub.engine.advisor.components.learners.used_bytes),
+     lambda hub: hub.held().model_bytes),
     (GAUGE, "advisor_watches", "Networks watched", lambda hub: len(hub.watching)),
     (COUNTER, "advisor_advice_applied", "Changes that runtimes made", lambda hub: hub.measures.applied),
     (COUNTER, "advisor_watched_seconds", "Seconds over which regret was counted, of all watches",
@@ -117,7 +117,7 @@ TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...]
         (GAUGE, "advisor_profile_bytes", "Bytes of the profiles' tables and of the events that wait", "bytes"),
     )),
     # What became of the predictions that were scored: sums, so that any span of time can be asked for its rate.
-    (lambda hub: hub.engine.advisor.ledger(), (
+    (lambda hub: hub.held().ledger, (
         (COUNTER, "advisor_scores", "Answers scored when their measurement came", "scores"),
         (COUNTER, "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement", "covered"),
         (COUNTER, "advisor_score_error", "Sum of |t - predicted| / max(t, predicted) over the scored answers", "error"),
@@ -149,6 +149,16 @@ FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
     (COUNTER, "advisor_errors", "code", "Requests answered with an error, by code", lambda hub: hub.measures.errors),
     (GAUGE, "advisor_peer_bytes", "of", "Bytes kept for peers, by what for", lambda hub: hub.peers.kept),
 )  # fmt: skip
+# One line a number of each shard, where the state has some: type, metric, help, key.
+SHARDS: tuple[tuple[type[Any], str, str, str], ...] = (
+    (GAUGE, "advisor_shard_components", "Components of a shard", "components"),
+    (GAUGE, "advisor_shard_state_bytes", "Bytes of its learned state in memory", "bytes"),
+    (COUNTER, "advisor_shard_rows_accepted", "Rows that it accepted", "rows"),
+    (GAUGE, "advisor_shard_rows_waiting", "Rows that it has not acknowledged", "rows_waiting"),
+    (GAUGE, "advisor_shard_lag_seconds", "Seconds that the oldest of them has waited", "lag_s"),
+    (COUNTER, "advisor_shard_commits", "Its commits", "commits"),
+    (COUNTER, "advisor_shard_recoveries", "Times that another process took over", "recoveries"),
+)
 
 
 class HubCollector(Collector):
@@ -186,6 +196,9 @@ class HubCollector(Collector):
             yield _histogram("advisor_commit_seconds", about, {"": hub.measures.commit_s})
         yield from self._advising()
         yield from self._snet()
+        shards = hub.shards()
+        for kind, name, about, key in SHARDS if shards else ():
+            yield _family(kind, name, "shard", about, {str(each["shard"]): each[key] for each in shards})
         about = "Seconds to answer, or to fold what a commit answers"
         yield _histogram("advisor_request_seconds", about, hub.measures.requests, label="verb")
         about = "The version that runs, as labels"

@@ -76,7 +76,7 @@ class Told:
         health = hub.health()
         questions = sum(sum(histogram.counts) for histogram in hub.measures.requests.values())
         learners = advisor.components.learners
-        known, most, state_bytes = hub.held()
+        known, most, state_bytes, *_ = hub.held()
         return {
             "version": __version__, "at": time.time(), "uptime_s": round(self.uptime_s, 1),
             "counts": {name: int(totals[name]) for name in COUNTED},

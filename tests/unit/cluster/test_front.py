@@ -14,10 +14,13 @@ import pytest
 from shards_here import Processes
 
 from advisor import Advisor, AsyncClient
+from advisor.cluster import serving
 from advisor.cluster.actors import Actors
+from advisor.cluster.hub import ClusterHub
 from advisor.cluster.serving import serve
 from advisor.errors import InvalidValue, Unavailable, UnknownComponent, Unsupported
 from advisor.service.config import load_config
+from advisor.service.metrics import HubCollector
 
 PATIENCE_S = 300.0  # nothing here depends on how busy the machine is
 BOXES = [f"c{i}" for i in range(6)]
@@ -180,6 +183,36 @@ async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str,
         await asyncio.gather(teaching, return_exceptions=True)
         slower = next(key for key in has if key.endswith("c1"))
         assert advice.allocation.cores[slower] > has[slower]
+
+
+async def test_metrics_are_of_all_shards_together_and_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Advisor()
+    hubs: list[ClusterHub] = []
+
+    def hub(*given: Any) -> ClusterHub:
+        hubs.append(ClusterHub(*given))
+        return hubs[0]
+
+    monkeypatch.setattr(serving, "ClusterHub", hub)
+    async with (
+        front(tmp_path, Processes()) as address,
+        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
+    ):
+        for name, x, p, t in rows(0, 240):
+            one.observe(name, predictor=x, cores=p, elapsed_s=t)
+            client.observe(name, predictor=x, cores=p, elapsed_s=t)
+        await client.flush()
+        shards = (await client.shards())["shards"]
+        found = {family.name: family.samples for family in HubCollector(hubs[0]).collect()}
+        learners = one.components.learners
+        for name, value in (
+            ("advisor_rows_accepted", 240), ("advisor_components", 6), ("advisor_scores", one.ledger()["scores"]),
+            ("advisor_model_memory_used_bytes", learners.used_bytes),
+        ):  # fmt: skip
+            assert found[name][0].value == value, name
+        of_each = [(sample.labels, sample.value) for sample in found["advisor_shard_rows_accepted"]]
+        assert of_each == [({"shard": str(each["shard"])}, each["rows"]) for each in shards]
+        assert sum(sample.value for sample in found["advisor_shard_components"]) == 6
 
 
 async def test_staleness_is_bounded_in_rows_and_a_fresh_answer_has_all_that_is_acknowledged(tmp_path: Path) -> None:

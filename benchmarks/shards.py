@@ -3,6 +3,7 @@
     python benchmarks/shards.py rows [--rows 2000000] [--batch 20000] [--components 10000] [--turns 5]
     python benchmarks/shards.py recoveries [--kills 20] [--components 10000]
     python benchmarks/shards.py plans [--turns 20]
+    python benchmarks/shards.py costs    # what benchmarks/scale.py is fed with
 
 CPU time is of whole processes, threads of Ray among it, from /proc; so a busy machine disturbs the ratios little. Turns of
 all contestants are interleaved. Times of recoveries are of the clock: they want a quiet machine.
@@ -32,13 +33,17 @@ from advisor.cluster.actors import Actors
 from advisor.cluster.copies import Copies
 from advisor.cluster.demands import Gathered
 from advisor.cluster.fleet import Fleet
+from advisor.cluster.shard import Shard
 from advisor.domain.curves import Demands
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
+from advisor.protocol.columns import ConnectionNames, columns_of_bins
+from advisor.protocol.verbs import check_params
 
 LIMITS = {"components_max": 200_000, "model_memory_bytes": 2**30, "producers_max": 1000}
 KEY = ("benchmark", bytes(16))
 TICKS = os.sysconf("SC_CLK_TCK")
+SMALL = 100  # rows of a small batch: what a batch costs beside its rows is seen there
 AHEAD = 4  # batches that wait at a shard: a producer's window
 
 
@@ -201,9 +206,64 @@ async def plans(given: argparse.Namespace, place: Path) -> None:
         print(f"{len(pickle.dumps(curves)) / 6:.0f} bytes a component, load {os.getloadavg()[0]:.1f}")
 
 
+async def costs(given: argparse.Namespace, place: Path) -> None:
+    """Tell what a row, a batch, a component, a producer and a start cost, as `scale.MEASURED` has them."""
+    runtime = Actors("ray", place, compiled=True)
+    await runtime.start()
+    told_of: dict[str, Any] = {}
+    async with fleet_of(1, runtime, place) as fleet:
+        await fleet.send(batches(2_000_000, 20_000, given.components, 0))
+        (pid,) = await fleet.pids()
+        found: dict[int, list[tuple[float, float]]] = {}
+        for turn in range(given.turns):
+            for size in (SMALL, given.batch):
+                work = list(batches(min(given.rows, 2_000 * size), size, given.components, turn))
+                n, before, own = len(work) * size, cpu_s(pid), time.process_time()
+                await fleet.send(iter(work))
+                each = (time.process_time() - own) / n, (cpu_s(pid) - before) / n
+                found.setdefault(size, []).append(each)
+        for at, name in enumerate(("front", "shard")):
+            few, many = (statistics.median(each[at] for each in found[size]) for size in (SMALL, given.batch))
+            batch_s = (few - many) / (1.0 / SMALL - 1.0 / given.batch)
+            told_of |= {f"{name}_batch_s": batch_s, f"{name}_row_s": many - batch_s / given.batch}
+        told_of["state_bytes"] = fleet.fleet.of_all("bytes") / given.components
+    part = Shard(0, [str(place / "near" / "shard-0")], LIMITS)
+    names = [f"c{i}" for i in range(100)]
+    told_of["part_bytes"] = len(part.part(names, (), ())[0]) / len(names)
+    part.close()
+    alone = place / "alone"
+    made = Shard(0, [str(alone)], LIMITS)
+    made.join(1, "x")
+    made.receive(None, {(f"producer {i}", bytes(16)): 1 for i in range(1_000)})
+    engine = Engine(**LIMITS)
+    for columns in batches(1_000_000, 20_000, 100_000, 0):
+        engine.apply(None, None, columns)
+    made.receive(engine.to_bytes(), {})
+    made.close()
+    began = time.perf_counter()
+    Shard(0, [str(alone)], LIMITS).close()
+    told_of["open_component_s"] = (time.perf_counter() - began) / 100_000
+    told_of["read_row_s"] = _read_s(given.batch)
+    for name, value in told_of.items():
+        print(f"    {name}={value:.3g},")
+
+
+def _read_s(batch: int) -> float:
+    """Return the seconds a row in which a message of columns becomes columns."""
+    columns = next(batches(batch, batch, 1_000, 0))
+    bins = {key: getattr(columns, key).astype("<f8").tobytes() for key in ("predictor", "cores", "elapsed_s")}
+    message = {"components": columns.components.names, "index": columns.index.astype("<u4").tobytes(), **bins}
+    names, took = ConnectionNames(), list[float]()
+    for _ in range(50):
+        began = time.process_time()
+        columns_of_bins(check_params("observe_columns", [message]), names)
+        took.append(time.process_time() - began)
+    return statistics.median(took) / batch
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("what", choices=["rows", "recoveries", "plans"])
+    arguments.add_argument("what", choices=["rows", "recoveries", "plans", "costs"])
     arguments.add_argument("--rows", type=int, default=2_000_000)
     arguments.add_argument("--batch", type=int, default=20_000)
     arguments.add_argument("--components", type=int, default=10_000)
@@ -214,7 +274,7 @@ def main() -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
     place = Path(tempfile.mkdtemp(prefix="shards-"))
     try:
-        asyncio.run({"rows": rows, "recoveries": recoveries, "plans": plans}[given.what](given, place))
+        asyncio.run({"rows": rows, "recoveries": recoveries, "plans": plans, "costs": costs}[given.what](given, place))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

@@ -271,12 +271,13 @@ class ClusterHub(Hub):
     def held(self) -> Held:
         """As `Hub.held`, of all shards together: what the front has are copies."""
         fleet = self.fleet
-        ledger = Counter[str]()
+        ledger = dict.fromkeys(super().held().ledger, 0.0)
         for lane in fleet.lanes:
-            ledger.update(lane.told.get("ledger", {}))
+            for name, value in lane.told.get("ledger", {}).items():
+                ledger[name] += value
         return Held(
             fleet.of_all("components"), self.config.components_max * len(fleet.lanes), fleet.of_all("bytes"),
-            fleet.of_all("model_bytes"), fleet.of_all("model_bytes_max"), super().held().ledger | ledger,
+            fleet.of_all("model_bytes"), fleet.of_all("model_bytes_max"), ledger,
         )  # fmt: skip
 
     def health(self) -> dict[str, Any]:

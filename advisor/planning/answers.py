@@ -12,10 +12,11 @@ from advisor.domain.answers import Allocation, Details, Evidence, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import PROMISED, TIE
 from advisor.planning.estimates import reaches
+from advisor.planning.exact import Solution
 from advisor.planning.reasons import amount, beyond, first, plural, reason
 from advisor.planning.requests import RATE, SCARCE
 from advisor.planning.scores import cost_of, latency_of
-from advisor.planning.search import Solution, nodes_of
+from advisor.planning.search import nodes_of
 from advisor.planning.tables import KNEE_SHARE, front_of, knee_of, marginals_of, runners_up_of
 
 EVIDENCE_MAX = 64  # components of which is told what their curves rest on

@@ -12,14 +12,14 @@ from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, Demand, price_of
-from advisor.planning.exact import by_sums, by_thresholds, near
+from advisor.planning.exact import Solution, by_sums, by_thresholds, near
 from advisor.planning.judge import Model
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, Question, asked_of, question_of
 from advisor.planning.refusals import refused, unsure
 from advisor.planning.requests import RATE, Request
-from advisor.planning.search import WORK_MAX, Search, Solution, joined, search_own
+from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
 
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes

@@ -9,11 +9,11 @@ import numpy as np
 from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.demand import TIE
+from advisor.planning.exact import Solution
 from advisor.planning.questions import Question
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.scores import latency_of
-from advisor.planning.search import Solution
 from advisor.planning.structure import through
 
 HINT = "raise cores, maximum or instances_max, or ask for less"

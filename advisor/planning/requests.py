@@ -24,41 +24,29 @@ RATE, LATE = "throughput_per_s", "latency_s"  # what a target names
 
 
 class Objective(NamedTuple):
-    """What an objective minimises, the targets that it takes, whether it needs one, its goal, and a figure of it in words.
+    """What an objective minimises, the targets that it takes, its goal and a figure of it in words, and what it seeks.
 
-    With `front` the answer holds all allocations that are best in some respect.
+    With `fewest` cores are sought for a target: the first allocation on a way of rising cores that reaches it is best. With
+    `front` the answer holds all allocations that are best in some respect.
     """
 
     measure: str
     targets: tuple[str, ...]
-    needs_target: bool
     goal: str
     figure: str
+    by_rate: bool = False
+    by_latency: bool = False
+    fewest: bool = False
     front: bool = False
-
-    @property
-    def fewest(self) -> bool:
-        """Whether cores are what is sought: the first allocation on a way of rising cores that reaches the target is best."""
-        return self.measure == CORES
-
-    @property
-    def by_rate(self) -> bool:
-        """Whether the throughput is what is sought."""
-        return self.measure == PERIOD
-
-    @property
-    def by_latency(self) -> bool:
-        """Whether the latency is what is sought."""
-        return self.measure == LATENCY
 
 
 REACH = "it would reach {} records/s"
 OBJECTIVES: Mapping[str, Objective] = {
-    "throughput": Objective(PERIOD, (), False, "the highest throughput", REACH),
-    "latency": Objective(LATENCY, (RATE,), False, "the lowest latency", "a record would take {} s"),
-    "fewest_cores": Objective(CORES, (RATE, LATE), True, "the fewest cores", "it would take {} cores"),
-    "pareto": Objective(PERIOD, (), False, "cores, throughput and latency at once", REACH, front=True),
-    "cost": Objective(COST, (), False, "the lowest cost", "it would cost {} per second"),
+    "throughput": Objective(PERIOD, (), "the highest throughput", REACH, by_rate=True),
+    "latency": Objective(LATENCY, (RATE,), "the lowest latency", "a record would take {} s", by_latency=True),
+    "fewest_cores": Objective(CORES, (RATE, LATE), "the fewest cores", "it would take {} cores", fewest=True),
+    "pareto": Objective(PERIOD, (), "cores, throughput and latency at once", REACH, by_rate=True, front=True),
+    "cost": Objective(COST, (), "the lowest cost", "it would cost {} per second"),
 }
 MEASURES: Mapping[str, str] = {RATE: PERIOD, LATE: LATENCY}  # what a target names -> the figure that reaches it
 # What a target names -> the objective without a target whose best says what is possible.
@@ -237,7 +225,7 @@ class Request:
         return most.get(key, 1) != 1 if isinstance(most, Mapping) else most != 1
 
     def _check_target(self) -> None:
-        targets, needed = self.aim.targets, self.aim.needs_target
+        targets, needed = self.aim.targets, self.aim.fewest
         given: object = self.target
         if given is None and not needed:
             return

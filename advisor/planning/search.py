@@ -15,12 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.planning.demand import TIE
-from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.judge import Judged, Model, Placed
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
 from advisor.planning.placing import Machine, place
-from advisor.planning.questions import Question
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.scores import driven, score
 
@@ -147,49 +145,6 @@ class Search:
         found = nodes_of(self.model, self.machine, placed, row)
         self.exact = self.exact and found != []
         return bool(found)
-
-
-class Solution(NamedTuple):
-    """What was found for a question, as its answer needs it."""
-
-    question: Question
-    model: Model
-    # one row each
-    placed: Placed
-    judged: Judged
-    gap: float | None  # how far from the best it can be: 0 where it is proved best, None where nothing near is proved
-    own_value: float | None  # what cores of one's own reach, in the measure of the objective
-    search: Search | None  # what was judged on the way; None where closed forms answer
-    capped: bool = False  # memory has kept instances from being considered
-
-    @property
-    def shared(self) -> bool:
-        """Whether components take turns."""
-        placed = self.placed
-        return placed.group is not None and int(placed.group.max()) + 1 < placed.group.shape[1]
-
-    @property
-    def used(self) -> int:
-        """Cores taken."""
-        return int(self.placed.used[0])
-
-    @property
-    def spare(self) -> int:
-        """Cores left free; 0 where no number was given."""
-        given = self.question.request.cores
-        return 0 if given is None else given - self.used
-
-    def estimate(self, placed: Placed | None = None) -> Estimate:
-        """Return the answer, or another allocation, at expected times and with what is not known of them."""
-        placed, demand = placed or self.placed, self.question.demand
-        expected = placed.seconds_s * demand.expected_share(placed.cores[0])
-        errors = errors_of(demand.curves, self.question.request.level, placed.cores[0])
-        return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
-
-    @property
-    def slowest(self) -> Ints:
-        """The components that bound the throughput, or are in a group that does."""
-        return np.flatnonzero(self.judged.cycle_s[0] >= self.judged.period_s[0] * (1 - 1e-9))
 
 
 def joined(own: Search, turns: Search) -> Search:

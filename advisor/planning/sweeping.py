@@ -14,11 +14,12 @@ from advisor.domain.networks import Network
 from advisor.errors import InvalidValue, TooLarge
 from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, price_of
+from advisor.planning.exact import Solution
 from advisor.planning.judge import Placed
 from advisor.planning.plans import plan
 from advisor.planning.questions import Asked, asked_of, question_of
 from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
-from advisor.planning.search import Solution, nodes_of
+from advisor.planning.search import nodes_of
 
 SWEEP_MAX = 4096  # numbers of cores of one sweep
 EVALUATED = BARE[RATE]  # the objective of an allocation that is only judged: nothing is left to choose

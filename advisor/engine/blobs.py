@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
-from advisor.errors import AdvisorError, StateTooNew
+from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
 Slots = NDArray[np.uint64]
 
@@ -111,6 +111,8 @@ class Paged:
         ------
         StateTooNew
             When a later version wrote it.
+        StateDamaged
+            When no slot is missing, and it says what nothing leads to.
         """
         number, slots = self._number_of(pages), slots_in(pages)
         if not len(slots) or int(slots[0, 0]) == GONE:
@@ -119,6 +121,10 @@ class Paged:
             self._take(bytes_in(slots), number)
         except StateTooNew:
             raise
+        except StateDamaged:
+            if not _missing(pages):
+                raise
+            return
         except (AdvisorError, ValueError, KeyError, IndexError):
             return  # the store has named what is damaged; it begins anew
         self._taken[number] = slots
@@ -131,6 +137,12 @@ class Paged:
                 field="layout", value=pages.layout, bound=self._layout, hint="use the version that wrote it",
             )  # fmt: skip
         return int(pages.table.partition("-")[2])
+
+
+def _missing(pages: TablePages) -> bool:
+    """Return whether a table's pages lack a slot before their last."""
+    held = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little")
+    return int(pages.pages[-1]) >= len(pages.pages) or not held[: held.nonzero()[0][-1] + 1].all()
 
 
 def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> TablePages | None:

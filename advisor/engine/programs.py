@@ -13,10 +13,11 @@ from advisor.domain.names import normalised_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
 from advisor.engine.blobs import Paged
 from advisor.engine.snapshot import TablePages
-from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
+from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram
 from advisor.models.lasso import Fit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
+from advisor.models.record_domains import strange_program
 
 LAYOUT: Final = f"program-1-{WORDS}"
 RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
@@ -199,8 +200,10 @@ class Programs:
         if normalised_name(name) != name or transform >= len(TRANSFORMS) or len(data) < NAME_BYTES + 8 * WORDS:
             raise ValueError("no record of a program")
         words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
-        if not np.isfinite(words).all():
-            raise ValueError("a record of a program holds what is no number")
+        if (strange := strange_program(words)) is not None:
+            raise StateDamaged(
+                f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
+            )
         self.touched[name] = None
         self.programs[name] = Program(
             self.paged.new() if number is None else number, TRANSFORMS[transform], ProgramModel(words)

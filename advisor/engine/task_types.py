@@ -19,8 +19,10 @@ from advisor.domain.rows import bound_text, is_number
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.blobs import Paged
 from advisor.engine.checks import check_together, checked
+from advisor.engine.components import EVIDENCE_LEAST
 from advisor.engine.snapshot import TablePages
-from advisor.errors import InvalidValue, NotEnoughData
+from advisor.errors import InvalidValue, NotEnoughData, StateDamaged
+from advisor.models.record_domains import strange_type
 from advisor.models.size_time import WORDS, SizeTime
 from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predicted, report_of, spread
 
@@ -98,13 +100,13 @@ class TaskTypeModels:
         return beyond
 
     def forget(self, name: str, keep: float) -> None:
-        """Keep the share `keep` of what was learned of a type, where there is one; at 0 none is left."""
+        """Keep the share `keep` of what was learned of a type, where there is one; with next to nothing left all goes."""
         number = self.numbers.get(name)
         if number is None:
             return
         self._types.settle()
         self._touch(number, name)
-        if keep > 0.0:
+        if keep * self._types.models[number].number("count") >= EVIDENCE_LEAST:
             self._types.models[number].forget(keep)
             return
         del self.numbers[name], self._types.models[number]
@@ -222,8 +224,12 @@ class TaskTypeModels:
         if normalised_name(name) != name or len(data) < RECORD_BYTES:
             raise ValueError("no record of a task type")
         words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
-        if not np.isfinite(words).all() or not words[0] > 0.0:
-            raise ValueError("a record of a task type holds what is no number, or nothing")
+        if (strange := strange_type(words)) is not None:
+            raise StateDamaged(
+                f"task type {name!r}: {strange} is what no instances lead to",
+                components=(name,),
+                hint="restore a backup",
+            )
         self.numbers[name] = self.paged.new() if number is None else number
         self.touched[name] = None
         self._types.models[self.numbers[name]] = SizeTime(words)

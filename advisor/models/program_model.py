@@ -42,7 +42,7 @@ NEEDED: Final = {
     )
 }
 _SIZES = {name: len(each.terms) + 2 for name, each in INTERMEDIATE.items()}
-_SCORES = tuple(f"{kind}_{variant}" for variant in VARIANTS for kind in ("scores", "errors", "beyond", "reached"))
+SCORES: Final = tuple(f"{kind}_{variant}" for variant in VARIANTS for kind in ("scores", "errors", "beyond", "reached"))
 _RANGE = ("n_low", "n_high", "p_low", "p_high")
 _KEPT_RANGE = tuple(f"kept_{name}" for name in _RANGE)  # what the fits that score had seen
 _HEAD = (
@@ -54,7 +54,7 @@ _HEAD = (
     "spans",
     "elapsed",
     "accounted",
-    *_SCORES,
+    *SCORES,
     "scored_from",
     *_KEPT_RANGE,
 )
@@ -208,7 +208,8 @@ class ProgramModel:
             self._distance("kept_", self.number("n_low"), self.number("p_low")) >= 1.0
         )
 
-    def _kept(self) -> dict[str, Fit]:
+    def kept(self) -> dict[str, Fit]:
+        """Return the fits that score."""
         found: dict[str, Fit] = {}
         start = _FITS
         for name, size in _SIZES.items():
@@ -220,12 +221,12 @@ class ProgramModel:
     def _scoring_value(self, name: str, size: float, workers: float) -> float:
         if not self.words[_AT["scored_from"]]:
             return math.nan
-        return _value(self._kept(), name, Point(size, workers))
+        return _value(self.kept(), name, Point(size, workers))
 
     def _score(self, row: RunRow) -> None:
         if not self.words[_AT["scored_from"]]:
             return
-        fits, distance = self._kept(), self._distance("kept_", row.size, row.workers)
+        fits, distance = self.kept(), self._distance("kept_", row.size, row.workers)
         if distance > self._width("n") + self._width("p") or not self._width("n"):
             return  # one size, or a range narrower than the way to go: nobody would trust that
         for variant in VARIANTS:

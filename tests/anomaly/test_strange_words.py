@@ -7,19 +7,23 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+import task_mixes
+from program_runs import runs
 
 from advisor import Advisor
-from advisor.engine import Engine
+from advisor.engine import Engine, programs, task_types
 from advisor.engine.state_bytes import MAGIC
-from advisor.errors import AdvisorError, StateDamaged
+from advisor.errors import AdvisorError, NotEnoughData, StateDamaged, UnknownComponent
 from advisor.models import domains, layout
 from advisor.models.contention import FIELDS as CONTENTION_FIELDS
 from advisor.models.learner_layout import fields_of
+from advisor.models.type_verdict import MODELS
 
 POINTS: dict[str, Any] = {"plain": 3.0, "machines": 3.0, "contended": 3.0, "two": (3.0, 4.0)}
 NAN, INF = float("nan"), float("inf")
@@ -153,3 +157,102 @@ def test_a_state_file_is_looked_at_likewise() -> None:
     with pytest.raises(StateDamaged, match="base table: scale of plain is nan") as caught:
         Engine.restore(snapshot)
     assert caught.value.components == ("plain",)
+
+
+# -- task types and programs ----------------------------------------------------------------------------------------------
+
+
+@cache
+def records() -> tuple[bytes, bytes]:
+    """Return the record of a task type, and of a program."""
+    advisor = Advisor()
+    teach_records(advisor, 300)
+    return advisor.task_types.records()[0], advisor.programs.records()[0]
+
+
+def teach_records(advisor: Advisor, instances: int) -> None:
+    mix = task_mixes.forces(instances)
+    advisor.observe_instances(
+        types=["type"], index=np.zeros(len(mix.sizes), np.int64), elapsed_s=mix.times, size=mix.sizes,
+        active_cores=mix.running,
+    )  # fmt: skip
+    for told in runs():
+        advisor.observe_run("program", **told)
+
+
+def taken(type_record: bytes, program_record: bytes) -> Advisor:
+    advisor = Advisor()
+    advisor.task_types.put_record(type_record)
+    advisor.programs.put_record(program_record)
+    return advisor
+
+
+def use_records(advisor: Advisor) -> None:
+    """Ask, teach, merge and forget: what comes is an answer that is a number, or an error with words."""
+    for again in (True, False):
+        for model in MODELS:
+            with suppress(NotEnoughData):
+                told = np.asarray(advisor.predict("type", predictor=np.array([1e3, 1e6]), model=model).elapsed_s)
+                assert np.isfinite(told).all()
+                assert (told > 0).all()
+        for variant in ("printed", "extended"):
+            with suppress(NotEnoughData):
+                assert np.isfinite(advisor.predict_run("program", size=800.0, workers=4, model=variant).elapsed_s)
+        advisor.status()
+        if again:
+            teach_records(advisor, 40)
+            advisor.merge(taken(*records()))
+            advisor = Advisor.from_bytes(advisor.to_bytes())
+            advisor.forget("type", keep=0.3)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the answer is what counts
+@pytest.mark.parametrize("kind", ["type", "program"])
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 600), marks=pytest.mark.slow)])
+def test_no_word_of_a_record_crashes_what_uses_it(kind: str, seeds: range) -> None:
+    place = ("type", "program").index(kind)
+    head = (task_types.NAME_BYTES, programs.NAME_BYTES)[place]
+    refused = 0
+    for seed in seeds:
+        rng, own = random.Random(seed), list(records())
+        words = np.frombuffer(own[place], "<f8", (len(own[place]) - head) // 8, head).copy()
+        used = np.flatnonzero(words).tolist()
+        at = rng.choice((rng.randrange(60), rng.choice(used), rng.choice(used)))
+        words[at] = rng.choice((*STRANGE, 0.5, 3.7, 2.0**52, words[at] * 1e3))
+        own[place] = own[place][:head] + words.tobytes() + own[place][head + 8 * len(words) :]
+        try:
+            use_records(taken(*own))
+        except StateDamaged as damaged:
+            refused += damaged.components == (kind,) and "lead to" in str(damaged)
+    assert refused > len(seeds) // 4
+
+
+def test_records_of_any_past_are_taken_back() -> None:
+    """Merged, forgotten to almost nothing, of few and of many: no law of theirs is one that rows break."""
+    advisor, other = Advisor(), Advisor()
+    for keep in (1e-3, 0.5, 1e-4):
+        teach_records(advisor, 7)
+        other.merge(Advisor.from_bytes(advisor.to_bytes()))
+        advisor.forget("type", keep=keep)
+        assert Advisor.from_bytes(advisor.to_bytes()).to_bytes() == advisor.to_bytes()
+        teach_records(other, 150)
+        assert Advisor.from_bytes(other.to_bytes()).to_bytes() == other.to_bytes()
+    for _ in range(4):
+        advisor.forget("type", keep=1e-60)  # was an error of ours, with sums that had become nothing
+        with pytest.raises((NotEnoughData, UnknownComponent)):
+            advisor.predict("type", predictor=1e3, model="clusters")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_strange_record_of_a_state_file_is_refused_and_a_damaged_one_left_out(lost: bool) -> None:
+    engine = Engine()
+    teach_records(engine.advisor, 60)
+    snapshot = engine.snapshot()
+    record = next(table for table in snapshot.tables if table.table.startswith("tasktype"))
+    record.words[0, task_types.NAME_BYTES // 8 % 64, task_types.NAME_BYTES // 512] = np.array(NAN).view(np.uint64)
+    if lost:
+        record.changed[0] &= ~np.uint64(2)
+        assert "type" not in Engine.restore(snapshot).advisor.task_types
+        return
+    with pytest.raises(StateDamaged, match="task type 'type': a number is what no instances lead to"):
+        Engine.restore(snapshot)

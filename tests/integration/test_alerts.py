@@ -41,6 +41,7 @@ WELL = {
     f'process_open_fds{{job="advisor",{HERE}}}': f"50+0{HOURS}",
     f'process_max_fds{{job="advisor",{HERE}}}': f"1024+0{HOURS}",
     f"advisor_wrong_tokens_total{{{HERE}}}": f"0+0{HOURS}",
+    f"advisor_log_lines_dropped_total{{{HERE}}}": f"0+0{HOURS}",
 }
 TROUBLE = {
     "AdvisorDown": {f'up{{job="advisor",{HERE}}}': f"0+0{HOURS}"},
@@ -58,6 +59,7 @@ TROUBLE = {
     "AdvisorSlow": {f'advisor_request_seconds_bucket{{verb="predict",le="0.001",{HERE}}}': f"0+90{HOURS}"},
     "AdvisorNearlyOutOfDescriptors": {f'process_open_fds{{job="advisor",{HERE}}}': f"1000+0{HOURS}"},
     "AdvisorTokensGuessed": {f"advisor_wrong_tokens_total{{{HERE}}}": f"0+5{HOURS}"},
+    "AdvisorLogUnread": {f"advisor_log_lines_dropped_total{{{HERE}}}": f"0+1{HOURS}"},
 }
 
 

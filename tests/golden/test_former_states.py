@@ -1,4 +1,4 @@
-"""State files that former versions wrote open, are upgraded once, and have a witness from then on."""
+"""State files that former versions wrote open, are upgraded once, and have a witness from then on; one of the present, too."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from advisor.storage import Store, schema
 STATES = Path(__file__).parent / "states"
 FORMATS = range(1, schema.FORMAT)
 KEY = ("plain", bytes(16))
+LAYOUTS = ["base-4", "learner-1-2", "program-1-5979", "tasktype-1-2211"]
 # What each of them was taught: 120 rows of three components, t = a x (0.2 + 0.8 / p), in four batches.
 SCALE = {"solve": 2e-3, "fft": 5e-4, "résumé": 1e-2}
 
@@ -69,5 +70,27 @@ def test_a_damaged_root_of_a_former_state_is_found(path: Path) -> None:
         Store.open(path)
 
 
-def test_every_former_format_is_kept_here() -> None:
-    assert {file.name for file in STATES.iterdir()} == {f"format-{number}.gz" for number in FORMATS}
+@pytest.mark.parametrize("former", [schema.FORMAT])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_state_of_the_present_format_and_layouts_opens_with_all_that_it_has(path: Path, read_only: bool) -> None:
+    """Pages and slots in both places, a journal behind them, a network, a task type, a program: written once, and kept."""
+    with Store.open(path, read_only=read_only) as store:
+        loaded = store.load()
+        assert store.copied
+    assert loaded is not None
+    assert len(loaded.journal) == 2
+    assert [table.layout for table in loaded.tables] == LAYOUTS, (
+        "a layout has changed: keep a state of this one, and add one"
+    )
+    engine = Engine.restore(loaded)
+    assert engine.applied(*KEY) == 4
+    assert [int(engine.advisor.components.table.integers("rows")[slot]) for slot in range(3)] == [40] * 3
+    for name, scale in SCALE.items():
+        assert engine.advisor.predict(name, predictor=20.0, cores=2).elapsed_s == pytest.approx(scale * 12, rel=0.02)
+    assert engine.advisor.predict("chunk", predictor=1e6, model="clusters").observations == 200
+    assert engine.advisor.predict_run("law", size=800.0, workers=4).elapsed_s > 0.0
+    assert list(loaded.documents) == ["network:net"]
+
+
+def test_every_format_is_kept_here() -> None:
+    assert {file.name for file in STATES.iterdir()} == {f"format-{number}.gz" for number in (*FORMATS, schema.FORMAT)}

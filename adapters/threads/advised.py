@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -259,7 +260,9 @@ class _Run:
         deciding, clock = self._deciding, self._advised.clock
         self._size = deciding.size(self._predictor)
         available = GRANTS.available(deciding.cores_max)
-        cores = deciding.cores(self._size, self._predictor, available, clock, self._advised.idle())
+        # Workers take tasks one by one: where others have a processor that one needs, the rest go on.
+        idle = math.inf if self._workers else self._advised.idle()
+        cores = deciding.cores(self._size, self._predictor, available, clock, idle)
         self._grant = GRANTS.enter(cores, deciding.cores_max, workers=self._workers)
         self._begun = clock()
         return self._grant.cores

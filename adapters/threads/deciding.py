@@ -119,9 +119,10 @@ class Together:
         return self._asked_s <= ASK_SHARE * self.spent_s
 
     def asked(self, seconds: float) -> None:
-        """Add a question; a quick one bounds what the earlier ones count, which loaded and compiled what answers."""
+        """Add a question; the first one, which loads what answers, counts nothing, and a quick one bounds those before it."""
+        if self._questions:
+            self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
         self._questions += 1
-        self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
 
 
 class Deciding:

@@ -136,9 +136,7 @@ class AdvisedExecutor(Executor):
         deciding = self._deciding
         self._point = predictor
         available = GRANTS.available(deciding.cores_max)
-        cores = deciding.cores(
-            deciding.size(predictor), predictor, available, self._advised.clock, self._advised.idle()
-        )
+        cores = deciding.cores(deciding.size(predictor), predictor, available, self._advised.clock)
         self._grant = GRANTS.enter(cores, deciding.cores_max, workers=True)
         self._ended = 0
         self._begun = self._advised.clock()

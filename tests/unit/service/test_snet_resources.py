@@ -6,9 +6,6 @@ import asyncio
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,111 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live import PATIENCE_S, running
+from snet_lending import Peer, lending
 
-from advisor.domain.machines import Machine
 from advisor.engine import Engine
 from advisor.engine.events import DefineNetwork
 from advisor.engine.granting import ANSWER_S, RETURN_S
 from advisor.errors import InvalidValue
 from advisor.service import load_config
-from advisor.service.answers import Answers
-from advisor.service.config import Address
-from advisor.service.heavy import Heavy
-from advisor.service.measures import Measures
-from advisor.service.planner import Planner
 from advisor.service.snet_machine import host_name, parse_cores, this_machine
-from advisor.service.snet_resources import CLIENTS_MAX, REFRESH_S, SnetResources
-
-
-@dataclass
-class Peer:
-    """An application, by its bytes."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    held: bytes = b""
-
-    def say(self, words: str) -> None:
-        self.writer.write(words.encode())
-
-    async def told(self) -> str:
-        """Return the next message; an empty text where the connection is closed."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (whole := self._whole()) is None:
-                try:
-                    data = await self.reader.read(4096)
-                except ConnectionError:
-                    data = b""
-                if not data:
-                    return ""
-                self.held += data
-        return whole
-
-    def _whole(self) -> str | None:
-        depth = 0
-        for at, byte in enumerate(self.held):
-            depth += (byte == ord("{")) - (byte == ord("}"))
-            if byte == ord("}") and not depth:
-                whole, self.held = self.held[: at + 1], self.held[at + 1 :]
-                return whole.decode().strip()
-        return None
-
-    async def asks(self, words: str) -> str:
-        self.say(words)
-        return await self.told()
-
-    async def comes_after(self) -> None:
-        """Wait until the server has read all that was said."""
-        self.say("{ state }")
-        assert (await self.told()).startswith("{ state")
-
-
-@dataclass
-class Lender:
-    """A resource server in this loop, with a clock that stands still."""
-
-    resources: SnetResources
-    ports: tuple[Address, ...]
-    engine: Engine
-    now: list[float]
-    peers: list[Peer] = field(default_factory=list)
-
-    async def peer(self, port: int = 0, *, hello: str = "") -> Peer:
-        self.peers.append(Peer(*await asyncio.open_connection(*self.ports[port])))
-        if hello:
-            self.peers[-1].say(hello)
-        return self.peers[-1]
-
-    async def passes(self, seconds: float) -> None:
-        """Let time pass, as the server's own loop would see it."""
-        end = self.now[0] + seconds
-        while self.now[0] < end:
-            self.now[0] = min(self.now[0] + REFRESH_S, end)
-            await self.resources.refresh()
-
-
-@asynccontextmanager
-async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
-    config = load_config(**({"snet_resources": ["127.0.0.1:0"]} | options))
-    engine, now = Engine(), [0.0]
-    heavy = Heavy(Measures(), jobs=1, waiting_max=64, deadline_s=60.0)
-    machine = Machine("here", ((tuple((n,) for n in range(cores)),),))
-    resources = SnetResources(
-        config, engine, Planner(engine.advisor, heavy, Answers()), machine=machine, clock=lambda: now[0]
-    )
-    sockets: list[Any] = []
-    servers, ports = await resources.listen(sockets)
-    lender = Lender(resources, ports, engine, now)
-    try:
-        yield lender
-    finally:
-        for peer in lender.peers:
-            peer.writer.close()
-        resources.close()
-        for server in servers:
-            server.close()
-            await server.wait_closed()
-        await heavy.close()
+from advisor.service.snet_resources import CLIENTS_MAX, REFRESH_S
 
 
 async def test_the_recorded_dialogue_verb_by_verb() -> None:

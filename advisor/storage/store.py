@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, cast
 
@@ -18,11 +17,12 @@ from advisor.engine.journal import Entry
 from advisor.engine.snapshot import Snapshot
 from advisor.errors import StorageFailed
 from advisor.storage import opening, salvage, schema
+from advisor.storage.books import Books, put_root, root_of, write_documents, write_names, write_producers
 from advisor.storage.ledger import ABSENT, JournalBooks, Ledger, checksum
 from advisor.storage.lock import StateLock, file_of
 from advisor.storage.pages import STEP_BYTES, of_one_layout, put_ledger, write_table
-from advisor.storage.reading import ROOT_KEY, Contents, document_checksum, producer_checksum
-from advisor.storage.witness import DIGEST_BYTES, Commit, Witness, digest, sync_directory
+from advisor.storage.reading import Contents
+from advisor.storage.witness import DIGEST_BYTES, Commit, Witness, sync_directory
 
 # When pages should be written again, for a start replays the journal: a plain row takes 28 bytes and about a microsecond, so
 # 64 MiB some three seconds, and an entry of one row 50 microseconds and a page of SQLite's.
@@ -32,20 +32,6 @@ NAMES_A_STEP = 4_096  # some five milliseconds, as `pages.STEP_BYTES`
 # SQLite's log is copied into the file when it has about this much, 2 ms on a disk of 1 ms a commit; 4 MiB at once take 9.
 LOG_BYTES = 2**20
 COMMIT_BYTES = 2**14  # of the log that a commit takes beside what it carries
-
-
-@dataclass(frozen=True, slots=True)
-class _Books:
-    """What the file holds after the last commit, as far as the next one must know."""
-
-    commit: Commit
-    ledgers: dict[str, Ledger] = field(default_factory=dict[str, Ledger])
-    name_sums: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by slot, ABSENT where unnamed
-    producer_sums: dict[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
-    document_sums: dict[str, int] = field(default_factory=dict[str, int])
-    journal: JournalBooks = field(default_factory=JournalBooks)
-    stamp: int = 0  # up to which pages and slots are what the state stands on, see `ledger.stamped`
-    root: bytes = b""  # but for the journal, the commit and the brace behind them
 
 
 _Written = tuple[dict[str, Ledger], NDArray[np.int64]]  # what the books say of tables, and of names, that are written
@@ -91,7 +77,7 @@ class Store:
         self._witness: Witness | None = None
         self._file = contents.file
         self._contents: Contents | None = contents
-        books = _Books(
+        books = Books(
             contents.commit or Commit(bytes(DIGEST_BYTES)),
             contents.ledgers,
             contents.name_sums,
@@ -105,7 +91,7 @@ class Store:
         self._stamp = contents.stamp  # the greatest that any row has
         self._dead = 0  # entries below this number are of pages that are written, and may be there still
         self._logged = 0  # about as many bytes were written since the log was copied
-        self._books = replace(books, root=self._root_of(books, contents.totals))
+        self._books = replace(books, root=root_of(books, contents.totals))
         self._sealed = books.commit.number
 
     @classmethod
@@ -194,7 +180,7 @@ class Store:
         for path in (self.path.with_name(self.path.name + "-wal"), self._witness.path):
             lock.watch(path)
 
-    def _tidy(self, contents: Contents) -> _Books:
+    def _tidy(self, contents: Contents) -> Books:
         """Remove what a checkpoint that was cut off has left, and what pages of an earlier one have in them."""
         for row in contents.unfinished:
             self._connection.execute(f"DELETE FROM {row.origin} WHERE id = ?", (row.key,))  # noqa: S608 (two fixed names)
@@ -203,7 +189,7 @@ class Store:
         self._connection.execute(f"PRAGMA user_version = {schema.FORMAT}")
         return self._put_root(self._books)
 
-    def _mend(self, contents: Contents) -> _Books:
+    def _mend(self, contents: Contents) -> Books:
         self._tidy(contents)
         books = self._books
         if contents.damage:
@@ -213,8 +199,8 @@ class Store:
             if contents.snapshot:
                 sums = contents.name_sums
                 unnamed = [(s, name) for s, name in contents.snapshot.names if s >= len(sums) or sums[s] == ABSENT]
-                books = replace(books, name_sums=self._write_names(books.name_sums, unnamed))
-        return self._put_root(replace(books, root=self._root_of(books, contents.totals)))
+                books = replace(books, name_sums=write_names(self._connection, books.name_sums, unnamed))
+        return self._put_root(replace(books, root=root_of(books, contents.totals)))
 
     def __enter__(self) -> Self:
         return self
@@ -331,7 +317,7 @@ class Store:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def _transaction(self, write: Callable[[], _Books]) -> None:
+    def _transaction(self, write: Callable[[], Books]) -> None:
         dead = self._dead
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -368,7 +354,7 @@ class Store:
             except sqlite3.Error:  # SQLite has rolled back by itself: a disk full does that
                 return
 
-    def _write(self, snapshot: Snapshot) -> _Books:
+    def _write(self, snapshot: Snapshot) -> Books:
         # Rows of a checkpoint that was given up may have a later stamp than those that the state stands on.
         self._stamp += self._stamp > self._books.stamp
         steps = self._in_steps(snapshot, self._stamp, beside=False)
@@ -387,7 +373,7 @@ class Store:
         """Write a snapshot's names and tables step by step; return what the state's books then say of them."""
         sums = self._books.name_sums
         for start in range(0, len(snapshot.names), NAMES_A_STEP):
-            sums = self._write_names(sums, snapshot.names[start : start + NAMES_A_STEP])
+            sums = write_names(self._connection, sums, snapshot.names[start : start + NAMES_A_STEP])
             yield STEP_BYTES
         ledgers = dict(self._books.ledgers)
         for table in snapshot.tables:
@@ -401,15 +387,16 @@ class Store:
         ledgers: dict[str, Ledger],
         names: NDArray[np.int64],
         journal: JournalBooks,
-    ) -> _Books:
+    ) -> Books:
         """Let the state stand on pages that are all written; return its books."""
         for table in snapshot.tables:
             put_ledger(self._connection, ledgers[table.table])
-        producers, documents = self._write_producers(snapshot), self._write_documents(snapshot)
-        books = _Books(self._books.commit, ledgers, names, producers, documents, journal, stamp)
-        return replace(books, root=self._root_of(books, snapshot.totals))
+        producers = write_producers(self._connection, self._books.producer_sums, snapshot)
+        documents = write_documents(self._connection, self._books.document_sums, snapshot)
+        books = Books(self._books.commit, ledgers, names, producers, documents, journal, stamp)
+        return replace(books, root=root_of(books, snapshot.totals))
 
-    def _append(self, data: bytes, checkpoint: Snapshot | None) -> _Books:
+    def _append(self, data: bytes, checkpoint: Snapshot | None) -> Books:
         books = self._books
         if data:
             number = books.journal.next
@@ -423,7 +410,7 @@ class Store:
             self._checkpoint = _Checkpoint(checkpoint, books.journal, self._stamp, steps)
         return self._put_root(self._go_on(books, max(STEP_BYTES, len(data))))
 
-    def _go_on(self, books: _Books, room: int) -> _Books:
+    def _go_on(self, books: Books, room: int) -> Books:
         """Write as much of a checkpoint as there is room for, or remove as much of what it has made needless."""
         if (under := self._checkpoint) is None:
             self._bury(room)
@@ -453,70 +440,8 @@ class Store:
         self._connection.execute("DELETE FROM journal WHERE id <= ?", (last,))
         self._dead = self._dead if room <= 0 else 0
 
-    def _write_names(self, sums: NDArray[np.int64], names: Sequence[tuple[int, str]]) -> NDArray[np.int64]:
-        if not names:
-            return sums
-        sums = np.concatenate([sums, np.full(max(0, max(s for s, _ in names) + 1 - len(sums)), ABSENT, np.int64)])
-        rows = [(slot, data := name.encode(), checksum(data, slot)) for slot, name in names]
-        self._connection.executemany("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", rows)
-        sums[[slot for slot, _, _ in rows]] = [summed for _, _, summed in rows]
-        return sums
-
-    def _write_producers(self, snapshot: Snapshot) -> dict[tuple[str, bytes], int]:
-        if not (snapshot.producers or snapshot.producers_gone):
-            return self._books.producer_sums
-        sums = dict(self._books.producer_sums)
-        gone = [(name.encode(), incarnation) for name, incarnation in snapshot.producers_gone]
-        self._connection.executemany("DELETE FROM producers WHERE name = ? AND incarnation = ?", gone)
-        for key in snapshot.producers_gone:
-            sums.pop(key, None)
-        rows: list[tuple[bytes, bytes, int, int]] = []
-        for (name, incarnation), sequence in snapshot.producers.items():
-            data = name.encode()
-            sums[name, incarnation] = summed = producer_checksum(data, incarnation, sequence)
-            rows.append((data, incarnation, sequence, summed))
-        self._connection.executemany("INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?)", rows)
-        return sums
-
-    def _write_documents(self, snapshot: Snapshot) -> dict[str, int]:
-        if not (snapshot.documents or snapshot.documents_gone):
-            return self._books.document_sums
-        sums = dict(self._books.document_sums)
-        self._connection.executemany(
-            "DELETE FROM documents WHERE id = ?", [(name.encode(),) for name in snapshot.documents_gone]
-        )
-        for name in snapshot.documents_gone:
-            sums.pop(name, None)
-        keyed = [(name.encode(), data) for name, data in snapshot.documents.items()]
-        rows = [(key, data, document_checksum(key, data)) for key, data in keyed]
-        self._connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
-        return sums | {key.decode(): summed for key, _, summed in rows}
-
-    def _root_of(self, books: _Books, totals: Mapping[str, int]) -> bytes:
-        """Return the root row up to what it says of the journal and the commit, which change with each."""
-        named = books.name_sums[books.name_sums != ABSENT]
-        root = {
-            "format": schema.FORMAT,
-            "pages": books.stamp,
-            "totals": dict(totals),
-            "names": [len(named), int(named.sum())],
-            "producers": [len(books.producer_sums), sum(books.producer_sums.values())],
-            "documents": [len(books.document_sums), sum(books.document_sums.values())],
-            "tables": {name: [own.number, own.layout, own.words, own.sum] for name, own in books.ledgers.items()},
-        }
-        return json.dumps(root, sort_keys=True)[:-1].encode()
-
-    def _put_root(self, books: _Books) -> _Books:
-        """Write the root row of the next commit; return the books with it."""
-        journal, last = books.journal, books.commit
-        data = b'%b, "journal": [%d, %d, %d], "commit": [%d, "%b", "%b", "%b"]}' % (
-            books.root, journal.first, journal.count, journal.sum,
-            last.number + 1, last.digest.hex().encode(), last.identity.hex().encode(), self._file.encode(),
-        )  # fmt: skip
-        self._connection.execute(
-            "INSERT OR REPLACE INTO root VALUES (?, ?, ?)", (ROOT_KEY, data, checksum(data, ROOT_KEY))
-        )
-        return replace(books, commit=Commit(last.identity, last.number + 1, digest(data), journal.bytes))
+    def _put_root(self, books: Books) -> Books:
+        return put_root(self._connection, books, self._file)
 
 
 def _as_storage_failed(error: sqlite3.Error) -> StorageFailed:

@@ -107,10 +107,10 @@ class AsyncClient(Awaits):
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<AsyncClient: {self.standing}>"
+        return f"<AsyncClient: {self.summary}>"
 
     @property
-    def standing(self) -> str:
+    def summary(self) -> str:
         """Where the client stands, in words."""
         state = "closed" if self._closed else self._session.state
         return (

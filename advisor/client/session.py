@@ -88,8 +88,8 @@ class Session:
         self._in_flight: dict[int, Batch] = {}
         self._unanswered: dict[Batch, int] = {}  # numbered calls that were sent, on any connection
         # What is asked anew on each connection, by topic, and under which msgid it was asked on this one.
-        self._standing: dict[str, tuple[str, Callable[[], Sequence[Any]]]] = {}
-        self._standing_asked: dict[int, str] = {}
+        self._subscribed: dict[str, tuple[str, Callable[[], Sequence[Any]]]] = {}
+        self._subscribing: dict[int, str] = {}
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
         self._pause: AdvisorError | None = None
@@ -146,11 +146,11 @@ class Session:
 
     def stand(self, topic: str, params: Callable[[], Sequence[Any]], method: str | None = None) -> None:
         """Ask this from now on at the begin of each connection; its answers come as `Told` of the topic."""
-        self._standing[topic] = method or topic, params
+        self._subscribed[topic] = method or topic, params
 
     def unstand(self, topic: str) -> None:
         """Ask it no more."""
-        self._standing.pop(topic, None)
+        self._subscribed.pop(topic, None)
 
     def farewell(self) -> dict[str, Any] | None:
         """Return the `hello` by which a client that is done gives its number back; None where it has none."""
@@ -174,7 +174,7 @@ class Session:
         self._in_flight.clear()
         self._asked.clear()
         self._to_ask.clear()
-        self._standing_asked.clear()
+        self._subscribing.clear()
         self._naming.clear()
         self._named = 0
         self._rewind = False
@@ -274,8 +274,8 @@ class Session:
             call = self._asked.pop(msgid)
             known = self._calls.pop(call, None) is not None
             return [Answered(call, reply.error, reply.result)] if known else []
-        if msgid in self._standing_asked:
-            method = self._standing_asked.pop(msgid)
+        if msgid in self._subscribing:
+            method = self._subscribing.pop(msgid)
             if reply.error is not None:
                 self.stats.last_error = str(reply.error)
             return [Told(method, [reply.result])] if reply.error is None else []
@@ -303,9 +303,9 @@ class Session:
         self.state = READY
         self.failure = None
         self._to_ask = deque(self._calls)
-        for topic, (method, params) in self._standing.items():
+        for topic, (method, params) in self._subscribed.items():
             msgid = self._new_id()
-            self._standing_asked[msgid] = topic
+            self._subscribing[msgid] = topic
             self._out += encode_request(msgid, method, params())
         late = [batch for batch in self._unanswered if batch.durable]
         return [Answered(self._unanswered.pop(batch), None, None) for batch in late]

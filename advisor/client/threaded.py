@@ -111,7 +111,7 @@ class SyncClient(Blocks):
         self._draining: asyncio.Lock
 
     def __repr__(self) -> str:
-        return f"<SyncClient: {self._client.standing}, {len(self._queue)} rows or batches queued>"
+        return f"<SyncClient: {self._client.summary}, {len(self._queue)} rows or batches queued>"
 
     def __enter__(self) -> Self:
         return self

@@ -78,7 +78,7 @@ class AsyncWatch:
 
         `took_s` is what the change cost: from it the service learns what changes cost.
         """
-        self._has = allocation if allocation is not None else _standing(self.allocation)
+        self._has = allocation if allocation is not None else _in_use(self.allocation)
         asked = v.Watch(watch=self.number, applied=allocation or True, took_s=took_s, timeout_s=timeout_s)
         self.state = await self._subscriptions.ask(asked, requests.read_map)
         return self.state
@@ -112,7 +112,7 @@ class AsyncWatch:
         if found is not None:
             self.allocation = requests.read_allocation(found)
             if self._has is None and not self._params.get("shadow"):
-                self._has = _standing(self.allocation)
+                self._has = _in_use(self.allocation)
         if state.get("verdict") == "worth":
             self.tell({**state, "kind": "advice"})
 
@@ -122,7 +122,7 @@ class AsyncWatch:
         if advice.allocation is not None:
             self.allocation = advice.allocation
         if advice.kind == "first" and self._has is None:
-            self._has = _standing(advice.allocation)
+            self._has = _in_use(advice.allocation)
         self._news.append(advice)
         self._stir()
         if self._told is not None:
@@ -287,7 +287,7 @@ class Subscriptions:
                 watch.tell(about)
 
 
-def _standing(allocation: Allocation | None) -> dict[str, dict[str, int]] | None:
+def _in_use(allocation: Allocation | None) -> dict[str, dict[str, int]] | None:
     if allocation is None:
         return None
     return {key: {"cores": cores, "instances": allocation.instances[key]} for key, cores in allocation.cores.items()}

@@ -20,7 +20,7 @@ from advisor.domain.runs import ProgramRun, checked_run
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import advisor as whole
 from advisor.engine import events as e
-from advisor.engine import pieces, restoring, state_bytes
+from advisor.engine import restoring, slices, state_bytes
 from advisor.engine.advisor import Advisor
 from advisor.engine.changes import NAMES_A_FRAME, Head, framed, frames, head_of, version_of
 from advisor.engine.components import SEPARATOR
@@ -92,7 +92,7 @@ class Engine:
         self.profiles = Profiles()
         self.ledger = ProducerLedger(producers_max, self.totals_add)
         self.producers: Mapping[Producer, int] = self.ledger.applied
-        self.underway: pieces.Batch | None = None
+        self.underway: slices.Batch | None = None
         self._versions = Versions()
         self._taken = 0  # the version of the last snapshot
         self._names_taken = 0  # names 0 .. are in an earlier snapshot
@@ -151,7 +151,7 @@ class Engine:
         self.advance(producer, sequence)
         return answer | {"sequence": sequence}
 
-    def begin(self, producer: Producer | None, sequence: int | None, columns: Columns) -> pieces.Batch | Answer:
+    def begin(self, producer: Producer | None, sequence: int | None, columns: Columns) -> slices.Batch | Answer:
         """Begin to fold a batch piece by piece, numbered where a producer is given; the answer, where it was applied before.
 
         Until its last piece is folded the engine answers questions and takes other events, one batch at a time may be folded
@@ -172,7 +172,7 @@ class Engine:
                 self.advance(producer, sequence)
 
         young = self.advisor.components.young
-        self.underway = pieces.Batch(lambda part: self._happen(None, part), young, columns, done, sequence)
+        self.underway = slices.Batch(lambda part: self._happen(None, part), young, columns, done, sequence)
         return self.underway
 
     def give_up(self) -> None:

@@ -241,7 +241,7 @@ def _fewer(
 class Question:
     """What a watch asks when it looks again."""
 
-    standing: Setting | None  # what the runtime has; None where nobody has told and no row has shown it
+    present: Setting | None  # what the runtime has; None where nobody has told and no row has shown it
     # what it was last advised and has not applied: an advice is not repeated, and is taken back when it has become wrong
     advised: Setting | None
     cost: CostOfChange
@@ -279,9 +279,9 @@ def reconsider(asked: Asked, curves: TabulatedCurves, question: Question) -> Loo
         values["actual"] = _figures(estimate(_as_told(question.actual, question)))
     if question.previous is not None:
         values["previous"] = _figures(estimate(question.previous))
-    if question.standing is None:
+    if question.present is None:
         return Look("first", best, None, values, visits.per_record)
-    now = estimate(question.standing)
+    now = estimate(question.present)
     values["present"] = _figures(now)
     cautious = None
     if request.aim.fewest and (sure := _sure(asked, curves)) is not None:
@@ -314,7 +314,7 @@ def reconsider(asked: Asked, curves: TabulatedCurves, question: Question) -> Loo
 
 def _as_told(actual: Setting, question: Question) -> Setting:
     """Return what rows show with the groups of what was told, where the cores are those: rows do not tell who takes turns."""
-    for told in (question.standing, question.advised):
+    for told in (question.present, question.advised):
         if told is not None and told.groups and all(
             abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in told.cores.items()
         ):  # fmt: skip

@@ -189,8 +189,8 @@ class Advising:
         try:
             network, request = self._request(name)
             told["asked"] = {key: value for key, value in request.items() if key in ASKED}
-            standing = None if advice.allocation is None else Setting.of(advice.allocation)
-            question = Question(standing, None, CostOfChange(), Policy(), schedule.looks)
+            present = None if advice.allocation is None else Setting.of(advice.allocation)
+            question = Question(present, None, CostOfChange(), Policy(), schedule.looks)
             look, _ = await self._planner.reconsider(network, request, question)
         except AdvisorError as error:
             told |= self._failed(advice, error)

@@ -21,7 +21,7 @@ from typing import Any
 
 from advisor.domain.observations import Columns
 from advisor.engine import Engine
-from advisor.engine.pieces import SLICE_ROWS, Batch
+from advisor.engine.slices import SLICE_ROWS, Batch
 from advisor.service.connection import SLICE_S, Connection
 from advisor.service.rota import Path, Rota, Rounds
 

@@ -26,12 +26,12 @@ from advisor.service.background import LATER, Background, Handler
 from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
-from advisor.service.happenings import MINUTE_S, Happenings, Window
 from advisor.service.heavy import Heavy
 from advisor.service.learning import Learning
 from advisor.service.logs import event
 from advisor.service.measures import Measures, Rates
 from advisor.service.memory import Memory, resident_bytes
+from advisor.service.model_events import MINUTE_S, ModelEvents, Window
 from advisor.service.peers import NAME_KEPT_BYTES, PRODUCER_KEPT_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
@@ -103,7 +103,7 @@ class Hub:
         self.access = Access(config)
         self.memory = Memory(config.memory_max)
         self.peers = Peers(config.peer_memory)
-        self.happenings = Happenings(engine.advisor.components.events)
+        self.model_events = ModelEvents(engine.advisor.components.events)
         self.rota = Rota()
         self.subscriptions = Subscriptions()
         self.background = Background(measures, self.connections)
@@ -127,7 +127,7 @@ class Hub:
 
     def _happened(self) -> None:
         """Something was learned: tell the log, and those who subscribe."""
-        self.happenings.drain()
+        self.model_events.drain()
         self.subscriptions.stir()
 
     # Connections
@@ -179,7 +179,7 @@ class Hub:
                 connection.drop("stalled")
         self._look_at_grants()
         self.rates.note(time.monotonic(), self._counts())
-        self.happenings.sweep()
+        self.model_events.sweep()
         self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
         if silent:

@@ -12,7 +12,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
 from advisor.engine.events import DefineNetwork, Event, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
-from advisor.engine.pieces import Batch
+from advisor.engine.slices import Batch
 from advisor.errors import AdvisorError, Unauthorized, Unavailable, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins

@@ -323,6 +323,6 @@ class _Service:
             event(logging.WARNING, "stopped before all was drained", connections=open_still, unsaved=unsaved)
         for connection in list(hub.connections.values()):
             connection.drop("service stopped")
-        hub.happenings.close()
+        hub.model_events.close()
         if self._http is not None:
             await self._http.stop()

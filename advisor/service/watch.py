@@ -15,7 +15,7 @@ from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome, outcome
 from advisor.planning.stability import CostOfChange, Look, Policy, Schedule, Verdict
 from advisor.protocol import verbs as m
-from advisor.service.seen import Ints, Tally
+from advisor.service.observed_cores import Ints, Tally
 
 SAME_CORES = 0.02  # of the cores advised: the mean of the latest rows lies so near when all but the oldest have them
 REGRET_GAP_S = 3600.0  # no longer span between looks counts towards regret: nothing was known in it
@@ -27,7 +27,7 @@ class Watch:
 
     Attributes
     ----------
-    standing : Setting or None
+    present : Setting or None
         What the runtime was told to have, or said that it has; None: what its rows show.
     advised : Allocation or None
         The last advice that is neither applied nor withdrawn.
@@ -51,7 +51,7 @@ class Watch:
     policy: Policy
     cost: CostOfChange
     shadow: bool
-    standing: Setting | None
+    present: Setting | None
     schedule: Schedule = field(default_factory=Schedule)
     rows: int = 0
     looking: bool = False
@@ -86,21 +86,21 @@ class Watch:
             return False
         return all(abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in self.advised.runs_on.items())
 
-    def apply(self, standing: Setting, took_s: float | None = None) -> None:
-        """Take in that the runtime has changed to `standing`, within `took_s` seconds where that is known."""
-        before = self.standing
+    def apply(self, present: Setting, took_s: float | None = None) -> None:
+        """Take in that the runtime has changed to `present`, within `took_s` seconds where that is known."""
+        before = self.present
         if took_s is not None and before is not None:
-            changed = [key for key in self.keys if before.cores[key] != standing.cores[key]
-                       or before.instances[key] != standing.instances[key]]  # fmt: skip
+            changed = [key for key in self.keys if before.cores[key] != present.cores[key]
+                       or before.instances[key] != present.instances[key]]  # fmt: skip
             self.cost = self.cost.learned(changed, took_s)
         # Of a cost no time is promised: it may fall with the cores while records take longer.
-        if self.advised is not None and Setting.of(self.advised) == standing and self.objective != "cost":
+        if self.advised is not None and Setting.of(self.advised) == present and self.objective != "cost":
             now, then = self.advised_values["present"], self.advised_values["best"]
-            self.promise = (_seconds(self.objective, then) / _seconds(self.objective, now), standing, before)
-            self.tally = Tally(self.places, np.array([standing.cores[key] for key in self.keys]))
+            self.promise = (_seconds(self.objective, then) / _seconds(self.objective, now), present, before)
+            self.tally = Tally(self.places, np.array([present.cores[key] for key in self.keys]))
         else:
             self.promise = self.tally = None
-        self.standing, self.advised = standing, None
+        self.present, self.advised = present, None
         # Looks come close together again, for the cores are new to some components; their risk is not given out anew.
         self.schedule = self.schedule.again(self.rows)
 
@@ -108,14 +108,14 @@ class Watch:
         """Return what a change brought against what was promised, once what was measured since can tell."""
         if self.promise is None or self.tally is None or "previous" not in look.values:
             return None
-        ratio, standing, _ = self.promise
+        ratio, present, _ = self.promise
         before = _seconds(self.objective, look.values["previous"])
         seconds = look.visits * self.tally.mean
         if self.objective != "latency":
-            seconds = seconds / np.array([standing.instances[key] for key in self.keys])
+            seconds = seconds / np.array([present.instances[key] for key in self.keys])
         found = outcome(
             before, before * ratio, seconds, self.tally.spread(), self.tally.runs, objective=self.objective,
-            group=standing.rows_of_groups(self.keys),
+            group=present.rows_of_groups(self.keys),
         )  # fmt: skip
         if found is not None:
             self.promise = self.tally = None

@@ -33,8 +33,8 @@ from advisor.protocol.connection import encode_notification
 from advisor.service import questions
 from advisor.service.logs import event
 from advisor.service.measures import Measures
+from advisor.service.observed_cores import ObservedCores
 from advisor.service.planner import Planner
-from advisor.service.seen import Seen
 from advisor.service.subscriptions import Subscriptions
 from advisor.service.watch import Watch, judgement, values_told
 
@@ -77,7 +77,7 @@ class Watching:
         self._clock = clock
         self._numbered = 0
         self._watches: dict[int, Watch] = {}
-        self._seen = Seen(self._components)
+        self._observed = ObservedCores(self._components)
         self._by_place: dict[int, list[Watch]] = {}
 
     def __len__(self) -> int:
@@ -110,9 +110,9 @@ class Watching:
             policy=_policy(params),
             cost=_cost(params.change_cost_s, keys),
             shadow=params.shadow,
-            standing=None if params.current is None else Setting.given("current", params.current, keys),
+            present=None if params.current is None else Setting.given("current", params.current, keys),
         )
-        watch.places = self._seen.add(watch.components)
+        watch.places = self._observed.add(watch.components)
         for place in set(watch.places.tolist()):
             self._by_place.setdefault(place, []).append(watch)
         self._watches[watch.number] = watch
@@ -123,8 +123,8 @@ class Watching:
         except BaseException:
             self._end(watch)
             raise
-        if watch.standing is None and look is not None and not watch.shadow:
-            watch.standing = Setting.of(look.allocation)  # what was asked for is taken as done
+        if watch.present is None and look is not None and not watch.shadow:
+            watch.present = Setting.of(look.allocation)  # what was asked for is taken as done
         watch.told.clear()  # the answer says it
         return self._state(watch, first=True)
 
@@ -182,7 +182,7 @@ class Watching:
 
     def observed(self, columns: Columns) -> None:
         """Take in a batch that the engine has folded; look again where that is due. Cost O(rows + watched components hit)."""
-        found = self._seen.fold(columns)
+        found = self._observed.fold(columns)
         if found is None:
             return
         places, cores, elapsed_s = found
@@ -241,14 +241,14 @@ class Watching:
         began = self._clock()
         watch.schedule = watch.schedule.looked(watch.rows, self._changes(watch))
         try:
-            actual = self._seen.standing(
-                watch.keys, watch.places, {} if watch.standing is None else watch.standing.instances
+            actual = self._observed.present(
+                watch.keys, watch.places, {} if watch.present is None else watch.present.instances
             )
             if watch.shows_advice(actual):
                 self._apply(watch, Setting.of(cast("Allocation", watch.advised)), None)
-            standing = actual if watch.shadow else watch.standing
+            present = actual if watch.shadow else watch.present
             question = Question(
-                standing, None if watch.advised is None else Setting.of(watch.advised), watch.cost, watch.policy,
+                present, None if watch.advised is None else Setting.of(watch.advised), watch.cost, watch.policy,
                 watch.schedule.looks, actual, None if watch.promise is None else watch.promise[2],
             )  # fmt: skip
             look = await self._in_turn(watch, question)
@@ -300,7 +300,7 @@ class Watching:
         if watch.shadow:
             return
         if look.kind == "first":
-            watch.standing = Setting.of(look.allocation)
+            watch.present = Setting.of(look.allocation)
             if first:
                 self._say(watch, "first", look)
         elif look.kind == "advice":
@@ -341,8 +341,8 @@ class Watching:
             },
         )  # fmt: skip
 
-    def _apply(self, watch: Watch, standing: Setting, took_s: float | None) -> None:
-        watch.apply(standing, took_s)
+    def _apply(self, watch: Watch, present: Setting, took_s: float | None) -> None:
+        watch.apply(present, took_s)
         self._measures.applied += 1
 
     async def _news(self, watch: Watch) -> bytes | None:
@@ -407,7 +407,7 @@ class Watching:
         if watch.queued is not None:
             watch.queued.cancel()
         self._subscriptions.remove(watch.owner, ("watch", watch.number))
-        self._seen.drop(watch.components)
+        self._observed.drop(watch.components)
         for place in set(watch.places.tolist()):
             self._by_place[place].remove(watch)
             if not self._by_place[place]:

@@ -14,7 +14,7 @@ from advisor.client.outcomes import Answered
 from advisor.client.requests import read_suggestions, read_together
 from advisor.client.session import Session
 from advisor.domain import limits
-from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, bound_text
+from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, ColumnFields, bound_text
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol import verbs as v
@@ -160,6 +160,19 @@ def test_the_limits_are_the_limits() -> None:
 
 def test_the_tables_are_the_declarations() -> None:
     assert with_tables(PAGE) == PAGE
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_section_has_the_keys_of_its_verb(name: str) -> None:
+    """In a table, or in the map that it begins with; sections that begin in words name all their keys there."""
+    said = re.split(r"\n##", PAGE.split(f"\n### {name}\n")[1])[0]
+    if f"<!-- keys of {name} -->" in said:
+        return  # made of the declaration, see above
+    begins = re.match(r"`\[\{([^`]*?)\}\]`", said.replace("\n", " "))
+    keys, told = set(METHODS[name].keys), set(re.findall(r"\w+", begins[1] if begins else said))
+    if "…}]" in said:  # those of another section, which says them
+        keys -= (set(METHODS["allocate"].keys) if name == "watch" else set(ColumnFields.__annotations__)) - told
+    assert keys <= told if begins is None else keys == told
 
 
 def test_every_form_is_named() -> None:

@@ -24,7 +24,7 @@ from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
 from advisor.engine.components import MEASURE_SCALES, SEPARATOR
-from advisor.engine.pieces import Batch
+from advisor.engine.slices import Batch
 from advisor.errors import InvalidValue, NotEnoughData, UnknownComponent
 from advisor.models import counts
 from advisor.models.layout import FIELDS, WORDS

@@ -118,8 +118,8 @@ def test_costs_are_learned() -> None:
 
 def test_the_best_is_told_once_and_taken_back_when_it_is_wrong() -> None:
     network, request = parse("a .. b"), Request(cores=8)
-    standing = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})
-    question = Question(standing, None, CostOfChange(), Policy(), 1)
+    present = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})
+    question = Question(present, None, CostOfChange(), Policy(), 1)
     look = reconsider(asked_of(network, request), curves(6.0, 2.0), question)
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 6, "b": 2})
     told = replace(question, advised=Setting.of(look.allocation))
@@ -136,9 +136,9 @@ def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
     network, request = parse("a .. b"), Request(cores=16)
     seconds = np.array([30.0, 2.0])[:, None] / COUNTS
     upper = seconds * np.where(COUNTS > 8, 8.0, 1.02)
-    standing = Setting({"a": 4, "b": 12}, {"a": 1, "b": 1})
+    present = Setting({"a": 4, "b": 12}, {"a": 1, "b": 1})
     look = reconsider(asked_of(network, request), TabulatedCurves.of(COUNTS, seconds, upper_s=upper),
-                      Question(standing, None, CostOfChange(), Policy(), 6))  # fmt: skip
+                      Question(present, None, CostOfChange(), Policy(), 6))  # fmt: skip
     assert look.kind == "advice"
     assert look.allocation.cores["a"] <= 9
 
@@ -154,7 +154,7 @@ def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
     with pytest.raises(TargetNotReached, match="not promised"):
         reconsider(asked_of(network, request), curves(8.0, 4.0, upper=2.5), question)
     tight = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})  # 2 s a record: the target is missed
-    missed = reconsider(asked_of(network, request), curves(8.0, 4.0), replace(question, standing=tight))
+    missed = reconsider(asked_of(network, request), curves(8.0, 4.0), replace(question, present=tight))
     assert missed.kind == "advice"
     assert missed.verdict is not None
     assert missed.verdict.break_even_s == 0.0
@@ -185,7 +185,7 @@ def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
     assert verdict.gain == pytest.approx((12.0 - 0.5) / (40.0 + 28.0))
     # To stand still on 4 cores costs less than to go on: the change is repaid when it is done.
     assert verdict.break_even_s == pytest.approx(3.0)
-    near = replace(question, standing=Setting({"a": 3, "b": 1}, {"a": 1, "b": 1}))
+    near = replace(question, present=Setting({"a": 3, "b": 1}, {"a": 1, "b": 1}))
     assert reconsider(asked_of(network, request), curves(6.05, 1.99), near).kind == ""
     vague = reconsider(asked_of(network, request), curves(6.0, 2.0, upper=3.0), question)
     assert vague.verdict is not None
@@ -213,15 +213,15 @@ def kinds(seed: int, noise: float) -> list[str]:
     rng = np.random.default_rng(seed)
     network, request = parse("a .. b"), Request(cores=3, turns="better")
     # In turns on 3 cores (a + b)/3; on cores of their own max(a/2, b): equal at a = 2 b.
-    standing: Setting | None = None
+    present: Setting | None = None
     told: list[str] = []
     for look in range(60):
         a, b = np.array([2.0, 1.0]) * np.exp(noise * rng.standard_normal(2))
         seen = reconsider(asked_of(network, request), curves(a, b, upper=float(np.exp(1.3 * noise))),
-            Question(standing, None, CostOfChange(flat_s=1.0), Policy(), look + 1),
+            Question(present, None, CostOfChange(flat_s=1.0), Policy(), look + 1),
         )  # fmt: skip
-        if standing is None or seen.kind == "advice":
-            standing = Setting.of(seen.allocation)
+        if present is None or seen.kind == "advice":
+            present = Setting.of(seen.allocation)
             told.append("turns" if seen.allocation.groups else "own")
     return told
 
@@ -243,7 +243,7 @@ def test_turns_are_told_once_they_are_surely_better() -> None:
     assert look.verdict is not None
     assert look.verdict.gain == pytest.approx(4.5 / (10 / 3) - 1)
     assert look.values["best"]["cores"] == 3.0
-    again = replace(question, standing=Setting.of(look.allocation))
+    again = replace(question, present=Setting.of(look.allocation))
     assert reconsider(asked_of(network, request), curves(9.0, 1.0), again).kind == ""
     seen = replace(again, actual=Setting({"a": 3.0, "b": 3.0}, {"a": 1, "b": 1}))  # rows do not tell who takes turns
     assert reconsider(asked_of(network, request), curves(9.0, 1.0), seen).values["actual"][

@@ -12,8 +12,8 @@ import pytest
 from live import running
 
 from advisor.engine.components import Event
-from advisor.service.happenings import EVENTS_A_MINUTE, EVENTS_A_SECOND, Happenings
 from advisor.service.logs import JsonLines
+from advisor.service.model_events import EVENTS_A_MINUTE, EVENTS_A_SECOND, ModelEvents
 
 
 class Clock:
@@ -34,7 +34,7 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_an_event_is_a_line_with_its_reason_and_its_names_escaped(told: pytest.LogCaptureFixture) -> None:
-    Happenings(
+    ModelEvents(
         deque([Event("change", 'a"\u2028{x}', 7, "slower"), Event("pin", "b\x1fpeak_bytes", 3, "asked")])
     ).drain()
     first, second = lines(told)
@@ -51,19 +51,19 @@ def test_an_event_is_a_line_with_its_reason_and_its_names_escaped(told: pytest.L
 
 def test_a_flood_is_counted_in_one_line(told: pytest.LogCaptureFixture) -> None:
     clock, events = Clock(), deque[Event]()
-    happenings = Happenings(events, clock)
+    model_events = ModelEvents(events, clock)
 
     def happen(n: int, kind: str = "change") -> None:
         events.extend(Event(kind, f"c{i}", i, "why") for i in range(n))
-        happenings.drain()
+        model_events.drain()
 
     happen(EVENTS_A_SECOND + 5)
     happen(2, "forget")
     assert len(lines(told)) == EVENTS_A_SECOND
-    happenings.sweep()  # no room yet
+    model_events.sweep()  # no room yet
     assert len(lines(told)) == EVENTS_A_SECOND
     clock.now += 1.0
-    happenings.sweep()
+    model_events.sweep()
     (more,) = lines(told)[EVENTS_A_SECOND:]
     assert (more["event"], more["events"], more["change"], more["forget"]) == ("more model events", 7, 5, 2)
     told.clear()
@@ -73,7 +73,7 @@ def test_a_flood_is_counted_in_one_line(told: pytest.LogCaptureFixture) -> None:
     single = [line for line in lines(told) if line["event"] == "model changed"]
     assert len(single) == EVENTS_A_MINUTE - EVENTS_A_SECOND  # within one minute
     clock.now += 60.0
-    happenings.close()
+    model_events.close()
     counted = sum(line["events"] for line in lines(told) if line["event"] == "more model events")
     assert len(single) + counted == 300
     assert not events

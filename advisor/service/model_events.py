@@ -24,7 +24,7 @@ NAMES = {
 OF_WHAT = {"forget_program": "program", "forget_profile": "producer"}  # the others are of components
 
 
-class Happenings:
+class ModelEvents:
     """Drains the engine's events into the log, and counts those that are too many for it.
 
     Parameters

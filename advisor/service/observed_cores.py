@@ -71,7 +71,7 @@ class Tally:
         return np.sqrt(self.square / freedom / np.maximum(self.runs, 1)) / np.maximum(self.mean, 1e-300)
 
 
-class Seen:
+class ObservedCores:
     """The rows of watched components.
 
     Parameters
@@ -163,7 +163,7 @@ class Seen:
                 self._place_of[slot] = self._places[name]
                 self._unknown.discard(name)
 
-    def standing(self, keys: Sequence[str], places: Ints, instances: Mapping[str, int]) -> Setting | None:
+    def present(self, keys: Sequence[str], places: Ints, instances: Mapping[str, int]) -> Setting | None:
         """Return what a network's components run on, by their rows; None while one has shown nothing."""
         if not len(places) or not self.rows[places].all():
             return None

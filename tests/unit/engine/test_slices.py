@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.engine.pieces import KNOWN_FOR_YOUNG, Batch
+from advisor.engine.slices import KNOWN_FOR_YOUNG, Batch
 from advisor.errors import SequenceGap
 
 KEY = ("producer", bytes(16))
@@ -22,7 +22,7 @@ SLICE_ROWS = 7
 
 @pytest.fixture(autouse=True)
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.engine.pieces.SLICE_ROWS", SLICE_ROWS)
+    monkeypatch.setattr("advisor.engine.slices.SLICE_ROWS", SLICE_ROWS)
 
 
 def columns(seed: int, rows: int, components: int, **more: Any) -> Columns:

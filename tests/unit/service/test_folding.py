@@ -24,7 +24,7 @@ SLICE_ROWS = 4
 @pytest.fixture(autouse=True)
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a batch have many slices, and each end a turn of the loop."""
-    monkeypatch.setattr("advisor.engine.pieces.SLICE_ROWS", SLICE_ROWS)
+    monkeypatch.setattr("advisor.engine.slices.SLICE_ROWS", SLICE_ROWS)
     monkeypatch.setattr("advisor.service.folding.SLICE_ROWS", SLICE_ROWS)
     monkeypatch.setattr("advisor.service.folding.SLICE_S", 0.0)
 
@@ -186,7 +186,7 @@ async def test_a_defect_in_a_piece_is_told_and_the_service_goes_on(
     async with running(tmp_path, state=tmp_path / "state") as live:
         sender, msgid, other = await begun(live, {"producer": "p", "sequence": 1})
         with monkeypatch.context() as broken:
-            broken.setattr("advisor.engine.pieces.Batch.fold_next", lambda _: 1 / 0)
+            broken.setattr("advisor.engine.slices.Batch.fold_next", lambda _: 1 / 0)
             await refused("service", sender.answer(msgid))
         receipt = await other.call("observe_rows", {"producer": "o", "sequence": 1, "rows": rows_of(3)})
         assert receipt["sequence"] == 1

@@ -22,7 +22,6 @@ from advisor.planning.requests import Floats, Ints
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
 PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
-BALANCED_MAX = 100  # components up to which groups are balanced, too: for every number of them
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 IMPROVED_MAX = 24  # components up to which the moves of the search follow
 GAIN = 1e-9  # of a cycle: a smaller one is rounding
@@ -81,7 +80,7 @@ def packed(places: Places, cores: int, shortest_s: float, longest_s: float) -> G
     last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
     if len(places.turn_s) > PACKED_MAX or shortest_s >= longest_s:
         return None
-    found = [numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])]
+    best = numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
     longest = min(longest_s, float(places.turn_s[:, last].sum()))
     for _ in range(FITS):
         middle = (shortest_s * longest) ** 0.5
@@ -89,25 +88,10 @@ def packed(places: Places, cores: int, shortest_s: float, longest_s: float) -> G
         if fitted is None:
             shortest_s = middle
         else:
-            found[0], longest = fitted, min(middle, float(cycles(places, fitted).max()))
-    if len(places.turn_s) <= BALANCED_MAX:
-        found += [_balanced(places, cores, groups) for groups in range(2, min(cores, ALL_COUNTS // 2) + 1)]
-    best = min(found, key=lambda one: float(cycles(places, one).max()))
+            best, longest = fitted, min(middle, float(cycles(places, fitted).max()))
     if len(best.group) <= IMPROVED_MAX:
         best = _improved(places, best, cores)
     return best if float(cycles(places, best).max()) < longest_s else None
-
-
-def _balanced(places: Places, cores: int, groups: int) -> Grouping:
-    """Return so many groups of equal cores, each component in the one that is done first, the longest first."""
-    sizes = np.full(groups, cores // groups) + (np.arange(groups) < cores % groups)
-    widths = np.searchsorted(places.sizes, sizes, side="right") - 1
-    loads, group = np.zeros(groups), np.zeros(len(places.turn_s), np.int64)
-    for row in np.argsort(-places.turn_s[:, widths[-1]], kind="stable").tolist():
-        after = loads + places.turn_s[row, widths]
-        group[row] = int(after.argmin())
-        loads[group[row]] = after[group[row]]
-    return numbered(group, sizes)
 
 
 def _improved(places: Places, found: Grouping, cores: int) -> Grouping:

@@ -156,7 +156,7 @@ async def recoveries(given: argparse.Namespace, place: Path) -> None:
         await fleet.send(batches(200_000, 20_000, given.components, 0))
         for kill in range(given.kills):
             number = kill % 2
-            while not any(task.done() for task in fleet.fleet._spares):  # the one before has one
+            while not fleet.fleet._spares.ready:  # the one before has one
                 await asyncio.sleep(0.1)
             pid = (await fleet.pids())[number]
             sending = asyncio.create_task(fleet.send(batches(40_000, 1_000, given.components, kill + 1)))

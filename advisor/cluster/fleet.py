@@ -11,37 +11,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from advisor.cluster.lanes import Answer, Gone, Handle, Item, Lane
 from advisor.cluster.layout import Layout, Move, moves
 from advisor.cluster.routing import Piece, Router, joined
+from advisor.cluster.spares import Runtime, Spares
 from advisor.domain.limits import SHARDS_MAX
 from advisor.engine.exactly_once import Producer
 from advisor.errors import InvalidValue
 from advisor.service.logs import event
 
 CLOSE_S = 5.0  # that shards are waited for at the end: a process that is gone half may never answer
-
-
-class Runtime(Protocol):
-    """What runs the processes of shards."""
-
-    async def start(self) -> None:
-        """Be ready to start them."""
-        ...
-
-    async def spawn(self) -> Handle:
-        """Start a process that may become a shard; return when it is ready to."""
-        ...
-
-    async def found(self) -> list[tuple[Handle, int | None]]:
-        """Return the processes that an earlier front has left, and which shard each is."""
-        ...
-
-    async def stop(self) -> None:
-        """End all processes."""
-        ...
 
 
 class Fleet:
@@ -74,8 +55,7 @@ class Fleet:
         self._runtime = runtime
         self._folders = list(folders)
         self._limits = dict(limits)
-        self._spares_wanted = spares
-        self._spares: deque[asyncio.Task[Handle]] = deque()
+        self._spares = Spares(runtime, spares)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._session = uuid.uuid4().hex
         self._clock = clock
@@ -107,8 +87,7 @@ class Fleet:
                 left[number] = handle
             else:
                 handle.kill()
-        for _ in range(self.layout.shards - len(left) + self._spares_wanted):
-            self._spawn_spare()
+        self._spares.start(self.layout.shards - len(left))
         self.lanes = [Lane(number, self, self._clock) for number in range(self.layout.shards)]
         joined_now = await asyncio.gather(*(self._begin(lane, left.get(lane.number)) for lane in self.lanes))
         await self._settle_moves()
@@ -139,9 +118,9 @@ class Fleet:
 
     async def stop(self) -> None:
         """End all processes; what was acknowledged is kept."""
-        for task in [*self._tasks, *self._spares]:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._spares, return_exceptions=True)
+        await asyncio.gather(self._spares.stop(), *self._tasks, return_exceptions=True)
         handles = [lane.handle for lane in self.lanes if lane.handle is not None]
         closing = asyncio.gather(*(handle.call("close") for handle in handles), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
@@ -150,30 +129,12 @@ class Fleet:
 
     # -- processes --------------------------------------------------------------------------------------------------------
 
-    def _spawn_spare(self) -> None:
-        self._spares.append(asyncio.get_running_loop().create_task(self._runtime.spawn()))
-
-    async def _ready(self) -> Handle:
-        """Take the first spare that is ready."""
-        while True:
-            done, _ = await asyncio.wait(self._spares, return_when=asyncio.FIRST_COMPLETED)
-            task = done.pop()
-            if task in self._spares:  # nobody else has taken it meanwhile
-                self._spares.remove(task)
-                return task.result()
-            if not self._spares:
-                self._spawn_spare()
-
     async def open(self, number: int, least: int, *, anew: bool = False) -> Handle:
         """Return a process that has opened the state of a shard: a spare, in whose place another one is started.
 
         `anew`: what stands in its folders is of a shard that is no more.
         """
-        if not self._spares:
-            self._spawn_spare()
-        handle = await self._ready()
-        while len(self._spares) < self._spares_wanted:
-            self._spawn_spare()
+        handle = await self._spares.take()
         folders = [folder / f"shard-{number}" for folder in self._folders]
         least = max(least, 1) if self.layout.begun and number < self.layout.shards else least
         try:

@@ -144,6 +144,8 @@ class Keeping:
                 if (cut_off := store.give_up()) is not None:
                     self.engine.count_again(cut_off)
             snapshot = self.engine.snapshot()
+        if entry is not None:
+            entry = cast("Entry", _Written(b"" if entry.empty else entry.encode(), entry.empty))  # once for all folders
         works = [self._threads.submit(_write, store, entry, snapshot) for store in self._stores[1:]]
         try:
             if self._stores:

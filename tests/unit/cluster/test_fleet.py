@@ -80,7 +80,7 @@ class Front:
 
     async def restart(self) -> None:
         """The front is killed, its shards are left; another one begins."""
-        for task in [*self.fleet._tasks, *self.fleet._spares]:
+        for task in [*self.fleet._tasks, *self.fleet._spares._starting]:
             task.cancel()
         self.fleet = self._fleet()
         await self.start()

@@ -9,13 +9,15 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from advisor.adapters.dask.edges import Edges
 from advisor.adapters.dask.needed import Backlog
-from advisor.adapters.dask.sizes import Sizes
+from advisor.adapters.dask.sizes import Sizes, cleaned
 from advisor.client import SyncClient
 from advisor.errors import AdvisorError
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from distributed.scheduler import Scheduler, TaskState
 
 REFRESH_S: Final = 0.5  # between two looks at what the model is to be asked
+SEND_S: Final = 5.0  # that the answer to task events is waited for: they are numbered, and held by the client meanwhile
 PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is told, and not predicted
 QUEUED_MAX: Final = 1_000  # tasks that wait and are looked at one by one, a millisecond; of others the mean is taken
 MEMORY_SHARE: Final = 0.6  # of the workers' memory: beyond it Dask's own rule doubles them, and ours does
@@ -45,6 +48,8 @@ class AdvisorPlugin(SchedulerPlugin):
         Of the service, as `advisor.client.SyncClient` takes it.
     predict : bool
         Set `TaskPrefix.duration_average` to what was learned, where enough is known. False only tells.
+    events : bool
+        Tell task events, too: which task waited for which, where and when it ran. `profile` answers work, span and delay.
     **options
         As `SyncClient` takes them: `token`, `producer`, `buffer_rows` and more.
 
@@ -57,7 +62,7 @@ class AdvisorPlugin(SchedulerPlugin):
     name = "advisor"
     idempotent = True
 
-    def __init__(self, address: str, *, predict: bool = True, **options: Any) -> None:
+    def __init__(self, address: str, *, predict: bool = True, events: bool = True, **options: Any) -> None:
         self._address, self._predict, self._options = address, predict, options
         self.told = 0
         self._client: SyncClient | None = None
@@ -66,11 +71,14 @@ class AdvisorPlugin(SchedulerPlugin):
         self._prefixes: dict[str, Sizes] = {}
         self._running: dict[Any, tuple[Sizes, float | None, float | None, float]] = {}  # known, size, seconds, since
         self._backlogs: dict[float, Backlog] = {}
+        self._events = events
+        self._edges: Edges | None = None
 
     async def start(self, scheduler: Scheduler) -> None:
         """Begin: the client and its thread, and the questions beside the loop."""
         self._scheduler = scheduler
         self._client = SyncClient(self._address, **self._options)
+        self._edges = Edges(time.time()) if self._events else None
         scheduler.handlers["advised_target"] = self.advised_target
         self._asking = asyncio.create_task(self._ask_again())
 
@@ -79,16 +87,46 @@ class AdvisorPlugin(SchedulerPlugin):
         if self._asking is not None:
             self._asking.cancel()
         if self._client is not None:
+            try:
+                await self.tell_events()
+            except (AdvisorError, OSError) as error:
+                log.info("the last task events are not acknowledged: %s", error)
             await asyncio.to_thread(self._client.close)
 
     # -- what ran ---------------------------------------------------------------------------------------------------
 
     def transition(self, key: Any, start: str, finish: str, *_: Any, **told: Any) -> None:
         """Take in that a task has changed its state: to work, to its end, or to nothing."""
+        startstops = told.get("startstops") or ()
+        if self._edges is not None:
+            self._follow(self._edges, key, finish, told, startstops)
         if finish == "processing":
             self._began(key)
         elif start == "processing":
-            self._ended(key, finish, told.get("startstops") or ())
+            self._ended(key, finish, startstops)
+
+    def _follow(self, edges: Edges, key: Any, finish: str, told: Mapping[str, Any], startstops: Any) -> None:
+        now = time.time()
+        if finish in ("waiting", "processing"):
+            ts = self._scheduler.tasks[key] if self._scheduler is not None else None
+            if ts is not None:
+                needs, needed_by = ([each.key for each in found] for found in (ts.dependencies, ts.dependents))
+                edges.made(key, cleaned(ts.prefix.name), needs, needed_by, now)
+        if finish == "processing":
+            edges.sent(key, now)
+            return
+        runs = [each for each in startstops if each["action"] == "compute"]
+        if finish in ("memory", "erred") and runs:
+            thread = told.get("thread")
+            edges.ran(
+                key,
+                str(told.get("worker")),
+                thread if isinstance(thread, int) else 0,
+                runs[0]["start"],
+                runs[-1]["stop"],
+            )
+        elif finish not in ("waiting", "queued", "no-worker"):
+            edges.gone(key, now)
 
     def _began(self, key: Any) -> None:
         if self._scheduler is None:
@@ -136,11 +174,21 @@ class AdvisorPlugin(SchedulerPlugin):
         while True:
             await asyncio.sleep(REFRESH_S)
             try:
+                await self.tell_events()
                 await self.ask_now()
             except (AdvisorError, OSError) as error:  # what is known stays: it is asked again with later rows
                 log.info("the service does not answer: %s", error)
             except Exception:
                 log.exception("no more predictions until tasks of this kind have run again")
+
+    async def tell_events(self) -> None:
+        """Send the task events that are in order by now, beside the loop."""
+        batch = None if self._edges is None else self._edges.batch(time.time())
+        if batch is not None and self._client is not None:
+            strings, dropped = list(batch.strings), batch.dropped
+            await asyncio.to_thread(
+                self._client.task_events, batch.records, strings=strings, dropped=dropped, timeout_s=SEND_S
+            )
 
     async def ask_now(self) -> None:
         """Ask the service, beside the loop, about each prefix of which enough has run since it was last asked."""

@@ -20,10 +20,13 @@ from hypothesis import strategies as st
 from live import running
 
 from advisor import Advisor
+from advisor.adapters.dask.edges import Edges
 from advisor.adapters.dask.needed import Backlog, fewest, makespan
 from advisor.adapters.dask.sizes import Sizes, cleaned
 from advisor.client import SyncClient
 from advisor.domain.names import normalised_name
+from advisor.profile.profiler import Profiler
+from advisor.profile.view import profile_of
 
 distributed = pytest.importorskip("distributed", reason="NO DASK HERE: install the extra `dask` to run this")
 
@@ -84,6 +87,52 @@ def test_sizes_interpolate_and_know_nothing_at_first() -> None:
     for each in begun:
         known.end(each)
     assert known.mean_s == pytest.approx(begun[1])
+
+
+def test_edges_make_the_longest_path_of_a_graph() -> None:
+    """A diamond on two threads: a (1 s), then b (2 s) and c (3 s), then d (1 s); and e, which was given up."""
+    edges = Edges(100.0)
+    needs = {"a": "", "b": "a", "c": "a", "d": "bc", "e": "d"}
+    for key, others in needs.items():
+        edges.made(key, f"kind {key}", others, "", 100.0)
+    for key, thread, start, stop in (
+        ("a", 7, 100.0, 101.0),
+        ("c", 8, 101.0, 104.0),
+        ("b", 7, 101.0, 103.0),
+        ("d", 7, 104.0, 105.0),
+    ):
+        edges.sent(key, start)
+        edges.ran(key, "tcp://one", thread, start, stop)
+    edges.gone("e", 105.0)
+    edges.gone("never heard of", 105.0)
+    batch = edges.batch(106.0)
+    assert batch is not None
+    profiler = Profiler()
+    folded = profiler.fold(batch)
+    assert (folded.refused, folded.late) == ({}, 0)
+    profiler.flush()
+    found = profile_of(profiler).measures
+    assert (found.dependences, found.ends, found.cancels) == (5, 4, 1)
+    assert (found.work_s, found.span_s) == pytest.approx((7.0, 5.0))
+    assert (found.no_work_s, found.delay_s) == pytest.approx(
+        (2.0, 0.0)
+    )  # the second thread, from 104 s on; the first, once
+
+
+def test_events_wait_until_no_task_at_work_may_have_begun_before_them() -> None:
+    edges = Edges(0.0)
+    for key in "ab":
+        edges.made(key, "f", "", "", 1.0)
+        edges.sent(key, 2.0)
+    edges.ran("b", "w", 1, 5.0, 6.0)
+    first = edges.batch(7.0)
+    assert first is not None
+    assert len(first) == 2  # both were made; b's run came after a may have begun
+    assert edges.batch(8.0) is None
+    edges.ran("a", "w", 2, 3.0, 7.5)
+    rest = edges.batch(8.0)
+    assert rest is not None
+    assert [int(time) // 10**8 for time in rest.records["time"]] == [30, 50, 60, 60, 75, 75]
 
 
 class Replay:
@@ -316,6 +365,12 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
         assert {each["component"] for each in status["components"]} == {"pow", "sum"}
         assert status["totals"]["rows_failed"] == 4
         assert status["totals"]["rows_accepted"] == 36
+        await plugin.tell_events()
+        (run,) = (await asyncio.to_thread(plugin._client.profile, nodes=False))["runs"]
+        found = await asyncio.to_thread(plugin._client.profile, run["producer"], ended=True)
+        assert found["events"] >= 30 * 4  # made, begun, ended, idle
+        assert plugin._edges is not None
+        assert plugin._edges.dropped == 0
 
 
 class Service:

@@ -115,7 +115,7 @@ def load(data: bytes) -> tuple[Components, Parts]:
         raise StateDamaged("the checksum of the state does not match: it was cut or changed", hint="export it again")
     try:
         return _load(data)
-    except (KeyError, TypeError, ValueError, AttributeError, InvalidValue) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, InvalidValue) as error:
         raise StateDamaged(
             f"the state does not read: {type(error).__name__} {error}",
             hint="give what to_bytes or `advisor export` wrote",
@@ -149,7 +149,7 @@ def _load(data: bytes) -> tuple[Components, Parts]:
     end = _load_supports(components, data, start + length + 8 * words.size, header.get("supports", []))
     documents: dict[str, bytes] = {}
     for name, size in header.get("documents", []):
-        documents[name] = data[end : end + size]
+        documents[name] = data[end : end + _count(size, data)]
         end += size
     components.flows.restore(documents)
     found: dict[str, list[bytes]] = {}
@@ -162,18 +162,27 @@ def _load(data: bytes) -> tuple[Components, Parts]:
             )  # fmt: skip
         if name in RECORDS and sizes:
             each, records = sizes
-            sizes = [each] * records
-        found[name] = [data[(end := end + size) - size : end] for size in sizes]
+            sizes = [each] * (_count(records, data) * bool(each))
+        found[name] = [data[(end := end + _count(size, data)) - size : end] for size in sizes]
     producers = header.get("producers")
     if producers is not None:
         producers = {(name, bytes.fromhex(own)): int(number) for name, own, number in producers}
     return components, Parts(totals, documents, producers=producers, **found)
 
 
+def _count(value: object, data: bytes) -> int:
+    """Return what the head counts: no more of anything than there are bytes, before room is made for it."""
+    if type(value) is not int or not 0 <= value <= len(data):
+        raise ValueError(f"a count of {value!r}")
+    return value
+
+
 def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> int:
     """Put support tables back; return where they end."""
     for name, layout, width, size in tables:
-        words = np.frombuffer(data, "<u8", width * size, start).reshape(size, width)
+        if not _count(width, data) and _count(size, data):
+            raise ValueError(f"{size} records of no words")
+        words = np.frombuffer(data, "<u8", _count(width * size, data), start).reshape(size, width)
         put_rows(components, name, layout, 0, words, np.full(int(size), True))
         start += 8 * width * size
     for table in components.records.values():

@@ -13,6 +13,8 @@ import pytest
 
 from advisor.domain import limits
 from advisor.engine import Advisor
+from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
+from advisor.engine.state_bytes import PROFILE_LAYOUT
 from advisor.errors import (
     CallerError,
     InvalidValue,
@@ -369,12 +371,22 @@ def crafted(**changes: Any) -> bytes:
         {"names": ["a"]}, {"names": ["a\n"], "slots": 1}, {"names": [1]}, {"names": 7}, {"names": ["a", "a"]},
         {"slots": 10**9}, {"slots": -1},
         {"totals": []}, {"totals": {"rows_accepted": "many"}}, {"components_max": "x"},
+        *({"supports": [["learner-2", "learner-1-2", width, size]]} for width, size in ((419, 2**62), (10**30, 1), (0, 10**9))),
+        {"documents": [["network:n", 2**70]]}, {"profiles": [PROFILE_LAYOUT, -1]},
+        {"programs": [PROGRAM_LAYOUT, 8, 10**12]}, {"programs": [PROGRAM_LAYOUT, 10**30, 1]},
     ],
     ids=str,
 )  # fmt: skip
 def test_a_header_that_does_not_read_is_damage_and_no_crash(changes: dict[str, Any]) -> None:
     with pytest.raises(StateDamaged):
         Advisor.from_bytes(crafted(**changes))
+
+
+def test_a_header_that_is_deeper_than_anybody_reads_is_damage() -> None:
+    text = b"[" * 100_000
+    body = b"ADVISOR\x00" + struct.pack("<I", len(text)) + text
+    with pytest.raises(StateDamaged, match="does not read"):
+        Advisor.from_bytes(body + struct.pack("<I", zlib.crc32(body)))
 
 
 @pytest.mark.parametrize("changes", [{"format": 5}, {"layout": "base-9"}])
